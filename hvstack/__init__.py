@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat/Nova flavor and validation suite for virtualized Hadoop."""

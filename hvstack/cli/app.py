@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``hvstack`` command: cliff, with errors made for people."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cliff.app import App
+from cliff.command import Command
+from cliff.commandmanager import CommandManager
+from pbr.version import VersionInfo
+
+from hvstack import errors
+
+LOG = logging.getLogger(__name__)
+
+
+class HVStack(App):
+    """Flavors, stacks and a percent of bare metal for virtualized Hadoop."""
+
+    #: Third-party loggers that would print requests, and with them tokens.
+    QUIET = ('keystoneauth', 'urllib3', 'stevedore', 'openstack', 'heatclient')
+
+    def __init__(self) -> None:
+        super().__init__(
+            description=self.__doc__,
+            version=VersionInfo('hvstack').version_string(),
+            command_manager=CommandManager('hvstack.cli'),
+            deferred_help=True,
+        )
+
+    def configure_logging(self) -> None:
+        """Keep libraries quiet: their debug lines hold tokens."""
+        super().configure_logging()
+        for name in self.QUIET:
+            logging.getLogger(name).setLevel(logging.WARNING)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run one command; an error of ours is one line and a status."""
+        try:
+            return int(super().run_subcommand(argv) or 0)
+        except errors.HVStackError as exc:
+            if self.options.debug:
+                raise
+            print(f'hvstack: {exc}', file=sys.stderr)
+            return exc.exit_code
+        except KeyboardInterrupt:
+            print('hvstack: interrupted', file=sys.stderr)
+            return 130
+
+    def clean_up(
+        self, cmd: Command, result: int, err: BaseException | None
+    ) -> None:
+        """Do nothing: commands clean up after themselves."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run hvstack and return its exit status."""
+    words: list[Any] = list(sys.argv[1:] if argv is None else argv)
+    return int(HVStack().run(words))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress for a person: which stage, how long, what is next.
+
+Lines go to standard error, so that standard output stays machine-readable.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+
+@dataclass
+class Progress:
+    """Stages of one command, in order.
+
+    :param stages: titles of the stages still to come, for "next: ...".
+    :param stream: where lines go; standard error by default.
+    """
+
+    stages: Sequence[str] = ()
+    stream: TextIO | None = None
+    #: (title, seconds) of every stage that has ended.
+    took: list[tuple[str, float]] = field(default_factory=list)
+    _start: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """Print one line with the time since the command started."""
+        elapsed = int(time.monotonic() - self._start)
+        print(
+            f'[{elapsed // 60:02d}:{elapsed % 60:02d}] {text}',
+            file=self.stream or sys.stderr,
+            flush=True,
+        )
+
+    @contextmanager
+    def stage(self, title: str) -> Iterator[None]:
+        """Announce a stage, and how long it took when it ends."""
+        number = len(self.took) + 1
+        place = f'{number}/{len(self.stages)} ' if self.stages else ''
+        self.say(f'{place}{title} ...')
+        begin = time.monotonic()
+        try:
+            yield
+        except BaseException as exc:
+            self.say(
+                f'{place}{title}: {type(exc).__name__} after '
+                f'{time.monotonic() - begin:.0f} s'
+            )
+            raise
+        seconds = time.monotonic() - begin
+        self.took.append((title, seconds))
+        after = (
+            f', next: {self.stages[number]}'
+            if number < len(self.stages)
+            else ''
+        )
+        self.say(f'{place}{title}: {seconds:.0f} s{after}')

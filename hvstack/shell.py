@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running programs: one function, one error, deadlines everywhere."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hvstack import errors
+
+#: How many trailing lines of a failed program's output an error carries.
+TAIL_LINES = 15
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a program printed and how it ended.
+
+    :param returncode: exit status; negative for a signal.
+    :param stdout: standard output as text.
+    :param stderr: standard error as text.
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def tail(text: str, lines: int = TAIL_LINES) -> str:
+    """Return the last lines of a text."""
+    return '\n'.join(text.rstrip().splitlines()[-lines:])
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    timeout: float = 600,
+    check: bool = True,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    shown: Sequence[str] | None = None,
+) -> Result:
+    """Run a program to its end.
+
+    The program gets a session of its own, so that a deadline or Ctrl-C ends
+    its children too.
+
+    :param argv: the program and its arguments; no shell is involved.
+    :param timeout: seconds it may take.
+    :param check: raise if it exits with another status than 0.
+    :param stdin: text for its standard input; none otherwise.
+    :param env: variables added to this process' environment.
+    :param cwd: folder to run in.
+    :param shown: what to name in errors instead of ``argv``, where that
+        holds a secret.
+    :raises hvstack.errors.CommandFailed: it failed, or cannot be started.
+    :raises hvstack.errors.DeadlineExceeded: it took too long; it was killed.
+    """
+    words = [os.fspath(word) for word in argv]
+    names = list(shown or words)
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors='replace',
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise errors.CommandFailed(names, 127, str(exc)) from exc
+    try:
+        out, err = process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _kill_session(process)
+        out, err = process.communicate()
+        raise errors.DeadlineExceeded(
+            f"'{' '.join(names)[:200]}' did not end within {timeout:.0f} s: "
+            f'{tail(err or out) or "it printed nothing"}'
+        ) from None
+    except BaseException:
+        _kill_session(process)
+        process.wait()
+        raise
+    result = Result(process.returncode, out, err)
+    if check and result.returncode != 0:
+        raise errors.CommandFailed(
+            names, result.returncode, tail(err if err.strip() else out)
+        )
+    return result
+
+
+def _kill_session(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def wait_for(
+    condition: Callable[[], bool],
+    what: str,
+    *,
+    timeout: float,
+    interval: float = 1.0,
+    why: Callable[[], str] | None = None,
+) -> float:
+    """Wait until a condition holds.
+
+    :param condition: returns whether it does; hvstack's own errors raised
+        in it count as "not yet".
+    :param what: words for the error, such as ``"nova-api to answer"``.
+    :param timeout: seconds to wait.
+    :param interval: seconds between two looks.
+    :param why: gives the reason for a time-out, such as a log's last lines.
+    :returns: seconds waited.
+    :raises hvstack.errors.DeadlineExceeded: it did not in that time.
+    """
+    start = time.monotonic()
+    last = ''
+    while True:
+        try:
+            if condition():
+                return time.monotonic() - start
+        except errors.HVStackError as exc:
+            last = str(exc)
+        if time.monotonic() - start > timeout:
+            reason = (why() if why else '') or last
+            raise errors.DeadlineExceeded(
+                f'waited {timeout:.0f} s in vain for {what}'
+                + (f': {reason}' if reason else '')
+            )
+        time.sleep(interval)

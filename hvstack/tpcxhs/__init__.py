@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases, data check and metric of a TPCx-HS-derived run."""
