@@ -10,7 +10,9 @@ import tempfile
 from pathlib import Path
 
 #: Everything that must survive a reboot: records, journal, the lab's data.
-STATE = Path('/var/lib/hvstack')
+#: Another folder (``HVSTACK_STATE_DIR``) is a lab of its own: the tests' lab
+#: never touches the databases of the user's.
+STATE = Path(os.environ.get('HVSTACK_STATE_DIR') or '/var/lib/hvstack')
 #: Sockets, pid files, locks.
 RUN = Path('/run/hvstack')
 #: What can be made again: guest images, the services' virtual environment.
