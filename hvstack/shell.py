@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running programs: one function, one error, deadlines everywhere."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -97,10 +98,8 @@ def run(
 
 
 def _kill_session(process: subprocess.Popen[str]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def wait_for(

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run hvstack's tests: unit, then those that need a lab, on one of its own.
+
+Prints what each stage took and ends with "N passed, N failed, N skipped",
+counted from stestr's result stream. Every stage has a deadline; after it the
+log's tail is shown, what was started is ended, and the run has failed.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import subunit
+import testtools
+
+from hvstack import errors, progress
+
+TOP = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+#: The tests' lab: databases, stacks and records apart from the user's.
+TEST_STATE = '/var/lib/hvstack-test'
+#: Seconds for everything together.
+DEADLINE = 75 * 60
+#: Deadlines of the single stages, in seconds.
+LIMITS = {
+    'lint': 300,
+    'unit': 600,
+    'images': 1200,
+    'lab': 1200,
+    'functional': 2700,
+    'long': 5400,
+    'destroy': 300,
+}
+
+
+class Suite:
+    """One test run: its counts, its failures, its clock.
+
+    :param long: give the slow tests their time.
+    """
+
+    def __init__(self, long: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.progress = progress.Progress()
+        self.end = time.monotonic() + DEADLINE + (LIMITS['long'] * long)
+        self.env = {
+            **os.environ,
+            'HVSTACK_STATE_DIR': TEST_STATE,
+            'HVSTACK_LAB': '1',
+            'OS_CLOUD': 'hvstack-lab',
+            'PATH': f'{BIN}:{os.environ["PATH"]}',
+        }
+
+    def _left(self, stage: str) -> float:
+        return max(1.0, min(LIMITS[stage], self.end - time.monotonic()))
+
+    def fail(self, what: str) -> None:
+        """Count and show one failure."""
+        self.counts['failed'] += 1
+        self.failures.append(what.splitlines()[0])
+        print(f'FAIL {what}', flush=True)
+
+    def check(self, stage: str, *argv: str, **env: str) -> bool:
+        """Run a program that must succeed; count it as one test."""
+        try:
+            with self.progress.stage(f'{stage}: {" ".join(argv)}'):
+                self._stream(stage, argv, {**self.env, **env})
+        except errors.HVStackError as exc:
+            self.fail(str(exc))
+            return False
+        self.counts['passed'] += 1
+        return True
+
+    def _stream(
+        self, stage: str, argv: tuple[str, ...], env: dict[str, str]
+    ) -> None:
+        """Run a program with its output shown as it comes."""
+        limit = self._left(stage)
+        with subprocess.Popen(
+            argv,
+            cwd=TOP,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                status = process.wait(limit)
+            except BaseException as exc:
+                end_session(process)
+                if isinstance(exc, subprocess.TimeoutExpired):
+                    raise errors.DeadlineExceeded(
+                        f'{" ".join(argv)} did not end within {limit:.0f} s'
+                    ) from None
+                raise
+        if status:
+            raise errors.CommandFailed(list(argv), status, 'see above')
+
+    def stestr(self, stage: str, path: str, *args: str) -> None:
+        """Run the tests below a folder, one line each as they end."""
+        limit = self._left(stage)
+        with (
+            self.progress.stage(f'{stage} tests'),
+            subprocess.Popen(
+                [
+                    str(BIN / 'stestr'),
+                    '--test-path',
+                    path,
+                    'run',
+                    '--subunit',
+                    *args,
+                ],
+                cwd=TOP,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            ) as process,
+        ):
+            late = threading.Event()
+
+            def stop() -> None:
+                late.set()
+                end_session(process)
+
+            timer = threading.Timer(limit, stop)
+            timer.start()
+            seen = self.counts['passed'] + self.counts['failed']
+            try:
+                result = testtools.StreamToDict(self._one)
+                result.startTestRun()
+                subunit.ByteStreamToStreamResult(
+                    process.stdout, non_subunit_name='output'
+                ).run(result)
+                result.stopTestRun()
+                status = process.wait()
+            except BaseException:
+                end_session(process)
+                raise
+            finally:
+                timer.cancel()
+            if late.is_set():
+                self.fail(f'{stage} tests did not end within {limit:.0f} s')
+            elif self.counts['passed'] + self.counts['failed'] == seen:
+                self.fail(f'{stage}: no test was run (status {status})')
+
+    def _one(self, test: dict) -> None:
+        status = test['status']
+        if status in ('exists', 'inprogress', None) or test['id'] == 'output':
+            if status == 'inprogress':
+                self.fail(f'{test["id"]} was cut off')
+            return
+        begin, end = test['timestamps']
+        seconds = (end - begin).total_seconds() if begin and end else 0.0
+        if status in ('success', 'xfail'):
+            self.counts['passed'] += 1
+        elif status == 'skip':
+            self.counts['skipped'] += 1
+        else:
+            text = '\n'.join(
+                detail.as_text() for detail in test['details'].values()
+            )
+            self.fail(f'{test["id"]}\n{text}')
+            return
+        if status == 'skip' or seconds >= 1:
+            reason = test['details'].get('reason')
+            print(
+                f'{status} {test["id"]} [{seconds:.1f} s]'
+                + (f' {reason.as_text()}' if reason else ''),
+                flush=True,
+            )
+
+    def lab(self, long: bool) -> None:
+        """Bring up the tests' lab, run what needs it, leave nothing."""
+        hvstack = str(BIN / 'hvstack')
+        # The user's lab is stopped, not deleted; an older lab of the tests'
+        # is deleted: a test must not find what another one left.
+        self.check('destroy', hvstack, 'lab', 'down', HVSTACK_STATE_DIR='')
+        if not self.check(
+            'destroy', hvstack, 'lab', 'destroy', '--keep-cache'
+        ):
+            return
+        ready = all(
+            self.check('images', hvstack, 'image', 'build', name)
+            for name in ('tiny', 'hadoop')
+        ) and self.check(
+            'lab',
+            hvstack,
+            *('lab', 'up', '--hosts', '3', '--fake-hosts', '2'),
+            *('--compute', 'lxc'),
+        )
+        try:
+            if ready:
+                self.stestr('functional', './tests/functional', '--serial')
+            if ready and long:
+                self.stestr('long', './tests/long', '--serial')
+        finally:
+            gone = self.check(
+                'destroy', hvstack, 'lab', 'destroy', '--keep-cache'
+            )
+        if gone:
+            self.stestr('destroy', './tests/after', '--serial')
+
+
+def end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its children: first asked, then forced."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(60)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def main() -> int:
+    """Run the tests that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--unit', action='store_true', help='nothing else')
+    parser.add_argument('--long', action='store_true', help='slow ones too')
+    args = parser.parse_args()
+    os.chdir(TOP)
+    suite = Suite(args.long)
+    suite.check('lint', str(BIN / 'ruff'), 'check', '-q', '.')
+    suite.check('lint', str(BIN / 'ruff'), 'format', '-q', '--check', '.')
+    suite.check('lint', str(BIN / 'mypy'))
+    suite.stestr('unit', './tests/unit')
+    if not args.unit:
+        suite.lab(args.long)
+    for title, seconds in suite.progress.took:
+        print(f'{seconds:7.1f} s  {title}')
+    for failure in suite.failures:
+        print(f'FAILED: {failure}')
+    counts = suite.counts
+    print(
+        f'{counts["passed"]} passed, {counts["failed"]} failed, '
+        f'{counts["skipped"]} skipped',
+        flush=True,
+    )
+    return 1 if counts['failed'] or not counts['passed'] else 0
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
