@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After ``hvstack lab destroy`` the machine shows nothing of the lab."""
+
+import os
+import re
+from pathlib import Path
+
+import testtools
+
+from hvstack import paths, shell
+
+#: What every trace of a lab carries in its name.
+OURS = re.compile(r'\bhv-|hvstack')
+
+
+def lines_of_ours(*argv: str) -> list[str]:
+    """Lines of a program's output that name something of the lab's."""
+    text = shell.run(argv).stdout
+    return [line for line in text.splitlines() if OURS.search(line)]
+
+
+class NothingLeftTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('runs after a lab was destroyed (make test)')
+
+    def test_processes(self) -> None:
+        left = []
+        for folder in Path('/proc').glob('[0-9]*'):
+            try:
+                cmdline = (
+                    (folder / 'cmdline').read_bytes().decode(errors='replace')
+                )
+                cgroup = (folder / 'cgroup').read_text()
+            except OSError:
+                continue
+            words = cmdline.replace('\0', ' ')
+            if (
+                str(paths.STATE) in words
+                or str(paths.RUN) in words
+                or f'{paths.CACHE}/venv' in words
+                or '/hvstack' in cgroup
+            ):
+                left.append(f'{folder.name} {words}')
+        self.assertEqual([], left)
+
+    def test_network_namespaces(self) -> None:
+        self.assertEqual([], lines_of_ours('ip', 'netns'))
+
+    def test_namespaces(self) -> None:
+        left = [
+            line
+            for line in lines_of_ours('lsns', '-o', 'NS,TYPE,PID,COMMAND')
+            if str(paths.STATE) in line
+        ]
+        self.assertEqual([], left)
+
+    def test_mounts(self) -> None:
+        self.assertEqual([], lines_of_ours('cat', '/proc/mounts'))
+
+    def test_loop_devices(self) -> None:
+        self.assertEqual([], lines_of_ours('losetup', '-l', '-n'))
+
+    def test_links(self) -> None:
+        left = lines_of_ours('ip', '-o', 'link')
+        self.assertEqual([], left)
+
+    def test_cgroups(self) -> None:
+        left = [
+            str(path)
+            for path in Path('/sys/fs/cgroup').glob('*/*')
+            if path.is_dir() and OURS.search(path.name)
+        ]
+        self.assertEqual([], left)
+
+    def test_files(self) -> None:
+        self.assertFalse(paths.STATE.exists(), paths.STATE)
+        left = list(paths.RUN.glob('*')) if paths.RUN.exists() else []
+        self.assertEqual([], left)
+
+    def test_clouds_yaml(self) -> None:
+        path = Path('~/.config/openstack/clouds.yaml').expanduser()
+        text = path.read_text() if path.exists() else ''
+        self.assertNotIn('hvstack-lab', text)
