@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pid files that cannot name a stranger.
+
+The kernel gives a dead process' number to another one. A file here also
+carries the start time and the machine's boot, so that a left-over file is
+recognised as such.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from hvstack import errors, paths
+
+_BOOT = Path('/proc/sys/kernel/random/boot_id')
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot.
+
+    :returns: ``None`` if there is no such process, or only a zombie.
+    """
+    try:
+        text = Path(f'/proc/{pid}/stat').read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may itself hold spaces and parentheses.
+    fields = text.rpartition(')')[2].split()
+    return None if fields[0] == 'Z' else int(fields[19])
+
+
+def write(path: Path, pid: int) -> None:
+    """Write a process' pid file.
+
+    :raises hvstack.errors.CommandFailed: the process is gone already.
+    """
+    started = start_time(pid)
+    if started is None:
+        raise errors.CommandFailed([path.stem], 1, 'it ended at once')
+    record = {'pid': pid, 'start': started, 'boot': _BOOT.read_text().strip()}
+    paths.write_whole(path, json.dumps(record) + '\n')
+
+
+def read(path: Path) -> int | None:
+    """Return the pid in a pid file if that very process still runs."""
+    try:
+        record = json.loads(path.read_text())
+        pid, started = int(record['pid']), int(record['start'])
+        boot = record['boot']
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    if boot != _BOOT.read_text().strip() or start_time(pid) != started:
+        return None
+    return pid
+
+
+def end(pids: Iterable[int], *, grace: float) -> None:
+    """End processes: ask, wait, then kill.
+
+    :param grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
+    """
+    alive = {
+        pid: started
+        for pid in pids
+        if (started := start_time(pid)) is not None and pid != os.getpid()
+    }
+    steps = [(signal.SIGKILL, 10.0)]
+    if grace > 0:
+        steps.insert(0, (signal.SIGTERM, grace))
+    for number, seconds in steps:
+        for pid in alive:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        deadline = time.monotonic() + seconds
+        while alive and time.monotonic() < deadline:
+            alive = {p: s for p, s in alive.items() if start_time(p) == s}
+            if alive:
+                time.sleep(0.1)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Service configuration from the templates in ``etc/lab``."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from hvstack import errors, paths
+from hvstack.lab import templates, values
+
+
+@cache
+def _environment(root: Path) -> jinja2.Environment:
+    # Configuration files, not HTML: quoting would break them.
+    return jinja2.Environment(  # noqa: S701
+        loader=jinja2.FileSystemLoader(root),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, context: dict[str, Any] | None = None) -> str:
+    """Return a template's text, filled.
+
+    :param template: its path below ``etc/lab``.
+    :param context: names beside those of
+        :func:`hvstack.lab.values.context`.
+    :raises hvstack.errors.InputError: it names something unknown.
+    """
+    names = {**values.context(), **(context or {})}
+    try:
+        return (
+            _environment(templates.folder())
+            .get_template(template)
+            .render(names)
+        )
+    except jinja2.TemplateError as exc:
+        raise errors.InputError(
+            f'template {templates.folder() / template}: {exc}'
+        ) from exc
+
+
+def write(
+    template: str,
+    target: Path,
+    *,
+    mode: int = 0o600,
+    context: dict[str, Any] | None = None,
+) -> bool:
+    """Fill a template into a file, if that changes the file.
+
+    :param mode: permission bits; most files hold passwords.
+    :returns: whether the file is another one than before, so that whoever
+        reads it must be restarted.
+    """
+    text = render(template, context)
+    if target.exists() and target.read_text() == text:
+        target.chmod(mode)
+        return False
+    paths.write_whole(target, text, mode=mode)
+    return True

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user asked the lab to be, and the secrets it generated.
+
+Both live machine-wide below :data:`LAB`, so that any clone can change, stop
+or remove the lab.
+"""
+
+import dataclasses
+import json
+import secrets as random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, paths
+
+#: Everything of the lab that survives a reboot.
+LAB = paths.STATE / 'lab'
+#: Compute backends a host may have; ``auto`` probes.
+BACKENDS = ('auto', 'kvm', 'lxc', 'qemu')
+
+_SETTINGS = LAB / 'settings.json'
+_SECRETS = LAB / 'secrets.json'
+
+
+@dataclass(frozen=True)
+class LabSettings:
+    """The lab that was asked for.
+
+    :param hosts: lab hosts; the first carries the controllers.
+    :param fake_hosts: computes without guests, for scheduler tests.
+    :param compute: compute backend of every host, one of :data:`BACKENDS`.
+    :param host_compute: backend of single hosts, by host name.
+    :param racks: availability zones that the workers' hosts are spread
+        over, named ``rack1`` and so on; 0 leaves all of them in ``nova``.
+    :param untested: go on with what was never tried on such a machine.
+    :param options: settings of single parts, such as sizes of hosts; each
+        part checks its own.
+    """
+
+    hosts: int = 3
+    fake_hosts: int = 0
+    compute: str = 'auto'
+    host_compute: dict[str, str] = field(default_factory=dict)
+    racks: int = 0
+    untested: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hosts <= 40:
+            raise errors.InputError(
+                f'--hosts is {self.hosts}: give a number from 1 to 40'
+            )
+        if not 0 <= self.fake_hosts <= 200:
+            raise errors.InputError(
+                f'--fake-hosts is {self.fake_hosts}: give 0 to 200'
+            )
+        if not 0 <= self.racks <= self.hosts:
+            raise errors.InputError(
+                f'--racks is {self.racks}: give 0 to the number of hosts'
+            )
+        names = {f'hv-host{n}' for n in range(1, self.hosts + 1)}
+        for name, backend in [
+            ('--compute', self.compute),
+            *self.host_compute.items(),
+        ]:
+            if backend not in BACKENDS:
+                raise errors.InputError(
+                    f"{name}: unknown compute backend '{backend}', "
+                    f'take one of {", ".join(BACKENDS)}'
+                )
+        for name in sorted(set(self.host_compute) - names):
+            raise errors.InputError(
+                f"--host-compute names '{name}', but the hosts are "
+                f'hv-host1 to hv-host{self.hosts}'
+            )
+
+    def change(self, **changes: Any) -> 'LabSettings':
+        """Return these settings with some values replaced."""
+        return dataclasses.replace(self, **changes)
+
+
+def load() -> LabSettings | None:
+    """Return the settings of the lab on this machine, if there is one.
+
+    :raises hvstack.errors.InputError: the file is not what ``save`` wrote.
+    """
+    try:
+        data = json.loads(_SETTINGS.read_text())
+        return LabSettings(**data)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as exc:
+        raise errors.InputError(
+            f"{_SETTINGS} is not the lab's settings ({exc}): remove it and "
+            "run 'hvstack lab up' again"
+        ) from exc
+
+
+def save(settings: LabSettings) -> None:
+    """Write the settings for any later command."""
+    text = json.dumps(dataclasses.asdict(settings), indent=1) + '\n'
+    paths.write_whole(_SETTINGS, text)
+
+
+def secret(name: str) -> str:
+    """Return a generated password, the same one at every call.
+
+    :param name: what it is for, such as ``nova`` or ``rabbit``.
+    """
+    return secrets(name)[name]
+
+
+def secrets(*names: str) -> dict[str, str]:
+    """Return generated passwords by name; missing ones are made and kept.
+
+    The file can be read by root alone.
+    """
+    known: dict[str, str] = {}
+    if _SECRETS.exists():
+        known = json.loads(_SECRETS.read_text())
+    missing = [name for name in names if name not in known]
+    if missing:
+        known |= {name: random.token_hex(16) for name in missing}
+        paths.write_whole(_SECRETS, json.dumps(known, indent=1), mode=0o600)
+    return {name: known[name] for name in names}
+
+
+def log_path(name: str) -> Path:
+    """Return the log file of a program of the lab's."""
+    return LAB / 'log' / f'{name}.log'

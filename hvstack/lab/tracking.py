@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding every process of the control plane, whatever became of its parent.
+
+All of them are children of one supervisord, which is put into a cgroup of
+its own first: after a SIGKILL of supervisord the orphans are still known.
+Limits are not set here, so any hierarchy will do.
+"""
+
+from pathlib import Path
+
+from hvstack import errors
+from hvstack.lab import pids
+
+#: Name of the cgroup below a hierarchy's root.
+NAME = 'hvstack-control'
+
+
+def _hierarchies() -> list[Path]:
+    found = []
+    for line in Path('/proc/self/mounts').read_text().splitlines():
+        _, place, kind, options = line.split()[:4]
+        if kind == 'cgroup2':
+            found.insert(0, Path(place))
+        elif kind == 'cgroup' and 'freezer' in options.split(','):
+            found.append(Path(place))
+    return found
+
+
+def join(pid: int) -> None:
+    """Put a process, and all that it will start, into the cgroup.
+
+    :raises hvstack.errors.MissingPrerequisite: no hierarchy can be written.
+    """
+    for root in _hierarchies():
+        try:
+            (root / NAME).mkdir(exist_ok=True)
+            (root / NAME / 'cgroup.procs').write_text(f'{pid}\n')
+            return
+        except OSError:
+            continue
+    raise errors.MissingPrerequisite(
+        'no cgroup hierarchy can be written (cgroup2 or freezer): the lab '
+        'needs a machine, or a privileged container, of its own'
+    )
+
+
+def members() -> set[int]:
+    """Return the process ids of the control plane."""
+    found: set[int] = set()
+    for root in _hierarchies():
+        try:
+            text = (root / NAME / 'cgroup.procs').read_text()
+        except OSError:
+            continue
+        found |= {int(word) for word in text.split()}
+    return found
+
+
+def end(grace: float = 0) -> None:
+    """End every process of the control plane and drop the cgroup."""
+    for _ in range(3):
+        left = members()
+        if not left:
+            break
+        pids.end(left, grace=grace)
+    for root in _hierarchies():
+        try:
+            (root / NAME).rmdir()
+        except OSError:
+            continue

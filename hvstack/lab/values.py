@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's fixed addresses, ports and names, and what templates are given.
+
+One address, :data:`MGMT`, carries every API: the lab's management bridge.
+"""
+
+from typing import Any
+
+from hvstack import paths
+from hvstack.lab import settings as lab_settings
+from hvstack.lab import venv
+
+#: Address of the control plane on the management bridge ``hv-mgmt``.
+MGMT = '10.251.0.1'
+#: The machine's address on the provider bridge ``hv-prov``.
+PROVIDER = '10.252.0.1'
+#: The machine's address on the underlay bridge ``hv-tun``.
+TUNNEL = '10.253.0.1'
+#: Bridges in the machine's own network namespace, and their addresses.
+BRIDGES = {
+    'hv-mgmt': f'{MGMT}/24',
+    'hv-prov': f'{PROVIDER}/24',
+    'hv-tun': f'{TUNNEL}/24',
+}
+REGION = 'RegionOne'
+#: Name of the flat provider network, and of its physical network.
+PHYSNET = 'provider'
+#: Ports on :data:`MGMT`.
+PORTS = {
+    'keystone': 5000,
+    'placement': 8778,
+    'glance': 9292,
+    'nova': 8774,
+    'nova-metadata': 8775,
+    'neutron': 9696,
+    'heat': 8004,
+    'heat-cfn': 8000,
+    'rabbitmq': 5672,
+    'ovn-nb': 6641,
+    'ovn-sb': 6642,
+}
+#: Ports on the loopback interface.
+LOOPBACK_PORTS = {'memcached': 11211, 'epmd': 4371, 'rabbitmq-dist': 25671}
+#: Services with a keystone user of their own.
+SERVICE_USERS = ('placement', 'glance', 'nova', 'neutron', 'heat')
+#: Databases, each with a user of its own of the same name.
+DATABASES = (
+    'keystone',
+    'placement',
+    'glance',
+    'nova',
+    'nova_api',
+    'nova_cell0',
+    'neutron',
+    'heat',
+)
+
+
+def url(service: str) -> str:
+    """Return the base URL of an API of the lab's."""
+    return f'http://{MGMT}:{PORTS[service]}'
+
+
+def transport_url() -> str:
+    """Return RabbitMQ's URL for oslo.messaging; it holds the password."""
+    password = lab_settings.secret('rabbit')
+    return f'rabbit://hvstack:{password}@{MGMT}:{PORTS["rabbitmq"]}/'
+
+
+def database_url(name: str) -> str:
+    """Return a database's SQLAlchemy URL; it holds the password."""
+    password = lab_settings.secret(f'db_{name}')
+    return (
+        f'mysql+pymysql://{name}:{password}@localhost/{name}'
+        f'?unix_socket={paths.RUN}/mysql.sock&charset=utf8mb4'
+    )
+
+
+def context() -> dict[str, Any]:
+    """Return everything that templates of ``etc/lab`` may name.
+
+    ``auth`` gives a service's ``[keystone_authtoken]``-like lines,
+    ``password`` a generated secret.
+    """
+    return {
+        'mgmt': MGMT,
+        'provider': PROVIDER,
+        'region': REGION,
+        'physnet': PHYSNET,
+        'ports': PORTS,
+        'loopback_ports': LOOPBACK_PORTS,
+        'url': url,
+        'transport_url': transport_url(),
+        'database_url': database_url,
+        'password': lab_settings.secret,
+        'auth': auth,
+        'state': lab_settings.LAB,
+        'run': paths.RUN,
+        'etc': lab_settings.LAB / 'etc',
+        'venv': venv.folder(),
+    }
+
+
+def auth(user: str, project: str = 'service') -> str:
+    """Return keystoneauth's options for a service's user, as INI lines."""
+    return '\n'.join(
+        [
+            'auth_type = password',
+            f'auth_url = {url("keystone")}/v3',
+            f'username = {user}',
+            f'password = {lab_settings.secret(user)}',
+            f'project_name = {project}',
+            'user_domain_name = Default',
+            'project_domain_name = Default',
+            f'region_name = {REGION}',
+        ]
+    )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services' own virtual environment, apart from hvstack's.
+
+It sits in the cache under a digest of what goes into it, so that a changed
+constraints file makes a new one and an unchanged one is found by any clone.
+"""
+
+import hashlib
+import shutil
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+from hvstack import errors, paths, shell
+from hvstack.lab import templates
+
+#: Debian's own interpreter: native bindings of Debian's packages fit it.
+PYTHON = Path('/usr/bin/python3')
+
+
+def constraints() -> Path:
+    """Return the file that pins every package of the services."""
+    return templates.folder() / 'constraints.txt'
+
+
+@cache
+def folder() -> Path:
+    """Return where the environment is, or will be."""
+    text = constraints().read_bytes() + b'\0' + _version().encode()
+    digest = hashlib.sha256(text).hexdigest()[:12]
+    return paths.CACHE / f'venv-{digest}'
+
+
+def _version() -> str:
+    if not PYTHON.exists():
+        return 'none'
+    code = 'import sys; print(sys.implementation.cache_tag)'
+    return shell.run([PYTHON, '-c', code]).stdout.strip()
+
+
+def ready() -> bool:
+    """Tell whether the environment is complete."""
+    return (folder() / '.complete').exists()
+
+
+def program(name: str) -> str:
+    """Return the path of a program of the environment."""
+    return str(folder() / 'bin' / name)
+
+
+def ensure(tries: int = 3) -> None:
+    """Build the environment if it is not there.
+
+    An interrupted build is begun anew; a failed download is tried again.
+
+    :raises hvstack.errors.CommandFailed: a package cannot be had or built.
+    """
+    if ready():
+        return
+    target = folder()
+    shutil.rmtree(target, ignore_errors=True)
+    uv = _uv()
+    shell.run([uv, 'venv', '--quiet', '--python', PYTHON, target])
+    install = [
+        uv,
+        *('pip', 'install', '--quiet'),
+        *('--python', str(target / 'bin' / 'python')),
+        *('--requirement', str(constraints())),
+    ]
+    for left in reversed(range(tries)):
+        try:
+            shell.run(install, timeout=900)
+            break
+        except (errors.CommandFailed, errors.DeadlineExceeded):
+            if not left:
+                raise
+            time.sleep(5)
+    (target / '.complete').touch()
+
+
+def _uv() -> str:
+    beside = Path(sys.executable).with_name('uv')
+    found = str(beside) if beside.exists() else shutil.which('uv')
+    if not found:
+        raise errors.MissingPrerequisite(
+            "the program 'uv' is missing: install hvstack with its extra "
+            "'lab' (pip install -e '.[lab]')"
+        )
+    return found
