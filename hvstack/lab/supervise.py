@@ -97,7 +97,7 @@ def alive() -> bool:
     if pids.read(_PID) is None:
         return False
     try:
-        return _call('getState')['statecode'] == 1
+        return bool(_call('getState')['statecode'] == 1)
     except errors.CommandFailed:
         return False
 
@@ -123,7 +123,8 @@ def ensure() -> None:
     argv = [venv.program('supervisord'), '--configuration', str(_CONFIG)]
     if Path('/run/systemd/system').is_dir():
         unit = ['systemd-run', '--unit', _UNIT, '--collect', '--quiet']
-        shell.run([*unit, *argv, '--nodaemon'])
+        names = [f'--setenv={k}={v}' for k, v in environment().items()]
+        shell.run([*unit, *names, *argv, '--nodaemon'])
     else:
         _spawn(argv)
     shell.wait_for(
@@ -141,22 +142,28 @@ def _spawn(argv: Sequence[str]) -> None:
     # so nothing it starts can be outside. Its environment is our own choice:
     # services must not inherit the user's OS_* variables or virtual env.
     ready, go = os.pipe()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    log = os.open(settings.log_path('supervisord-start'), flags, 0o600)
     process = subprocess.Popen(
         ['/bin/sh', '-c', 'read -r _ && exec "$0" "$@"', *argv],
         stdin=ready,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
         start_new_session=True,
         cwd='/',
         env=environment(),
     )
+    os.close(log)
     os.close(ready)
     try:
         tracking.join(process.pid)
         os.write(go, b'\n')
     finally:
         os.close(go)
-    process.wait(timeout=30)
+    if process.wait(timeout=30):
+        raise errors.CommandFailed(
+            list(argv), process.returncode, log_tail('supervisord-start')
+        )
 
 
 def environment() -> dict[str, str]:

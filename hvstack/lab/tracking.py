@@ -16,7 +16,7 @@ NAME = 'hvstack-control'
 
 
 def _hierarchies() -> list[Path]:
-    found = []
+    found: list[Path] = []
     for line in Path('/proc/self/mounts').read_text().splitlines():
         _, place, kind, options = line.split()[:4]
         if kind == 'cgroup2':

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control plane: from an empty machine to an answering OpenStack."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import requests
+
+from hvstack import errors, paths, shell
+from hvstack.lab import (
+    cloud,
+    clouds,
+    database,
+    identity,
+    machine,
+    network,
+    packages,
+    ports,
+    render,
+    services,
+    settings,
+    stages,
+    supervise,
+    values,
+    venv,
+)
+from hvstack.lab.stages import Stage
+
+#: Folders of services, (path below the lab's state, owner).
+_FOLDERS = (
+    ('log', None),
+    ('tmp', None),
+    ('etc', None),
+    ('glance/images', None),
+    ('glance/staging', None),
+    ('glance/tasks', None),
+    ('nova', None),
+    ('neutron', None),
+    ('rabbitmq', 'rabbitmq'),
+    ('rabbitmq/mnesia', 'rabbitmq'),
+    ('rabbitmq/log', 'rabbitmq'),
+)
+
+
+def plan() -> list[Stage]:
+    """Return the stages that bring the control plane up."""
+    return [
+        Stage('machine', 30, _machine),
+        Stage('packages', 1500, _packages),
+        Stage("services' environment", 900, venv.ensure),
+        Stage('bridges', 30, network.ensure),
+        Stage('configuration', 60, configure),
+        Stage('databases and queues', 180, _infrastructure),
+        Stage('schemas', 600, _schemas),
+        Stage('identity', 180, _identity),
+        Stage('services', 300, _services),
+        Stage('networks and clouds.yaml', 120, _content),
+    ]
+
+
+def _machine() -> None:
+    machine.check()
+    ports.check()
+
+
+def _packages() -> None:
+    packages.install(
+        [
+            *packages.CONTROL,
+            *packages.BUILD,
+            *packages.HOSTS,
+            *packages.IMAGES,
+        ]
+    )
+
+
+def configure() -> None:
+    """Write every configuration file that differs from its template."""
+    for name, owner in _FOLDERS:
+        folder = settings.LAB / name
+        folder.mkdir(parents=True, exist_ok=True)
+        if owner:
+            shutil.chown(folder, owner, owner)
+    # MariaDB's socket and RabbitMQ's files belong to users of their own.
+    paths.RUN.mkdir(parents=True, exist_ok=True)
+    (settings.LAB / 'tmp').chmod(0o1777)
+    paths.RUN.chmod(0o1777)
+    for file in {f for s in services.everything() for f in s.files}:
+        render.write(file.template, file.target, mode=file.mode)
+        if file.group:
+            shutil.chown(file.target, group=file.group)
+
+
+def digest(service: services.Service) -> str:
+    """Return a digest of all that makes a service what it is."""
+    parts = [repr(service.program).encode()]
+    parts += [file.target.read_bytes() for file in service.files]
+    return hashlib.sha256(b'\0'.join(parts)).hexdigest()[:16]
+
+
+def launch(wanted: Iterable[services.Service]) -> None:
+    """Start services that do not run, restart those that were changed.
+
+    :raises hvstack.errors.CommandFailed: one ended at once; with its log.
+    """
+    supervise.ensure()
+    every = list(wanted)
+    supervise.add_all(service.program for service in every)
+    states = supervise.status()
+    for service in every:
+        running = states[service.name].state in ('RUNNING', 'STARTING')
+        current = digest(service)
+        if running and stages.marked(f'started:{service.name}') == current:
+            continue
+        supervise.stop(service.name)
+        stages.mark(f'started:{service.name}', current)
+        supervise.start(service.name, wait=False)
+
+
+def _infrastructure() -> None:
+    database.initialise()
+    launch(services.infrastructure())
+    _wait('mariadb', database.answers, 60)
+    _wait('rabbitmq', _rabbit_answers, 90)
+    _wait('ovn-sb', _ovn_answers, 30)
+    database.ovn_listen()
+    if stages.marked('databases') is None:
+        database.create()
+        stages.mark('databases')
+
+
+def _rabbit_answers() -> bool:
+    port = values.PORTS['rabbitmq']
+    return any(
+        entry.port == port and entry.address == values.MGMT
+        for entry in ports.listeners()
+    )
+
+
+def _ovn_answers() -> bool:
+    return all(
+        (paths.RUN / f'ovn-{kind}.sock').exists() for kind in ('nb', 'sb')
+    )
+
+
+def _wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
+    def given_up() -> bool:
+        return supervise.status()[name].state == 'FATAL'
+
+    shell.wait_for(
+        lambda: condition() or given_up(),
+        f'{name} to answer',
+        timeout=seconds,
+        interval=0.3,
+        why=lambda: supervise.log_tail(name),
+    )
+    if given_up():
+        raise errors.CommandFailed([name], 1, supervise.log_tail(name))
+
+
+def _schemas() -> None:
+    # The environment's digest names the services' versions.
+    version = venv.folder().name
+    wanted = [
+        name
+        for name in database.SYNCS
+        if stages.marked(f'schema:{name}') != version
+    ]
+    database.sync(wanted, lambda name: stages.mark(f'schema:{name}', version))
+
+
+def _identity() -> None:
+    identity.keys()
+    if stages.marked('bootstrap') is None:
+        identity.bootstrap()
+        stages.mark('bootstrap')
+    launch([services.identity()])
+    wait_for_api(services.identity())
+    version = hashlib.sha256(repr(identity.CATALOGUE).encode()).hexdigest()
+    if stages.marked('identity') != version:
+        identity.fill(identity.connect())
+        stages.mark('identity', version)
+
+
+def _services() -> None:
+    launch(services.openstack())
+    for service in services.openstack():
+        if service.port:
+            wait_for_api(service)
+    for service in services.everything():
+        _wait(service.name, partial(_runs, service), 60)
+
+
+def _runs(service: services.Service) -> bool:
+    return supervise.status()[service.name].state == 'RUNNING'
+
+
+def api_answers(service: services.Service, timeout: float = 5) -> bool:
+    """Tell whether an API answers a request without a token."""
+    if service.path is None or service.port is None:
+        return True
+    session = requests.Session()
+    session.trust_env = False
+    try:
+        answer = session.get(
+            values.url(service.port) + service.path, timeout=timeout
+        )
+    except requests.RequestException:
+        return False
+    return answer.status_code < 500
+
+
+def wait_for_api(service: services.Service, seconds: int = 150) -> None:
+    """Wait until an API answers.
+
+    :raises hvstack.errors.DeadlineExceeded: with its log's last lines.
+    """
+    _wait(service.name, lambda: api_answers(service), seconds)
+
+
+def _content() -> None:
+    if stages.marked('content') is None:
+        cloud.fill(identity.connect())
+        stages.mark('content')
+    clouds.write()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keystone's content: service users, endpoints, the tenant's project."""
+
+from typing import Any
+
+import openstack
+
+from hvstack import shell
+from hvstack.lab import services, settings, supervise, values, venv
+
+#: (name, type, path) of each service in the catalogue.
+CATALOGUE = (
+    ('placement', 'placement', ''),
+    ('glance', 'image', ''),
+    ('nova', 'compute', '/v2.1'),
+    ('neutron', 'network', ''),
+    ('heat', 'orchestration', '/v1/%(tenant_id)s'),
+    ('heat-cfn', 'cloudformation', '/v1'),
+)
+#: Project and user of whoever creates Hadoop clusters.
+TENANT = 'tenant'
+MEMBER = 'member'
+
+
+def keys() -> None:
+    """Make keystone's Fernet and credential keys; kept if they are there."""
+    config = ('--config-file', str(services.KEYSTONE.target))
+    for kind in ('fernet', 'credential'):
+        folder = services.ETC / 'keystone' / f'{kind}-keys'
+        if not (folder / '1').exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+            owner = ('--keystone-user', 'root', '--keystone-group', 'root')
+            shell.run(
+                [
+                    venv.program('keystone-manage'),
+                    *(*config, f'{kind}_setup', *owner),
+                ],
+                env=supervise.environment(),
+            )
+
+
+def bootstrap() -> None:
+    """Make keystone's administrator, roles and endpoint."""
+    endpoint = f'{values.url("keystone")}/v3'
+    shell.run(
+        [
+            venv.program('keystone-manage'),
+            *('--config-file', str(services.KEYSTONE.target), 'bootstrap'),
+            *('--bootstrap-region-id', values.REGION),
+            *('--bootstrap-public-url', endpoint),
+            *('--bootstrap-internal-url', endpoint),
+            *('--bootstrap-admin-url', endpoint),
+        ],
+        env={
+            **supervise.environment(),
+            # Not on the command line, where anyone could read it.
+            'OS_BOOTSTRAP_PASSWORD': settings.secret('admin'),
+        },
+    )
+
+
+def connect(project: str = 'admin', user: str = 'admin') -> Any:
+    """Return an openstacksdk connection to the lab.
+
+    :param project: project name.
+    :param user: ``admin`` or :data:`MEMBER`.
+    """
+    return openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type='password',
+        auth={
+            'auth_url': f'{values.url("keystone")}/v3',
+            'username': user,
+            'password': settings.secret(user),
+            'project_name': project,
+            'user_domain_name': 'Default',
+            'project_domain_name': 'Default',
+        },
+        region_name=values.REGION,
+    )
+
+
+def fill(cloud: Any) -> None:
+    """Make users, roles, services, endpoints and the stack domain.
+
+    What is there already stays; passwords are set anew.
+    """
+    identity = cloud.identity
+    domain = identity.find_domain('Default', ignore_missing=False)
+    roles = {role.name: role for role in identity.roles()}
+    for name in ('service', 'heat_stack_owner', 'heat_stack_user'):
+        if name not in roles:
+            roles[name] = identity.create_role(name=name)
+
+    service = _project(identity, domain.id, 'service', "The services' users")
+    for name in values.SERVICE_USERS:
+        user = _user(identity, domain.id, name)
+        for role in ('admin', 'service'):
+            identity.assign_project_role_to_user(service, user, roles[role])
+
+    tenant = _project(identity, domain.id, TENANT, 'Hadoop clusters')
+    member = _user(identity, domain.id, MEMBER)
+    for role in ('member', 'heat_stack_owner'):
+        identity.assign_project_role_to_user(tenant, member, roles[role])
+    admin = identity.find_user('admin', domain_id=domain.id)
+    for role in ('admin', 'heat_stack_owner'):
+        identity.assign_project_role_to_user(tenant, admin, roles[role])
+
+    heat = identity.find_domain('heat', ignore_missing=True)
+    heat = heat or identity.create_domain(
+        name='heat', description="Stacks' own users"
+    )
+    keeper = _user(identity, heat.id, 'heat_domain_admin')
+    identity.assign_domain_role_to_user(heat, keeper, roles['admin'])
+
+    known = {entry.name: entry for entry in identity.services()}
+    urls = {
+        (entry.service_id, entry.interface): entry
+        for entry in identity.endpoints()
+    }
+    for name, kind, path in CATALOGUE:
+        entry = known.get(name) or identity.create_service(
+            name=name, type=kind
+        )
+        for interface in ('public', 'internal'):
+            url = f'{values.url(name)}{path}'
+            old = urls.get((entry.id, interface))
+            if old is None:
+                identity.create_endpoint(
+                    service_id=entry.id,
+                    interface=interface,
+                    url=url,
+                    region_id=values.REGION,
+                )
+            elif old.url != url:
+                identity.update_endpoint(old, url=url)
+
+
+def _project(identity: Any, domain: str, name: str, text: str) -> Any:
+    return identity.find_project(
+        name, domain_id=domain
+    ) or identity.create_project(name=name, domain_id=domain, description=text)
+
+
+def _user(identity: Any, domain: str, name: str) -> Any:
+    password = settings.secret(name)
+    user = identity.find_user(name, domain_id=domain)
+    if user is None:
+        return identity.create_user(
+            name=name, domain_id=domain, password=password
+        )
+    return identity.update_user(user, password=password)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One command at a time changes the lab of a machine."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hvstack import errors, paths
+
+_LOCK = paths.RUN / 'lab.lock'
+
+
+@contextmanager
+def exclusive() -> Iterator[None]:
+    """Hold the machine-wide lock.
+
+    The kernel drops it with the process, so it is never stale.
+
+    :raises hvstack.errors.Busy: another command holds it; with its pid.
+    """
+    paths.RUN.mkdir(parents=True, exist_ok=True)
+    handle = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 20).decode().strip() or 'unknown'
+            raise errors.Busy(
+                f"another command changes this machine's lab (pid {holder}): "
+                'wait for it, or end it'
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f'{os.getpid()}\n'.encode(), 0)
+        yield
+    finally:
+        os.close(handle)

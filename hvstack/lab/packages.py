@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian packages that the lab needs.
+
+They stay when the lab is destroyed, with the users they made; nothing of
+them is started: the lab runs its own instances with its own data.
+"""
+
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hvstack import errors, shell
+
+#: What the control plane needs.
+CONTROL = (
+    'mariadb-server',
+    'rabbitmq-server',
+    'memcached',
+    'ovn-central',
+    'ovn-common',
+    'openvswitch-common',
+    'iproute2',
+    'ca-certificates',
+)
+#: What building the services' virtual environment needs.
+BUILD = (
+    'gcc',
+    'libc6-dev',
+    'libvirt-dev',
+    'pkg-config',
+    'python3',
+    'python3-dev',
+    'python3-venv',
+)
+#: What lab hosts need.
+HOSTS = (
+    'openvswitch-switch',
+    'ovn-host',
+    'libvirt-daemon',
+    'libvirt-daemon-driver-lxc',
+    'libvirt-daemon-driver-qemu',
+    'libvirt-clients',
+    'qemu-system-x86',
+    'qemu-utils',
+    'busybox-static',
+    'e2fsprogs',
+    'ethtool',
+    'genisoimage',
+    'iptables',
+    'util-linux',
+)
+#: What making guest images needs.
+IMAGES = ('mmdebstrap',)
+
+_POLICY = Path('/usr/sbin/policy-rc.d')
+_MARK = '# hvstack: nothing is started while packages are installed'
+_APT = (
+    'apt-get',
+    *('-o', 'DPkg::Lock::Timeout=600'),
+    *('-o', 'Acquire::Retries=3'),
+    *('-o', 'Dpkg::Options::=--force-confdef'),
+    *('-o', 'Dpkg::Options::=--force-confold'),
+)
+_ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
+
+
+def distribution() -> str | None:
+    """Return ``debian`` or ``ubuntu`` (or what is like them), else None."""
+    try:
+        lines = Path('/etc/os-release').read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    pairs = dict(line.split('=', 1) for line in lines if '=' in line)
+    words = f'{pairs.get("ID", "")} {pairs.get("ID_LIKE", "")}'
+    for word in words.replace('"', '').split():
+        if word in ('debian', 'ubuntu'):
+            return word
+    return None
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Return those packages that are not installed."""
+    wanted = list(names)
+    query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n']
+    shown = shell.run([*query, *wanted], check=False).stdout
+    installed = {
+        line.split()[0]
+        for line in shown.splitlines()
+        if line.endswith(' installed')
+    }
+    return [name for name in wanted if name not in installed]
+
+
+def install(names: Iterable[str], *, tries: int = 3) -> list[str]:
+    """Install packages that are missing.
+
+    dpkg's lock is waited for, downloads are retried, an interrupted
+    installation is finished first, and no service is started.
+
+    :returns: the packages that were missing.
+    :raises hvstack.errors.MissingPrerequisite: a package cannot be had.
+    """
+    wanted = missing(names)
+    if not wanted:
+        return []
+    with nothing_starts():
+        for left in reversed(range(tries)):
+            try:
+                _wait_for_dpkg(['dpkg', '--configure', '-a'])
+                shell.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
+                shell.run(
+                    [
+                        *_APT,
+                        *('install', '-q', '-y', '--no-install-recommends'),
+                        *wanted,
+                    ],
+                    env=_ENV,
+                    timeout=1500,
+                )
+                break
+            except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
+                if not left:
+                    raise errors.MissingPrerequisite(
+                        f'cannot install {", ".join(wanted)}: {exc}'
+                    ) from exc
+                time.sleep(5)
+    return wanted
+
+
+def _wait_for_dpkg(argv: list[str]) -> None:
+    # apt waits for the lock by itself, dpkg does not.
+    for _ in range(120):
+        done = shell.run(argv, env=_ENV, check=False, timeout=600)
+        if 'lock' not in done.stderr:
+            return
+        time.sleep(5)
+
+
+@contextmanager
+def nothing_starts() -> Iterator[None]:
+    """Keep packages' scripts from starting services meanwhile.
+
+    A policy of the user's is left as it is, put aside and put back.
+    """
+    aside = _POLICY.with_suffix('.hvstack-aside')
+    ours = _POLICY.exists() and _MARK in _POLICY.read_text()
+    if _POLICY.exists() and not ours:
+        shutil.copy2(_POLICY, aside)
+    _POLICY.write_text(f'#!/bin/sh\n{_MARK}\nexit 101\n')
+    _POLICY.chmod(_POLICY.stat().st_mode | stat.S_IXUSR | 0o555)
+    try:
+        yield
+    finally:
+        restore_policy()
+
+
+def restore_policy() -> None:
+    """Put back what :func:`nothing_starts` put aside, also after a crash."""
+    aside = _POLICY.with_suffix('.hvstack-aside')
+    if aside.exists():
+        aside.replace(_POLICY)
+    elif _POLICY.exists() and _MARK in _POLICY.read_text():
+        _POLICY.unlink()

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control plane's programs and their configuration files, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvstack import paths
+from hvstack.lab import settings, supervise, values, venv
+
+ETC = settings.LAB / 'etc'
+OVN = settings.LAB / 'ovn'
+MYSQL_SOCKET = paths.RUN / 'mysql.sock'
+
+
+@dataclass(frozen=True)
+class File:
+    """A configuration file made from a template.
+
+    :param template: path below ``etc/lab``.
+    :param target: where it goes.
+    :param mode: permission bits.
+    :param group: group that may read it, root otherwise.
+    """
+
+    template: str
+    target: Path
+    mode: int = 0o600
+    group: str | None = None
+
+
+#: What RabbitMQ's start script reads instead of files below ``/etc``.
+RABBIT_ENV = {
+    'HOME': str(settings.LAB / 'rabbitmq'),
+    'RABBITMQ_NODENAME': 'hvstack@localhost',
+    'RABBITMQ_CONF_ENV_FILE': '/dev/null',
+    'RABBITMQ_CONFIG_FILE': str(ETC / 'rabbitmq' / 'rabbitmq.conf'),
+    'RABBITMQ_ADVANCED_CONFIG_FILE': '/nonexistent',
+    'RABBITMQ_ENABLED_PLUGINS_FILE': str(ETC / 'rabbitmq' / 'plugins'),
+    'RABBITMQ_MNESIA_BASE': str(settings.LAB / 'rabbitmq' / 'mnesia'),
+    'RABBITMQ_LOG_BASE': str(settings.LAB / 'rabbitmq' / 'log'),
+    'RABBITMQ_LOGS': '-',
+    'RABBITMQ_DIST_PORT': str(values.LOOPBACK_PORTS['rabbitmq-dist']),
+    # Two schedulers that sleep when idle: the cores are the guests'.
+    'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
+        '-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none '
+        '+sbwtdcpu none +sbwtdio none'
+    ),
+    'ERL_EPMD_ADDRESS': '127.0.0.1',
+    'ERL_EPMD_PORT': str(values.LOOPBACK_PORTS['epmd']),
+}
+
+
+@dataclass(frozen=True)
+class Service:
+    """A program of the control plane.
+
+    :param program: how to run it.
+    :param files: what it reads; a change restarts it.
+    :param port: name of its port in :data:`values.PORTS`, if it listens.
+    :param path: path of an API that answers without a token.
+    """
+
+    program: supervise.Program
+    files: tuple[File, ...] = ()
+    port: str | None = None
+    path: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.program.name
+
+
+def _ovsdb(kind: str) -> Service:
+    # Its TCP listener, with a patient probe, is a row in the database.
+    table = {
+        'nb': 'OVN_Northbound,NB_Global',
+        'sb': 'OVN_Southbound,SB_Global',
+    }
+    name = f'ovn-{kind}'
+    command = (
+        'ovsdb-server',
+        '--no-chdir',
+        f'--remote=punix:{paths.RUN}/{name}.sock',
+        f'--remote=db:{table[kind]},connections',
+        f'--unixctl={paths.RUN}/{name}.ctl',
+        str(OVN / f'{kind}.db'),
+    )
+    return Service(supervise.Program(name, command), port=name)
+
+
+#: What everything else needs; started first.
+def infrastructure() -> tuple[Service, ...]:
+    """Return database, message queue, cache and OVN's databases."""
+    mysql = File('control/my.cnf.j2', ETC / 'mysql' / 'my.cnf', 0o644)
+    rabbit = (
+        File(
+            'control/rabbitmq.conf.j2',
+            ETC / 'rabbitmq' / 'rabbitmq.conf',
+            0o640,
+            'rabbitmq',
+        ),
+        File(
+            'control/rabbitmq-plugins.j2', ETC / 'rabbitmq' / 'plugins', 0o644
+        ),
+    )
+    return (
+        Service(
+            supervise.Program(
+                'mariadb',
+                ('/usr/sbin/mariadbd', f'--defaults-file={mysql.target}'),
+                user='mysql',
+                stop_seconds=60,
+            ),
+            (mysql,),
+        ),
+        Service(
+            supervise.Program(
+                'epmd',
+                (
+                    'epmd',
+                    '-address',
+                    '127.0.0.1',
+                    '-port',
+                    str(values.LOOPBACK_PORTS['epmd']),
+                ),
+                user='rabbitmq',
+            )
+        ),
+        Service(
+            supervise.Program(
+                'rabbitmq',
+                ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
+                env=RABBIT_ENV,
+                user='rabbitmq',
+                stop_seconds=30,
+            ),
+            rabbit,
+            port='rabbitmq',
+        ),
+        Service(
+            supervise.Program(
+                'memcached',
+                (
+                    'memcached',
+                    *('-l', '127.0.0.1'),
+                    *('-p', str(values.LOOPBACK_PORTS['memcached'])),
+                    *('-m', '32', '-U', '0', '-t', '1', '-u', 'memcache'),
+                ),
+            )
+        ),
+        _ovsdb('nb'),
+        _ovsdb('sb'),
+        Service(
+            supervise.Program(
+                'ovn-northd',
+                (
+                    'ovn-northd',
+                    f'--ovnnb-db=unix:{paths.RUN}/ovn-nb.sock',
+                    f'--ovnsb-db=unix:{paths.RUN}/ovn-sb.sock',
+                    f'--unixctl={paths.RUN}/ovn-northd.ctl',
+                ),
+            )
+        ),
+    )
+
+
+def _api(
+    name: str,
+    module: str,
+    files: tuple[File, ...],
+    env: Mapping[str, str] | None = None,
+    *,
+    path: str = '/',
+    threads: int = 4,
+) -> Service:
+    """Return an API under uwsgi.
+
+    ``Connection: close`` because uwsgi's HTTP socket keeps no connection,
+    and clients that believe otherwise see resets.
+    """
+    command = (
+        venv.program('uwsgi'),
+        *('--http-socket', f'{values.MGMT}:{values.PORTS[name]}'),
+        *('--module', f'{module}:application'),
+        *('--add-header', 'Connection: close'),
+        *('--processes', '1', '--threads', str(threads)),
+        *('--buffer-size', '65535', '--listen', '100'),
+        '--master',
+        '--die-on-term',
+        '--enable-threads',
+        '--lazy-apps',
+        '--need-app',
+        '--http-chunked-input',
+        '--wsgi-disable-file-wrapper',
+        '--disable-logging',
+        *('--log-4xx', '--log-5xx'),
+    )
+    return Service(
+        supervise.Program(
+            name, command, env=env or {}, stop_signal='INT', start_seconds=2
+        ),
+        files,
+        port=name,
+        path=path,
+    )
+
+
+def _daemon(
+    name: str,
+    files: tuple[File, ...],
+    command: str | None = None,
+    *,
+    config: tuple[Path, ...],
+) -> Service:
+    words = [venv.program(command or name)]
+    for path in config:
+        words += ['--config-file', str(path)]
+    return Service(
+        supervise.Program(name, words, start_seconds=2, stop_seconds=20),
+        files,
+    )
+
+
+KEYSTONE = File('control/keystone.conf.j2', ETC / 'keystone' / 'keystone.conf')
+PLACEMENT = File(
+    'control/placement.conf.j2', ETC / 'placement' / 'placement.conf'
+)
+GLANCE = File('control/glance-api.conf.j2', ETC / 'glance' / 'glance-api.conf')
+NOVA = File('control/nova.conf.j2', ETC / 'nova' / 'nova.conf')
+NEUTRON = File('control/neutron.conf.j2', ETC / 'neutron' / 'neutron.conf')
+ML2 = File('control/ml2_conf.ini.j2', ETC / 'neutron' / 'ml2_conf.ini')
+#: heat's WSGI modules look in ``~/.heat`` and ``/etc/heat`` only.
+HEAT = File('control/heat.conf.j2', ETC / 'home' / '.heat' / 'heat.conf')
+
+
+def identity() -> Service:
+    """Return keystone, which the others' set-up needs."""
+    return _api(
+        'keystone',
+        'keystone.wsgi.api',
+        (KEYSTONE,),
+        {'OS_KEYSTONE_CONFIG_DIR': str(ETC / 'keystone')},
+        path='/v3',
+    )
+
+
+def openstack() -> tuple[Service, ...]:
+    """Return the OpenStack services beside keystone."""
+    # Its first file is taken as the paste configuration.
+    nova_files = f'{venv.folder()}/etc/nova/api-paste.ini;{NOVA.target}'
+    nova = {'OS_NOVA_CONFIG_FILES': nova_files}
+    neutron_files = (NEUTRON, ML2)
+    neutron_config = tuple(f.target for f in neutron_files)
+    return (
+        _api(
+            'placement',
+            'placement.wsgi.api',
+            (PLACEMENT,),
+            {'OS_PLACEMENT_CONFIG_DIR': str(ETC / 'placement')},
+        ),
+        _api(
+            'glance',
+            'glance.wsgi.api',
+            (GLANCE,),
+            {'OS_GLANCE_CONFIG_DIR': str(ETC / 'glance')},
+        ),
+        _api('nova', 'nova.wsgi.osapi_compute', (NOVA,), nova),
+        _api('nova-metadata', 'nova.wsgi.metadata', (NOVA,), nova),
+        _api(
+            'neutron',
+            'neutron.wsgi.api',
+            neutron_files,
+            {
+                'OS_NEUTRON_CONFIG_FILES': ';'.join(map(str, neutron_config)),
+            },
+        ),
+        _api('heat', 'heat.wsgi.api', (HEAT,)),
+        _api('heat-cfn', 'heat.wsgi.cfn', (HEAT,)),
+        _daemon('nova-conductor', (NOVA,), config=(NOVA.target,)),
+        _daemon('nova-scheduler', (NOVA,), config=(NOVA.target,)),
+        _daemon(
+            'neutron-ovn-maintenance',
+            neutron_files,
+            'neutron-ovn-maintenance-worker',
+            config=neutron_config,
+        ),
+        _daemon('heat-engine', (HEAT,), config=(HEAT.target,)),
+    )
+
+
+def everything() -> tuple[Service, ...]:
+    """Return all services in the order they start in."""
+    return (*infrastructure(), identity(), *openstack())

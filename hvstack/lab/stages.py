@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages with deadlines, and marks for what need not be done twice."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
+
+from hvstack import errors, paths
+from hvstack.lab import settings
+from hvstack.progress import Progress
+
+_MARKS = settings.LAB / 'marks.json'
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of bringing the lab up.
+
+    :param title: words for the person who watches.
+    :param seconds: deadline.
+    :param work: does it; must be harmless and quick where nothing is left
+        to do.
+    """
+
+    title: str
+    seconds: int
+    work: Callable[[], None]
+
+
+@contextmanager
+def deadline(title: str, seconds: float) -> Iterator[None]:
+    """End a block of code of the main thread after some time.
+
+    :raises hvstack.errors.DeadlineExceeded: the time is over.
+    """
+
+    def over(number: int, frame: FrameType | None) -> NoReturn:
+        raise errors.DeadlineExceeded(
+            f"stage '{title}' was not done within {seconds:.0f} s: logs are "
+            f'in {settings.LAB / "log"}, and running the command again goes '
+            'on from here'
+        )
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run(stages: Sequence[Stage], progress: Progress) -> None:
+    """Run stages in order, each within its deadline.
+
+    :raises hvstack.errors.HVStackError: a stage failed.
+    """
+    progress.stages = [stage.title for stage in stages]
+    for stage in stages:
+        with progress.stage(stage.title), deadline(stage.title, stage.seconds):
+            stage.work()
+
+
+def marked(name: str) -> str | None:
+    """Return the value that a thing was marked done with, if it was."""
+    return _load().get(name)
+
+
+def mark(name: str, value: str = 'done') -> None:
+    """Record that a thing is done.
+
+    :param value: digest of what it was done from, to do it again after a
+        change.
+    """
+    _store({**_load(), name: value})
+
+
+def unmark(name: str) -> None:
+    """Forget that a thing was done."""
+    _store({key: value for key, value in _load().items() if key != name})
+
+
+def _load() -> dict[str, str]:
+    try:
+        return dict(json.loads(_MARKS.read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+def _store(marks: dict[str, str]) -> None:
+    paths.write_whole(_MARKS, json.dumps(marks, indent=1) + '\n')
