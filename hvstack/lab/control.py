@@ -44,10 +44,20 @@ _FOLDERS = (
 )
 
 
-def plan() -> list[Stage]:
-    """Return the stages that bring the control plane up."""
+def plan(before: Callable[[], None]) -> list[Stage]:
+    """Return the stages that bring the control plane up.
+
+    :param before: called once the machine was found fit, before anything
+        is changed.
+    """
+
+    def check() -> None:
+        machine.check()
+        ports.check()
+        before()
+
     return [
-        Stage('machine', 30, _machine),
+        Stage('machine', 30, check),
         Stage('packages', 1500, _packages),
         Stage("services' environment", 900, venv.ensure),
         Stage('bridges', 30, network.ensure),
@@ -58,11 +68,6 @@ def plan() -> list[Stage]:
         Stage('services', 300, _services),
         Stage('networks and clouds.yaml', 120, _content),
     ]
-
-
-def _machine() -> None:
-    machine.check()
-    ports.check()
 
 
 def _packages() -> None:
@@ -109,13 +114,15 @@ def launch(wanted: Iterable[services.Service]) -> None:
     every = list(wanted)
     supervise.add_all(service.program for service in every)
     states = supervise.status()
-    for service in every:
-        running = states[service.name].state in ('RUNNING', 'STARTING')
-        current = digest(service)
-        if running and stages.marked(f'started:{service.name}') == current:
-            continue
-        supervise.stop(service.name)
-        stages.mark(f'started:{service.name}', current)
+    todo = [
+        service
+        for service in every
+        if states[service.name].state not in ('RUNNING', 'STARTING')
+        or stages.marked(f'started:{service.name}') != digest(service)
+    ]
+    _stop([service.name for service in todo])
+    for service in todo:
+        stages.mark(f'started:{service.name}', digest(service))
         supervise.start(service.name, wait=False)
 
 
@@ -187,10 +194,10 @@ def _identity() -> None:
 def _services() -> None:
     launch(services.openstack())
     for service in services.openstack():
-        if service.port:
+        if service.path:
             wait_for_api(service)
-    for service in services.everything():
-        _wait(service.name, partial(_runs, service), 60)
+        else:
+            _wait(service.name, partial(_runs, service), 60)
 
 
 def _runs(service: services.Service) -> bool:
@@ -225,3 +232,27 @@ def _content() -> None:
         cloud.fill(identity.connect())
         stages.mark('content')
     clouds.write()
+
+
+def stop() -> None:
+    """Stop the control plane: services first, what they need afterwards."""
+    if supervise.alive():
+        _stop([s.name for s in (services.identity(), *services.openstack())])
+    supervise.shutdown()
+
+
+def _stop(names: list[str]) -> None:
+    """Stop programs, all at the same time."""
+    for name in names:
+        supervise.stop(name, wait=False)
+
+    def ended() -> bool:
+        states = supervise.status()
+        return not any(
+            states[name].pid or states[name].state == 'STOPPING'
+            for name in names
+            if name in states
+        )
+
+    if names:
+        shell.wait_for(ended, 'programs to end', timeout=90, interval=0.3)

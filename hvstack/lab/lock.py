@@ -11,6 +11,21 @@ from hvstack import errors, paths
 _LOCK = paths.RUN / 'lab.lock'
 
 
+def prepare() -> None:
+    """Make the folder of the lock.
+
+    :raises hvstack.errors.MissingPrerequisite: only root may.
+    """
+    try:
+        paths.RUN.mkdir(parents=True, exist_ok=True)
+    except PermissionError as exc:
+        raise errors.MissingPrerequisite(
+            f'{paths.RUN} cannot be made: the lab needs root, run the '
+            "command with sudo, or use a cloud of your own with '--os-cloud "
+            "NAME'"
+        ) from exc
+
+
 @contextmanager
 def exclusive() -> Iterator[None]:
     """Hold the machine-wide lock.
@@ -19,7 +34,7 @@ def exclusive() -> Iterator[None]:
 
     :raises hvstack.errors.Busy: another command holds it; with its pid.
     """
-    paths.RUN.mkdir(parents=True, exist_ok=True)
+    prepare()
     handle = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -199,7 +199,7 @@ def _api(
     )
     return Service(
         supervise.Program(
-            name, command, env=env or {}, stop_signal='INT', start_seconds=2
+            name, command, env=env or {}, stop_signal='INT', start_seconds=8
         ),
         files,
         port=name,

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack lab``: an OpenStack with hosts of its own on this machine."""
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+from hvstack import errors
+from hvstack.lab import clouds, doctor, lifecycle, settings
+from hvstack.lab.lifecycle import hosts
+from hvstack.lab.settings import BACKENDS, LabSettings
+from hvstack.progress import Progress
+
+
+class Up(Command):
+    """Bring the lab up, go on with an interrupted start, or change it.
+
+    On a running lab without other options this does nothing.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options; those not given stay as they were."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--hosts', type=int, metavar='N', help='lab hosts (default: 3)'
+        )
+        parser.add_argument(
+            '--fake-hosts',
+            type=int,
+            metavar='N',
+            help='computes without guests, for scheduler tests (default: 0)',
+        )
+        parser.add_argument(
+            '--compute',
+            choices=BACKENDS,
+            help='backend of the hosts; auto takes kvm only if a kernel '
+            'really boots under it, else lxc (default: auto)',
+        )
+        parser.add_argument(
+            '--host-compute',
+            action='append',
+            metavar='HOST=BACKEND',
+            help='another backend for one host; may be repeated',
+        )
+        parser.add_argument(
+            '--racks',
+            type=int,
+            metavar='N',
+            help='availability zones for the workers (default: 0, none)',
+        )
+        parser.add_argument(
+            '--untested',
+            action='store_true',
+            default=None,
+            help='go on with what was never tried on such a machine',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Bring it up."""
+        names = ('hosts', 'fake_hosts', 'compute', 'racks', 'untested')
+        given: dict[str, Any] = {
+            name: value
+            for name in names
+            if (value := getattr(parsed_args, name)) is not None
+        }
+        if parsed_args.host_compute is not None:
+            given['host_compute'] = _pairs(parsed_args.host_compute)
+
+        def change(before: LabSettings) -> LabSettings:
+            return before.change(**given)
+
+        progress = Progress()
+        lifecycle.up(change, progress)
+        progress.say(
+            f"the lab is up: 'openstack --os-cloud {clouds.ADMIN_CLOUD} ...', "
+            f'or {clouds.MEMBER_CLOUD} for its member'
+        )
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        host, mark, backend = word.partition('=')
+        if not mark:
+            raise errors.InputError(
+                f'--host-compute {word}: give HOST=BACKEND, such as '
+                'hv-host3=qemu'
+            )
+        pairs[host] = backend
+    return pairs
+
+
+class Down(Command):
+    """Stop the lab and keep all its data."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Stop it."""
+        lifecycle.down(Progress())
+
+
+class Destroy(Command):
+    """Remove the lab, all its data and everything hvstack wrote.
+
+    Installed packages and their users stay, and are listed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--keep-cache',
+            action='store_true',
+            help="keep guest images and the services' environment",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Remove it."""
+        progress = Progress()
+        keep = parsed_args.keep_cache
+        for line in lifecycle.destroy(progress, keep_cache=keep):
+            self.app.stdout.write(f'{line}\n')
+
+
+class Status(Lister):
+    """Show the lab's programs, hosts, backends and memory."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at everything; change nothing."""
+        rows: list[tuple[Any, ...]] = [
+            ('program', part.name, part.state, part.pss_mib, _age(part.uptime))
+            for part in lifecycle.parts()
+        ]
+        rows.append(('sum', 'control plane', '', lifecycle.control_pss(), ''))
+        rows += [
+            ('host', host.name, host.state, host.memory_mib, host.summary)
+            for host in hosts.status(settings.load() or LabSettings())
+        ]
+        return ('Kind', 'Name', 'State', 'Memory MiB', 'Detail'), rows
+
+
+def _age(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    return f'up {hours}:{rest // 60:02d}:{rest % 60:02d}' if seconds else ''
+
+
+class Env(Command):
+    """Print what a shell needs to use the lab: eval "$(hvstack lab env)"."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--member',
+            action='store_true',
+            help="the tenant's member instead of the administrator",
+        )
+        parser.add_argument(
+            '--variables',
+            action='store_true',
+            help='OS_* variables with the password, for programs that do '
+            'not read clouds.yaml',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Print export lines."""
+        if not clouds.OURS.exists():
+            raise errors.MissingPrerequisite(
+                "there is no lab on this machine: start it with 'hvstack lab "
+                "up'"
+            )
+        name = (
+            clouds.MEMBER_CLOUD if parsed_args.member else clouds.ADMIN_CLOUD
+        )
+        lines = {
+            'OS_CLIENT_CONFIG_FILE': str(clouds.OURS),
+            'OS_CLOUD': name,
+        }
+        if parsed_args.variables:
+            lines = variables(clouds.entries()[name])
+        for key, value in lines.items():
+            self.app.stdout.write(f"export {key}='{value}'\n")
+
+
+def variables(entry: dict[str, Any]) -> dict[str, str]:
+    """Return a cloud of ``clouds.yaml`` as ``OS_*`` variables."""
+    auth = {f'OS_{key.upper()}': value for key, value in entry['auth'].items()}
+    return {
+        **auth,
+        'OS_REGION_NAME': entry['region_name'],
+        'OS_IDENTITY_API_VERSION': str(entry['identity_api_version']),
+        'OS_COMPUTE_API_VERSION': entry['compute_api_version'],
+    }
+
+
+class Doctor(Lister):
+    """Check the machine and the lab, change nothing, name remedies."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Run every check."""
+        rows: list[tuple[str, ...]] = [
+            (one.check, one.state, one.detail, one.remedy)
+            for one in doctor.examine()
+        ]
+        return ('Check', 'State', 'Detail', 'Remedy'), rows

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read-only checks of a machine and its lab, each with its remedy."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from hvstack import errors, paths
+from hvstack.lab import (
+    clouds,
+    lifecycle,
+    machine,
+    network,
+    packages,
+    ports,
+    settings,
+    supervise,
+    tracking,
+    values,
+    venv,
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check saw.
+
+    :param check: what was looked at.
+    :param state: ``ok``, ``note`` or ``fault``.
+    :param detail: what was seen.
+    :param remedy: what to do; empty where all is well.
+    """
+
+    check: str
+    state: str
+    detail: str
+    remedy: str = ''
+
+
+def examine() -> list[Finding]:
+    """Run every check; none of them changes anything."""
+    found: list[Finding] = []
+    for check in _CHECKS:
+        try:
+            found += check()
+        except errors.HVStackError as exc:
+            name = check.__name__.strip('_').replace('_', ' ')
+            found.append(Finding(name, 'fault', str(exc), 'see the message'))
+    return found
+
+
+def _machine() -> Iterator[Finding]:
+    root = os.geteuid() == 0
+    yield Finding(
+        'root',
+        'ok' if root else 'fault',
+        f'user id {os.geteuid()}',
+        '' if root else "use sudo, or a cloud of your own with '--os-cloud'",
+    )
+    name = packages.distribution()
+    yield Finding(
+        'distribution',
+        'ok' if name else 'fault',
+        name or 'neither Debian nor Ubuntu',
+        '' if name else 'take a machine with Debian or Ubuntu',
+    )
+    memory = machine.memory_gib()
+    enough = memory >= machine.MEMORY_GIB
+    yield Finding(
+        'memory',
+        'ok' if enough else 'fault',
+        f'{memory:.1f} GiB, {os.cpu_count()} cores',
+        '' if enough else f'{machine.MEMORY_GIB} GiB are needed',
+    )
+    for folder in (paths.STATE, paths.CACHE):
+        free = machine.free_gib(folder)
+        enough = free >= machine.DISK_GIB
+        yield Finding(
+            f'disk {folder}',
+            'ok' if enough else 'fault',
+            f'{free:.0f} GiB free',
+            '' if enough else f'free up to {machine.DISK_GIB} GiB there',
+        )
+
+
+def _kernel() -> Iterator[Finding]:
+    unified = Path('/sys/fs/cgroup/cgroup.controllers').exists()
+    yield Finding(
+        'cgroups',
+        'note' if unified else 'ok',
+        'version 2' if unified else 'version 1',
+        "caps under version 2 were not tried: 'lab up --untested'"
+        if unified
+        else '',
+    )
+    kvm = Path('/dev/kvm').exists()
+    yield Finding(
+        '/dev/kvm',
+        'ok' if kvm else 'note',
+        'there; lab up probes it' if kvm else 'missing',
+        '' if kvm else 'guests are containers (lxc), or emulated (qemu)',
+    )
+
+
+def _software() -> Iterator[Finding]:
+    wanted = [*packages.CONTROL, *packages.BUILD, *packages.HOSTS]
+    lacking = packages.missing(wanted)
+    yield Finding(
+        'packages',
+        'note' if lacking else 'ok',
+        f'missing: {" ".join(lacking)}' if lacking else 'all installed',
+        "'hvstack lab up' installs them" if lacking else '',
+    )
+    ready = venv.ready()
+    yield Finding(
+        "services' environment",
+        'ok' if ready else 'note',
+        str(venv.folder()) if ready else 'not built',
+        '' if ready else "'hvstack lab up' builds it",
+    )
+
+
+def _ports() -> Iterator[Finding]:
+    taken = ports.conflicts(ports.listeners(), tracking.members())
+    for service, who in taken:
+        yield Finding(
+            f'port {who.port} ({service})',
+            'fault',
+            f"taken by '{who.name}', pid {who.pid or 'unknown'}",
+            'stop that program',
+        )
+    if not taken:
+        yield Finding('ports', 'ok', 'no foreign program on a needed port')
+
+
+def _proxy() -> Iterator[Finding]:
+    proxies = [
+        name
+        for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY')
+        if os.environ.get(name)
+    ]
+    direct = os.environ.get('no_proxy') or os.environ.get('NO_PROXY') or ''
+    if proxies and values.MGMT not in direct:
+        yield Finding(
+            'proxy',
+            'fault',
+            f'{proxies[0]} is set, and no_proxy lacks {values.MGMT}',
+            f'export no_proxy="$no_proxy,{values.MGMT}"',
+        )
+
+
+def _lab() -> Iterator[Finding]:
+    owner = lifecycle.owner()
+    if settings.load() is None and owner is None:
+        yield Finding('lab', 'note', 'none yet', "start it: 'hvstack lab up'")
+        return
+    if owner is not None and owner != paths.STATE:
+        yield Finding(
+            'lab',
+            'note',
+            f'the one that runs belongs to {owner}',
+            f"use it with HVSTACK_STATE_DIR={owner}, or 'hvstack lab up'",
+        )
+        return
+    if not supervise.alive():
+        orphans = len(tracking.members())
+        yield Finding(
+            'lab',
+            'fault' if orphans else 'note',
+            f'stopped; {orphans} programs without supervisor'
+            if orphans
+            else 'stopped',
+            "start it: 'hvstack lab up'",
+        )
+        return
+    for part in lifecycle.parts():
+        well = part.state == 'RUNNING'
+        yield Finding(
+            part.name,
+            'ok' if well else 'fault',
+            f'{part.state}, {part.pss_mib:.0f} MiB',
+            ''
+            if well
+            else f"read {settings.log_path(part.name)}, then 'hvstack lab up'",
+        )
+    bridges = network.up()
+    yield Finding(
+        'bridges',
+        'ok' if bridges else 'fault',
+        ', '.join(values.BRIDGES) if bridges else 'missing',
+        '' if bridges else "'hvstack lab up' makes them",
+    )
+
+
+def _clouds() -> Iterator[Finding]:
+    path = clouds.users_file()
+    if settings.load() is None or not clouds.OURS.exists():
+        return
+    ours = yaml.safe_load(clouds.OURS.read_text())['clouds']
+    users: dict[str, object] = {}
+    if path.exists():
+        users = (yaml.safe_load(path.read_text()) or {}).get('clouds') or {}
+    same = all(users.get(name) == entry for name, entry in ours.items())
+    yield Finding(
+        'clouds.yaml',
+        'ok' if same else 'fault',
+        f'{path} {"has" if same else "lacks, or differs from,"} the lab',
+        '' if same else "'hvstack lab up' writes it",
+    )
+
+
+_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _machine,
+    _kernel,
+    _software,
+    _ports,
+    _proxy,
+    _lab,
+    _clouds,
+)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing the whole lab up, stopping it, removing it, looking at it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvstack import errors, paths
+from hvstack.lab import (
+    clouds,
+    control,
+    lock,
+    network,
+    packages,
+    services,
+    settings,
+    stages,
+    supervise,
+    tracking,
+)
+from hvstack.lab.settings import LabSettings
+from hvstack.lab.stages import Stage
+from hvstack.progress import Progress
+
+try:
+    from hvstack.lab import hosts  # type: ignore[attr-defined,unused-ignore]
+except ImportError:
+    import types
+
+    hosts = types.SimpleNamespace(
+        up=lambda *a: None,
+        down=lambda *a: None,
+        destroy=lambda *a: None,
+        status=lambda *a: [],
+    )
+
+#: Says which state folder the running lab belongs to.
+_RUNNING = paths.RUN / 'lab.json'
+#: Users that packages of the lab's made, and that stay with them.
+PACKAGE_USERS = (
+    'epmd',
+    'libvirt-qemu',
+    'memcache',
+    'mysql',
+    'openvswitch',
+    'rabbitmq',
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One line of the lab's status.
+
+    :param name: the program.
+    :param state: supervisord's word, or ``NOT ANSWERING`` for an API.
+    :param pid: its process, 0 if it does not run.
+    :param pss_mib: memory of it and its children, in MiB; shared pages are
+        divided among those that share them.
+    :param uptime: seconds since it was started.
+    """
+
+    name: str
+    state: str
+    pid: int
+    pss_mib: float
+    uptime: int
+
+
+def owner() -> Path | None:
+    """Return the state folder of the lab that runs, or ran till a crash."""
+    try:
+        return Path(json.loads(_RUNNING.read_text())['state'])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def up(
+    change: Callable[[LabSettings], LabSettings], progress: Progress
+) -> None:
+    """Bring the lab up, or change a running one.
+
+    A lab of hvstack's with another state folder is stopped first; its data
+    stays.
+
+    :param change: makes the new settings from those of before.
+    :raises hvstack.errors.HVStackError: a stage failed; running it again
+        goes on there.
+    """
+    if os.geteuid() == 0:
+        other = owner()
+        if other is not None and other != paths.STATE:
+            progress.say(f'stopping the lab of {other}, its data stays')
+            _elsewhere(other, 'down')
+    with lock.exclusive():
+        wanted = change(settings.load() or LabSettings())
+        plan = [
+            *control.plan(before=lambda: _begin(wanted)),
+            Stage('hosts', 900, lambda: hosts.up(wanted, progress)),
+            Stage('hvstack.conf', 30, _configure_client),
+        ]
+        stages.run(plan, progress)
+
+
+def _begin(wanted: LabSettings) -> None:
+    settings.save(wanted)
+    record = {'state': str(paths.STATE)}
+    paths.write_whole(_RUNNING, json.dumps(record) + '\n')
+
+
+def _configure_client() -> None:
+    """Point hvstack's own configuration at the lab, unless there is one."""
+    path = paths.STATE / 'hvstack.conf'
+    if not path.exists():
+        text = f'[cloud]\nos_cloud = {clouds.ADMIN_CLOUD}\n'
+        paths.write_whole(path, text)
+
+
+def _elsewhere(state: Path, *words: str) -> None:
+    """Run a lab command for another state folder."""
+    code = 'import sys; from hvstack.cli.app import main; sys.exit(main())'
+    done = subprocess.run(
+        [sys.executable, '-c', code, 'lab', *words],
+        env={**os.environ, 'HVSTACK_STATE_DIR': str(state)},
+        check=False,
+    )
+    if done.returncode:
+        raise errors.CommandFailed(
+            ['hvstack', 'lab', *words],
+            done.returncode,
+            f'see above (HVSTACK_STATE_DIR={state})',
+        )
+
+
+def down(progress: Progress) -> None:
+    """Stop the lab that runs on this machine and keep all its data.
+
+    Works on what a crash left as well.
+    """
+    other = owner()
+    if other is not None and other != paths.STATE:
+        progress.say(f'the lab that runs is that of {other}')
+        _elsewhere(other, 'down')
+        return
+    with lock.exclusive():
+        _stop(progress)
+
+
+def _stop(progress: Progress) -> None:
+    wanted = settings.load() or LabSettings()
+    with progress.stage('stopping hosts'):
+        hosts.down(wanted)
+    with progress.stage('stopping the control plane'):
+        control.stop()
+        network.remove()
+        packages.restore_policy()
+        _RUNNING.unlink(missing_ok=True)
+
+
+def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
+    """Remove the lab with all its data.
+
+    :param keep_cache: keep images and the services' environment, which
+        would have to be made again.
+    :returns: what stays on the machine, a line each.
+    """
+    other = owner()
+    with lock.exclusive():
+        if other is None or other == paths.STATE:
+            _stop(progress)
+            wanted = settings.load() or LabSettings()
+            with progress.stage('removing what hosts left'):
+                hosts.destroy(wanted)
+        with progress.stage('removing files'):
+            clouds.remove(clouds.users_file())
+            shutil.rmtree(paths.STATE, ignore_errors=True)
+            if not keep_cache:
+                shutil.rmtree(paths.CACHE, ignore_errors=True)
+            if other is None or other == paths.STATE:
+                shutil.rmtree(paths.RUN, ignore_errors=True)
+    return stays(keep_cache=keep_cache)
+
+
+def stays(*, keep_cache: bool = False) -> list[str]:
+    """Return what destroying the lab does not take away."""
+    every = {
+        *packages.CONTROL,
+        *packages.BUILD,
+        *packages.HOSTS,
+        *packages.IMAGES,
+    }
+    installed = sorted(every - set(packages.missing(every)))
+    known = {
+        line.partition(':')[0]
+        for line in Path('/etc/passwd').read_text().splitlines()
+    }
+    users = [name for name in PACKAGE_USERS if name in known]
+    lines = [
+        f'packages that stay: {" ".join(installed) or "none"}',
+        f'users of theirs that stay: {" ".join(users) or "none"}',
+    ]
+    if keep_cache and paths.CACHE.exists():
+        lines.append(f'cache that stays: {paths.CACHE}')
+    return lines
+
+
+def parts() -> list[Part]:
+    """Return the state of every program of the control plane."""
+    states = supervise.status()
+    memory = _memory()
+    found = []
+    for service in services.everything():
+        state = states.get(service.name)
+        if state is None:
+            found.append(Part(service.name, 'STOPPED', 0, 0.0, 0))
+            continue
+        word = state.state
+        if word == 'RUNNING' and not control.api_answers(service):
+            word = 'NOT ANSWERING'
+        family = _family(state.pid) if state.pid else set()
+        pss = sum(memory.get(pid, 0.0) for pid in family)
+        found.append(
+            Part(service.name, word, state.pid, round(pss, 1), state.uptime)
+        )
+    return found
+
+
+def control_pss() -> float:
+    """Return the control plane's memory in MiB, supervisord included."""
+    return round(sum(_memory().values()), 1)
+
+
+def _memory() -> dict[int, float]:
+    found = {}
+    for pid in tracking.members():
+        try:
+            text = Path(f'/proc/{pid}/smaps_rollup').read_text()
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if line.startswith('Pss:'):
+                found[pid] = int(line.split()[1]) / 1024
+    return found
+
+
+def _family(pid: int) -> set[int]:
+    """Return a process and all its descendants."""
+    found, todo = set(), [pid]
+    while todo:
+        one = todo.pop()
+        found.add(one)
+        for task in Path(f'/proc/{one}/task').glob('*/children'):
+            try:
+                todo += [int(word) for word in task.read_text().split()]
+            except OSError:
+                continue
+    return found
