@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building a guest image: cached, in one piece or not at all."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from hvstack import errors
+from hvstack.lab import packages
+from hvstack.lab.images import (
+    disks,
+    hadoop,
+    kernel,
+    recipes,
+    rootfs,
+    store,
+)
+from hvstack.progress import Progress
+
+#: Programs that building takes, by the Debian package that has them.
+TOOLS = ('mmdebstrap', 'debian-archive-keyring', 'e2fsprogs', 'busybox-static')
+#: What is needed beside them for one part only.
+MAVEN = ('maven', 'default-jre-headless')
+QEMU = ('qemu-utils',)
+#: Room that a build takes at most, in MiB, with its caches.
+ROOM_MIB = {'hadoop': 4096, 'tiny': 512}
+#: Outputs that are made unless others are asked for.
+USUAL = ('rootfs', 'lxc')
+
+
+def build(
+    name: str,
+    progress: Progress | None = None,
+    *,
+    outputs: Sequence[str] = USUAL,
+    tarball: Path | None = None,
+    maven: bool = False,
+    force: bool = False,
+) -> store.Image:
+    """Return a guest image, built if it is missing or out of date.
+
+    :param name: ``hadoop`` or ``tiny``.
+    :param progress: where to tell what is done.
+    :param outputs: kinds of :data:`hvstack.lab.images.store.OUTPUTS`.
+    :param tarball: a Hadoop release to take instead of Maven Central's jars,
+        also for later builds.
+    :param maven: go back to Maven Central's jars.
+    :param force: build also if the image is there.
+    :raises hvstack.errors.InputError: no such image or output, no release.
+    :raises hvstack.errors.MissingPrerequisite: no root rights, no room.
+    :raises hvstack.errors.CommandFailed: a download or a step failed.
+    """
+    recipe = recipes.recipe(name)
+    for kind in outputs:
+        if kind not in store.OUTPUTS:
+            raise errors.InputError(
+                f"there is no output '{kind}', take one of "
+                f'{", ".join(store.OUTPUTS)}'
+            )
+    if recipe.hadoop:
+        _choose(tarball, maven)
+    elif tarball:
+        raise errors.InputError(
+            f"--hadoop-tarball: the image '{name}' holds no Hadoop"
+        )
+    ready = store.find(name)
+    if ready and not force and set(outputs) <= set(ready.outputs):
+        return ready
+    if os.geteuid() != 0:
+        raise errors.MissingPrerequisite(
+            'building guest images needs root: run it with sudo'
+        )
+    say = (progress or Progress()).say
+    with store.building() as work:
+        # Another process may have built it while this one waited.
+        ready = store.find(name)
+        if ready and not force and set(outputs) <= set(ready.outputs):
+            return ready
+        check_room(name)
+        _install_tools(recipe, outputs)
+        begin = time.monotonic()
+        # What the image had stays, and a tar of the tree is always made.
+        kinds = {'rootfs', *outputs, *(ready.outputs if ready else ())}
+        image = _build(recipe, kinds, work, say)
+        say(
+            f'image {name} {image.digest}: '
+            f'{", ".join(sorted(image.outputs))} after '
+            f'{time.monotonic() - begin:.0f} s'
+        )
+    store.prune(name)
+    return image
+
+
+def check_room(name: str) -> None:
+    """Refuse where the images' file system has too little room.
+
+    :raises hvstack.errors.MissingPrerequisite: it has.
+    """
+    free = shutil.disk_usage(store.root()).free // disks.MIB
+    if free < ROOM_MIB[name]:
+        raise errors.MissingPrerequisite(
+            f'{store.root()}: {free} MiB are free, building the image '
+            f"'{name}' takes {ROOM_MIB[name]}: make room there"
+        )
+
+
+def _choose(tarball: Path | None, maven: bool) -> None:
+    if tarball and maven:
+        raise errors.InputError(
+            'give --hadoop-tarball or --maven, not both: each names where '
+            'Hadoop comes from'
+        )
+    if tarball:
+        path = tarball.resolve()
+        store.choose_tarball(path, hadoop.sha256(path))
+    elif maven:
+        store.choose_tarball(None)
+
+
+def _install_tools(recipe: recipes.Recipe, outputs: Sequence[str]) -> None:
+    wanted = [*TOOLS]
+    if recipe.hadoop and not store.chosen_tarball()[0]:
+        wanted += MAVEN
+    if 'qemu' in outputs:
+        wanted += QEMU
+    packages.install(wanted)
+
+
+def _build(
+    recipe: recipes.Recipe,
+    kinds: Collection[str],
+    work: Path,
+    say: Callable[[str], None],
+) -> store.Image:
+    tarball, sha256 = store.chosen_tarball() if recipe.hadoop else (None, '')
+    digest = recipes.digest(recipe, sha256)
+    begin = time.monotonic()
+    tree = work / 'root'
+    new = work / 'image'
+    new.mkdir()
+    say(f"image {recipe.name}: Debian {recipes.SUITE}'s packages")
+    rootfs.unpack(rootfs.base(recipe.base), tree)
+    rootfs.merge_usr(tree)
+    versions = {'debian': recipes.SUITE, **_java(tree)}
+    if recipe.hadoop:
+        say(f'image {recipe.name}: Hadoop from {tarball or "Maven Central"}')
+        versions['hadoop'] = hadoop.install(tree, tarball)
+    identity = {'name': recipe.name, 'digest': digest, **versions}
+    rootfs.finish(tree, recipe, identity)
+    made: dict[str, Path] = {}
+    sizes = {'slack_mib': recipe.slack_mib, 'journal_mib': recipe.journal_mib}
+    # The last one adds a kernel to the tree.
+    for kind in ('rootfs', 'lxc', 'qemu'):
+        if kind not in kinds:
+            continue
+        say(f'image {recipe.name}: {kind}')
+        made[kind] = new / store.OUTPUTS[kind]
+        if kind == 'rootfs':
+            rootfs.pack(tree, made[kind])
+        elif kind == 'lxc':
+            disks.make_ext4(
+                tree,
+                made[kind],
+                size_mib=disks.file_system_mib(tree, **sizes),
+                journal_mib=recipe.journal_mib,
+            )
+        else:
+            with kernel.unpacked(work) as boot:
+                versions['kernel'] = boot.version
+                disks.make_qcow2(tree, made[kind], boot, work=work, **sizes)
+    seconds = time.monotonic() - begin
+    image = store.Image(recipe.name, digest, made, versions, seconds)
+    store.save(image, new)
+    target = image.folder
+    shutil.rmtree(target, ignore_errors=True)
+    new.replace(target)
+    whole = store.load(target)
+    assert whole
+    return whole
+
+
+def _java(tree: Path) -> dict[str, str]:
+    """Return the JRE's version in a tree, if it has one."""
+    for path in tree.glob('usr/lib/jvm/*/release'):
+        found = re.search(r'^JAVA_VERSION="([^"]+)"', path.read_text(), re.M)
+        if found:
+            return {'java': found[1]}
+    return {}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guest images in Glance: one of a name, with the digest of its recipe."""
+
+from pathlib import Path
+from typing import Any
+
+import openstack.exceptions
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.lab.images import store
+
+#: Properties that tell which build an image in Glance is.
+DIGEST = 'hvstack_digest'
+OUTPUT = 'hvstack_output'
+
+_GIB = 1024**3
+
+
+def upload(
+    conn: Connection,
+    image: store.Image,
+    output: str,
+    *,
+    title: str | None = None,
+) -> str:
+    """Have a guest image in Glance, and return its id.
+
+    Of images with that name, those of another build are removed once the
+    new one is there; servers that run from them go on. An upload that was
+    interrupted is begun anew.
+
+    :param conn: a connection with an admin's rights: the image is public.
+    :param output: ``lxc`` or ``qemu``; the latter is for kvm, too.
+    :param title: name in Glance; ``hvstack-`` and the image's name unless
+        given. A cloud with both kinds of hosts needs two names.
+    :raises hvstack.errors.InputError: the image was built without it.
+    :raises hvstack.errors.CloudError: Glance refused.
+    """
+    if output not in image.outputs or output == 'rootfs':
+        raise errors.InputError(
+            f"the image '{image.name}' has no output '{output}': run "
+            f"'hvstack image build {image.name} --output {output}'"
+        )
+    name = title or f'hvstack-{image.name}'
+    try:
+        return _upload(conn, image, output, name)
+    except openstack.exceptions.SDKException as exc:
+        raise errors.CloudError(
+            f"Glance did not take the image '{name}': {exc}"
+        ) from exc
+
+
+def _upload(
+    conn: Connection, image: store.Image, output: str, name: str
+) -> str:
+    wanted = {DIGEST: image.digest, OUTPUT: output}
+    found = ''
+    others = []
+    for known in conn.image.images(name=name):
+        same = all(
+            known.properties.get(key) == value for key, value in wanted.items()
+        )
+        if same and known.status == 'active' and not found:
+            found = known.id
+        else:
+            others.append(known.id)
+    path = image.outputs[output]
+    if not found:
+        properties: dict[str, Any] = dict(wanted)
+        if output == 'lxc':
+            # Nova's libvirt driver starts such an image's init as a program
+            # in a container, not as a machine.
+            properties['hw_vm_mode'] = 'exe'
+        created = conn.image.create_image(
+            name=name,
+            allow_duplicates=True,
+            filename=str(path),
+            disk_format='raw' if output == 'lxc' else 'qcow2',
+            container_format='bare',
+            visibility='public',
+            min_disk=-(-_virtual_size(path, output) // _GIB),
+            wait=True,
+            timeout=600,
+            **properties,
+        )
+        found = str(created.id)
+    for other in others:
+        conn.image.delete_image(other, ignore_missing=True)
+    return found
+
+
+def _virtual_size(path: Path, output: str) -> int:
+    """Return the size of the disk that a guest sees, in bytes."""
+    if output == 'lxc':
+        return path.stat().st_size
+    with path.open('rb') as stream:
+        # qcow2's header holds it, big-endian, after 24 bytes.
+        return int.from_bytes(stream.read(32)[24:32], 'big')

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadoop's jars for the guest image: Maven Central's, or a release's.
+
+Both end in one layout: ``/opt/hadoop/lib`` with all jars, ``webapps`` and,
+where the release has them, ``native`` libraries beside it.
+"""
+
+import hashlib
+import re
+import shutil
+import tarfile
+import time
+from pathlib import Path
+
+from hvstack import errors, paths, shell
+from hvstack.lab.images import recipes
+
+#: Folders of a release that hold jars.
+JARS = re.compile(
+    r'share/hadoop/(common|hdfs|yarn|mapreduce|client)?(/lib)?/[^/]+\.jar'
+)
+#: Jars of a release that only its own tests and sources need.
+UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
+
+
+def maven_jars(tries: int = 3) -> Path:
+    """Return a folder with the jars that the pom names, fetched once.
+
+    :raises hvstack.errors.CommandFailed: Maven could not get them.
+    """
+    digest = hashlib.sha256(recipes.POM.read_bytes()).hexdigest()[:12]
+    target = paths.CACHE / 'maven' / digest
+    if target.is_dir():
+        return target
+    partial = target.with_name(f'.{digest}')
+    argv = [
+        *('mvn', '--batch-mode', '--quiet', '-f', str(recipes.POM)),
+        'dependency:copy-dependencies',
+        '-DincludeScope=runtime',
+        f'-DoutputDirectory={partial}',
+    ]
+    for left in reversed(range(tries)):
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            shell.run(argv, timeout=600)
+            break
+        except errors.CommandFailed:
+            if not left:
+                raise
+            time.sleep(5)
+    partial.replace(target)
+    return target
+
+
+def sha256(tarball: Path) -> str:
+    """Return a file's SHA-256.
+
+    :raises hvstack.errors.InputError: it cannot be read.
+    """
+    try:
+        with tarball.open('rb') as stream:
+            return hashlib.file_digest(stream, 'sha256').hexdigest()
+    except OSError as exc:
+        raise errors.InputError(
+            f'--hadoop-tarball {tarball}: {exc.strerror}; give a Hadoop '
+            'release, such as hadoop-3.4.2.tar.gz'
+        ) from exc
+
+
+def install_release(tarball: Path, home: Path) -> None:
+    """Lay a release's jars, pages and native libraries out below a folder.
+
+    :param home: ``/opt/hadoop`` of the image.
+    :raises hvstack.errors.InputError: it is no Hadoop release.
+    """
+    (home / 'lib').mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(tarball) as archive:
+            for member in archive:
+                target = _place(member.name, home)
+                if target is None or not member.isfile():
+                    continue
+                stream = archive.extractfile(member)
+                if stream is None:
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open('wb') as out:
+                    shutil.copyfileobj(stream, out)
+    except (tarfile.TarError, OSError, EOFError) as exc:
+        raise errors.InputError(
+            f'--hadoop-tarball {tarball}: cannot be unpacked ({exc})'
+        ) from exc
+
+
+def _place(member: str, home: Path) -> Path | None:
+    """Return where a release's file goes, if it goes anywhere."""
+    if '..' in Path(member).parts:
+        return None
+    _, _, inner = member.removeprefix('./').partition('/')
+    if JARS.fullmatch(inner) and not UNWANTED.search(inner):
+        return home / 'lib' / Path(inner).name
+    if inner.startswith('share/hadoop/hdfs/webapps/'):
+        return home / inner.removeprefix('share/hadoop/hdfs/')
+    if inner.startswith('lib/native/') and '.so' in inner:
+        return home / 'native' / Path(inner).name
+    return None
+
+
+def install(root: Path, tarball: Path | None) -> str:
+    """Put Hadoop into a root file system.
+
+    :param root: the tree.
+    :param tarball: a release; none for Maven Central's jars.
+    :returns: Hadoop's version.
+    :raises hvstack.errors.InputError: the release lacks what is needed.
+    """
+    home = root / 'opt/hadoop'
+    if tarball:
+        install_release(tarball, home)
+    else:
+        shutil.copytree(maven_jars(), home / 'lib', dirs_exist_ok=True)
+    source = tarball or recipes.POM
+    version = _one(home, 'hadoop-common', source)
+    examples = _one(home, 'hadoop-mapreduce-examples', source)
+    _one(home, 'hadoop-hdfs', source)
+    _one(home, 'hadoop-yarn-server-resourcemanager', source)
+    stable = home / 'hadoop-mapreduce-examples.jar'
+    stable.unlink(missing_ok=True)
+    stable.symlink_to(f'lib/hadoop-mapreduce-examples-{examples}.jar')
+    return version
+
+
+def _one(home: Path, artifact: str, source: Path) -> str:
+    """Return the version of a jar that must be there once."""
+    pattern = re.compile(rf'{artifact}-(\d[\w.]*(?:-SNAPSHOT)?)\.jar')
+    found = [
+        match[1]
+        for path in (home / 'lib').iterdir()
+        if (match := pattern.fullmatch(path.name))
+    ]
+    if len(found) != 1:
+        raise errors.InputError(
+            f'{source} has {len(found)} jars of {artifact} where one is '
+            'needed: give a complete Hadoop release'
+        )
+    return found[0]

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel, initial RAM disk and boot loader of virtual machines.
+
+All come from Debian's packages, unpacked and never installed here; their own
+programs run in that tree.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvstack import errors, shell
+from hvstack.lab.images import recipes, rootfs
+
+#: Drivers that a guest may need, with what they depend on: disk, network,
+#: random numbers, console, config drive, power button.
+MODULES = (
+    'virtio_pci',
+    'virtio_blk',
+    'virtio_net',
+    'virtio_rng',
+    'virtio_console',
+    'virtio_balloon',
+    'ext4',
+    'ata_piix',
+    'ahci',
+    'sd_mod',
+    'sr_mod',
+    'isofs',
+    'vfat',
+    'nls_ascii',
+    'nls_cp437',
+    'button',
+    'evdev',
+)
+#: Modules of GRUB that starting a kernel from the first partition takes.
+GRUB = ('biosdisk', 'part_msdos', 'ext2', 'linux', 'boot')
+_GRUB_CONFIG = """\
+set root=(hd0,msdos1)
+linux /boot/vmlinuz root=/dev/vda1 rw net.ifnames=0 quiet \
+console=tty0 console=ttyS0
+initrd /boot/initrd
+boot
+"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A tree with Debian's kernel and boot loader, while it is unpacked.
+
+    :param root: the tree.
+    :param version: the kernel's, as ``uname -r`` says it.
+    """
+
+    root: Path
+    version: str
+
+    @property
+    def image(self) -> Path:
+        """The kernel itself."""
+        return self.root / 'boot' / f'vmlinuz-{self.version}'
+
+
+@contextmanager
+def unpacked(work: Path) -> Iterator[Kernel]:
+    """Give kernel and boot loader; the tree is removed afterwards.
+
+    :param work: a folder to unpack in.
+    :raises hvstack.errors.MissingPrerequisite: the packages hold no kernel.
+    """
+    root = work / 'kernel'
+    rootfs.unpack(rootfs.base(recipes.KERNEL), root)
+    try:
+        images = sorted((root / 'boot').glob('vmlinuz-*'))
+        if not images:
+            raise errors.MissingPrerequisite(
+                f"Debian's {recipes.KERNEL.packages[0]} brought no kernel: "
+                "look at 'apt-get update' and try again"
+            )
+        version = images[-1].name.removeprefix('vmlinuz-')
+        shell.run(['chroot', root, 'depmod', version])
+        yield Kernel(root, version)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def modules(kernel: Kernel) -> list[Path]:
+    """Return the files of :data:`MODULES` with what they need, in order.
+
+    What the kernel has built in, or was built without, is left out.
+    """
+    folder = kernel.root / 'lib/modules' / kernel.version
+    needs: dict[str, list[str]] = {}
+    for line in (folder / 'modules.dep').read_text().splitlines():
+        name, _, rest = line.partition(':')
+        needs[name] = rest.split()
+    by_name = {
+        Path(name).name.partition('.')[0].replace('-', '_'): name
+        for name in needs
+    }
+    order: list[str] = []
+    for wanted in MODULES:
+        found = by_name.get(wanted)
+        if found:
+            # modules.dep names the last to be loaded first.
+            order += [*reversed(needs[found]), found]
+    # dict.fromkeys keeps the first place of each.
+    return [folder / name for name in dict.fromkeys(order)]
+
+
+def write_initramfs(
+    kernel: Kernel, target: Path, init: Path | None = None
+) -> None:
+    """Write an initial RAM disk.
+
+    :param init: program to run; by default the one that mounts the first
+        disk's file system and hands over to it.
+    """
+    tree = kernel.root / 'initramfs'
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / 'modules').mkdir(parents=True)
+    (tree / 'bin').mkdir()
+    shutil.copy2(kernel.root / 'bin/busybox', tree / 'bin/busybox')
+    shutil.copy2(init or recipes.FILES / 'initramfs/init', tree / 'init')
+    (tree / 'init').chmod(0o755)
+    order = []
+    for path in modules(kernel):
+        shutil.copy2(path, tree / 'modules' / path.name)
+        order.append(f'/modules/{path.name}\n')
+    (tree / 'modules/order').write_text(''.join(order))
+    pack = (
+        'b=/bin/busybox; cd /initramfs && '
+        '$b find . | $b cpio -o -H newc 2>/dev/null | $b gzip -1 >/initrd'
+    )
+    shell.run(['chroot', kernel.root, '/bin/busybox', 'sh', '-c', pack])
+    shutil.copyfile(kernel.root / 'initrd', target)
+
+
+def boot_sectors(kernel: Kernel) -> tuple[bytes, bytes]:
+    """Return GRUB's first sector, and what goes into the sectors after it."""
+    folder = 'usr/lib/grub/i386-pc'
+    (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG)
+    shell.run(
+        [
+            *('chroot', kernel.root, 'grub-mkimage', '-O', 'i386-pc'),
+            *('-d', f'/{folder}', '-p', '/boot/grub', '-c', '/boot.cfg'),
+            *('-o', '/core.img', *GRUB),
+        ]
+    )
+    first = (kernel.root / folder / 'boot.img').read_bytes()
+    return first, (kernel.root / 'core.img').read_bytes()

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into each guest image, as data, and the digest that names it."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hvstack import errors
+
+#: Files that are laid over the packages, one folder per overlay.
+FILES = Path(__file__).with_name('files')
+#: Hadoop's dependencies from Maven Central.
+POM = Path(__file__).with_name('pom.xml')
+#: Debian's release inside the images.
+SUITE = 'bookworm'
+#: Raised when code that builds changes what comes out of the same recipe.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Base:
+    """A tree of Debian packages, cached apart from what is laid over it.
+
+    :param variant: mmdebstrap's: ``minbase`` installs, ``extract`` only
+        unpacks.
+    :param packages: what to include; dependencies follow, recommended
+        packages do not.
+    """
+
+    variant: str
+    packages: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Short digest of everything that decides what is in the tree."""
+        return _sha256(
+            json.dumps([FORMAT, SUITE, dataclasses.astuple(self)]).encode()
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One guest image.
+
+    :param name: ``hadoop`` or ``tiny``.
+    :param base: its packages.
+    :param overlays: folders below :data:`FILES`, later ones win.
+    :param links: symbolic links to make: path in the image -> target.
+    :param folders: empty folders to make.
+    :param hadoop: whether Hadoop's jars go in.
+    :param slack_mib: room in the file system beside its content; Nova grows
+        it to the flavor's disk.
+    :param journal_mib: journal of the file system, which does not grow.
+    """
+
+    name: str
+    base: Base
+    overlays: tuple[str, ...]
+    links: dict[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    hadoop: bool = False
+    slack_mib: int = 64
+    journal_mib: int = 4
+
+
+#: Kernel and boot loader of virtual machines. Debian's cloud kernel has
+#: drivers for virtual hardware only.
+KERNEL = Base(
+    'extract', ('linux-image-cloud-amd64', 'grub-pc-bin', 'busybox-static')
+)
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name='hadoop',
+            base=Base(
+                'minbase',
+                (
+                    'openjdk-17-jre-headless',
+                    'openssh-server',
+                    'sysstat',
+                    'busybox-static',
+                    'iproute2',
+                    'ethtool',
+                    'fdisk',
+                ),
+            ),
+            overlays=('common', 'hadoop'),
+            links={
+                'usr/lib/jvm/java': 'java-17-openjdk-amd64',
+                'usr/bin/java': '/usr/lib/jvm/java/bin/java',
+                **{
+                    f'usr/bin/{name}': '/usr/lib/hvstack/client'
+                    for name in ('hadoop', 'hdfs', 'yarn', 'mapred')
+                },
+            },
+            folders=('etc/hadoop', 'etc/hvstack', 'srv/hdfs', 'srv/yarn'),
+            hadoop=True,
+            slack_mib=192,
+            journal_mib=32,
+        ),
+        Recipe(
+            name='tiny',
+            base=Base('extract', ('busybox-static', 'dropbear-bin')),
+            overlays=('common', 'tiny'),
+            folders=('etc/hvstack', 'etc/dropbear', 'root'),
+            slack_mib=16,
+        ),
+    )
+}
+
+
+def recipe(name: str) -> Recipe:
+    """Return the recipe of that name.
+
+    :raises hvstack.errors.InputError: there is none.
+    """
+    try:
+        return RECIPES[name]
+    except KeyError:
+        raise errors.InputError(
+            f"there is no guest image '{name}', take one of "
+            f'{", ".join(sorted(RECIPES))}'
+        ) from None
+
+
+def digest(recipe: Recipe, tarball: str = '') -> str:
+    """Return the digest that names an image built from this recipe.
+
+    :param tarball: SHA-256 of the Hadoop release that is taken instead of
+        Maven Central's jars; empty for the latter.
+    """
+    parts = [
+        json.dumps([FORMAT, SUITE, dataclasses.asdict(recipe)]).encode(),
+        dataclasses.astuple(KERNEL).__repr__().encode(),
+    ]
+    for overlay in (*recipe.overlays, 'initramfs'):
+        for path in overlay_files(overlay):
+            parts += [str(path.relative_to(FILES)).encode()]
+            parts += [path.read_bytes()]
+    if recipe.hadoop:
+        parts.append(tarball.encode() or POM.read_bytes())
+    return _sha256(*parts)
+
+
+def overlay_files(overlay: str) -> list[Path]:
+    """Return the files of one overlay, in a stable order."""
+    return sorted(
+        path
+        for path in (FILES / overlay).rglob('*')
+        if path.is_file() and '__pycache__' not in path.parts
+    )
+
+
+def _sha256(*parts: bytes) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        # The length keeps two parts from being taken for one.
+        total.update(len(part).to_bytes(8, 'big') + part)
+    return total.hexdigest()[:12]

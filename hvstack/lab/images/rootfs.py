@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Root file systems: Debian's packages, and what is laid over them."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+from hvstack import errors, shell
+from hvstack.lab.images import recipes, store
+
+#: What a guest never reads, and what must be its own.
+REMOVED = (
+    'usr/share/doc',
+    'usr/share/man',
+    'usr/share/info',
+    'usr/share/locale',
+    'usr/share/lintian',
+    'usr/lib/x86_64-linux-gnu/gconv',
+    'var/lib/apt/lists',
+    'var/cache/apt',
+    'var/cache/debconf',
+    'etc/ssh/ssh_host_*',
+    'etc/resolv.conf',
+    'etc/machine-id',
+)
+
+
+def base(wanted: recipes.Base, tries: int = 3) -> Path:
+    """Return a tar of a base's packages, made once and kept.
+
+    :param tries: how often a failed download is tried.
+    :raises hvstack.errors.CommandFailed: the packages cannot be had.
+    """
+    target = store.root() / 'bases' / f'{wanted.digest}.tar'
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob('.*.tar'):
+        left.unlink()
+    partial = target.with_name(f'.{target.name}')
+    argv = [
+        'mmdebstrap',
+        '--quiet',
+        f'--variant={wanted.variant}',
+        f'--include={",".join(wanted.packages)}',
+        # Without the folder of man pages, which is left out below, the JRE's
+        # update-alternatives fails.
+        '--setup-hook=mkdir -p "$1/usr/share/man/man1"',
+        *(
+            f'--dpkgopt=path-exclude=/usr/share/{name}/*'
+            for name in ('man', 'doc', 'locale', 'info')
+        ),
+        '--aptopt=APT::Install-Recommends "false"',
+        '--aptopt=Acquire::Retries "3"',
+        recipes.SUITE,
+        str(partial),
+    ]
+    for left_over in reversed(range(tries)):
+        try:
+            shell.run(argv, timeout=900)
+            break
+        except errors.CommandFailed:
+            if not left_over:
+                raise
+            time.sleep(5)
+    partial.replace(target)
+    return target
+
+
+def unpack(tar: Path, target: Path) -> None:
+    """Unpack a base; owners and modes are kept."""
+    target.mkdir(parents=True, exist_ok=True)
+    shell.run(['tar', '-x', '--numeric-owner', '-p', '-f', tar, '-C', target])
+
+
+def merge_usr(root: Path) -> None:
+    """Make /bin, /sbin, /lib and /lib64 links into /usr, as installs have.
+
+    A tree that was only unpacked has them as folders of their own.
+    """
+    for name in ('bin', 'sbin', 'lib', 'lib64'):
+        old, new = root / name, root / 'usr' / name
+        new.mkdir(parents=True, exist_ok=True)
+        if old.is_symlink():
+            continue
+        if old.is_dir():
+            shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(old)
+        old.symlink_to(f'usr/{name}')
+
+
+def trim(root: Path) -> None:
+    """Remove what a guest never reads, and what must be its own."""
+    for pattern in REMOVED:
+        for path in root.glob(pattern):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def overlay(root: Path, name: str) -> None:
+    """Lay one overlay's files over a tree.
+
+    What begins with ``#!`` can be run, whatever mode a checkout gave it.
+    """
+    source = recipes.FILES / name
+    for path in recipes.overlay_files(name):
+        target = root / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes()
+        target.unlink(missing_ok=True)
+        target.write_bytes(content)
+        target.chmod(0o755 if content.startswith(b'#!') else 0o644)
+        os.chown(target, 0, 0)
+
+
+def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
+    """Lay a recipe's own files over its packages.
+
+    :param identity: what the image tells about itself, as JSON, in
+        ``/etc/hvstack/image.json``.
+    """
+    merge_usr(root)
+    trim(root)
+    for name in recipe.overlays:
+        overlay(root, name)
+    for folder in ('proc', 'sys', 'dev', 'run', 'tmp', *recipe.folders):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for folder in ('var/lib/hvstack', 'var/log'):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / 'tmp').chmod(0o1777)
+    (root / 'root').chmod(0o700)
+    for path, target in recipe.links.items():
+        link = root / path
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    _busybox(root)
+    (root / 'etc/hostname').write_text('hvstack\n')
+    (root / 'etc/resolv.conf').write_text('')
+    (root / 'etc/fstab').write_text('')
+    (root / 'etc/hvstack/image.json').write_text(json.dumps(identity) + '\n')
+
+
+def _busybox(root: Path) -> None:
+    """Link busybox' programs where the packages bring none of that name."""
+    program = root / 'usr/bin/busybox'
+    for line in shell.run([program, '--list']).stdout.split():
+        places = [
+            root / folder / line
+            for folder in ('usr/bin', 'usr/sbin', 'usr/local/sbin')
+        ]
+        # lexists: a link whose target is absolute dangles out here.
+        if not any(os.path.lexists(place) for place in places):
+            places[0].symlink_to('busybox')
+
+
+def pack(root: Path, target: Path) -> None:
+    """Write a tree as a tar, device nodes of /dev left out."""
+    shell.run(
+        [
+            *('tar', '-c', '--numeric-owner', '--sort=name'),
+            *('--exclude=./dev/*', '-f', target, '-C', root, '.'),
+        ]
+    )

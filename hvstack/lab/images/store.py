@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Built guest images on this machine: a folder with a manifest each."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, paths
+from hvstack.lab.images import recipes
+
+#: Outputs an image may have: a tar of the root file system; a raw ext4 file
+#: system for lxc guests and bare metal; a bootable disk for kvm and qemu.
+OUTPUTS = {'rootfs': 'rootfs.tar', 'lxc': 'root.ext4', 'qemu': 'disk.qcow2'}
+#: How many images of one name are kept: the newest, and the one before.
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Image:
+    """A guest image that is ready for use.
+
+    :param name: the recipe's.
+    :param digest: of the recipe; the same digest is the same content.
+    :param outputs: files by kind, see :data:`OUTPUTS`.
+    :param versions: ``debian``, ``java``, ``hadoop``, ``kernel``; what the
+        image has of them.
+    :param seconds: what building it took.
+    """
+
+    name: str
+    digest: str
+    outputs: dict[str, Path]
+    versions: dict[str, str]
+    seconds: float = 0.0
+
+    @property
+    def folder(self) -> Path:
+        """Where the image is."""
+        return folder(self.name, self.digest)
+
+
+def root() -> Path:
+    """Return the folder of all images."""
+    return paths.CACHE / 'images'
+
+
+def folder(name: str, digest: str) -> Path:
+    """Return the folder of one image."""
+    return root() / f'{name}-{digest}'
+
+
+def save(image: Image, target: Path) -> None:
+    """Write an image's manifest.
+
+    :param target: the folder that holds its files now.
+    """
+    data = {
+        'name': image.name,
+        'digest': image.digest,
+        'outputs': {kind: path.name for kind, path in image.outputs.items()},
+        'versions': image.versions,
+        'build_seconds': round(image.seconds, 1),
+    }
+    paths.write_whole(
+        target / 'manifest.json', json.dumps(data, indent=1) + '\n'
+    )
+
+
+def load(place: Path) -> Image | None:
+    """Return the image in a folder; none if it is not whole."""
+    try:
+        data: dict[str, Any] = json.loads(
+            (place / 'manifest.json').read_text()
+        )
+        image = Image(
+            data['name'],
+            data['digest'],
+            {kind: place / name for kind, name in data['outputs'].items()},
+            data['versions'],
+            data['build_seconds'],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    whole = all(path.is_file() for path in image.outputs.values())
+    return image if whole else None
+
+
+def find(name: str) -> Image | None:
+    """Return the image that today's recipe asks for, if it is built.
+
+    :raises hvstack.errors.InputError: no recipe has that name.
+    """
+    recipe = recipes.recipe(name)
+    tarball = chosen_tarball()[1] if recipe.hadoop else ''
+    return load(folder(name, recipes.digest(recipe, tarball)))
+
+
+def built() -> list[Image]:
+    """Return every image on this machine, newest first."""
+    places = sorted(
+        root().glob('*/manifest.json'),
+        key=lambda path: path.stat().st_mtime,
+        reverse=True,
+    )
+    images = [load(path.parent) for path in places]
+    return [image for image in images if image]
+
+
+def prune(name: str) -> None:
+    """Remove images of one name but for the newest :data:`KEPT`."""
+    same = [image for image in built() if image.name == name]
+    for image in same[KEPT:]:
+        shutil.rmtree(image.folder, ignore_errors=True)
+
+
+def choose_tarball(path: Path | None, sha256: str = '') -> None:
+    """Remember which Hadoop release the user wants in the image.
+
+    :param path: its tarball; none for Maven Central's jars.
+    """
+    place = root() / 'hadoop-tarball.json'
+    if path is None:
+        place.unlink(missing_ok=True)
+        return
+    paths.write_whole(
+        place, json.dumps({'path': str(path), 'sha256': sha256}) + '\n'
+    )
+
+
+def chosen_tarball() -> tuple[Path | None, str]:
+    """Return path and SHA-256 of the chosen release, or none and ''."""
+    try:
+        data = json.loads((root() / 'hadoop-tarball.json').read_text())
+        return Path(data['path']), str(data['sha256'])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, ''
+
+
+@contextlib.contextmanager
+def building(patience: float = 900) -> Iterator[Path]:
+    """Hold the right to build, and give a folder to build in.
+
+    What an interrupted build left is removed first.
+
+    :param patience: seconds to wait for another build to end.
+    :raises hvstack.errors.Busy: it did not end.
+    """
+    root().mkdir(parents=True, exist_ok=True)
+    with (root() / '.lock').open('w') as lock:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise errors.Busy(
+                        'another hvstack process has been building guest '
+                        f'images for {patience:.0f} s: wait until it ends'
+                    ) from None
+                time.sleep(1)
+        for left in root().glob('.build-*'):
+            shutil.rmtree(left, ignore_errors=True)
+        work = root() / f'.build-{os.getpid()}'
+        work.mkdir()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
