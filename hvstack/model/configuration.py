@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations: one value for every parameter that is swept."""
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hvstack import errors
+
+STORAGES = ('local', 'ceph')
+CPU_POLICIES = ('shared', 'dedicated')
+
+_PINNING = {'unpinned': False, 'pinned': True}
+_NUMBER = re.compile(r'([icm])(\d{1,4}(?:\.\d{1,3})?)')
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One value for every parameter.
+
+    :param instances: I, equal shares that a host is cut into.
+    :param cpu_ratio: C, vCPUs promised for each CPU of the host.
+    :param ram_ratio: M, memory promised for each MiB of the host's share.
+    :param storage: ``local`` or ``ceph``.
+    :param cpu_policy: ``shared`` or ``dedicated``, the latter with NUMA.
+    :param disk_pinning: whole disks for one worker.
+    :raises hvstack.errors.InputError: a value that makes no sense.
+    """
+
+    instances: int = 1
+    cpu_ratio: float = 1.0
+    ram_ratio: float = 1.0
+    storage: str = 'local'
+    cpu_policy: str = 'shared'
+    disk_pinning: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.instances <= 1024:
+            raise errors.InputError(
+                f'instances is {self.instances}: give 1 to 1024 for a host'
+            )
+        for name in ('cpu_ratio', 'ram_ratio'):
+            value = getattr(self, name)
+            if not 0.1 <= value <= 1024:
+                raise errors.InputError(
+                    f'{name} is {value}: give a number from 0.1 to 1024'
+                )
+            if Fraction(str(value)) * 1000 % 1:
+                raise errors.InputError(
+                    f'{name} is {value}: give at most three decimals'
+                )
+        if self.storage not in STORAGES:
+            raise errors.InputError(
+                f"storage is '{self.storage}': take one of "
+                f'{", ".join(STORAGES)}'
+            )
+        if self.cpu_policy not in CPU_POLICIES:
+            raise errors.InputError(
+                f"cpu_policy is '{self.cpu_policy}': take one of "
+                f'{", ".join(CPU_POLICIES)}'
+            )
+        if self.cpu_policy == 'dedicated' and (
+            self.cpu_ratio != 1 or self.ram_ratio != 1
+        ):
+            raise errors.InputError(
+                'cpu_policy dedicated with a ratio other than 1: Nova '
+                'promises a dedicated CPU and a locked page only once, take '
+                'shared or leave the ratios at 1'
+            )
+
+    def _parts(self) -> tuple[str, ...]:
+        return (
+            f'i{self.instances}',
+            f'c{ratio_text(self.cpu_ratio)}',
+            f'm{ratio_text(self.ram_ratio)}',
+            self.storage,
+            self.cpu_policy,
+            'pinned' if self.disk_pinning else 'unpinned',
+        )
+
+    @property
+    def name(self) -> str:
+        """The full name, such as ``i4-c1-m1-local-dedicated-pinned``."""
+        return '-'.join(self._parts())
+
+    @property
+    def label(self) -> str:
+        """The instances and what else is not the default: ``i2-c2``."""
+        parts = self._parts()
+        usual = Configuration()._parts()
+        return '-'.join(
+            [
+                parts[0],
+                *(
+                    a
+                    for a, b in zip(parts[1:], usual[1:], strict=True)
+                    if a != b
+                ),
+            ]
+        )
+
+
+def ratio_text(value: float) -> str:
+    """Return a ratio without zeros behind: 1, 1.2, 0.5."""
+    return f'{value:.3f}'.rstrip('0').rstrip('.')
+
+
+def parse(text: str) -> Configuration:
+    """Read a configuration's full name or its label.
+
+    Words may come in any order; those left out have their default.
+
+    :raises hvstack.errors.InputError: a word that is unknown or given twice.
+    """
+    found = Configuration()
+    seen: set[str] = set()
+    changes: dict[str, object] = {}
+    for word in text.split('-'):
+        number = _NUMBER.fullmatch(word)
+        if number:
+            field, value = _ratio(number[1], number[2], text)
+        elif word in STORAGES:
+            field, value = 'storage', word
+        elif word in CPU_POLICIES:
+            field, value = 'cpu_policy', word
+        elif word in _PINNING:
+            field, value = 'disk_pinning', _PINNING[word]
+        else:
+            raise errors.InputError(
+                f"configuration '{text}': '{word}' is unknown, write it as "
+                f"'i4-c1-m1-local-dedicated-pinned' or short as 'i2-c2'"
+            )
+        if field in seen:
+            raise errors.InputError(
+                f"configuration '{text}': {field} is given twice"
+            )
+        seen.add(field)
+        changes[field] = value
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def _ratio(letter: str, number: str, text: str) -> tuple[str, object]:
+    if letter == 'i':
+        if not number.isdigit():
+            raise errors.InputError(
+                f"configuration '{text}': 'i{number}' is no whole number of "
+                'instances'
+            )
+        return 'instances', int(number)
+    field = {'c': 'cpu_ratio', 'm': 'ram_ratio'}[letter]
+    return field, float(number)

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deriving flavors: host profile + configuration + role -> flavor.
+
+Each rule is one small function that names where it comes from: a paper of
+the field (vsphere6: "Virtualized Hadoop Performance with VMware vSphere 6";
+vsan: "Hadoop on VMware vSAN", both by title, section and table) or Nova's
+own documentation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from hvstack import errors
+from hvstack.model.configuration import Configuration
+from hvstack.model.host import HostProfile
+
+#: A worker carries DataNode and NodeManager; ``controller`` carries all
+#: controllers, ``namenode`` and ``resourcemanager`` one each.
+CONTROLLERS = ('controller', 'namenode', 'resourcemanager')
+ROLES = ('worker', *CONTROLLERS)
+
+#: A controller is given slots until it has this many vCPUs (vsphere6,
+#: "Controller Daemons": with 20 VMs a host a second one is left idle beside
+#: each controller, with 10 of 4 vCPUs none is).
+CONTROLLER_VCPUS = 4
+
+#: Page that "reserved and preallocated" memory is cut into: 2 MiB
+#: (vsphere6, "Virtual Machines" and the discussion of large pages).
+PAGE_MIB = 2
+
+#: The host of vsphere6's memory rule, and its share for guests.
+_RULE_HOST_MIB = 256 * 1024
+_RULE_SHARE = 0.94
+#: How much more of its memory a host of twice the size may give; the paper
+#: names the direction ("slightly larger", "less"), the step is ours.
+_RULE_STEP = 0.01
+
+#: Length of the scheduler's period that a quota is a part of, in us.
+_QUOTA_PERIOD = 100_000
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """A Nova flavor, in the fields and units that Nova uses.
+
+    :param name: stable, and another one for another shape.
+    :param role: one of :data:`ROLES`.
+    :param ram: MiB.
+    :param disk: root disk, GB.
+    :param ephemeral: GB, the worker's data where it has no volumes.
+    :param extra_specs: only such as the newest Nova validates.
+    :param disks: whole data disks of a worker; 0 where it has a part of one.
+    :param disk_size_gb: size of each of them.
+    """
+
+    name: str
+    role: str
+    vcpus: int
+    ram: int
+    disk: int
+    ephemeral: int = 0
+    extra_specs: dict[str, str] = field(default_factory=dict)
+    description: str = ''
+    disks: int = 0
+    disk_size_gb: int = 0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain data in a fixed order, as files and JSON show it."""
+        return {
+            'name': self.name,
+            'role': self.role,
+            'vcpus': self.vcpus,
+            'ram': self.ram,
+            'disk': self.disk,
+            'ephemeral': self.ephemeral,
+            'extra_specs': dict(sorted(self.extra_specs.items())),
+            'disks': self.disks,
+            'disk_size_gb': self.disk_size_gb,
+            'description': self.description,
+        }
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the I shares of a host leave over, never spread silently.
+
+    :param vcpus: promised CPUs that no guest gets.
+    :param ram: MiB of the guests' memory that no guest gets.
+    :param disks: whole data disks that no guest gets.
+    """
+
+    vcpus: int
+    ram: int
+    disks: int
+
+    def __str__(self) -> str:
+        parts = [
+            f'{self.vcpus} CPUs' if self.vcpus else '',
+            f'{self.ram} MiB' if self.ram else '',
+            f'{self.disks} data disks' if self.disks else '',
+        ]
+        return ', '.join(part for part in parts if part) or 'nothing'
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """One guest's share of CPUs and memory.
+
+    :param cells: (vCPUs, MiB) in each NUMA cell of the guest.
+    """
+
+    cells: tuple[tuple[int, int], ...]
+
+    @property
+    def vcpus(self) -> int:
+        return sum(vcpus for vcpus, _ in self.cells)
+
+    @property
+    def ram(self) -> int:
+        return sum(ram for _, ram in self.cells)
+
+
+def guest_memory_mib(profile: HostProfile) -> int:
+    """Return what all guests of a host may have together, in MiB.
+
+    Given by the profile, or all that the profile does not reserve, or by
+    vsphere6's rule ("Best Practices" and Table 1): 94 % of a 256 GiB host,
+    rounded up to a GiB, less on smaller hosts, slightly more on larger
+    ones. Here a host of half the size gives one percent less.
+    """
+    if profile.vm_memory_mib is not None:
+        return profile.vm_memory_mib
+    if profile.reserved_memory_mib is not None:
+        return profile.memory_mib - profile.reserved_memory_mib
+    total = profile.memory_mib
+    share = _RULE_SHARE + _RULE_STEP * math.log2(total / _RULE_HOST_MIB)
+    share = min(max(share, 0.5), 0.97)
+    up = math.ceil(total * share / 1024) * 1024
+    if total < _RULE_HOST_MIB and up > total * _RULE_SHARE:
+        down = int(total * share)
+        return down // 1024 * 1024 or down
+    return up
+
+
+def derive(
+    profile: HostProfile,
+    configuration: Configuration,
+    role: str = 'worker',
+    *,
+    cpu_shares: bool = False,
+    cpu_quota: str | None = None,
+    disk_gb: int | None = None,
+) -> Flavor:
+    """Derive the flavor of one role.
+
+    :param cpu_shares: set ``quota:cpu_shares``, for guests that share a
+        host's cap.
+    :param cpu_quota: cap the guest's CPU time by ``quota:cpu_quota``:
+        ``guest`` where libvirt applies it to the whole guest (lxc),
+        ``vcpu`` where to each vCPU (QEMU). It throttles a single thread.
+    :param disk_gb: root disk instead of the profile's.
+    :raises hvstack.errors.InputError: the host cannot hold it.
+    """
+    if role not in ROLES:
+        raise errors.InputError(
+            f"role is '{role}': take one of {', '.join(ROLES)}"
+        )
+    if role == 'worker':
+        cut = _cut(profile, configuration)
+        disks, size, ephemeral = data_disks(profile, configuration)
+        shaped = configuration
+    else:
+        cut = _controller_cut(profile, configuration)
+        disks = size = ephemeral = 0
+        shaped = Configuration(
+            configuration.instances, cpu_policy=configuration.cpu_policy
+        )
+    specs: dict[str, str] = {}
+    specs |= _topology_specs(profile, configuration, cut)
+    specs |= _dedicated_specs(profile, configuration, cut)
+    specs |= _required_traits(profile, configuration, role)
+    specs |= _pci_specs(profile, configuration, disks)
+    if cpu_shares:
+        specs |= _shares_specs(cut.vcpus)
+    if cpu_quota is not None:
+        specs |= _quota_specs(profile, configuration, cut, cpu_quota)
+    root = profile.root_gb if disk_gb is None else disk_gb
+    return Flavor(
+        name=(
+            f'hv-{profile.name}-{role}-{shaped.name}'
+            f'-v{cut.vcpus}-m{cut.ram}-d{root + ephemeral}'
+        ),
+        role=role,
+        vcpus=cut.vcpus,
+        ram=cut.ram,
+        disk=root,
+        ephemeral=ephemeral,
+        extra_specs=specs,
+        description=(
+            f'{role} of virtualized Hadoop, {configuration.name} on a host '
+            f'as {profile.name}'
+        ),
+        disks=disks,
+        disk_size_gb=size,
+    )
+
+
+def rest(profile: HostProfile, configuration: Configuration) -> Rest:
+    """Return what I workers leave of a host."""
+    cut = _cut(profile, configuration)
+    count = configuration.instances
+    promised = int(profile.cpus * _exact(configuration.cpu_ratio))
+    memory = int(guest_memory_mib(profile) * _exact(configuration.ram_ratio))
+    disks = 0
+    if profile.disks and not profile.volumes:
+        disks = profile.disks.count % count if count else 0
+        if count > profile.disks.count:
+            disks = 0
+    return Rest(promised - count * cut.vcpus, memory - count * cut.ram, disks)
+
+
+def data_disks(
+    profile: HostProfile, configuration: Configuration
+) -> tuple[int, int, int]:
+    """Return a worker's whole data disks, their GB each, and ephemeral GB.
+
+    Equal whole disks for every worker (vsphere6, Table 1), or volumes of
+    their own size (vsan, section 2.5). With local storage and no pinning
+    they are the guest's ephemeral disk. More workers than disks share all
+    disks' space.
+
+    :raises hvstack.errors.InputError: pinning with too few disks.
+    """
+    if profile.volumes:
+        return profile.volumes.count, profile.volumes.size_gb, 0
+    if profile.disks is None:
+        if configuration.disk_pinning:
+            raise errors.InputError(
+                f"host profile '{profile.name}' has no 'disks': disk pinning "
+                'needs their count and size'
+            )
+        return 0, 0, 0
+    disks = profile.disks
+    whole = disks.count // configuration.instances
+    if configuration.disk_pinning and not whole:
+        raise errors.InputError(
+            f'{configuration.label}: {disks.count} data disks cannot be '
+            f'pinned to {configuration.instances} workers a host, take at '
+            f'most {disks.count} instances'
+        )
+    if configuration.disk_pinning or configuration.storage == 'ceph':
+        return whole, disks.size_gb, 0
+    space = (
+        whole * disks.size_gb
+        if whole
+        else disks.count * disks.size_gb // configuration.instances
+    )
+    return whole, disks.size_gb if whole else 0, space
+
+
+def controller_slots(
+    profile: HostProfile, configuration: Configuration
+) -> int:
+    """Return how many of a host's I slots one controller takes.
+
+    As many as it needs for 4 vCPUs, at most its whole host (vsphere6,
+    "Controller Daemons" and Table 1); in the lab always its whole host.
+    """
+    count = configuration.instances
+    if profile.controllers_rule == 'host':
+        return count
+    each = profile.cpus // count
+    if not each:
+        raise _too_many(profile, configuration)
+    return min(count, math.ceil(CONTROLLER_VCPUS / each))
+
+
+def _exact(ratio: float) -> Fraction:
+    """Return a ratio as it was written: 1.2 is 6/5, not 1.19999."""
+    return Fraction(str(ratio))
+
+
+def _too_many(
+    profile: HostProfile, configuration: Configuration
+) -> errors.InputError:
+    return errors.InputError(
+        f'{configuration.label}: {configuration.instances} instances leave '
+        f"no CPU or memory for each on '{profile.name}' ({profile.cpus} "
+        f'CPUs, {guest_memory_mib(profile)} MiB for guests): take fewer'
+    )
+
+
+def _cut(profile: HostProfile, configuration: Configuration) -> _Cut:
+    """Return a worker's share of the host, checked against its totals."""
+    cut = (
+        _cut_by_cell(profile, configuration)
+        if configuration.cpu_policy == 'dedicated'
+        else _cut_whole(profile, configuration)
+    )
+    if any(not vcpus or not ram for vcpus, ram in cut.cells):
+        raise _too_many(profile, configuration)
+    _check_totals(profile, configuration, cut)
+    return cut
+
+
+def _cut_whole(profile: HostProfile, configuration: Configuration) -> _Cut:
+    """Cut the whole host evenly, memory down to a MiB (vsphere6, Table 1)."""
+    count = configuration.instances
+    vcpus = int(profile.cpus * _exact(configuration.cpu_ratio) / count)
+    ram = int(
+        guest_memory_mib(profile) * _exact(configuration.ram_ratio) / count
+    )
+    return _Cut(((vcpus, ram),))
+
+
+def _cut_by_cell(profile: HostProfile, configuration: Configuration) -> _Cut:
+    """Cut each cell evenly, so that a guest never leaves its cells.
+
+    A guest fits one NUMA cell when I is the number of cells or more,
+    counting threads as CPUs (vsphere6, "Virtual Machines", preferHT, and
+    "Best Practices"); else it spans whole cells. The largest equal guests
+    are taken of which I fit; memory is cut down to the page.
+    """
+    count = configuration.instances
+    memory = guest_memory_mib(profile)
+    cells = [
+        (len(cell.cpus), cell.memory_mib * memory // profile.memory_mib)
+        for cell in profile.cells
+    ]
+    if count == 1:
+        return _Cut(tuple((cpus, _paged(mib)) for cpus, mib in cells))
+    if count < len(cells):
+        span = len(cells) // count
+        each = (min(c for c, _ in cells), _paged(min(m for _, m in cells)))
+        return _Cut((each,) * span)
+    vcpus = _largest([cpus for cpus, _ in cells], count)
+    if not vcpus:
+        raise _too_many(profile, configuration)
+    room = [cpus // vcpus for cpus, _ in cells]
+    return _Cut(((vcpus, _largest_ram(cells, room, count)),))
+
+
+def _paged(mib: int) -> int:
+    return mib // PAGE_MIB * PAGE_MIB
+
+
+def _largest(sizes: Sequence[int], count: int) -> int:
+    """Return the largest part of which ``count`` fit into the sizes."""
+    parts = {size // n for size in sizes for n in range(1, count + 1)}
+    good = (p for p in parts if p and sum(s // p for s in sizes) >= count)
+    return max(good, default=0)
+
+
+def _largest_ram(
+    cells: Sequence[tuple[int, int]], room: Sequence[int], count: int
+) -> int:
+    """Return the largest memory of which ``count`` fit.
+
+    :param room: how many guests each cell's CPUs are enough for.
+    """
+    pages = [mib // PAGE_MIB for _, mib in cells]
+    parts = {
+        size // n
+        for size, most in zip(pages, room, strict=True)
+        for n in range(1, most + 1)
+    }
+    good = (
+        part
+        for part in parts
+        if part
+        and sum(
+            min(most, size // part)
+            for size, most in zip(pages, room, strict=True)
+        )
+        >= count
+    )
+    return max(good, default=0) * PAGE_MIB
+
+
+def _check_totals(
+    profile: HostProfile, configuration: Configuration, cut: _Cut
+) -> None:
+    """Refuse a guest that is larger than its host.
+
+    Nova's libvirt driver reports an inventory's ``max_unit`` as the
+    physical total whatever the ratio: C is at most I, and the share of
+    memory times M at most the host's memory.
+    """
+    ratio = _exact(configuration.cpu_ratio)
+    if cut.vcpus > profile.cpus or ratio > configuration.instances:
+        raise errors.InputError(
+            f'{configuration.label}: a guest of {cut.vcpus} vCPUs would be '
+            f"larger than its host ('{profile.name}' has {profile.cpus} "
+            f'CPUs): take a cpu_ratio of at most {configuration.instances}, '
+            'the instances a host'
+        )
+    if cut.ram > profile.memory_mib:
+        raise errors.InputError(
+            f'{configuration.label}: a guest of {cut.ram} MiB would be '
+            f"larger than its host ('{profile.name}' has "
+            f'{profile.memory_mib} MiB): take a smaller ram_ratio or more '
+            'instances'
+        )
+
+
+def _controller_cut(
+    profile: HostProfile, configuration: Configuration
+) -> _Cut:
+    """Return a controller's share: its slots at ratios of 1.
+
+    Ratios promise the workers more; a controller must never wait for its
+    CPU (vsphere6, "Controller Daemons": low latency).
+    """
+    plain = Configuration(
+        configuration.instances, cpu_policy=configuration.cpu_policy
+    )
+    slots = controller_slots(profile, plain)
+    if slots == configuration.instances:
+        return _cut(
+            profile, Configuration(cpu_policy=configuration.cpu_policy)
+        )
+    one = _cut(profile, plain)
+    if len(one.cells) > 1:
+        return one
+    vcpus, ram = one.cells[0]
+    if plain.cpu_policy == 'dedicated' and not any(
+        len(cell.cpus) >= vcpus * slots for cell in profile.cells
+    ):
+        return _Cut(((vcpus, ram),) * slots)
+    return _Cut(((vcpus * slots, ram * slots),))
+
+
+def _topology_specs(
+    profile: HostProfile, configuration: Configuration, cut: _Cut
+) -> dict[str, str]:
+    """Show the guest sockets for cells, and threads only where it has them.
+
+    Nova, "CPU topologies": a floating vCPU is no sibling of another, a
+    pinned pair is. One receive queue is enough for Hadoop (vsphere6, "Best
+    Practices": avoid multi-queue networking).
+    """
+    cells = len(cut.cells)
+    even = len({vcpus for vcpus, _ in cut.cells}) == 1
+    sockets = cells if even else 1
+    threads = _siblings(profile, configuration, cut)
+    return {
+        'hw:cpu_sockets': str(sockets),
+        'hw:cpu_cores': str(cut.vcpus // sockets // threads),
+        'hw:cpu_threads': str(threads),
+        'hw:vif_multiqueue_enabled': 'false',
+    }
+
+
+def _siblings(
+    profile: HostProfile, configuration: Configuration, cut: _Cut
+) -> int:
+    """Return the threads of a core that a guest always gets together."""
+    threads = profile.threads_per_core
+    if configuration.cpu_policy != 'dedicated' or any(
+        vcpus % threads for vcpus, _ in cut.cells
+    ):
+        return 1
+    return threads
+
+
+def _dedicated_specs(
+    profile: HostProfile, configuration: Configuration, cut: _Cut
+) -> dict[str, str]:
+    """Pin CPUs, keep to NUMA cells, reserve and preallocate memory.
+
+    vsphere6, "Virtual Machines" ("All VM memory was reserved and
+    preallocated") and "Best Practices" (one cell, large pages). Nova, "CPU
+    topologies" and "Huge pages". NUMA specs without dedicated CPUs would
+    forbid a guest to over-commit against itself, so shared guests get none.
+    Emulator threads are never isolated: the cells are cut so that fewer
+    CPUs than guests remain, and each isolation would take a whole one.
+    """
+    if configuration.cpu_policy != 'dedicated':
+        return {}
+    whole_cores = _siblings(profile, configuration, cut) > 1
+    specs = {
+        'hw:cpu_policy': 'dedicated',
+        'hw:cpu_thread_policy': 'require' if whole_cores else 'prefer',
+        'hw:emulator_threads_policy': 'share',
+        'hw:numa_nodes': str(len(cut.cells)),
+        'hw:mem_page_size': 'large',
+        'hw:locked_memory': 'true',
+    }
+    if len(set(cut.cells)) > 1:
+        first = 0
+        for number, (vcpus, ram) in enumerate(cut.cells):
+            numbers = range(first, first + vcpus)
+            specs[f'hw:numa_cpus.{number}'] = ','.join(map(str, numbers))
+            specs[f'hw:numa_mem.{number}'] = str(ram)
+            first += vcpus
+    return specs
+
+
+def _required_traits(
+    profile: HostProfile, configuration: Configuration, role: str
+) -> dict[str, str]:
+    """Require the profile's traits of the role and of the storage."""
+    wanted = [profile.traits.get(role)]
+    if role in CONTROLLERS and wanted == [None]:
+        wanted = [profile.traits.get('controller')]
+    if role == 'worker':
+        wanted.append(profile.traits.get(configuration.storage))
+    return {f'trait:{trait}': 'required' for trait in wanted if trait}
+
+
+def _pci_specs(
+    profile: HostProfile, configuration: Configuration, disks: int
+) -> dict[str, str]:
+    """Pass whole NVMe disks through (vsphere6, "Local Storage": pRDM)."""
+    alias = profile.disks.pci_alias if profile.disks else None
+    if not alias or not disks or not configuration.disk_pinning:
+        return {}
+    return {'pci_passthrough:alias': f'{alias}:{disks}'}
+
+
+def _shares_specs(vcpus: int) -> dict[str, str]:
+    """Weigh guests by vCPUs: they share what the host's cap leaves.
+
+    libvirt's default weight is 1024 for each vCPU; cgroup v2 knows at most
+    10000.
+    """
+    return {'quota:cpu_shares': str(min(1024 * vcpus, 10_000))}
+
+
+def _quota_specs(
+    profile: HostProfile,
+    configuration: Configuration,
+    cut: _Cut,
+    applied_to: str,
+) -> dict[str, str]:
+    """Cap a guest at its share of the host's cap, rounded down.
+
+    cgroup v1 refuses a child's quota above its parent's share.
+    """
+    if applied_to not in ('guest', 'vcpu'):
+        raise errors.InputError(
+            f"cpu_quota is '{applied_to}': take guest (lxc) or vcpu (QEMU)"
+        )
+    cores = Fraction(str(profile.cpu_cap or profile.cpus))
+    share = cores / configuration.instances * _QUOTA_PERIOD
+    quota = int(share / cut.vcpus if applied_to == 'vcpu' else share)
+    return {
+        'quota:cpu_quota': str(quota),
+        'quota:cpu_period': str(_QUOTA_PERIOD),
+    }

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host profiles: the hardware of one kind of compute host."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hvstack.model.fields import Fields, Place
+
+#: How many nodes carry the controllers, and how large they are:
+#: ``combined`` one node for NameNode and ResourceManager (vsan, Table 2);
+#: ``separate`` two nodes on two hosts from two instances a host on
+#: (vsphere6, "Controller Daemons"); ``host`` one node that has a whole host
+#: (the lab).
+CONTROLLER_RULES = ('combined', 'separate', 'host')
+
+#: What a flavor may require a trait for: its role, or its storage.
+TRAIT_KEYS = (
+    'worker',
+    'controller',
+    'namenode',
+    'resourcemanager',
+    'local',
+    'ceph',
+)
+
+_NAME = re.compile(r'[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?')
+_TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
+_ALIAS = re.compile(r'[A-Za-z0-9_-]{1,64}')
+#: 64 TiB: more is a mistyped unit.
+_MOST_MIB = 64 * 1024 * 1024
+
+_FIELDS = (
+    'name',
+    'sockets',
+    'cores_per_socket',
+    'threads_per_core',
+    'memory_mib',
+    'cells',
+    'disks',
+    'volumes',
+    'root_gb',
+    'vm_memory_mib',
+    'reserved_memory_mib',
+    'controllers',
+    'traits',
+    'cpu_cap',
+    'memory_cap_mib',
+)
+
+
+@dataclass(frozen=True)
+class NumaCell:
+    """One NUMA cell of a host.
+
+    :param id: its number on the host.
+    :param cpus: the hardware threads that belong to it.
+    :param memory_mib: its memory.
+    """
+
+    id: int
+    cpus: tuple[int, ...]
+    memory_mib: int
+
+
+@dataclass(frozen=True)
+class Disks:
+    """A host's data disks; those of the system do not count.
+
+    :param count: how many.
+    :param size_gb: size of each, in units of 10^9 bytes as vendors do.
+    :param rotational: spinning, not flash.
+    :param pci_alias: Nova's alias of these disks where they are NVMe devices
+        that a guest can get by PCI passthrough.
+    """
+
+    count: int
+    size_gb: int
+    rotational: bool = True
+    pci_alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """Data volumes of one worker that are no share of its host's disks.
+
+    :param count: how many a worker gets.
+    :param size_gb: size of each.
+    """
+
+    count: int
+    size_gb: int
+
+
+@dataclass(frozen=True)
+class HostProfile:
+    """The hardware of one kind of compute host.
+
+    :param memory_mib: memory that the host has, or reports.
+    :param cells: NUMA cells; every CPU in exactly one.
+    :param disks: data disks, if the paper or the user names any.
+    :param volumes: data volumes per worker that replace a share of
+        ``disks`` (vsan section 2.5).
+    :param root_gb: root disk of a guest.
+    :param vm_memory_mib: what all guests may have together; None leaves it
+        to ``reserved_memory_mib``, else to the memory rule.
+    :param reserved_memory_mib: what stays with the host.
+    :param controllers_rule: one of :data:`CONTROLLER_RULES`.
+    :param traits: the custom trait that a flavor of a role, or of a
+        storage, requires.
+    :param cpu_cap: cores that everything on the host shares (lab only);
+        fewer than ``cpus`` make the host a scale model.
+    :param memory_cap_mib: memory that everything on the host shares.
+    """
+
+    name: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    cells: tuple[NumaCell, ...]
+    disks: Disks | None = None
+    volumes: Volumes | None = None
+    root_gb: int = 40
+    vm_memory_mib: int | None = None
+    reserved_memory_mib: int | None = None
+    controllers_rule: str = 'combined'
+    traits: dict[str, str] = field(default_factory=dict)
+    cpu_cap: float | None = None
+    memory_cap_mib: int | None = None
+
+    @property
+    def cpus(self) -> int:
+        """Hardware threads: what Nova counts as CPUs."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    @property
+    def scale_model(self) -> bool:
+        """Whether the host reports more CPUs than its cap has cores."""
+        return self.cpu_cap is not None and self.cpu_cap < self.cpus
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain data that :func:`from_mapping` reads back."""
+        data: dict[str, Any] = {
+            'name': self.name,
+            'sockets': self.sockets,
+            'cores_per_socket': self.cores_per_socket,
+            'threads_per_core': self.threads_per_core,
+            'memory_mib': self.memory_mib,
+            'cells': [
+                {
+                    'cpus': ','.join(str(cpu) for cpu in cell.cpus),
+                    'memory_mib': cell.memory_mib,
+                }
+                for cell in self.cells
+            ],
+            'root_gb': self.root_gb,
+            'controllers': self.controllers_rule,
+            'vm_memory_mib': self.vm_memory_mib,
+            'reserved_memory_mib': self.reserved_memory_mib,
+            'cpu_cap': self.cpu_cap,
+            'memory_cap_mib': self.memory_cap_mib,
+            'traits': dict(self.traits) or None,
+        }
+        if self.disks:
+            data['disks'] = {
+                'count': self.disks.count,
+                'size_gb': self.disks.size_gb,
+                'rotational': self.disks.rotational,
+                'pci_alias': self.disks.pci_alias,
+            }
+        if self.volumes:
+            data['volumes'] = {
+                'count': self.volumes.count,
+                'size_gb': self.volumes.size_gb,
+            }
+        return {key: value for key, value in data.items() if value is not None}
+
+
+def from_mapping(data: Any, source: str | Place) -> HostProfile:
+    """Check plain data and make a host profile of it.
+
+    :param data: what a YAML file holds.
+    :param source: its name, or a function from field to file and line.
+    :raises hvstack.errors.InputError: one line with file, field, remedy.
+    """
+    fields = Fields(data, source, _FIELDS)
+    name = fields.text('name')
+    if not _NAME.fullmatch(name):
+        raise fields.wrong(
+            'name',
+            f'is {name!r}, take lower-case letters, digits, dots and dashes',
+        )
+    sockets = fields.integer('sockets', 1, 64)
+    cores = fields.integer('cores_per_socket', 1, 1024)
+    threads = fields.integer('threads_per_core', 1, 8)
+    memory = fields.integer('memory_mib', 64, _MOST_MIB)
+    optional = {
+        key: fields.integer(key, 0, memory) if fields.has(key) else None
+        for key in ('vm_memory_mib', 'reserved_memory_mib', 'memory_cap_mib')
+    }
+    return HostProfile(
+        name=name,
+        sockets=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        memory_mib=memory,
+        cells=_cells(fields, source, sockets, cores, threads, memory),
+        disks=_disks(fields, source),
+        volumes=_volumes(fields, source),
+        root_gb=fields.integer('root_gb', 0, 1_000_000, 40),
+        controllers_rule=fields.choice(
+            'controllers', CONTROLLER_RULES, 'combined'
+        ),
+        traits=_traits(fields, source),
+        cpu_cap=(
+            fields.number('cpu_cap', 0.01, sockets * cores * threads)
+            if fields.has('cpu_cap')
+            else None
+        ),
+        **optional,
+    )
+
+
+def _disks(top: Fields, source: str | Place) -> Disks | None:
+    if not top.has('disks'):
+        return None
+    known = ('count', 'size_gb', 'rotational', 'pci_alias')
+    fields = Fields(top.raw('disks'), source, known, 'disks')
+    alias = fields.text('pci_alias') if fields.has('pci_alias') else None
+    if alias is not None and not _ALIAS.fullmatch(alias):
+        raise fields.wrong(
+            'pci_alias', f'is {alias!r}, take letters, digits, _ and -'
+        )
+    return Disks(
+        fields.integer('count', 1, 1000),
+        fields.integer('size_gb', 1, 1_000_000),
+        fields.flag('rotational', True),
+        alias,
+    )
+
+
+def _volumes(top: Fields, source: str | Place) -> Volumes | None:
+    if not top.has('volumes'):
+        return None
+    fields = Fields(
+        top.raw('volumes'), source, ('count', 'size_gb'), 'volumes'
+    )
+    return Volumes(
+        fields.integer('count', 1, 100),
+        fields.integer('size_gb', 1, 1_000_000),
+    )
+
+
+def _traits(top: Fields, source: str | Place) -> dict[str, str]:
+    if not top.has('traits'):
+        return {}
+    fields = Fields(top.raw('traits'), source, TRAIT_KEYS, 'traits')
+    traits = {key: fields.text(key) for key in top.raw('traits')}
+    for key, trait in traits.items():
+        if not _TRAIT.fullmatch(trait):
+            raise fields.wrong(
+                key, f'is {trait!r}, take capitals, digits and _'
+            )
+    return traits
+
+
+def _cells(
+    top: Fields,
+    source: str | Place,
+    sockets: int,
+    cores: int,
+    threads: int,
+    memory: int,
+) -> tuple[NumaCell, ...]:
+    """Return the cells that are given, else one for each socket.
+
+    A missing list is numbered as Linux does: the first threads of all
+    cores, then the second ones.
+    """
+    total = sockets * cores * threads
+    given = top.raw('cells')
+    if given is None or isinstance(given, int):
+        count = top.integer('cells', 1, total, sockets)
+        if (sockets * cores) % count or memory % count:
+            raise top.wrong(
+                'cells',
+                f'is {count}, which does not divide {sockets * cores} cores '
+                f'and {memory} MiB: list the cells one by one',
+            )
+        each = sockets * cores // count
+        return tuple(
+            NumaCell(
+                number,
+                tuple(
+                    thread * sockets * cores + number * each + core
+                    for thread in range(threads)
+                    for core in range(each)
+                ),
+                memory // count,
+            )
+            for number in range(count)
+        )
+    if not isinstance(given, list) or not given:
+        raise top.wrong('cells', 'must be a list of cells, or their number')
+    cells = []
+    for number, item in enumerate(given):
+        prefix = f'cells.{number}'
+        fields = Fields(item, source, ('cpus', 'memory_mib'), prefix)
+        cpus = _cpus(fields, total)
+        size = fields.integer('memory_mib', 1, memory)
+        cells.append(NumaCell(number, cpus, size))
+    listed = sorted(cpu for cell in cells for cpu in cell.cpus)
+    if listed != list(range(total)):
+        raise top.wrong(
+            'cells',
+            f'lists {len(listed)} CPUs ({len(set(listed))} different), but '
+            f'sockets x cores x threads is {total}: list each of 0 to '
+            f'{total - 1} once',
+        )
+    added = sum(cell.memory_mib for cell in cells)
+    if added != memory:
+        raise top.wrong(
+            'cells', f'adds up to {added} MiB, but memory_mib is {memory}'
+        )
+    return tuple(cells)
+
+
+def _cpus(fields: Fields, total: int) -> tuple[int, ...]:
+    """Return CPUs of a list as the kernel writes it, such as ``0-9,20-29``."""
+    text = str(fields.raw('cpus'))
+
+    def numbers() -> Iterator[int]:
+        for part in text.split(','):
+            match = re.fullmatch(r'(\d{1,5})(?:-(\d{1,5}))?', part.strip())
+            if not match:
+                raise fields.wrong(
+                    'cpus', f"is {text[:60]!r}, write it as '0-9,20-29'"
+                )
+            first = int(match[1])
+            last = int(match[2] or first)
+            if not first <= last < total:
+                raise fields.wrong(
+                    'cpus',
+                    f'has {part.strip()!r}, but the CPUs are 0 to {total - 1}',
+                )
+            yield from range(first, last + 1)
+
+    return tuple(numbers())

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topology: which node is on which physical host, and in which rack."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hvstack import errors
+
+
+@dataclass(frozen=True)
+class Place:
+    """One node's place.
+
+    :param node: its host name.
+    :param address: its IP address.
+    :param rack: without slash, such as ``rack1``.
+    :param group: node group, without slash: the same for all nodes on one
+        physical host.
+    """
+
+    node: str
+    address: str
+    rack: str
+    group: str
+
+    @property
+    def path(self) -> str:
+        """``/rack/nodegroup``, as HDFS and YARN are told."""
+        return f'/{self.rack}/{self.group}'
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Every node's ``/rack/nodegroup``."""
+
+    places: tuple[Place, ...]
+
+    def path(self, name: str) -> str:
+        """Return the path of a node, by name or address.
+
+        :raises hvstack.errors.InputError: no such node.
+        """
+        for place in self.places:
+            if name in (place.node, place.address):
+                return place.path
+        raise errors.InputError(
+            f"'{name}' is not in the topology: give one of "
+            f'{", ".join(place.node for place in self.places)}'
+        )
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The nodes of every node group, by its path."""
+        groups: dict[str, list[str]] = defaultdict(list)
+        for place in self.places:
+            groups[place.path].append(place.node)
+        return dict(groups)
+
+    def table(self) -> str:
+        """Return the text for Hadoop's TableMapping.
+
+        It needs a line for every address and one for every host name.
+        """
+        return ''.join(
+            f'{key} {place.path}\n'
+            for place in self.places
+            for key in (place.address, place.node)
+        )
+
+
+def node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
+    """Return each node's group from Nova's ``hostId``.
+
+    It is the same for all of one project's servers on one host, and a
+    tenant can read it.
+
+    :param host_ids: ``hostId`` by node.
+    :raises hvstack.errors.InputError: a node without one (it has no host).
+    """
+    for node, host_id in host_ids.items():
+        if not host_id:
+            raise errors.InputError(
+                f"server '{node}' has no hostId: it is on no host, look at "
+                'its fault'
+            )
+    return {node: f'ng-{host_id}' for node, host_id in host_ids.items()}
+
+
+def virtual_racks(
+    workers: Mapping[str, int], controllers: Collection[str] = ()
+) -> dict[str, str]:
+    """Put node groups into racks of two, as vsphere6 did.
+
+    vsphere6, "Hadoop Virtualization Extensions": groups of the same number
+    of workers share a rack, two and two, those with the controllers
+    together; the second and third replicas go to the two groups of one
+    rack, so this spreads them evenly. An odd one makes a rack of three.
+    One worker a host stays flat, in one rack.
+
+    :param workers: number of workers of each group.
+    :param controllers: groups that also carry a controller. One without
+        workers stores nothing and stands in the first rack.
+    """
+    storing = sorted(group for group, count in workers.items() if count)
+    empty = sorted(group for group, count in workers.items() if not count)
+    if all(workers[group] == 1 for group in storing):
+        return dict.fromkeys((*storing, *empty), 'rack1')
+    with_controllers = [g for g in storing if g in controllers]
+    by_count: dict[int, list[str]] = defaultdict(list)
+    for group in storing:
+        if group not in controllers:
+            by_count[workers[group]].append(group)
+    racks: list[list[str]] = []
+    odd: list[str] = []
+    for groups in (
+        with_controllers,
+        *(by_count[count] for count in sorted(by_count, reverse=True)),
+    ):
+        pairs = [list(pair) for pair in _pairs(groups)]
+        if len(groups) % 2:
+            (pairs[-1] if pairs else odd).append(groups[-1])
+        racks += pairs
+    if odd and racks and len(odd) == 1:
+        (min(racks, key=len)).append(odd[0])
+    else:
+        racks += [list(pair) for pair in _pairs(odd)] or [[]]
+        if len(odd) % 2:
+            racks[-1].append(odd[-1])
+    names = {
+        group: f'rack{number}'
+        for number, rack in enumerate((r for r in racks if r), start=1)
+        for group in rack
+    }
+    return names | dict.fromkeys(empty, 'rack1')
+
+
+def _pairs(groups: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(groups[::2], groups[1::2], strict=False)
+
+
+def build(
+    addresses: Mapping[str, str],
+    groups: Mapping[str, str],
+    racks: Mapping[str, str],
+) -> Topology:
+    """Put nodes, their groups and the groups' racks together.
+
+    :param addresses: IP address by node.
+    :param groups: node group by node.
+    :param racks: rack by node group.
+    """
+    return Topology(
+        tuple(
+            Place(node, address, racks[groups[node]], groups[node])
+            for node, address in sorted(addresses.items())
+        )
+    )

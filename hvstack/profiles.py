@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding and reading host profiles.
+
+A file holds one profile, or under ``profiles`` several by name, as the
+lab's ``hosts.yaml`` does.
+"""
+
+import sysconfig
+from pathlib import Path
+
+from hvstack import errors, paths, yamlfile
+from hvstack.model.host import HostProfile, from_mapping
+
+#: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
+#: when it comes up, since its hosts are sized to the machine.
+LAB = paths.STATE / 'lab' / 'hosts.yaml'
+
+
+def folders() -> list[Path]:
+    """Return where profiles are looked for, in order."""
+    return [
+        Path(__file__).parent.parent / 'etc' / 'hvstack' / 'hosts',
+        Path('/etc/hvstack/hosts'),
+        Path(sysconfig.get_path('data')) / 'etc' / 'hvstack' / 'hosts',
+    ]
+
+
+def read(path: Path) -> dict[str, HostProfile]:
+    """Return all profiles of a file, by name.
+
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    document = yamlfile.load(path)
+    data = document.data
+    if isinstance(data, dict) and isinstance(data.get('profiles'), dict):
+        found = {}
+        for name, item in data['profiles'].items():
+            place = document.place(f'profiles.{name}')
+            given = item
+            if isinstance(item, dict):
+                given = {'name': str(name), **item}
+            found[str(name)] = from_mapping(given, place)
+        return found
+    profile = from_mapping(data, document.place())
+    return {profile.name: profile}
+
+
+def load(name: str) -> HostProfile:
+    """Return a profile by name, or by the path of its file.
+
+    :param name: such as ``vsphere6`` or ``lab-worker``, or a path that has
+        a slash or ends in ``.yaml``.
+    :raises hvstack.errors.InputError: unknown, or not well formed.
+    """
+    if '/' in name or name.endswith(('.yaml', '.yml')):
+        profiles = read(Path(name))
+        if len(profiles) != 1:
+            raise errors.InputError(
+                f'{name}: holds {len(profiles)} host profiles, give a file '
+                'with one'
+            )
+        return next(iter(profiles.values()))
+    known: list[str] = []
+    for folder in folders():
+        for path in sorted(folder.glob('*.yaml')):
+            if path.stem == name:
+                return load(str(path))
+            known.append(path.stem)
+    if LAB.exists():
+        lab = read(LAB)
+        if name in lab:
+            return lab[name]
+        known += lab
+    raise errors.InputError(
+        f"host profile '{name}' is unknown: take one of "
+        f'{", ".join(dict.fromkeys(known)) or "none"}, or the path of a '
+        'YAML file'
+    )
