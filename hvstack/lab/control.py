@@ -133,9 +133,6 @@ def _infrastructure() -> None:
     _wait('rabbitmq', _rabbit_answers, 90)
     _wait('ovn-sb', _ovn_answers, 30)
     database.ovn_listen()
-    if stages.marked('databases') is None:
-        database.create()
-        stages.mark('databases')
 
 
 def _rabbit_answers() -> bool:
@@ -169,13 +166,7 @@ def _wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
 
 def _schemas() -> None:
     # The environment's digest names the services' versions.
-    version = venv.folder().name
-    wanted = [
-        name
-        for name in database.SYNCS
-        if stages.marked(f'schema:{name}') != version
-    ]
-    database.sync(wanted, lambda name: stages.mark(f'schema:{name}', version))
+    database.sync(venv.folder().name)
 
 
 def _identity() -> None:

@@ -2,11 +2,21 @@
 """The control plane's databases: making, filling, recording."""
 
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from hvstack import paths, shell
-from hvstack.lab import services, settings, supervise, values, venv
+from hvstack.lab import (
+    child,
+    services,
+    settings,
+    stages,
+    supervise,
+    values,
+    venv,
+)
 
 _DATA = settings.LAB / 'mysql'
 
@@ -21,7 +31,7 @@ def initialise() -> None:
         shutil.rmtree(_DATA, ignore_errors=True)
         _DATA.mkdir(parents=True)
         shutil.chown(_DATA, 'mysql', 'mysql')
-        shell.run(
+        child.run(
             [
                 'mariadb-install-db',
                 f'--defaults-file={services.ETC / "mysql" / "my.cnf"}',
@@ -85,10 +95,16 @@ def answers() -> bool:
     return sql('SELECT 1;').strip() == '1'
 
 
-def create() -> None:
-    """Make the databases and their users; harmless if they are there."""
+def create(names: Iterable[str], *, afresh: bool = False) -> None:
+    """Make databases and their users; harmless if they are there.
+
+    :param afresh: drop them first. MariaDB cannot undo half a migration,
+        so a first one that was interrupted must begin with nothing.
+    """
     lines = []
-    for name in values.DATABASES:
+    for name in names:
+        if afresh:
+            lines.append(f'DROP DATABASE IF EXISTS `{name}`;')
         password = settings.secret(f'db_{name}')
         lines += [
             f'CREATE DATABASE IF NOT EXISTS `{name}`;',
@@ -100,7 +116,7 @@ def create() -> None:
 
 
 def _manage(program: str, config: services.File, *words: str) -> None:
-    shell.run(
+    child.run(
         [venv.program(program), '--config-file', str(config.target), *words],
         env=supervise.environment(),
         timeout=600,
@@ -139,7 +155,7 @@ def _nova() -> None:
 
 
 def _neutron() -> None:
-    shell.run(
+    child.run(
         [
             venv.program('neutron-db-manage'),
             *('--config-file', str(services.NEUTRON.target)),
@@ -155,30 +171,56 @@ def _heat() -> None:
     _manage('heat-manage', services.HEAT, 'db_sync')
 
 
-#: Services whose databases have a schema to bring up to date.
-SYNCS: dict[str, Callable[[], None]] = {
-    'neutron': _neutron,
-    'nova': _nova,
-    'heat': _heat,
-    'keystone': _keystone,
-    'glance': _glance,
-    'placement': _placement,
+@dataclass(frozen=True)
+class Schema:
+    """What a service keeps in MariaDB.
+
+    :param databases: names.
+    :param sync: brings them up to date.
+    """
+
+    databases: tuple[str, ...]
+    sync: Callable[[], None]
+
+
+#: The longest first: they are done two at a time.
+SCHEMAS = {
+    'neutron': Schema(('neutron',), _neutron),
+    'nova': Schema(('nova_api', 'nova_cell0', 'nova'), _nova),
+    'heat': Schema(('heat',), _heat),
+    'keystone': Schema(('keystone',), _keystone),
+    'glance': Schema(('glance',), _glance),
+    'placement': Schema(('placement',), _placement),
 }
 
 
-def sync(wanted: list[str], done: Callable[[str], None]) -> None:
-    """Bring schemas up to date, two at a time.
+def sync(version: str) -> None:
+    """Make databases and bring schemas up to date, two at a time.
 
-    :param wanted: keys of :data:`SYNCS`.
-    :param done: called with each as it ends, so that an interrupted run
-        need not repeat it.
+    What was finished for this version is not done again.
+
+    :param version: names the services' versions.
     :raises hvstack.errors.CommandFailed: one failed.
     """
 
     def one(name: str) -> None:
-        SYNCS[name]()
-        done(name)
+        SCHEMAS[name].sync()
+        with marking:
+            stages.mark(f'schema:{name}', version)
 
+    marking = threading.Lock()
+    todo = []
+    for name, schema in SCHEMAS.items():
+        finished = stages.marked(f'schema:{name}')
+        if finished is None:
+            create(schema.databases, afresh=True)
+        if finished != version:
+            todo.append(name)
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for future in [pool.submit(one, name) for name in wanted]:
-            future.result()
+        running = [pool.submit(one, name) for name in todo]
+        try:
+            for future in running:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -295,6 +295,7 @@ def status() -> dict[str, State]:
 def shutdown(timeout: float = 60) -> None:
     """Stop all programs at once, then supervisord; end what is left."""
     pid = pids.read(_PID)
+    known = tracking.members()
     if alive():
         _call('stopAllProcesses', True)
         _call('shutdown')
@@ -307,6 +308,7 @@ def shutdown(timeout: float = 60) -> None:
     elif pid is not None:
         pids.end([pid], grace=timeout)
     tracking.end(grace=5)
+    tracking.wait_reaped(known)
     _PID.unlink(missing_ok=True)
     SOCKET.unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ its own first: after a SIGKILL of supervisord the orphans are still known.
 Limits are not set here, so any hierarchy will do.
 """
 
+import time
 from pathlib import Path
 
 from hvstack import errors
@@ -54,6 +55,18 @@ def members() -> set[int]:
             continue
         found |= {int(word) for word in text.split()}
     return found
+
+
+def wait_reaped(known: set[int], seconds: float = 10) -> None:
+    """Wait until ended processes are no zombies any more.
+
+    Some machines' PID 1 takes its time to collect them.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not any(Path(f'/proc/{pid}').exists() for pid in known):
+            return
+        time.sleep(0.1)
 
 
 def end(grace: float = 0) -> None:

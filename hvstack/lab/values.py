@@ -43,17 +43,6 @@ PORTS = {
 LOOPBACK_PORTS = {'memcached': 11211, 'epmd': 4371, 'rabbitmq-dist': 25671}
 #: Services with a keystone user of their own.
 SERVICE_USERS = ('placement', 'glance', 'nova', 'neutron', 'heat')
-#: Databases, each with a user of its own of the same name.
-DATABASES = (
-    'keystone',
-    'placement',
-    'glance',
-    'nova',
-    'nova_api',
-    'nova_cell0',
-    'neutron',
-    'heat',
-)
 
 
 def url(service: str) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from hvstack import errors, paths, shell
-from hvstack.lab import templates
+from hvstack.lab import child, templates
 
 #: Debian's own interpreter: native bindings of Debian's packages fit it.
 PYTHON = Path('/usr/bin/python3')
@@ -70,7 +70,7 @@ def ensure(tries: int = 3) -> None:
     ]
     for left in reversed(range(tries)):
         try:
-            shell.run(install, timeout=900)
+            child.run(install, timeout=900)
             break
         except (errors.CommandFailed, errors.DeadlineExceeded):
             if not left:

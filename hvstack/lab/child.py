@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that must not outlive the command that runs them.
+
+A database migration or an installation that goes on after its parent was
+killed would meet the next one.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from hvstack import shell
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    timeout: float = 600,
+    env: Mapping[str, str] | None = None,
+) -> shell.Result:
+    """Run a program as :func:`hvstack.shell.run` does; the kernel kills it
+    when this process dies.
+
+    :param argv: the program and its arguments.
+    :param timeout: seconds it may take.
+    :param env: variables added to this process' environment.
+    :raises hvstack.errors.CommandFailed: it failed.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    words = [os.fspath(word) for word in argv]
+    return shell.run(
+        ['setpriv', '--pdeathsig', 'KILL', '--', *words],
+        timeout=timeout,
+        env=env,
+        shown=words,
+    )
