@@ -38,21 +38,21 @@ class HVStack(App):
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command; an error of ours is one line and a status."""
+        self.failure: BaseException | None = None
         try:
-            return int(super().run_subcommand(argv) or 0)
-        except errors.HVStackError as exc:
-            if self.options.debug:
-                raise
-            print(f'hvstack: {exc}', file=sys.stderr)
-            return exc.exit_code
+            status = int(super().run_subcommand(argv) or 0)
         except KeyboardInterrupt:
             print('hvstack: interrupted', file=sys.stderr)
             return 130
+        if isinstance(self.failure, errors.HVStackError):
+            return self.failure.exit_code
+        return status
 
     def clean_up(
         self, cmd: Command, result: int, err: BaseException | None
     ) -> None:
-        """Do nothing: commands clean up after themselves."""
+        """Keep the error, which cliff prints, for its exit status."""
+        self.failure = err
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -124,7 +124,9 @@ def _software() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
-    taken = ports.conflicts(ports.listeners(), tracking.members())
+    taken = ports.conflicts(
+        ports.listeners(), tracking.members(), ports.needed()
+    )
     for service, who in taken:
         yield Finding(
             f'port {who.port} ({service})',

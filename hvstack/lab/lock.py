@@ -11,21 +11,6 @@ from hvstack import errors, paths
 _LOCK = paths.RUN / 'lab.lock'
 
 
-def prepare() -> None:
-    """Make the folder of the lock.
-
-    :raises hvstack.errors.MissingPrerequisite: only root may.
-    """
-    try:
-        paths.RUN.mkdir(parents=True, exist_ok=True)
-    except PermissionError as exc:
-        raise errors.MissingPrerequisite(
-            f'{paths.RUN} cannot be made: the lab needs root, run the '
-            "command with sudo, or use a cloud of your own with '--os-cloud "
-            "NAME'"
-        ) from exc
-
-
 @contextmanager
 def exclusive() -> Iterator[None]:
     """Hold the machine-wide lock.
@@ -33,9 +18,17 @@ def exclusive() -> Iterator[None]:
     The kernel drops it with the process, so it is never stale.
 
     :raises hvstack.errors.Busy: another command holds it; with its pid.
+    :raises hvstack.errors.MissingPrerequisite: only root may.
     """
-    prepare()
-    handle = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        paths.RUN.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        handle = os.open(_LOCK, flags, 0o600)
+    except PermissionError as exc:
+        raise errors.MissingPrerequisite(
+            f'{_LOCK} cannot be written: the lab needs root, run the command '
+            "with sudo, or use a cloud of your own with '--os-cloud NAME'"
+        ) from exc
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

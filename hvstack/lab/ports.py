@@ -60,15 +60,18 @@ def needed() -> dict[tuple[str, int], str]:
 
 
 def conflicts(
-    found: list[Listener], ours: set[int]
+    found: list[Listener],
+    ours: set[int],
+    wanted: dict[tuple[str, int], str],
 ) -> list[tuple[str, Listener]]:
     """Return (service, listener) of foreign programs on needed ports.
 
     :param found: who listens.
     :param ours: processes of the lab's.
+    :param wanted: as :func:`needed` gives them.
     """
     taken = []
-    for (address, port), service in needed().items():
+    for (address, port), service in wanted.items():
         for listener in found:
             if (
                 listener.port == port
@@ -84,7 +87,7 @@ def check() -> None:
 
     :raises hvstack.errors.Busy: with its name and pid.
     """
-    taken = conflicts(listeners(), tracking.members())
+    taken = conflicts(listeners(), tracking.members(), needed())
     if taken:
         raise errors.Busy(
             '; '.join(

@@ -86,6 +86,10 @@ def _call(name: str, *args: Any, fine: Iterable[int] = ()) -> Any:
             exc.faultCode,
             exc.faultString,
         ) from exc
+    except PermissionError as exc:
+        raise errors.MissingPrerequisite(
+            f"{SOCKET} is root's: run the command with sudo"
+        ) from exc
     except (OSError, client.Error) as exc:
         raise errors.CommandFailed(
             ['supervisord', name], 1, f'{SOCKET}: {exc}'
