@@ -83,13 +83,14 @@ def load(path: Path) -> Document:
             f'{path}: no plain YAML ({type(exc).__name__}), correct the file'
         ) from exc
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _refuse_aliases(text: str, path: Path) -> None:
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            line = event.start_mark.line + 1
+            mark = event.start_mark
+            line = mark.line + 1 if mark else 1
             raise errors.InputError(
                 f'{path}:{line}: aliases (*{event.anchor}) are not allowed, '
                 'write the values out'

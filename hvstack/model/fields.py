@@ -68,14 +68,16 @@ class Fields:
         :raises hvstack.errors.InputError: missing, no number, out of range.
         """
         value = self._data.get(field, default)
-        good = isinstance(value, int) and not isinstance(value, bool)
-        if not good or not low <= value <= high:
-            raise self.wrong(
-                field,
-                f'is {_shown(value)}, give a whole number from {low} to '
-                f'{high}',
-            )
-        return int(value)
+        if (
+            isinstance(value, int)
+            and not isinstance(value, bool)
+            and low <= value <= high
+        ):
+            return value
+        raise self.wrong(
+            field,
+            f'is {_shown(value)}, give a whole number from {low} to {high}',
+        )
 
     def number(self, field: str, low: float, high: float) -> float:
         """Return a number between two limits.
@@ -83,13 +85,15 @@ class Fields:
         :raises hvstack.errors.InputError: missing, no number, out of range.
         """
         value = self._data.get(field)
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not good or not low <= value <= high:
-            raise self.wrong(
-                field,
-                f'is {_shown(value)}, give a number from {low} to {high}',
-            )
-        return float(value)
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and low <= value <= high
+        ):
+            return float(value)
+        raise self.wrong(
+            field, f'is {_shown(value)}, give a number from {low} to {high}'
+        )
 
     def flag(self, field: str, default: bool) -> bool:
         """Return true or false."""

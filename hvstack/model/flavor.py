@@ -215,10 +215,8 @@ def rest(profile: HostProfile, configuration: Configuration) -> Rest:
     promised = int(profile.cpus * _exact(configuration.cpu_ratio))
     memory = int(guest_memory_mib(profile) * _exact(configuration.ram_ratio))
     disks = 0
-    if profile.disks and not profile.volumes:
-        disks = profile.disks.count % count if count else 0
-        if count > profile.disks.count:
-            disks = 0
+    if profile.disks and not profile.volumes and count <= profile.disks.count:
+        disks = profile.disks.count % count
     return Rest(promised - count * cut.vcpus, memory - count * cut.ram, disks)
 
 
@@ -475,8 +473,8 @@ def _dedicated_specs(
     preallocated") and "Best Practices" (one cell, large pages). Nova, "CPU
     topologies" and "Huge pages". NUMA specs without dedicated CPUs would
     forbid a guest to over-commit against itself, so shared guests get none.
-    Emulator threads are never isolated: the cells are cut so that fewer
-    CPUs than guests remain, and each isolation would take a whole one.
+    Emulator threads are never isolated: the fullest cell is cut so that
+    fewer CPUs than its guests remain, and each isolation takes a whole one.
     """
     if configuration.cpu_policy != 'dedicated':
         return {}
