@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+import configparser
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.lab import render, services, templates, values
+
+
+class RenderTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.settings._SECRETS', self.folder / 'secrets.json'
+            )
+        )
+
+    def parsed(self, template: str) -> configparser.ConfigParser:
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read_string(render.render(template))
+        return parser
+
+    def test_every_ini_template_has_no_section_or_option_twice(self) -> None:
+        # oslo.config would silently take the last one.
+        for service in services.everything():
+            for file in service.files:
+                if file.target.suffix in ('.conf', '.ini') and (
+                    service.name != 'rabbitmq'
+                ):
+                    self.parsed(file.template)
+
+    def test_nova_sets_no_allocation_ratio(self) -> None:
+        # A ratio in nova.conf would overwrite what was set in Placement.
+        text = render.render('control/nova.conf.j2')
+        self.assertNotIn('allocation_ratio', text)
+
+    def test_nova_schedules_by_what_sweeps_need(self) -> None:
+        nova = self.parsed('control/nova.conf.j2')
+        filters = nova['filter_scheduler']['enabled_filters'].split(',')
+        for name in (
+            'ServerGroupAntiAffinityFilter',
+            'NUMATopologyFilter',
+            'PciPassthroughFilter',
+        ):
+            self.assertIn(name, filters)
+
+    def test_everything_is_bound_to_lab_or_loopback(self) -> None:
+        for service in services.everything():
+            words = ' '.join(service.program.command)
+            self.assertNotIn('0.0.0.0', words)
+            if service.path:
+                self.assertIn(
+                    f'{values.MGMT}:{values.PORTS[service.name]}', words
+                )
+
+    def test_unknown_name_is_refused_with_the_template(self) -> None:
+        (self.folder / 'x.j2').write_text('{{ nonsense }}')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.templates.folder', lambda: self.folder
+            )
+        )
+        exc = self.assertRaises(errors.InputError, render.render, 'x.j2')
+        self.assertIn('x.j2', str(exc))
+        self.assertIn('nonsense', str(exc))
+
+    def test_write_tells_a_change_and_keeps_the_mode(self) -> None:
+        target = self.folder / 'nova.conf'
+        template = 'control/nova.conf.j2'
+        self.assertTrue(render.write(template, target))
+        self.assertEqual(0o600, target.stat().st_mode & 0o777)
+        self.assertFalse(render.write(template, target))
+        target.write_text('other')
+        self.assertTrue(render.write(template, target))
+
+    def test_every_package_is_pinned_and_no_host_is_named(self) -> None:
+        text = (templates.folder() / 'constraints.txt').read_text()
+        for line in text.splitlines():
+            if line and not line.startswith('#'):
+                self.assertRegex(line, r'^[a-z0-9.-]+==[0-9][^ ]*$')
+        self.assertNotIn('://', text)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.lab import settings
+from hvstack.lab.settings import LabSettings
+
+
+class LabSettingsTest(testtools.TestCase):
+    def test_change_keeps_the_rest(self) -> None:
+        before = LabSettings(hosts=4, compute='lxc')
+        self.assertEqual(
+            LabSettings(hosts=4, compute='lxc', fake_hosts=2),
+            before.change(fake_hosts=2),
+        )
+
+    def refused(self, words: str, **values: object) -> None:
+        exc = self.assertRaises(errors.InputError, LabSettings, **values)
+        self.assertIn(words, str(exc))
+
+    def test_refuses_numbers_out_of_range(self) -> None:
+        self.refused('--hosts is 0', hosts=0)
+        self.refused('--fake-hosts is -1', fake_hosts=-1)
+        self.refused('--racks is 4', hosts=3, racks=4)
+
+    def test_refuses_unknown_backend(self) -> None:
+        self.refused("unknown compute backend 'xen'", compute='xen')
+        self.refused(
+            "hv-host2: unknown compute backend 'xen'",
+            host_compute={'hv-host2': 'xen'},
+        )
+
+    def test_refuses_backend_of_a_host_that_is_not_there(self) -> None:
+        self.refused(
+            "'hv-host4', but the hosts are hv-host1 to hv-host3",
+            host_compute={'hv-host4': 'qemu'},
+        )
+
+
+class FilesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('settings', 'secrets'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.lab.settings._{name.upper()}',
+                    self.folder / f'{name}.json',
+                )
+            )
+
+    def test_none_before_the_first_lab(self) -> None:
+        self.assertIsNone(settings.load())
+
+    def test_round_trip(self) -> None:
+        wanted = LabSettings(hosts=2, host_compute={'hv-host2': 'qemu'})
+        settings.save(wanted)
+        self.assertEqual(wanted, settings.load())
+
+    def test_broken_file_is_named(self) -> None:
+        (self.folder / 'settings.json').write_text('{"hosts": ')
+        exc = self.assertRaises(errors.InputError, settings.load)
+        self.assertIn(str(self.folder / 'settings.json'), str(exc))
+
+    def test_field_of_another_version_is_named(self) -> None:
+        (self.folder / 'settings.json').write_text('{"hostz": 3}')
+        exc = self.assertRaises(errors.InputError, settings.load)
+        self.assertIn('hostz', str(exc))
+
+    def test_secrets_stay_and_are_private(self) -> None:
+        first = settings.secret('nova')
+        self.assertNotEqual(first, settings.secret('heat'))
+        self.assertEqual(first, settings.secret('nova'))
+        path = self.folder / 'secrets.json'
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual({'nova', 'heat'}, set(json.loads(path.read_text())))

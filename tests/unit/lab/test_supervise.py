@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+import configparser
+
+import testtools
+from supervisor.options import ServerOptions, UnhosedConfigParser
+
+from hvstack.lab import supervise
+from hvstack.lab.supervise import Program
+
+
+class SectionTest(testtools.TestCase):
+    def parsed(self, program: Program) -> object:
+        """What supervisord itself makes of it."""
+        parser = UnhosedConfigParser()
+        parser.read_string(supervise._section(program))
+        (config,) = ServerOptions().processes_from_section(
+            parser, f'program:{program.name}', program.name
+        )
+        return config
+
+    def test_words_and_percent_signs_arrive(self) -> None:
+        words = ('/bin/echo', 'Connection: close', '100%', '--x={1,2}')
+        config = self.parsed(Program('p', words))
+        self.assertEqual(
+            '"/bin/echo" "Connection: close" "100%" "--x={1,2}"',
+            config.command,
+        )
+
+    def test_environment_arrives(self) -> None:
+        env = {'A': '-kernel x {127,0,0,1} +S 2:2', 'B': '50%'}
+        config = self.parsed(Program('p', ['/bin/true'], env=env))
+        self.assertEqual(env, config.environment)
+
+    def test_it_never_starts_by_itself(self) -> None:
+        # Order matters: what others need is started first, by us.
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read_string(supervise._section(Program('p', ['/bin/true'])))
+        self.assertEqual('false', parser['program:p']['autostart'])
