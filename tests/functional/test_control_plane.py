@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's control plane, seen from outside. The lab is up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import openstack
+import psutil
+import requests
+import testtools
+from openstack import exceptions
+
+from hvstack import paths, shell
+from hvstack.lab import lock, pids, settings, supervise, tracking, values
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+
+
+class LabTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+
+    def cloud(self, name: str = 'hvstack-lab') -> Any:
+        cloud = openstack.connect(cloud=name)
+        self.addCleanup(cloud.close)
+        return cloud
+
+
+class RunningLabTest(LabTest):
+    def test_up_again_restarts_nothing(self) -> None:
+        before = {s.name: s.pid for s in supervise.status().values()}
+        shell.run([HVSTACK, 'lab', 'up'], timeout=120)
+        after = {s.name: s.pid for s in supervise.status().values()}
+        self.assertEqual(before, after)
+
+    def test_status_is_machine_readable(self) -> None:
+        text = shell.run([HVSTACK, 'lab', 'status', '-f', 'json']).stdout
+        states = {
+            row['Name']: row['State']
+            for row in json.loads(text)
+            if row['Kind'] == 'program'
+        }
+        self.assertEqual({'RUNNING'}, set(states.values()))
+        self.assertIn('nova-scheduler', states)
+
+    def test_doctor_finds_no_fault(self) -> None:
+        text = shell.run([HVSTACK, 'lab', 'doctor', '-f', 'json']).stdout
+        faults = [row for row in json.loads(text) if row['State'] == 'fault']
+        self.assertEqual([], faults)
+
+    def test_second_command_is_told_who_holds_the_lock(self) -> None:
+        with lock.exclusive():
+            done = shell.run([HVSTACK, 'lab', 'up'], check=False, timeout=60)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn(f'pid {os.getpid()}', done.stderr)
+        self.assertNotIn('Traceback', done.stderr)
+
+    def test_nothing_listens_beyond_loopback_and_lab(self) -> None:
+        ours = tracking.members()
+        addresses = {
+            entry.laddr.ip
+            for entry in psutil.net_connections('inet')
+            if entry.pid in ours and entry.status == psutil.CONN_LISTEN
+        }
+        self.assertEqual(set(), addresses - {'127.0.0.1', '::1', values.MGMT})
+        self.assertIn(values.MGMT, addresses)
+
+    def test_no_file_with_a_password_is_readable_by_others(self) -> None:
+        known = set(
+            json.loads((settings.LAB / 'secrets.json').read_text()).values()
+        )
+        for folder in (settings.LAB / 'etc', settings.LAB / 'supervisord.d'):
+            for path in folder.rglob('*'):
+                if not path.is_file() or not path.stat().st_mode & 0o007:
+                    continue
+                text = path.read_text(errors='replace')
+                for password in known:
+                    self.assertNotIn(password, text, path)
+
+    def test_killed_service_comes_back(self) -> None:
+        before = supervise.status()['placement'].pid
+        os.kill(before, signal.SIGKILL)
+        shell.wait_for(
+            lambda: supervise.status()['placement'].pid not in (0, before),
+            'placement to be started again',
+            timeout=30,
+        )
+        shell.wait_for(
+            lambda: _status(values.url('placement')) == 200,
+            'placement to answer',
+            timeout=60,
+        )
+        shell.wait_for(
+            lambda: supervise.status()['placement'].state == 'RUNNING',
+            'placement to count as started',
+            timeout=30,
+        )
+
+    def test_pid_file_names_the_running_supervisor(self) -> None:
+        pid = pids.read(paths.RUN / 'supervisord.pid.json')
+        self.assertIn('supervisord', ' '.join(psutil.Process(pid).cmdline()))
+
+
+def _status(url: str) -> int:
+    try:
+        return requests.get(url, timeout=5).status_code
+    except requests.RequestException:
+        return 0
+
+
+class CloudTest(LabTest):
+    def test_every_endpoint_answers(self) -> None:
+        admin = self.cloud()
+        for endpoint in admin.identity.endpoints():
+            url = endpoint.url.partition('%(')[0]
+            self.assertTrue(url.startswith(f'http://{values.MGMT}:'), url)
+            self.assertIn(_status(url), (200, 300, 400, 401, 404), url)
+
+    def test_services_report(self) -> None:
+        states = {
+            service.binary: service.state
+            for service in self.cloud().compute.services()
+        }
+        self.assertEqual('up', states['nova-scheduler'])
+        self.assertEqual('up', states['nova-conductor'])
+
+    def test_provider_network_is_shared_with_the_member(self) -> None:
+        member = self.cloud('hvstack-lab-member')
+        network = member.network.find_network('provider')
+        self.assertTrue(network.is_shared)
+        (subnet,) = member.network.subnets(network_id=network.id)
+        self.assertEqual('10.252.0.0/24', subnet.cidr)
+
+    def test_member_is_no_admin(self) -> None:
+        member = self.cloud('hvstack-lab-member')
+        self.assertRaises(
+            exceptions.ForbiddenException,
+            lambda: list(member.compute.services()),
+        )
+
+    def test_nova_checks_extra_specs(self) -> None:
+        admin = self.cloud()
+        flavor = admin.compute.create_flavor(
+            name=f'hv-test-{uuid.uuid4().hex[:8]}',
+            ram=64,
+            vcpus=1,
+            disk=1,
+            is_public=False,
+        )
+        self.addCleanup(admin.compute.delete_flavor, flavor)
+        self.assertRaises(
+            exceptions.BadRequestException,
+            admin.compute.create_flavor_extra_specs,
+            flavor,
+            {'hw:cpu_policy': 'sometimes'},
+        )
+
+    def test_member_gets_a_stack_that_is_signalled(self) -> None:
+        """Engine, stack domain, trusts and the CFN API work together."""
+        member = self.cloud('hvstack-lab-member')
+        name = f'hv-test-{uuid.uuid4().hex[:8]}'
+        template = {
+            'heat_template_version': 'wallaby',
+            'resources': {
+                'handle': {
+                    'type': 'OS::Heat::WaitConditionHandle',
+                    'properties': {'signal_transport': 'CFN_SIGNAL'},
+                },
+                'port': {
+                    'type': 'OS::Neutron::Port',
+                    'properties': {'network': 'provider'},
+                },
+            },
+            'outputs': {
+                'url': {'value': {'get_attr': ['handle', 'endpoint']}}
+            },
+        }
+        stack = member.orchestration.create_stack(
+            name=name, template=template, timeout_mins=3
+        )
+        self.addCleanup(member.delete_stack, stack.id, wait=True)
+        stack = member.orchestration.wait_for_status(
+            stack,
+            status='CREATE_COMPLETE',
+            failures=['CREATE_FAILED'],
+            interval=1,
+            wait=90,
+        )
+        self.assertEqual('CREATE_COMPLETE', stack.status)
+
+
+class EnvTest(LabTest):
+    def test_a_fresh_shell_can_use_it(self) -> None:
+        script = (
+            f'eval "$({HVSTACK} lab env --member)" && '
+            f'{Path(HVSTACK).with_name("openstack")} token issue -f value '
+            '-c project_id'
+        )
+        clean = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith('OS_')
+        }
+        done = subprocess.run(
+            ['sh', '-ec', script],
+            env={**clean, 'HOME': '/nonexistent'},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+        member = self.cloud('hvstack-lab-member')
+        self.assertEqual(member.current_project_id, done.stdout.strip())
