@@ -1,2 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, charts and pages."""
+"""The answer of a sweep as plain data, as text and as a page."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hvstack.report import answer, html, text
+from hvstack.results.record import Record
+
+
+def results_json(records: Sequence[Record]) -> dict[str, Any]:
+    """Return the answer as plain data, for ``results.json``.
+
+    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    """
+    return answer.to_mapping(answer.build(records))
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return the answer as a table for a terminal.
+
+    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    """
+    return text.table(answer.build(records))
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the answer as a self-contained HTML page with one chart.
+
+    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    """
+    return html.page(answer.build(records))

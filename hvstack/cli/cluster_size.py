@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack cluster size``: how many workers a number of hosts holds."""
+
+import argparse
+from typing import Any
+
+from cliff.show import ShowOne
+
+from hvstack import profiles
+from hvstack.cli.flavor import add_configuration, configuration
+from hvstack.model.host import CONTROLLER_RULES
+from hvstack.model.slots import cluster_size
+
+
+class Size(ShowOne):
+    """Count the workers beside the controllers on so many hosts."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_configuration(parser)
+        parser.add_argument(
+            '--hosts',
+            type=int,
+            required=True,
+            metavar='N',
+            help='compute hosts in all',
+        )
+        parser.add_argument(
+            '--controllers',
+            choices=CONTROLLER_RULES,
+            help="how controllers are placed (default: the profile's rule)",
+        )
+        parser.add_argument(
+            '--native',
+            action='store_true',
+            help='bare metal: one node a host',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Count them."""
+        size = cluster_size(
+            profiles.load(parsed_args.host),
+            configuration(parsed_args),
+            parsed_args.hosts,
+            controllers=parsed_args.controllers,
+            native=parsed_args.native,
+        ).to_mapping()
+        return tuple(size), tuple(size.values())

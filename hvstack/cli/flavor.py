@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack flavor``: flavors derived from hardware."""
+
+import argparse
+import sys
+from typing import Any
+
+from cliff.show import ShowOne
+
+from hvstack import profiles
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.flavor import ROLES, derive, rest
+
+
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a host profile and a configuration."""
+    parser.add_argument(
+        '--host',
+        required=True,
+        metavar='PROFILE',
+        help='host profile: its name (vsphere6, vsan, amd, lab-worker) or '
+        'its YAML file',
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        '--instances',
+        type=int,
+        metavar='N',
+        help='instances a host, all else by default (default: 1)',
+    )
+    which.add_argument(
+        '--configuration',
+        metavar='NAME',
+        help='full or short name, such as i4-dedicated-pinned or i2-c2',
+    )
+
+
+def configuration(parsed_args: argparse.Namespace) -> Configuration:
+    """Return the configuration that the options name.
+
+    :raises hvstack.errors.InputError: it makes no sense.
+    """
+    if parsed_args.configuration is not None:
+        return parse(parsed_args.configuration)
+    if parsed_args.instances is not None:
+        return Configuration(parsed_args.instances)
+    return Configuration()
+
+
+class Derive(ShowOne):
+    """Derive the flavor of one role from a host profile.
+
+    What equal shares leave of a host is printed as 'rest', never spread.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_configuration(parser)
+        parser.add_argument(
+            '--role',
+            choices=ROLES,
+            default='worker',
+            help='what the flavor is for (default: worker)',
+        )
+        parser.add_argument(
+            '--cpu-quota',
+            choices=('guest', 'vcpu'),
+            help="cap the guest's CPU time; guest for lxc, vcpu for QEMU, "
+            'as libvirt applies it',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Derive it and show it."""
+        profile = profiles.load(parsed_args.host)
+        chosen = configuration(parsed_args)
+        flavor = derive(
+            profile,
+            chosen,
+            parsed_args.role,
+            cpu_shares=profile.cpu_cap is not None,
+            cpu_quota=parsed_args.cpu_quota,
+        )
+        left = rest(profile, chosen)
+        if any((left.vcpus, left.ram, left.disks)):
+            print(
+                f'{chosen.label} leaves of each host: {left}', file=sys.stderr
+            )
+        shown = flavor.to_mapping() | {
+            'rest': {
+                'vcpus': left.vcpus,
+                'ram': left.ram,
+                'disks': left.disks,
+            }
+        }
+        return tuple(shown), tuple(shown.values())

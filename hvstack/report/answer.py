@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of a sweep: rows with percent of bare metal and provenance."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Any
+
+from hvstack import errors
+from hvstack.model.configuration import Configuration, parse
+from hvstack.results import compare, stats
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.stats import Percent
+
+#: Said beside every figure that TPC's own kit did not make.
+DERIVED = (
+    'derived from the TPCx-HS benchmark and not comparable to published '
+    'TPCx-HS results'
+)
+#: Scale factors, in TB, at which TPC's kit has a metric of that name.
+SCALE_FACTORS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
+
+#: What a percentage of each backend does not measure.
+BACKEND_NOTES = {
+    'lxc': (
+        'backend lxc: containers share the kernel and page cache of their '
+        'host, so no hypervisor is measured and percentages near 100 are by '
+        'construction'
+    ),
+    'qemu': (
+        'backend qemu: software emulation, for acceptance only, no measure '
+        'of a hypervisor'
+    ),
+}
+
+#: What of the environment stands at the top of a table or page.
+HEAD = (
+    'cpu_model',
+    'kernel',
+    'os_release',
+    'jre',
+    'hadoop',
+    'nova',
+    'libvirt',
+    'qemu',
+)
+
+#: Shown for seconds of each phase, in the order of a run.
+PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
+
+FORMAT = 1
+
+
+@dataclass
+class Row:
+    """One configuration, or bare metal.
+
+    :param configuration: full name.
+    :param label: short name.
+    :param status: ``ok``, ``failed``, ``not comparable`` or ``no baseline``.
+    :param valid: its valid runs.
+    :param failed: its other runs.
+    :param reasons: why runs failed, or what cannot be compared.
+    """
+
+    configuration: str
+    label: str
+    status: str
+    valid: list[Record]
+    failed: list[Record]
+    reasons: list[str] = field(default_factory=list)
+    percent: Percent | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Mean seconds of each phase over the valid runs."""
+        return mean_seconds(self.valid)
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Mean elapsed seconds of the valid runs."""
+        if not self.valid:
+            return None
+        return math.fsum(r.total_seconds for r in self.valid) / len(self.valid)
+
+    @property
+    def rate(self) -> float | None:
+        """Geometric mean of the valid runs' rates, TB an hour."""
+        if not self.valid:
+            return None
+        logs = [math.log(record.rate) for record in self.valid]
+        return math.exp(math.fsum(logs) / len(logs))
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        """What was observed in the last run."""
+        last = (self.valid or self.failed)[-1:]
+        return last[0].seen if last else {}
+
+    @property
+    def verdict(self) -> str:
+        """What may be said about the difference to bare metal."""
+        if self.status != 'ok':
+            return self.status
+        if self.configuration == BARE_METAL:
+            return 'the reference'
+        if self.percent is None or self.percent.low is None:
+            return 'too few runs for an interval'
+        if stats.no_difference(self.percent):
+            return 'no difference'
+        return 'slower' if self.percent.percent < 100 else 'faster'
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How bare metal's time grows with the data.
+
+    :param small: bytes of the sweep's data.
+    :param large: bytes of the larger run.
+    :param seconds: (small, large) mean seconds by phase.
+    """
+
+    small: int
+    large: int
+    seconds: dict[str, tuple[float, float]]
+
+    @property
+    def factor(self) -> float:
+        """How much larger the data is."""
+        return self.large / self.small
+
+    def ratio(self, phase: str) -> float | None:
+        """How many times longer the larger data took."""
+        small, large = self.seconds[phase]
+        return large / small if small else None
+
+    def fixed(self, phase: str) -> float:
+        """Return the seconds that do not grow: for doubled data 2 t1 - t2.
+
+        Time is taken as a part that stays plus one in proportion to data.
+        """
+        small, large = self.seconds[phase]
+        return (self.factor * small - large) / (self.factor - 1)
+
+
+@dataclass
+class Answer:
+    """Everything a report shows."""
+
+    sweep: str
+    rows: list[Row]
+    size_bytes: int
+    records: list[Record]
+    pooled: stats.Pooled
+    growth: list[Growth]
+
+    @property
+    def environments(self) -> list[dict[str, Any]]:
+        """Environments of all runs, configurations first."""
+        ordered = sorted(self.records, key=lambda r: r.kind == 'baseline')
+        return [record.environment for record in ordered]
+
+    def value(self, name: str) -> Any:
+        """Return a field of the environment, from whoever has it."""
+        for environment in self.environments:
+            if environment.get(name) is not None:
+                return environment[name]
+        return None
+
+    @property
+    def backends(self) -> list[str]:
+        """Compute backends that were used."""
+        found = {
+            str(environment['backend'])
+            for environment in self.environments
+            if environment.get('backend')
+        }
+        return sorted(found)
+
+    @property
+    def derived(self) -> bool:
+        """Whether any figure is of the stand-in, not of TPC's kit."""
+        return any(record.derived for record in self.records)
+
+    @property
+    def rate_name(self) -> str:
+        """How the rate may be called."""
+        factor = self.size_bytes / 1e12
+        if self.derived or factor not in SCALE_FACTORS:
+            return 'TPCx-HS-derived rate'
+        return f'HSph@SF{factor:.0f}'
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be said beside every figure."""
+        lines = []
+        if self.derived or self.rate_name == 'TPCx-HS-derived rate':
+            lines.append(f'These figures are {DERIVED}.')
+        lines += [
+            f'{BACKEND_NOTES[backend]}.'
+            for backend in self.backends
+            if backend in BACKEND_NOTES
+        ]
+        scale = self.value('scale_model')
+        if scale:
+            text = (
+                'hosts report more CPUs than their cap has cores'
+                if scale is True
+                else str(scale)
+            )
+            lines.append(f'Scale model: {text}.')
+        low = sorted(
+            {r.replication for r in self.records if r.replication < 3}
+        )
+        if low:
+            lines.append(
+                f'Replication is {low[0]}: below the three copies that the '
+                'benchmark asks for.'
+            )
+        return lines
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the provenance: name and value, in order."""
+        hosts = self.value('hosts')
+        workers = self.value('worker_hosts')
+        first = self.records[0]
+        facts = [
+            ('sweep', self.sweep),
+            ('compute backend', ', '.join(self.backends) or 'none'),
+            ('hosts', _count(hosts)),
+            ('effective worker hosts', _count(workers)),
+            ('data', size_text(self.size_bytes)),
+            ('replication', str(first.replication)),
+            ('caps', plain(self.value('caps'))),
+        ]
+        facts += [(name, plain(self.value(name))) for name in HEAD]
+        facts.append(('hvstack', version()))
+        facts.append(('runs', f'{first.started} to {self.records[-1].ended}'))
+        return [(name, value) for name, value in facts if value]
+
+
+def build(records: Sequence[Record]) -> Answer:
+    """Make the answer of a sweep's records.
+
+    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.NotComparable: the runs on bare metal differ from
+        each other in what must agree.
+    """
+    if not records:
+        raise errors.InputError(
+            'there are no run records of this sweep: run a sweep first, or '
+            'name another one with --sweep'
+        )
+    records = sorted(records, key=lambda one: (one.started, one.index))
+    configured = [r for r in records if r.kind == 'configuration']
+    bases = [r for r in records if r.kind == 'baseline']
+    size = min(r.size_bytes for r in (configured or bases))
+    baseline = [r for r in bases if r.size_bytes == size]
+    good = [record for record in baseline if record.valid]
+    for record in good[1:]:
+        compare.require_comparable(record, good[0])
+    rows = _rows(configured)
+    for row in rows:
+        _judge(row, good, configured)
+    rates = {
+        row.configuration: [record.rate for record in row.valid]
+        for row in rows
+        if row.status == 'ok'
+    }
+    base_rates = [record.rate for record in good]
+    if base_rates:
+        percents = stats.percent_of_bare_metal(rates, base_rates)
+        for row in rows:
+            row.percent = percents.get(row.configuration)
+    if baseline:
+        rows.insert(0, _bare_metal_row(baseline, rates))
+    return Answer(
+        sweep=', '.join(sorted({record.sweep for record in records})),
+        rows=rows,
+        size_bytes=size,
+        records=list(records),
+        pooled=stats.pooled([*rates.values(), base_rates]),
+        growth=_growth(good, [r for r in bases if r.size_bytes != size]),
+    )
+
+
+def to_mapping(answer: Answer) -> dict[str, Any]:
+    """Return everything as plain data, for ``results.json``."""
+    return {
+        'format': FORMAT,
+        'hvstack': version(),
+        'sweep': answer.sweep,
+        'notes': answer.notes,
+        'derived': answer.derived,
+        'rate_name': answer.rate_name,
+        'rate_unit': 'TB/h',
+        'backends': answer.backends,
+        'hosts': answer.value('hosts'),
+        'worker_hosts': answer.value('worker_hosts'),
+        'scale_model': answer.value('scale_model'),
+        'size_bytes': answer.size_bytes,
+        'versions': {name: answer.value(name) for name in HEAD},
+        'environment': {
+            name: answer.value(name)
+            for name in sorted(
+                {key for env in answer.environments for key in env}
+            )
+        },
+        'pooled': asdict(answer.pooled),
+        'confidence': stats.CONFIDENCE,
+        'rows': [_row_mapping(row) for row in answer.rows],
+        'growth': [
+            {
+                'size_bytes': [one.small, one.large],
+                'phases': {
+                    phase: {
+                        'seconds': list(one.seconds[phase]),
+                        'ratio': one.ratio(phase),
+                        'fixed_seconds': one.fixed(phase),
+                    }
+                    for phase in one.seconds
+                },
+            }
+            for one in answer.growth
+        ],
+    }
+
+
+def mean_seconds(records: Sequence[Record]) -> dict[str, float]:
+    """Return the mean seconds of each phase, in the order of a run."""
+    sums: dict[str, list[float]] = {}
+    for record in records:
+        for name, seconds in record.phase_seconds().items():
+            sums.setdefault(name, []).append(seconds)
+    return {
+        name: math.fsum(values) / len(values) for name, values in sums.items()
+    }
+
+
+def size_text(size: int) -> str:
+    """Return bytes for a person, in units of 1000."""
+    for unit, factor in (('TB', 10**12), ('GB', 10**9), ('MB', 10**6)):
+        if size >= factor:
+            return f'{size / factor:g} {unit}'
+    return f'{size} bytes'
+
+
+def plain(value: Any) -> str:
+    """Return any plain value on one line."""
+    if value is None:
+        return ''
+    if isinstance(value, dict):
+        return ', '.join(
+            f'{key} {{{plain(item)}}}'
+            if isinstance(item, dict)
+            else f'{key} {plain(item)}'
+            for key, item in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return ', '.join(plain(item) for item in value)
+    if isinstance(value, float):
+        return f'{value:.4g}'
+    return str(value)
+
+
+def version() -> str:
+    """Return the version of hvstack that makes the report."""
+    return metadata.version('hvstack')
+
+
+def _count(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return f'{len(value)}: {", ".join(map(str, value))}'
+    return plain(value)
+
+
+def _rows(records: Iterable[Record]) -> list[Row]:
+    """Group the runs by configuration, in the order of their first run."""
+    rows: dict[str, Row] = {}
+    for record in records:
+        name = record.configuration
+        row = rows.setdefault(name, Row(name, parse(name).label, '', [], []))
+        (row.valid if record.valid else row.failed).append(record)
+    return list(rows.values())
+
+
+def _judge(row: Row, baseline: list[Record], configured: list[Record]) -> None:
+    """Set a row's status and the reasons for it."""
+    row.reasons = list(dict.fromkeys(record.reason for record in row.failed))
+    if not row.valid:
+        row.status = 'failed'
+        return
+    if not baseline:
+        row.status = 'no baseline'
+        return
+    swept = _swept(parse(row.configuration))
+    first = next(record for record in configured if record.valid)
+    found = [
+        line
+        for record in row.valid
+        for other in (baseline[0], first)
+        for line in compare.record_differences(record, other, swept)
+    ]
+    row.status = 'not comparable' if found else 'ok'
+    row.reasons += dict.fromkeys(found)
+
+
+def _swept(configuration: Configuration) -> frozenset[str]:
+    """Return fields of the environment that the configuration changes."""
+    usual = Configuration()
+    swept = set()
+    if configuration.storage != usual.storage:
+        swept |= {'storage', 'data_disks'}
+    if configuration.disk_pinning != usual.disk_pinning:
+        swept |= {'data_disks'}
+    return frozenset(swept)
+
+
+def _bare_metal_row(
+    baseline: list[Record], rates: dict[str, list[float]]
+) -> Row:
+    good = [record for record in baseline if record.valid]
+    bad = [record for record in baseline if not record.valid]
+    row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
+    row.reasons = list(dict.fromkeys(record.reason for record in bad))
+    if good:
+        row.percent = stats.bare_metal(rates, [one.rate for one in good])
+    return row
+
+
+def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
+    """Compare bare metal's times with those of other sizes."""
+    found = []
+    for size in sorted({record.size_bytes for record in others}):
+        larger = [r for r in others if r.valid and r.size_bytes == size]
+        if not larger or not baseline or size <= baseline[0].size_bytes:
+            continue
+        for record in larger:
+            compare.require_comparable(record, baseline[0], {'size_bytes'})
+        one, two = mean_seconds(baseline), mean_seconds(larger)
+        found.append(
+            Growth(
+                baseline[0].size_bytes,
+                size,
+                {name: (one[name], two[name]) for name in one if name in two},
+            )
+        )
+    return found
+
+
+def _row_mapping(row: Row) -> dict[str, Any]:
+    return {
+        'configuration': row.configuration,
+        'label': row.label,
+        'status': row.status,
+        'verdict': row.verdict,
+        'runs': len(row.valid),
+        'failed_runs': len(row.failed),
+        'reasons': row.reasons,
+        'seconds': row.seconds,
+        'total_seconds': row.total_seconds,
+        'rate': row.rate,
+        'percent_of_bare_metal': asdict(row.percent) if row.percent else None,
+        'seen': row.seen,
+        'records': [
+            {
+                'id': record.id,
+                'digest': record.digest,
+                'index': record.index,
+                'started': record.started,
+                'ended': record.ended,
+                'valid': record.valid,
+                'reason': record.reason,
+                'maps': record.maps,
+                'reduces': record.reduces,
+                'replication': record.replication,
+                'phases': record.phases,
+                'total_seconds': record.total_seconds,
+                'rate': record.rate,
+            }
+            for record in row.valid + row.failed
+        ],
+    }

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer as a table for a terminal."""
+
+import textwrap
+from collections.abc import Sequence
+
+from hvstack.report.answer import PHASES, Answer, Growth, Row, plain, size_text
+
+_WIDTH = 100
+_COLUMNS = (
+    'configuration',
+    'runs',
+    *(phase.replace('HSDataCheck', 'Check') for phase in PHASES),
+    'total s',
+    'rate TB/h',
+    '% of bare metal',
+    '95 % interval',
+    'perf. runs %',
+    'verdict',
+)
+
+
+def table(answer: Answer) -> str:
+    """Return the whole answer as text: notes, table, what was seen."""
+    lines = [*_facts(answer), '']
+    lines += _aligned(
+        [_COLUMNS, *(_cells(row) for row in answer.rows)], left=(0, -1)
+    )
+    lines.append('')
+    lines += _wrapped(
+        f'Seconds are means. The rate is the {answer.rate_name}, a geometric '
+        f'mean. Intervals: variance of log rates pooled over all rows, '
+        f'{answer.pooled.degrees_of_freedom} degrees of freedom; "no '
+        'difference" where 100 is inside; for bare metal, of its own mean.'
+    )
+    for note in answer.notes:
+        lines += _wrapped(note)
+    for row in answer.rows:
+        for reason in row.reasons:
+            lines += _wrapped(f'{row.label}, {_kind(row)}: {reason}')
+    for growth in answer.growth:
+        lines += ['', *_growth(growth)]
+    lines += ['', 'What was seen:']
+    for row in answer.rows:
+        for name, value in row.seen.items():
+            lines += _wrapped(f'{row.label}: {name}: {plain(value)}', '  ')
+    return '\n'.join(lines) + '\n'
+
+
+def _kind(row: Row) -> str:
+    return 'a failed run' if row.status == 'ok' else row.status
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """Return a number with so many digits, or a dash."""
+    return '-' if value is None else f'{value:.{digits}f}'
+
+
+def interval(row: Row) -> str:
+    """Return a row's interval, or a dash."""
+    percent = row.percent
+    if percent is None or percent.low is None or percent.high is None:
+        return '-'
+    return f'{percent.low:.1f} to {percent.high:.1f}'
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    percent = row.percent
+    failed = f' + {len(row.failed)} failed' if row.failed else ''
+    rate = row.rate
+    return (
+        row.label,
+        f'{len(row.valid)}{failed}',
+        *(number(row.seconds.get(phase)) for phase in PHASES),
+        number(row.total_seconds),
+        '-' if rate is None else f'{rate:.4g}',
+        number(percent.percent if percent else None),
+        interval(row),
+        number(percent.performance_ratio if percent else None),
+        row.verdict,
+    )
+
+
+def _facts(answer: Answer) -> list[str]:
+    lines = ['Percent of bare metal', '']
+    for name, value in answer.facts():
+        lines += textwrap.wrap(
+            f'{name + ":":24}{value}', _WIDTH, subsequent_indent=' ' * 24
+        )
+    return lines
+
+
+def _growth(growth: Growth) -> list[str]:
+    """Say how bare metal's phases grow with the data."""
+    head = f'Bare metal with {growth.factor:g} times the data:'
+    rows: list[Sequence[str]] = [
+        (
+            'phase',
+            f'{size_text(growth.small)}, s',
+            f'{size_text(growth.large)}, s',
+            'ratio',
+            'does not grow, s',
+        )
+    ]
+    for phase, (small, large) in growth.seconds.items():
+        rows.append(
+            (
+                phase,
+                number(small),
+                number(large),
+                number(growth.ratio(phase), 2),
+                number(growth.fixed(phase)),
+            )
+        )
+    return [head, *_aligned(rows, left=(0,))]
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+    """Return rows with their columns aligned, those of ``left`` leftwards."""
+    count = len(rows[0])
+    left_columns = {column % count for column in left}
+    widths = [max(len(row[n]) for row in rows) for n in range(count)]
+    lines = [
+        '  '.join(
+            cell.ljust(width) if n in left_columns else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], '-' * max(map(len, lines)), *lines[1:]]
+
+
+def _wrapped(text: str, indent: str = '') -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f'{indent}  ',
+        break_on_hyphens=False,
+    )
