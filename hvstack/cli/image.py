@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack image``: guest images with Hadoop, and a tiny one."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+from hvstack.lab import images
+from hvstack.lab.images import recipes
+from hvstack.progress import Progress
+
+
+class Build(Command):
+    """Build guest images, if they are missing or out of date."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'name',
+            nargs='?',
+            choices=sorted(recipes.RECIPES),
+            help='image to build (default: all)',
+        )
+        parser.add_argument(
+            '--output',
+            action='append',
+            choices=sorted(images.OUTPUTS),
+            help='lxc (also for bare metal), qemu (also for kvm) or rootfs '
+            '(a tar); may be repeated (default: lxc)',
+        )
+        parser.add_argument(
+            '--hadoop-tarball',
+            type=Path,
+            metavar='PATH',
+            help="a Hadoop release to take instead of Maven Central's jars, "
+            'now and later',
+        )
+        parser.add_argument(
+            '--maven',
+            action='store_true',
+            help="go back to Maven Central's jars",
+        )
+        parser.add_argument(
+            '--force',
+            action='store_true',
+            help='build also what is there',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Build, and print where the files are."""
+        from_user = bool(parsed_args.hadoop_tarball or parsed_args.maven)
+        every = ['hadoop'] if from_user else sorted(recipes.RECIPES)
+        for name in [parsed_args.name] if parsed_args.name else every:
+            image = images.build(
+                name,
+                Progress(),
+                outputs=parsed_args.output or ['lxc'],
+                tarball=parsed_args.hadoop_tarball,
+                maven=parsed_args.maven,
+                force=parsed_args.force,
+            )
+            for path in image.outputs.values():
+                print(path, file=self.app.stdout)
+        return 0
+
+
+class List(Lister):
+    """List the guest images that are built."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return a row per image, newest first."""
+        current = [images.find(name) for name in recipes.RECIPES]
+        return (
+            ('Name', 'Digest', 'Current', 'Outputs', 'Versions', 'MiB'),
+            [
+                (
+                    image.name,
+                    image.digest,
+                    'yes' if image in current else 'no',
+                    ', '.join(sorted(image.outputs)),
+                    ', '.join(
+                        f'{key} {value}'
+                        for key, value in image.versions.items()
+                    ),
+                    sum(
+                        path.stat().st_blocks * 512
+                        for path in image.outputs.values()
+                    )
+                    // 1024**2,
+                )
+                for image in images.built()
+            ],
+        )
