@@ -14,6 +14,7 @@ from hvstack import errors, paths
 from hvstack.lab import (
     clouds,
     control,
+    leftovers,
     lock,
     network,
     packages,
@@ -152,13 +153,20 @@ def down(progress: Progress) -> None:
 
 def _stop(progress: Progress) -> None:
     wanted = settings.load() or LabSettings()
+    failed: errors.HVStackError | None = None
     with progress.stage('stopping hosts'):
-        hosts.down(wanted)
+        try:
+            hosts.down(wanted)
+        except errors.HVStackError as exc:
+            # The control plane must not go on running because of it.
+            failed = exc
     with progress.stage('stopping the control plane'):
         control.stop()
         network.remove()
         packages.restore_policy()
         _RUNNING.unlink(missing_ok=True)
+    if failed:
+        raise failed
 
 
 def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
@@ -171,12 +179,16 @@ def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
     other = owner()
     with lock.exclusive():
         if other is None or other == paths.STATE:
-            _stop(progress)
+            try:
+                _stop(progress)
+            except errors.HVStackError as exc:
+                progress.say(f'going on: {exc}')
             wanted = settings.load() or LabSettings()
             with progress.stage('removing what hosts left'):
                 hosts.destroy(wanted)
         with progress.stage('removing files'):
             clouds.remove(clouds.users_file())
+            leftovers.release(paths.STATE)
             shutil.rmtree(paths.STATE, ignore_errors=True)
             if not keep_cache:
                 shutil.rmtree(paths.CACHE, ignore_errors=True)
