@@ -30,7 +30,9 @@ from hvstack.progress import Progress
 
 try:
     from hvstack.lab import hosts  # type: ignore[attr-defined,unused-ignore]
-except ImportError:
+
+    _ = (hosts.up, hosts.down, hosts.destroy, hosts.status)
+except (ImportError, AttributeError):
     import types
 
     hosts = types.SimpleNamespace(
