@@ -424,11 +424,17 @@ def _controller_cut(
     if len(one.cells) > 1:
         return one
     vcpus, ram = one.cells[0]
-    if plain.cpu_policy == 'dedicated' and not any(
-        len(cell.cpus) >= vcpus * slots for cell in profile.cells
-    ):
-        return _Cut(((vcpus, ram),) * slots)
-    return _Cut(((vcpus * slots, ram * slots),))
+    parts = 1
+    if plain.cpu_policy == 'dedicated':
+        most = max(len(cell.cpus) for cell in profile.cells) // vcpus
+        parts = math.ceil(slots / most)
+    each, more = divmod(slots, parts)
+    return _Cut(
+        tuple(
+            (vcpus * count, ram * count)
+            for count in (each + (part < more) for part in range(parts))
+        )
+    )
 
 
 def _topology_specs(
