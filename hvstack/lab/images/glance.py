@@ -4,6 +4,7 @@
 from pathlib import Path
 from typing import Any
 
+import keystoneauth1.exceptions
 import openstack.exceptions
 from openstack.connection import Connection
 
@@ -45,7 +46,10 @@ def upload(
     name = title or f'hvstack-{image.name}'
     try:
         return _upload(conn, image, output, name)
-    except openstack.exceptions.SDKException as exc:
+    except (
+        keystoneauth1.exceptions.ClientException,
+        openstack.exceptions.SDKException,
+    ) as exc:
         raise errors.CloudError(
             f"Glance did not take the image '{name}': {exc}"
         ) from exc

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes, digests, manifests and the cache of guest images."""
+
+import dataclasses
+import io
+import json
+import os
+import struct
+import tarfile
+import types
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, paths
+from hvstack.lab.images import (
+    builder,
+    disks,
+    glance,
+    hadoop,
+    kernel,
+    recipes,
+    rootfs,
+    store,
+)
+
+
+class ImagesCase(testtools.TestCase):
+    """Gives every test a cache of its own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cache = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.paths.CACHE', self.cache)
+        )
+
+    def put(self, name: str, digest: str, *kinds: str) -> store.Image:
+        """Write an image with empty files."""
+        place = store.folder(name, digest)
+        place.mkdir(parents=True)
+        outputs = {kind: place / store.OUTPUTS[kind] for kind in kinds}
+        for path in outputs.values():
+            path.touch()
+        image = store.Image(name, digest, outputs, {'debian': 'x'}, 1.0)
+        store.save(image, place)
+        return image
+
+
+class TestDigest(ImagesCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.files = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('common', 'tiny', 'initramfs'):
+            (self.files / name).mkdir()
+            (self.files / name / 'a').write_text(name)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.images.recipes.FILES', self.files
+            )
+        )
+        self.tiny = recipes.recipe('tiny')
+
+    def test_stays(self) -> None:
+        self.assertEqual(recipes.digest(self.tiny), recipes.digest(self.tiny))
+
+    def test_changes_with_what_goes_in(self) -> None:
+        seen = {recipes.digest(self.tiny)}
+        (self.files / 'tiny/a').write_text('else')
+        seen.add(recipes.digest(self.tiny))
+        (self.files / 'tiny/a').rename(self.files / 'tiny/b')
+        seen.add(recipes.digest(self.tiny))
+        (self.files / 'common/new').write_text('')
+        seen.add(recipes.digest(self.tiny))
+        base = recipes.Base('extract', ('other',))
+        seen.add(recipes.digest(dataclasses.replace(self.tiny, base=base)))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.images.recipes.FORMAT', recipes.FORMAT + 1
+            )
+        )
+        seen.add(recipes.digest(self.tiny))
+        self.assertEqual(6, len(seen))
+
+    def test_ignores_what_does_not_go_in(self) -> None:
+        before = recipes.digest(self.tiny)
+        (self.files / 'hadoop').mkdir()
+        (self.files / 'hadoop/a').write_text('x')
+        self.assertEqual(before, recipes.digest(self.tiny))
+        self.assertEqual(before, recipes.digest(self.tiny, 'a' * 64))
+
+    def test_a_release_is_part_of_it(self) -> None:
+        (self.files / 'hadoop').mkdir()
+        wanted = recipes.recipe('hadoop')
+        self.assertEqual(
+            3,
+            len(
+                {recipes.digest(wanted, release) for release in ('', 'a', 'b')}
+            ),
+        )
+
+    def test_unknown_image(self) -> None:
+        exc = self.assertRaises(errors.InputError, recipes.recipe, 'huge')
+        self.assertIn('hadoop, tiny', str(exc))
+
+
+class TestStore(ImagesCase):
+    def test_manifest_comes_back(self) -> None:
+        image = self.put('tiny', 'abc', 'rootfs', 'lxc')
+        self.assertEqual(image, store.load(image.folder))
+
+    def test_image_that_lost_a_file_is_none(self) -> None:
+        image = self.put('tiny', 'abc', 'rootfs', 'lxc')
+        image.outputs['lxc'].unlink()
+        self.assertIsNone(store.load(image.folder))
+
+    def test_half_a_manifest_is_none(self) -> None:
+        image = self.put('tiny', 'abc', 'lxc')
+        for text in ('', '[]', '{"name": "tiny"}', '{'):
+            (image.folder / 'manifest.json').write_text(text)
+            self.assertIsNone(store.load(image.folder), text)
+
+    def test_find_wants_todays_recipe(self) -> None:
+        self.put('tiny', 'old', 'lxc')
+        self.assertIsNone(store.find('tiny'))
+        image = self.put('tiny', recipes.digest(recipes.recipe('tiny')), 'lxc')
+        self.assertEqual(image, store.find('tiny'))
+
+    def test_find_follows_the_chosen_release(self) -> None:
+        wanted = recipes.recipe('hadoop')
+        maven = self.put('hadoop', recipes.digest(wanted), 'lxc')
+        release = self.put('hadoop', recipes.digest(wanted, 'f00'), 'lxc')
+        self.assertEqual(maven, store.find('hadoop'))
+        store.choose_tarball(Path('/x.tar.gz'), 'f00')
+        self.assertEqual(release, store.find('hadoop'))
+        store.choose_tarball(None)
+        self.assertEqual(maven, store.find('hadoop'))
+
+    def test_prune_keeps_the_newest_of_a_name(self) -> None:
+        for number in range(4):
+            image = self.put('tiny', f'd{number}', 'lxc')
+            os.utime(image.folder / 'manifest.json', (number, number))
+        self.put('hadoop', 'h', 'lxc')
+        store.prune('tiny')
+        self.assertEqual(
+            ['d2', 'd3', 'h'], sorted(i.digest for i in store.built())
+        )
+
+    def test_building_removes_what_an_interrupted_build_left(self) -> None:
+        left = store.root() / '.build-1'
+        left.mkdir(parents=True)
+        (left / 'file').touch()
+        with store.building() as work:
+            self.assertFalse(left.exists())
+            self.assertTrue(work.is_dir())
+        self.assertFalse(work.exists())
+
+    def test_two_builds_do_not_meet(self) -> None:
+        with store.building():
+            exc = self.assertRaises(
+                errors.Busy, store.building(patience=0).__enter__
+            )
+        self.assertIn('wait until it ends', str(exc))
+
+
+class TestBuild(ImagesCase):
+    def test_ready_image_is_not_built(self) -> None:
+        image = self.put(
+            'tiny', recipes.digest(recipes.recipe('tiny')), 'rootfs', 'lxc'
+        )
+        self.assertEqual(image, builder.build('tiny'))
+
+    def test_refuses_what_it_cannot_make(self) -> None:
+        self.assertRaises(
+            errors.InputError, builder.build, 'tiny', outputs=['vmdk']
+        )
+        self.assertRaises(
+            errors.InputError, builder.build, 'tiny', tarball=Path('/x')
+        )
+        self.assertRaises(
+            errors.InputError,
+            builder.build,
+            'hadoop',
+            tarball=Path('/x'),
+            maven=True,
+        )
+        exc = self.assertRaises(
+            errors.InputError,
+            builder.build,
+            'hadoop',
+            tarball=self.cache / 'none.tar.gz',
+        )
+        self.assertIn('none.tar.gz: No such file', str(exc))
+
+    def test_refuses_without_room(self) -> None:
+        store.root().mkdir(parents=True)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'shutil.disk_usage',
+                lambda path: types.SimpleNamespace(free=100 << 20),
+            )
+        )
+        exc = self.assertRaises(
+            errors.MissingPrerequisite, builder.check_room, 'tiny'
+        )
+        self.assertIn('100 MiB are free', str(exc))
+
+
+class TestRelease(ImagesCase):
+    def tarball(self, *members: str) -> Path:
+        """Write a release with these files."""
+        path = self.cache / 'hadoop-9.tar.gz'
+        with tarfile.open(path, 'w:gz') as archive:
+            for name in members:
+                info = tarfile.TarInfo(f'hadoop-9/{name}')
+                archive.addfile(info, io.BytesIO())
+        return path
+
+    def test_is_laid_out_as_mavens_jars(self) -> None:
+        tarball = self.tarball(
+            'share/hadoop/common/hadoop-common-9.0.jar',
+            'share/hadoop/common/hadoop-common-9.0-tests.jar',
+            'share/hadoop/common/lib/guava.jar',
+            'share/hadoop/hdfs/hadoop-hdfs-9.0.jar',
+            'share/hadoop/hdfs/webapps/hdfs/index.html',
+            'share/hadoop/client/hadoop-client-runtime-9.0.jar',
+            'share/hadoop/yarn/hadoop-yarn-server-resourcemanager-9.0.jar',
+            'share/hadoop/mapreduce/hadoop-mapreduce-examples-9.0.jar',
+            'share/hadoop/mapreduce/sources/hadoop-x-sources.jar',
+            'share/doc/index.html',
+            'lib/native/libhadoop.so.1.0.0',
+        )
+        self.assertEqual('9.0', hadoop.install(self.cache / 'root', tarball))
+        home = self.cache / 'root/opt/hadoop'
+        self.assertEqual(
+            [
+                'hadoop-mapreduce-examples.jar',
+                'lib/guava.jar',
+                'lib/hadoop-common-9.0.jar',
+                'lib/hadoop-hdfs-9.0.jar',
+                'lib/hadoop-mapreduce-examples-9.0.jar',
+                'lib/hadoop-yarn-server-resourcemanager-9.0.jar',
+                'native/libhadoop.so.1.0.0',
+                'webapps/hdfs/index.html',
+            ],
+            sorted(
+                str(path.relative_to(home))
+                for path in home.rglob('*')
+                if path.is_file()
+            ),
+        )
+
+    def test_incomplete_release(self) -> None:
+        tarball = self.tarball('share/hadoop/common/hadoop-common-9.0.jar')
+        exc = self.assertRaises(
+            errors.InputError, hadoop.install, self.cache / 'root', tarball
+        )
+        self.assertIn('hadoop-mapreduce-examples', str(exc))
+
+    def test_no_archive(self) -> None:
+        path = self.cache / 'x.tar.gz'
+        path.write_text('nothing')
+        exc = self.assertRaises(
+            errors.InputError, hadoop.install, self.cache / 'root', path
+        )
+        self.assertIn('cannot be unpacked', str(exc))
+
+
+class TestRootfs(ImagesCase):
+    def test_merge_usr(self) -> None:
+        root = self.cache / 'root'
+        (root / 'bin').mkdir(parents=True)
+        (root / 'bin/sh').write_text('sh')
+        (root / 'usr/bin').mkdir(parents=True)
+        (root / 'usr/bin/env').write_text('env')
+        rootfs.merge_usr(root)
+        rootfs.merge_usr(root)
+        self.assertEqual('sh', (root / 'usr/bin/sh').read_text())
+        self.assertEqual('usr/bin', str((root / 'bin').readlink()))
+        self.assertTrue((root / 'usr/bin/env').exists())
+
+    def test_every_program_of_the_overlays_has_a_shell(self) -> None:
+        shells = {b'#!/bin/sh', b'#!/bin/busybox sh'}
+        for overlay in ('common', 'hadoop', 'tiny', 'initramfs'):
+            for path in recipes.overlay_files(overlay):
+                first = path.read_bytes().partition(b'\n')[0]
+                if first.startswith(b'#!'):
+                    self.assertIn(first, shells, path)
+
+
+class TestDisks(ImagesCase):
+    def test_boot_sectors_and_partition(self) -> None:
+        disk = self.cache / 'disk'
+        disk.write_bytes(bytes(2 * disks.MIB))
+        disks.write_boot(disk, b'\x90' * 512, b'core', sectors=2048)
+        data = disk.read_bytes()
+        self.assertEqual(b'\x90' * 440, data[:440])
+        self.assertEqual(b'\x55\xaa', data[510:512])
+        boot, kind, first, count = struct.unpack('<B3xB3xII', data[446:462])
+        self.assertEqual((0x80, 0x83, 2048, 2048), (boot, kind, first, count))
+        self.assertEqual(b'core', data[512:516])
+
+    def test_boot_loader_too_long(self) -> None:
+        exc = self.assertRaises(
+            errors.HVStackError,
+            disks.write_boot,
+            self.cache / 'd',
+            b'',
+            bytes(disks.MIB),
+            sectors=1,
+        )
+        self.assertIn('fewer modules', str(exc))
+
+    def test_ext4_from_a_folder(self) -> None:
+        source = self.cache / 'tree'
+        source.mkdir()
+        (source / 'file').write_text('x' * 5000)
+        target = self.cache / 'fs'
+        size = disks.file_system_mib(source, slack_mib=16, journal_mib=4)
+        disks.make_ext4(source, target, size_mib=size, journal_mib=4)
+        with target.open('rb') as stream:
+            head = stream.read(1024 + 1024)[1024:]
+        self.assertEqual(0xEF53, struct.unpack_from('<H', head, 0x38)[0])
+        self.assertEqual(2, struct.unpack_from('<I', head, 24)[0])
+        self.assertEqual(0, struct.unpack_from('<I', head, 8)[0])
+        self.assertEqual(size * disks.MIB, target.stat().st_size)
+
+    def test_virtual_size(self) -> None:
+        path = self.cache / 'q'
+        path.write_bytes(b'QFI\xfb' + bytes(20) + struct.pack('>Q', 3 << 30))
+        self.assertEqual(3 << 30, glance._virtual_size(path, 'qemu'))
+        self.assertEqual(32, glance._virtual_size(path, 'lxc'))
+
+
+class TestModules(ImagesCase):
+    def test_come_after_what_they_need(self) -> None:
+        folder = self.cache / 'lib/modules/6.1'
+        folder.mkdir(parents=True)
+        (folder / 'modules.dep').write_text(
+            'k/virtio_net.ko: k/net_failover.ko k/failover.ko k/virtio.ko\n'
+            'k/virtio-rng.ko: k/virtio.ko\n'
+            'k/virtio.ko:\nk/failover.ko:\nk/other.ko:\n'
+            'k/net_failover.ko: k/failover.ko\n'
+        )
+        order = kernel.modules(kernel.Kernel(self.cache, '6.1'))
+        self.assertEqual(
+            [
+                'virtio.ko',
+                'failover.ko',
+                'net_failover.ko',
+                'virtio_net.ko',
+                'virtio-rng.ko',
+            ],
+            [path.name for path in order],
+        )
+
+
+class TestPaths(testtools.TestCase):
+    def test_images_are_in_the_cache(self) -> None:
+        self.assertEqual(paths.CACHE / 'images', store.root())
+
+    def test_manifest_is_json_with_what_others_read(self) -> None:
+        cache = Path(self.useFixture(fixtures.TempDir()).path)
+        image = store.Image('t', 'd', {'lxc': cache / 'x'}, {'java': '17'})
+        store.save(image, cache)
+        data = json.loads((cache / 'manifest.json').read_text())
+        self.assertEqual({'lxc': 'x'}, data['outputs'])
+        self.assertEqual({'java': '17'}, data['versions'])

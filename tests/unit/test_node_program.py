@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that runs Hadoop's daemons on a node, with a java of ours."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import shell
+from hvstack.lab.images import recipes
+
+NODE = recipes.FILES / 'hadoop/usr/lib/hvstack/node'
+#: Notes how it was called; formats at once, else stays.
+JAVA = """\
+#!/bin/sh
+echo "$@" >>"$HVSTACK_ROOT/calls"
+case "$*" in
+*-format*)
+    mkdir -p "$HVSTACK_ROOT/srv/hdfs/name/current"
+    touch "$HVSTACK_ROOT/srv/hdfs/name/current/VERSION"
+    exit ;;
+esac
+exec sleep 60
+"""
+
+
+class TestNode(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        (self.root / 'bin').mkdir()
+        (self.root / 'bin/java').write_text(JAVA)
+        (self.root / 'bin/java').chmod(0o755)
+        (self.root / 'etc/hadoop').mkdir(parents=True)
+        self.env_file('datanode nodemanager')
+        self.addCleanup(self.kill_all)
+
+    def env_file(self, roles: str, *lines: str) -> None:
+        """Write the node's settings."""
+        (self.root / 'etc/hvstack').mkdir(exist_ok=True)
+        (self.root / 'etc/hvstack/node.env').write_text(
+            '\n'.join([f'ROLES="{roles}"', 'ADDRESS=192.0.2.7', *lines]) + '\n'
+        )
+
+    def node(self, *words: str) -> shell.Result:
+        """Run the program."""
+        return shell.run(
+            ['sh', NODE, *words],
+            check=False,
+            timeout=30,
+            env={
+                'HVSTACK_ROOT': str(self.root),
+                'PATH': f'{self.root}/bin:{os.environ["PATH"]}',
+            },
+        )
+
+    def pid(self, role: str) -> int:
+        """Return the process id in a role's pid file."""
+        return int(
+            (self.root / f'run/hadoop/{role}.pid').read_text().split()[0]
+        )
+
+    def calls(self, count: int) -> list[str]:
+        """Return how java was called, once it was called that often."""
+        path = self.root / 'calls'
+        shell.wait_for(
+            lambda: (
+                path.exists() and len(path.read_text().splitlines()) >= count
+            ),
+            f'{count} calls of java',
+            timeout=10,
+            interval=0.02,
+        )
+        return path.read_text().splitlines()
+
+    def kill_all(self) -> None:
+        """End what a test left running."""
+        for path in (self.root / 'run/hadoop').glob('*.pid'):
+            pid, began = path.read_text().split()
+            stat = Path(f'/proc/{pid}/stat')
+            if stat.exists() and f' {began} ' in stat.read_text():
+                os.kill(int(pid), signal.SIGKILL)
+
+    def test_start_status_stop(self) -> None:
+        self.assertEqual(0, self.node('start').returncode)
+        status = self.node('status')
+        self.assertEqual(0, status.returncode)
+        self.assertEqual(
+            [
+                f'datanode running {self.pid("datanode")}',
+                f'nodemanager running {self.pid("nodemanager")}',
+            ],
+            status.stdout.splitlines(),
+        )
+        self.calls(2)
+        self.assertEqual(0, self.node('stop').returncode)
+        status = self.node('status')
+        self.assertEqual(1, status.returncode)
+        self.assertEqual(
+            'datanode dead -\nnodemanager dead -\n', status.stdout
+        )
+
+    def test_start_is_idempotent_and_starts_what_died(self) -> None:
+        self.node('start')
+        self.calls(2)
+        first = self.pid('datanode'), self.pid('nodemanager')
+        os.kill(first[1], signal.SIGKILL)
+        shell.wait_for(
+            lambda: self.node('status', 'nodemanager').returncode == 1,
+            'its death',
+            timeout=5,
+            interval=0.02,
+        )
+        self.node('start')
+        self.calls(3)
+        self.assertEqual(first[0], self.pid('datanode'))
+        self.assertNotEqual(first[1], self.pid('nodemanager'))
+        self.assertEqual(3, len(self.calls(3)))
+
+    def test_pid_of_another_program_is_stale(self) -> None:
+        (self.root / 'run/hadoop').mkdir(parents=True)
+        (self.root / 'run/hadoop/datanode.pid').write_text(
+            f'{os.getpid()} 1\n'
+        )
+        self.assertEqual(1, self.node('status', 'datanode').returncode)
+        self.assertEqual(0, self.node('stop', 'datanode').returncode)
+        self.node('start', 'datanode')
+        self.assertNotEqual(os.getpid(), self.pid('datanode'))
+
+    def test_namenode_is_formatted_once(self) -> None:
+        self.env_file('namenode')
+        for _ in range(2):
+            self.node('start')
+            self.calls(2)
+            self.node('stop')
+        formats = [call for call in self.calls(3) if '-format' in call]
+        self.assertEqual(1, len(formats))
+
+    def test_interrupted_format_is_begun_anew(self) -> None:
+        current = self.root / 'srv/hdfs/name/current'
+        current.mkdir(parents=True)
+        (current / 'VERSION').touch()
+        (current / 'half').touch()
+        mark = self.root / 'srv/hdfs/name.formatting'
+        mark.touch()
+        self.node('start', 'namenode')
+        self.assertIn('-format', self.calls(2)[0])
+        self.assertFalse((current / 'half').exists())
+        self.assertFalse(mark.exists())
+
+    def test_format_and_clean_refuse_while_running(self) -> None:
+        self.node('start', 'namenode', 'datanode')
+        self.calls(3)
+        for command in ('format', 'clean'):
+            self.assertEqual(1, self.node(command).returncode)
+        self.assertTrue((self.root / 'srv/hdfs/name/current').exists())
+        # What still runs counts, not what the node's settings name.
+        self.node('stop', 'namenode')
+        self.env_file('nodemanager')
+        self.assertIn('datanode still runs', self.node('clean').stderr)
+        self.node('stop', 'datanode')
+        self.assertEqual(0, self.node('clean').returncode)
+        self.assertEqual([], list((self.root / 'srv/hdfs').iterdir()))
+        self.assertEqual([], list((self.root / 'var/log/hadoop').iterdir()))
+
+    def test_options(self) -> None:
+        self.env_file(
+            'datanode',
+            'HEAP_datanode=333',
+            'JAVA_PROCESSORS=3',
+            'JAVA_OPTS_datanode="-Done -Dtwo"',
+        )
+        self.node('start')
+        words = self.calls(1)[0].split()
+        for word in (
+            '-Xmx333m',
+            '-XX:+UseSerialGC',
+            '-XX:ActiveProcessorCount=3',
+            '-Done',
+            '-Dtwo',
+        ):
+            self.assertIn(word, words)
+        self.assertEqual(
+            'org.apache.hadoop.hdfs.server.datanode.DataNode', words[-1]
+        )
+        self.env_file('nodemanager', 'JAVA_OPTS="-XX:+UseParallelGC"')
+        self.node('start')
+        words = self.calls(2)[1].split()
+        self.assertIn('-XX:+UseParallelGC', words)
+        self.assertNotIn('-XX:+UseSerialGC', words)
+
+    def test_own_address_is_filled_in(self) -> None:
+        site = self.root / 'etc/hadoop/hdfs-site.xml'
+        site.write_text('<value>%ADDRESS%:1 %HOSTNAME%</value>')
+        self.node('start')
+        name = shell.run(['hostname']).stdout.strip()
+        self.assertEqual(
+            f'<value>192.0.2.7:1 {name}</value>', site.read_text()
+        )
+
+    def test_name_folder_of_the_site_file(self) -> None:
+        (self.root / 'etc/hadoop/hdfs-site.xml').write_text(
+            '<property><name>dfs.namenode.name.dir</name>\n'
+            '  <value>file:///srv/other,file:///srv/second</value>'
+            '</property>\n<property><name>x</name><value>y</value></property>'
+        )
+        (self.root / 'srv/other/current').mkdir(parents=True)
+        (self.root / 'srv/other/current/VERSION').touch()
+        self.node('start', 'namenode')
+        self.assertNotIn('-format', self.calls(1)[0])
+
+    def test_wrong_usage(self) -> None:
+        for words in ((), ('jump',), ('start', 'tasktracker')):
+            result = self.node(*words)
+            self.assertEqual(2, result.returncode)
+            self.assertEqual(1, len(result.stderr.splitlines()))
+        self.env_file('')
+        self.assertIn('set ROLES', self.node('start').stderr)
+
+    def test_start_returns_at_once(self) -> None:
+        # Standard output must be closed by what goes on in the background,
+        # or whoever reads it would wait for the daemons' end.
+        self.node('start')
+        self.assertTrue(Path(f'/proc/{self.pid("datanode")}').exists())
+
+    def test_stubborn_daemon_is_killed(self) -> None:
+        (self.root / 'bin/java').write_text(
+            '#!/bin/sh\ntrap "" TERM\n: >"$HVSTACK_ROOT/up"\n'
+            'while :; do sleep 0.1; done\n'
+        )
+        # Ten seconds would be long for a test: time runs faster here.
+        (self.root / 'bin/sleep').write_text('#!/bin/sh\nexec true\n')
+        (self.root / 'bin/sleep').chmod(0o755)
+        self.node('start', 'datanode')
+        shell.wait_for(
+            (self.root / 'up').exists, 'java', timeout=5, interval=0.02
+        )
+        pid = self.pid('datanode')
+        self.node('stop', 'datanode')
+        for _ in range(50):
+            if not Path(f'/proc/{pid}/exe').exists():
+                break
+            time.sleep(0.02)
+        self.assertFalse(Path(f'/proc/{pid}/exe').exists())
