@@ -129,9 +129,9 @@ def launch(wanted: Iterable[services.Service]) -> None:
 def _infrastructure() -> None:
     database.initialise()
     launch(services.infrastructure())
-    _wait('mariadb', database.answers, 60)
-    _wait('rabbitmq', _rabbit_answers, 90)
-    _wait('ovn-sb', _ovn_answers, 30)
+    wait('mariadb', database.answers, 60)
+    wait('rabbitmq', _rabbit_answers, 90)
+    wait('ovn-sb', _ovn_answers, 30)
     database.ovn_listen()
 
 
@@ -149,7 +149,17 @@ def _ovn_answers() -> bool:
     )
 
 
-def _wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
+def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
+    """Wait until a program does what it should.
+
+    :param name: the program.
+    :param condition: tells whether it does.
+    :param seconds: how long to wait.
+    :raises hvstack.errors.CommandFailed: it was started again and again in
+        vain; with its log's last lines and path.
+    :raises hvstack.errors.DeadlineExceeded: the same for one that hangs.
+    """
+
     def given_up() -> bool:
         return supervise.status()[name].state == 'FATAL'
 
@@ -188,7 +198,7 @@ def _services() -> None:
         if service.path:
             wait_for_api(service)
         else:
-            _wait(service.name, partial(_runs, service), 60)
+            wait(service.name, partial(_runs, service), 60)
 
 
 def _runs(service: services.Service) -> bool:
@@ -215,7 +225,7 @@ def wait_for_api(service: services.Service, seconds: int = 150) -> None:
 
     :raises hvstack.errors.DeadlineExceeded: with its log's last lines.
     """
-    _wait(service.name, lambda: api_answers(service), seconds)
+    wait(service.name, lambda: api_answers(service), seconds)
 
 
 def _content() -> None:

@@ -16,8 +16,17 @@ import requests
 import testtools
 from openstack import exceptions
 
-from hvstack import paths, shell
-from hvstack.lab import lock, pids, settings, supervise, tracking, values
+from hvstack import errors, paths, shell
+from hvstack.lab import (
+    control,
+    lock,
+    pids,
+    services,
+    settings,
+    supervise,
+    tracking,
+    values,
+)
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
@@ -103,6 +112,20 @@ class RunningLabTest(LabTest):
             'placement to count as started',
             timeout=30,
         )
+
+    def test_service_that_does_not_come_up_shows_its_log(self) -> None:
+        script = 'echo cannot open x.conf; exit 3'
+        bad = services.Service(
+            supervise.Program('hv-bad', ('/bin/sh', '-c', script))
+        )
+        self.addCleanup(settings.log_path('hv-bad').unlink)
+        self.addCleanup(supervise.remove, 'hv-bad')
+        control.launch([bad])
+        exc = self.assertRaises(
+            errors.CommandFailed, control.wait, 'hv-bad', lambda: False, 60
+        )
+        self.assertIn('cannot open x.conf', str(exc))
+        self.assertIn(str(settings.log_path('hv-bad')), str(exc))
 
     def test_pid_file_names_the_running_supervisor(self) -> None:
         pid = pids.read(paths.RUN / 'supervisord.pid.json')
