@@ -16,6 +16,8 @@ from hvstack import errors
 
 #: Larger than any file of ours; more is a mistake.
 MOST_BYTES = 1_000_000
+#: Deeper than any file of ours.
+MOST_DEPTH = 20
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,9 @@ def load(path: Path) -> Document:
         raise errors.InputError(
             f'{path}: cannot be read ({reason}), give a readable YAML file'
         ) from exc
-    lines: dict[str, int] = {}
-    loader = yaml.SafeLoader(text)
     try:
-        _refuse_aliases(text, path)
-        node = loader.get_single_node()
-        if node is None:
-            return Document(None, path, lines)
-        _walk(loader, node, '', lines, path)
-        return Document(loader.construct_document(node), path, lines)
+        _refuse_bombs(text, path)
+        return _document(text, path)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark
         line = mark.line + 1 if mark else 1
@@ -82,18 +78,40 @@ def load(path: Path) -> Document:
         raise errors.InputError(
             f'{path}: no plain YAML ({type(exc).__name__}), correct the file'
         ) from exc
+
+
+def _document(text: str, path: Path) -> Document:
+    lines: dict[str, int] = {}
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document(None, path, lines)
+        _walk(loader, node, '', lines, path)
+        return Document(loader.construct_document(node), path, lines)
     finally:
         loader.dispose()
 
 
-def _refuse_aliases(text: str, path: Path) -> None:
+def _refuse_bombs(text: str, path: Path) -> None:
+    """Refuse what could take any time or room, before building anything."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        mark = event.start_mark
+        line = mark.line + 1 if mark else 1
         if isinstance(event, yaml.AliasEvent):
-            mark = event.start_mark
-            line = mark.line + 1 if mark else 1
             raise errors.InputError(
                 f'{path}:{line}: aliases (*{event.anchor}) are not allowed, '
                 'write the values out'
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MOST_DEPTH:
+            raise errors.InputError(
+                f'{path}:{line}: nested deeper than {MOST_DEPTH} levels, '
+                'flatten it'
             )
 
 

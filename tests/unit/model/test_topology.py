@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections import Counter
+
+import testtools
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hvstack import errors
+from hvstack.model.topology import build, node_groups, virtual_racks
+
+
+class Racks(testtools.TestCase):
+    """Virtual racks as vsphere6 had them."""
+
+    def test_vsphere6_has_16_racks_of_two(self) -> None:
+        workers = {f'g{n:02d}': 4 for n in range(30)}
+        workers |= {'x-namenode': 3, 'y-resourcemanager': 3}
+        racks = virtual_racks(workers, {'x-namenode', 'y-resourcemanager'})
+        self.assertEqual({2: 16}, Counter(Counter(racks.values()).values()))
+        self.assertEqual(racks['x-namenode'], racks['y-resourcemanager'])
+
+    def test_an_odd_one_makes_a_rack_of_three(self) -> None:
+        racks = virtual_racks({f'g{n}': 2 for n in range(7)})
+        self.assertEqual([2, 2, 3], sorted(Counter(racks.values()).values()))
+
+    def test_different_counts_do_not_share_a_rack(self) -> None:
+        racks = virtual_racks({'a': 2, 'b': 3, 'c': 2, 'd': 3})
+        self.assertEqual(racks['a'], racks['c'])
+        self.assertEqual(racks['b'], racks['d'])
+        self.assertNotEqual(racks['a'], racks['b'])
+
+    def test_a_lone_controller_joins_a_pair(self) -> None:
+        workers = {f'g{n}': 4 for n in range(6)} | {'master': 3}
+        racks = virtual_racks(workers, {'master'})
+        self.assertEqual([2, 2, 3], sorted(Counter(racks.values()).values()))
+
+    def test_two_odd_ones_share_a_rack(self) -> None:
+        racks = virtual_racks({'a': 2, 'b': 3})
+        self.assertEqual(racks['a'], racks['b'])
+
+    def test_one_worker_a_host_stays_flat(self) -> None:
+        racks = virtual_racks({'a': 1, 'b': 1, 'c': 1, 'ctl': 0}, {'ctl'})
+        self.assertEqual({'rack1'}, set(racks.values()))
+
+    def test_a_host_without_workers_makes_no_rack(self) -> None:
+        racks = virtual_racks({'ctl': 0, 'a': 2, 'b': 2}, {'ctl'})
+        self.assertEqual({'rack1'}, set(racks.values()))
+
+    @settings(max_examples=100, deadline=None)
+    @given(
+        st.dictionaries(
+            st.text('abcdef', min_size=1), st.integers(0, 5), min_size=2
+        )
+    )
+    def test_every_group_has_a_rack_and_no_rack_is_alone(
+        self, workers: dict[str, int]
+    ) -> None:
+        racks = virtual_racks(workers)
+        self.assertEqual(set(workers), set(racks))
+        storing = [group for group, count in workers.items() if count]
+        sizes = Counter(racks[group] for group in storing).values()
+        if len(storing) > 1:
+            self.assertTrue(min(sizes) >= 2)
+
+
+class Groups(testtools.TestCase):
+    """Node groups from what a tenant can see."""
+
+    def test_same_host_same_group(self) -> None:
+        groups = node_groups({'w1': 'aa', 'w2': 'bb', 'w3': 'aa'})
+        self.assertEqual({'w1': 'ng-aa', 'w2': 'ng-bb', 'w3': 'ng-aa'}, groups)
+
+    def test_a_server_without_host(self) -> None:
+        exc = self.assertRaises(errors.InputError, node_groups, {'w1': ''})
+        self.assertIn('w1', str(exc))
+
+    def test_table_has_addresses_and_names(self) -> None:
+        topology = build(
+            {'w2': '10.0.0.2', 'w1': '10.0.0.1'},
+            {'w1': 'ng-a', 'w2': 'ng-a'},
+            {'ng-a': 'rack1'},
+        )
+        self.assertEqual(
+            '10.0.0.1 /rack1/ng-a\nw1 /rack1/ng-a\n'
+            '10.0.0.2 /rack1/ng-a\nw2 /rack1/ng-a\n',
+            topology.table(),
+        )
+        self.assertEqual('/rack1/ng-a', topology.path('10.0.0.2'))
+        self.assertEqual({'/rack1/ng-a': ['w1', 'w2']}, topology.groups)
+        self.assertRaises(errors.InputError, topology.path, 'w9')

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.results import record
+from tests.unit.results.factory import run
+
+
+class Records(testtools.TestCase):
+    """A record is read as it was written, or refused."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def changed(self, **changes: object) -> str:
+        """Return why a record with changed fields is refused."""
+        path = record.save(run('i1', 0, 100), self.folder)
+        data = json.loads(path.read_text())
+        data.update(changes)
+        path.write_text(json.dumps(data))
+        exc = self.assertRaises(errors.InputError, record.load, path)
+        path.unlink()
+        self.assertIn(str(path), str(exc))
+        return str(exc)
+
+    def test_round_trip(self) -> None:
+        one = run('i1', 1, 100, started='2026-11-21T05:45:00Z')
+        one.seen = {'caps': {'hv-host2': (0.65, 5120)}}
+        path = record.save(one, self.folder)
+        self.assertEqual(
+            f'20261121T054500Z-i1-c1-m1-local-shared-unpinned-{one.id}.json',
+            path.name,
+        )
+        again = record.load(path)
+        self.assertEqual(one.digest, again.digest)
+        self.assertEqual({'caps': {'hv-host2': [0.65, 5120]}}, again.seen)
+        self.assertEqual(one.phases, again.phases)
+
+    def test_second_phase_of_a_name(self) -> None:
+        self.assertEqual(
+            ['HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate'],
+            list(run('i1', 0, 100).phase_seconds()),
+        )
+
+    def test_edited(self) -> None:
+        self.assertIn('edited', self.changed(maps=99))
+        self.assertIn('edited', self.changed(digest='0' * 64))
+
+    def test_half_written(self) -> None:
+        path = record.save(run('i1', 0, 100), self.folder)
+        path.write_text(path.read_text()[:-20])
+        exc = self.assertRaises(errors.InputError, record.load, path)
+        self.assertIn('no whole run record', str(exc))
+
+    def test_newer_release(self) -> None:
+        self.assertIn('update hvstack', self.changed(schema=2))
+
+    def test_bad_fields(self) -> None:
+        for name, value in (
+            ('schema', '1'),
+            ('kind', 'guess'),
+            ('index', 1.5),
+            ('index', True),
+            ('valid', 1),
+            ('started', 'yesterday'),
+            ('phases', [{'name': 'HSGen'}]),
+            ('phases', [{'name': 'HSGen', 'seconds': -1}]),
+            ('phases', [3]),
+            ('seen', []),
+            ('configuration', '../../etc'),
+            ('rate', 99.0),
+            ('total_seconds', 0),
+            ('extra', 1),
+        ):
+            self.assertIn(name, self.changed(**{name: value}))
+
+    def test_what_json_cannot_hold(self) -> None:
+        for value in (float('nan'), {1, 2}):
+            one = run('i1', 0, 100)
+            one.seen = {'x': value}
+            self.assertRaises(errors.InputError, record.save, one, self.folder)
+        self.assertEqual([], list(self.folder.iterdir()))
+
+    def test_load_all(self) -> None:
+        for index, started in enumerate(('T12', 'T10', 'T11')):
+            record.save(
+                run('i1', index, 100, started=f'2026-11-21{started}:00:00Z'),
+                self.folder,
+            )
+        record.save(run('i1', 7, 100, sweep='other'), self.folder)
+        (self.folder / '.half.json.x1').write_text('{')
+        (self.folder / '.half.json').write_text('{')
+        found = record.load_all(self.folder, 'quick')
+        self.assertEqual([1, 2, 0], [one.index for one in found])
+        self.assertEqual(4, len(record.load_all(self.folder)))
+
+    def test_rate(self) -> None:
+        self.assertEqual(1.0, record.rate(10**12, 3600))
+        for size, seconds in ((0, 1), (1, 0), (1, float('inf'))):
+            self.assertRaises(errors.InputError, record.rate, size, seconds)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import testtools
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hvstack import errors
+from hvstack.results.stats import (
+    bare_metal,
+    no_difference,
+    percent_of_bare_metal,
+    pooled,
+    t_quantile,
+)
+
+RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=5)
+
+
+class Quantile(testtools.TestCase):
+    """Student's t against published tables."""
+
+    def test_95_percent(self) -> None:
+        table = {
+            1: 12.7062,
+            2: 4.3027,
+            3: 3.1824,
+            4: 2.7764,
+            5: 2.5706,
+            9: 2.2622,
+            10: 2.2281,
+            29: 2.0452,
+            30: 2.0423,
+            120: 1.9799,
+        }
+        for degrees, value in table.items():
+            self.assertAlmostEqual(value, t_quantile(degrees), 4)
+
+    def test_99_percent(self) -> None:
+        self.assertAlmostEqual(63.6567, t_quantile(1, 0.99), 4)
+        self.assertAlmostEqual(3.2498, t_quantile(9, 0.99), 4)
+
+    def test_nonsense(self) -> None:
+        self.assertRaises(ValueError, t_quantile, 0)
+        self.assertRaises(ValueError, t_quantile, 3, 1.0)
+
+
+class Pooling(testtools.TestCase):
+    """One variance for all rows."""
+
+    def test_degrees_of_freedom(self) -> None:
+        self.assertEqual(
+            4, pooled([[1, 2], [3, 4], [5], [], [1, 2, 3]]).degrees_of_freedom
+        )
+
+    def test_one_run_each_has_none(self) -> None:
+        self.assertEqual((None, 0), vars_of(pooled([[1], [2]])))
+
+    def test_by_hand(self) -> None:
+        # Logs 0 and 2, and 5 and 9: squares 2 and 8, over 2 degrees.
+        rows = [[1, math.exp(2)], [math.exp(5), math.exp(9)]]
+        deviation = pooled(rows).deviation or 0
+        self.assertAlmostEqual(math.sqrt(5), deviation)
+
+
+def vars_of(one: object) -> tuple[object, ...]:
+    """Return a dataclass' values."""
+    return tuple(vars(one).values())
+
+
+class Percents(testtools.TestCase):
+    """Percent of bare metal with its interval."""
+
+    def test_by_hand(self) -> None:
+        base = [math.exp(1), math.exp(1.2)]
+        rates = [math.exp(0.9), math.exp(1.1)]
+        one = percent_of_bare_metal({'i1': rates}, base)['i1']
+        # Squares 0.02 + 0.02 over 2 degrees; t is 4.3027.
+        half = 4.302653 * math.sqrt(0.02) * math.sqrt(1 / 2 + 1 / 2)
+        self.assertAlmostEqual(100 * math.exp(-0.1), one.percent)
+        self.assertAlmostEqual(half, one.half_width or 0, 5)
+        self.assertAlmostEqual(100 * math.exp(-0.1 - half), one.low or 0, 3)
+        self.assertAlmostEqual(100 * math.exp(-0.1 + half), one.high or 0, 3)
+        self.assertEqual((2, 2, 2), (one.runs, one.baseline_runs, 2))
+        self.assertEqual(2, one.degrees_of_freedom)
+        self.assertAlmostEqual(100 * math.exp(0.9 - 1), one.performance_ratio)
+
+    def test_a_single_run_borrows_the_others_spread(self) -> None:
+        found = percent_of_bare_metal({'a': [5], 'b': [4, 4.2]}, [6])
+        self.assertIsNotNone(found['a'].low)
+        self.assertEqual(1, found['a'].degrees_of_freedom)
+
+    def test_no_interval_without_any_repeat(self) -> None:
+        one = percent_of_bare_metal({'a': [5]}, [10])['a']
+        self.assertAlmostEqual(50, one.percent)
+        self.assertEqual((None, None), (one.low, one.high))
+        self.assertFalse(no_difference(one))
+
+    def test_over_100_is_valid(self) -> None:
+        one = percent_of_bare_metal({'a': [20, 20.1]}, [10, 10.1])['a']
+        self.assertTrue(190 < one.percent < 210)
+        self.assertFalse(no_difference(one))
+
+    def test_inside_the_interval_is_no_difference(self) -> None:
+        found = percent_of_bare_metal(
+            {'near': [9.9, 10.2], 'far': [5, 5.1]}, [10, 10.3, 9.8]
+        )
+        self.assertTrue(no_difference(found['near']))
+        self.assertFalse(no_difference(found['far']))
+
+    def test_a_row_without_runs_is_left_out(self) -> None:
+        self.assertEqual({}, percent_of_bare_metal({'a': []}, [1, 2]))
+
+    def test_bad_input(self) -> None:
+        for rates, base in (
+            ([1.0], []),
+            ([0.0], [1.0]),
+            ([1.0], [-1.0]),
+            ([math.nan], [1.0]),
+            ([math.inf], [1.0]),
+        ):
+            self.assertRaises(
+                errors.InputError, percent_of_bare_metal, {'a': rates}, base
+            )
+        self.assertRaises(errors.InputError, bare_metal, {}, [])
+
+    def test_performance_runs_of_as_many(self) -> None:
+        # The slowest of two of (8, 9, 10) is 8, 8 or 9.
+        one = percent_of_bare_metal({'a': [5, 6]}, [8, 9, 10])['a']
+        self.assertAlmostEqual(100 * 5 / (25 / 3), one.performance_ratio)
+
+    def test_bare_metal_is_100(self) -> None:
+        one = bare_metal({'a': [3, 4]}, [10, 11])
+        self.assertEqual(100, one.percent)
+        self.assertTrue((one.low or 0) < 100 < (one.high or 0))
+        self.assertIsNone(bare_metal({}, [10]).low)
+
+    @settings(max_examples=100, deadline=None)
+    @given(RATES, RATES, st.floats(0.1, 10))
+    def test_properties(
+        self, rates: list[float], base: list[float], factor: float
+    ) -> None:
+        one = percent_of_bare_metal({'a': rates}, base)['a']
+        if one.low is not None and one.high is not None:
+            slack = 1e-9 * one.percent
+            self.assertTrue(one.low - slack <= one.percent)
+            self.assertTrue(one.percent <= one.high + slack)
+        # Faster hardware under both sides changes nothing.
+        scaled = percent_of_bare_metal(
+            {'a': [rate * factor for rate in rates]},
+            [rate * factor for rate in base],
+        )['a']
+        self.assertAlmostEqual(1, scaled.percent / one.percent, 6)
+        # Against itself it is 100.
+        same = percent_of_bare_metal({'a': base}, base)['a']
+        self.assertAlmostEqual(100, same.percent, 6)
+        self.assertAlmostEqual(100, same.performance_ratio, 6)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, profiles, yamlfile
+
+PROFILE = """\
+name: one
+sockets: 1
+cores_per_socket: 2
+threads_per_core: 1
+memory_mib: 4096
+"""
+
+
+class Files(testtools.TestCase):
+    """Files of a temporary folder."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def write(self, text: str | bytes, name: str = 'a.yaml') -> Path:
+        path = self.folder / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+
+class Load(Files):
+    """Every error is one line with file and line number."""
+
+    def refused(self, text: str | bytes) -> str:
+        exc = self.assertRaises(
+            errors.InputError, yamlfile.load, self.write(text)
+        )
+        self.assertNotIn('\n', str(exc))
+        return str(exc).removeprefix(str(self.folder))
+
+    def test_lines_of_fields(self) -> None:
+        document = yamlfile.load(self.write('a: 1\nb:\n  - c: 2\n    d: 3\n'))
+        self.assertEqual({'a': 1, 'b': [{'c': 2, 'd': 3}]}, document.data)
+        place = document.place('b')
+        self.assertTrue(place('0.d').endswith('a.yaml:4'))
+        self.assertTrue(place('0.e').endswith('a.yaml:3'))
+        self.assertTrue(document.place()('nothing').endswith('a.yaml:1'))
+
+    def test_empty(self) -> None:
+        self.assertIsNone(yamlfile.load(self.write('')).data)
+
+    def test_duplicate_key(self) -> None:
+        text = self.refused('a: 1\nb:\n  c: 1\n  c: 2\n')
+        self.assertTrue(text.startswith("/a.yaml:4: 'b.c' comes twice"))
+
+    def test_aliases_cannot_blow_up(self) -> None:
+        lines = ['a0: &a0 [x, x]']
+        lines += [f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]' for n in range(1, 40)]
+        text = self.refused('\n'.join(lines))
+        self.assertTrue(text.startswith('/a.yaml:2: aliases'), text)
+
+    def test_merge_keys_are_aliases(self) -> None:
+        self.assertIn('aliases', self.refused('a: &x {}\nb: {<<: *x}\n'))
+
+    def test_bad_syntax_and_tags(self) -> None:
+        self.assertTrue(self.refused('a: [1\nb: 2\n').startswith('/a.yaml:'))
+        self.assertIn(':1:', self.refused('a: !!python/object:os.system 1\n'))
+        self.assertIn('a.yaml', self.refused('a: 1\n---\nb: 2\n'))
+        self.assertIn('UTF-8', self.refused(b'\xff\xfe\xfa'))
+        self.assertIn('a.yaml', self.refused('a: \x00\n'))
+        self.assertIn('deeper', self.refused('[' * 500))
+
+    def test_large_and_missing_files(self) -> None:
+        big = 'a: ' + 'x' * yamlfile.MOST_BYTES
+        self.assertIn('larger', self.refused(big))
+        exc = self.assertRaises(
+            errors.InputError, yamlfile.load, self.folder / 'none.yaml'
+        )
+        self.assertIn('No such file', str(exc))
+
+
+class Profiles(Files):
+    """Host profiles in files."""
+
+    def test_one_in_a_file(self) -> None:
+        self.assertEqual('one', profiles.load(str(self.write(PROFILE))).name)
+
+    def test_several_in_a_file(self) -> None:
+        text = 'profiles:\n  two:\n    ' + PROFILE.split('\n', 1)[1].replace(
+            '\n', '\n    '
+        )
+        path = self.write(text)
+        self.assertEqual(['two'], list(profiles.read(path)))
+
+    def test_lines_are_told(self) -> None:
+        path = self.write(PROFILE.replace('sockets: 1\n', 'sockets: none\n'))
+        exc = self.assertRaises(errors.InputError, profiles.load, str(path))
+        self.assertIn(f"{path}:2: 'sockets'", str(exc))
+
+    def test_lines_in_several(self) -> None:
+        path = self.write('profiles:\n  two:\n    sockets: 0\n')
+        exc = self.assertRaises(errors.InputError, profiles.read, path)
+        self.assertIn(f"{path}:3: 'sockets'", str(exc))
+
+    def test_unknown_names_those_that_are_there(self) -> None:
+        exc = self.assertRaises(errors.InputError, profiles.load, 'cray')
+        self.assertIn('amd, vsan, vsphere6', str(exc))
