@@ -51,6 +51,9 @@ PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
 
 FORMAT = 1
 
+#: Fields of the environment that some configuration may change.
+_ALL_SWEPT = frozenset({'storage', 'data_disks'})
+
 
 @dataclass
 class Row:
@@ -261,8 +264,9 @@ def build(records: Sequence[Record]) -> Answer:
     for record in good[1:]:
         compare.require_comparable(record, good[0])
     rows = _rows(configured)
+    usual = _usual([r for r in configured if r.valid] or records)
     for row in rows:
-        _judge(row, good, configured)
+        _judge(row, good[:1], usual)
     rates = {
         row.configuration: [record.rate for record in row.valid]
         for row in rows
@@ -385,8 +389,12 @@ def _rows(records: Iterable[Record]) -> list[Row]:
     return list(rows.values())
 
 
-def _judge(row: Row, baseline: list[Record], configured: list[Record]) -> None:
-    """Set a row's status and the reasons for it."""
+def _judge(row: Row, baseline: list[Record], usual: Record) -> None:
+    """Set a row's status and the reasons for it.
+
+    :param baseline: a run on bare metal, if there is one.
+    :param usual: the configurations' run that most others agree with.
+    """
     row.reasons = list(dict.fromkeys(record.reason for record in row.failed))
     if not row.valid:
         row.status = 'failed'
@@ -395,26 +403,35 @@ def _judge(row: Row, baseline: list[Record], configured: list[Record]) -> None:
         row.status = 'no baseline'
         return
     swept = _swept(parse(row.configuration))
-    first = next(record for record in configured if record.valid)
     found = [
         line
         for record in row.valid
-        for other in (baseline[0], first)
-        for line in compare.record_differences(record, other, swept)
+        for other, may in ((baseline[0], swept), (usual, _ALL_SWEPT))
+        for line in compare.record_differences(record, other, may)
     ]
     row.status = 'not comparable' if found else 'ok'
     row.reasons += dict.fromkeys(found)
 
 
+def _usual(records: list[Record]) -> Record:
+    """Return the run that agrees with most of these."""
+    return max(
+        records,
+        key=lambda one: sum(
+            not compare.record_differences(one, other, _ALL_SWEPT)
+            for other in records
+        ),
+    )
+
+
 def _swept(configuration: Configuration) -> frozenset[str]:
     """Return fields of the environment that the configuration changes."""
     usual = Configuration()
-    swept = set()
     if configuration.storage != usual.storage:
-        swept |= {'storage', 'data_disks'}
+        return _ALL_SWEPT
     if configuration.disk_pinning != usual.disk_pinning:
-        swept |= {'data_disks'}
-    return frozenset(swept)
+        return frozenset({'data_disks'})
+    return frozenset()
 
 
 def _bare_metal_row(

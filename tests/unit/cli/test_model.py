@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack flavor derive``, ``cluster size`` and ``report``."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack.cli.app import main
+from hvstack.results import record
+from tests.unit.results.factory import run
+
+
+class Commands(testtools.TestCase):
+    """The commands that need no cloud."""
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(words)
+        return status, out.getvalue(), err.getvalue()
+
+    def test_derive(self) -> None:
+        status, out, err = self.call(
+            'flavor', 'derive', '--host', 'vsphere6',
+            '--instances', '20', '-f', 'json',
+        )  # fmt: skip
+        data = json.loads(out)
+        self.assertEqual(0, status)
+        self.assertEqual(
+            (2, 12339, 1, 'worker'),
+            (data['vcpus'], data['ram'], data['disks'], data['role']),
+        )
+        self.assertTrue({'name', 'disk', 'extra_specs'} <= set(data))
+        self.assertEqual({'vcpus': 0, 'ram': 4, 'disks': 0}, data['rest'])
+        self.assertIn('4 MiB', err)
+
+    def test_derive_by_configuration(self) -> None:
+        status, out, _ = self.call(
+            'flavor', 'derive', '--host', 'vsphere6', '--configuration',
+            'i20-dedicated', '--role', 'namenode', '-f', 'json',
+        )  # fmt: skip
+        self.assertEqual((0, 4), (status, json.loads(out)['vcpus']))
+
+    def test_bad_input_is_one_line_and_status_2(self) -> None:
+        for words in (
+            ('--host', 'cray'),
+            ('--host', 'amd', '--instances', '33'),
+            ('--host', 'amd', '--configuration', 'i2-c3'),
+            ('--host', 'amd', '--configuration', 'two'),
+        ):
+            status, out, err = self.call('flavor', 'derive', *words)
+            self.assertEqual((2, ''), (status, out))
+            self.assertEqual(1, err.count('\n'), err)
+
+    def test_cluster_size(self) -> None:
+        words = ('cluster', 'size', '--host', 'vsphere6', '-f', 'json')
+        for more, workers in (
+            (('--hosts', '32', '--instances', '10'), 318),
+            (('--hosts', '32', '--native'), 31),
+        ):
+            status, out, _ = self.call(*words, *more)
+            self.assertEqual(0, status)
+            self.assertEqual(workers, json.loads(out)['workers'])
+
+    def test_report(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        record.save(run('bare-metal', 0, 90, sweep='a'), folder)
+        for index in (0, 1):
+            record.save(
+                run(
+                    'i1', index, 95, sweep='b', started=f'2027-01-0{index + 1}'
+                ),
+                folder,
+            )
+        words = ('report', '--records', str(folder))
+        status, out, _ = self.call(*words)
+        self.assertEqual(0, status)
+        self.assertIn('no baseline', out)
+        status, out, _ = self.call(*words, '--sweep', 'a', '-f', 'json')
+        self.assertEqual('a', json.loads(out)['sweep'])
+        page = folder / 'page.html'
+        status, out, _ = self.call(*words, '-f', 'html', '-o', str(page))
+        self.assertEqual((0, ''), (status, out))
+        self.assertIn('<svg', page.read_text())
+        status, _, err = self.call(*words, '--sweep', 'c')
+        self.assertEqual((2, 1), (status, err.count('\n')))

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from html.parser import HTMLParser
+
+import testtools
+
+from hvstack import errors, report
+from hvstack.report.answer import DERIVED
+from hvstack.results.record import Record
+from tests.unit.results.factory import run
+
+OOM = 'OOM kill of java (pid 12) in hv-host2 <script>alert(1)</script>'
+
+
+def sweep() -> list[Record]:
+    """Return a sweep as the lab leaves it."""
+    times = [
+        ('bare-metal', 0, 122.0, 10**9),
+        ('i1', 0, 125.0, 10**9),
+        ('i1', 1, 128.0, 10**9),
+        ('bare-metal', 1, 130.0, 10**9),
+        ('i2', 0, 155.0, 10**9),
+        ('i2', 1, 158.0, 10**9),
+        ('bare-metal', 2, 117.0, 10**9),
+        ('bare-metal', 3, 200.0, 2 * 10**9),
+    ]
+    records = [
+        run(
+            name,
+            index,
+            seconds,
+            size=size,
+            started=f'2026-11-21T06:{minute:02d}:00Z',
+            seen={'guest_vcpus': 1, 'caps': {'hv-host2': {'cpu': 0.65}}},
+        )
+        for minute, (name, index, seconds, size) in enumerate(times)
+    ]
+    failed = run('i2-m1.2', 0, 40, reason=OOM, started='2026-11-21T07:00:00Z')
+    return [*records, failed]
+
+
+class Page(HTMLParser):
+    """Collects what a page holds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.words = ''
+        self.feed(text)
+
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
+        self.tags.append(tag)
+        self.links += [v or '' for k, v in attrs if k in ('src', 'href')]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+class Json(testtools.TestCase):
+    """``results.json``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = report.results_json(sweep())
+        self.rows = {row['label']: row for row in self.data['rows']}
+
+    def test_is_json(self) -> None:
+        json.dumps(self.data, allow_nan=False)
+
+    def test_bare_metal_comes_first_at_100(self) -> None:
+        first = self.data['rows'][0]
+        self.assertEqual('bare metal', first['label'])
+        self.assertEqual(100, first['percent_of_bare_metal']['percent'])
+        self.assertEqual(3, first['runs'])
+
+    def test_order_is_that_of_the_runs(self) -> None:
+        self.assertEqual(
+            ['bare metal', 'i1', 'i2', 'i2-m1.2'], list(self.rows)
+        )
+
+    def test_percent(self) -> None:
+        percent = self.rows['i1']['percent_of_bare_metal']
+        geometric = (122 * 130 * 117) ** (1 / 3) / (125 * 128) ** (1 / 2)
+        self.assertAlmostEqual(100 * geometric, percent['percent'])
+        self.assertEqual(2 + 1 + 1, percent['degrees_of_freedom'])
+        self.assertEqual('no difference', self.rows['i1']['verdict'])
+        self.assertEqual('slower', self.rows['i2']['verdict'])
+
+    def test_failed_row_has_its_evidence(self) -> None:
+        row = self.rows['i2-m1.2']
+        self.assertEqual(
+            ('failed', 0, 1, [OOM], None),
+            (
+                row['status'],
+                row['runs'],
+                row['failed_runs'],
+                row['reasons'],
+                row['percent_of_bare_metal'],
+            ),
+        )
+
+    def test_growth_of_doubled_data(self) -> None:
+        growth = self.data['growth'][0]['phases']['HSSort']
+        self.assertAlmostEqual(61.5, growth['seconds'][0])
+        self.assertAlmostEqual(100, growth['seconds'][1])
+        self.assertAlmostEqual(100 / 61.5, growth['ratio'])
+        self.assertAlmostEqual(2 * 61.5 - 100, growth['fixed_seconds'])
+
+    def test_doubled_run_is_no_baseline(self) -> None:
+        self.assertEqual(10**9, self.data['size_bytes'])
+        self.assertEqual(3, len(self.data['rows'][0]['records']))
+
+    def test_seconds_of_each_phase(self) -> None:
+        self.assertAlmostEqual(
+            0.5 * 126.5, self.rows['i1']['seconds']['HSSort']
+        )
+
+    def test_provenance(self) -> None:
+        self.assertEqual(['lxc'], self.data['backends'])
+        self.assertEqual('34.0.0', self.data['versions']['nova'])
+        self.assertEqual('TPCx-HS-derived rate', self.data['rate_name'])
+        self.assertTrue(any(DERIVED in note for note in self.data['notes']))
+        self.assertEqual(
+            {'hv-host2': {'cpu': 0.65}}, self.rows['i1']['seen']['caps']
+        )
+
+
+class Refusals(testtools.TestCase):
+    """What cannot be compared gets no percent."""
+
+    def test_no_records(self) -> None:
+        self.assertRaises(errors.InputError, report.table, [])
+
+    def test_bare_metal_that_disagrees_with_itself(self) -> None:
+        records = [
+            run('bare-metal', 0, 100),
+            run('bare-metal', 1, 100, kernel='7.0'),
+        ]
+        exc = self.assertRaises(errors.NotComparable, report.table, records)
+        self.assertIn('kernel', str(exc))
+
+    def test_another_environment(self) -> None:
+        records = [*sweep(), run('i4', 0, 90, cpu_model='Opteron')]
+        rows = report.results_json(records)['rows']
+        row = next(row for row in rows if row['label'] == 'i4')
+        self.assertEqual('not comparable', row['status'])
+        self.assertIsNone(row['percent_of_bare_metal'])
+        self.assertIn('cpu_model is Opteron', row['reasons'][0])
+        self.assertIn('cpu_model is Opteron', report.table(records))
+
+    def test_two_releases_of_nova_among_configurations(self) -> None:
+        records = [*sweep(), run('i4', 0, 90, nova='33.0.0')]
+        rows = report.results_json(records)['rows']
+        self.assertEqual(
+            [('not comparable', 'i4')],
+            [
+                (row['status'], row['label'])
+                for row in rows
+                if row['status'] not in ('ok', 'failed')
+            ],
+        )
+
+    def test_its_runs_do_not_widen_the_others_intervals(self) -> None:
+        odd = [
+            run('i4', index, seconds, cpu_model='Opteron')
+            for index, seconds in enumerate((10, 500))
+        ]
+        self.assertEqual(
+            report.results_json(sweep())['pooled'],
+            report.results_json([*sweep(), *odd])['pooled'],
+        )
+
+    def test_no_baseline_yet(self) -> None:
+        records = [one for one in sweep() if one.kind == 'configuration']
+        rows = report.results_json(records)['rows']
+        self.assertEqual('no baseline', rows[0]['status'])
+        self.assertIsNone(rows[0]['percent_of_bare_metal'])
+
+    def test_only_baseline(self) -> None:
+        data = report.results_json([run('bare-metal', 0, 100)])
+        self.assertEqual('ok', data['rows'][0]['status'])
+        self.assertIsNone(data['rows'][0]['percent_of_bare_metal']['low'])
+
+    def test_storage_is_swept(self) -> None:
+        records = [*sweep(), run('i2-ceph', 0, 90, storage='ceph')]
+        rows = report.results_json(records)['rows']
+        self.assertEqual('failed', rows.pop()['status'])
+        self.assertEqual({'ok'}, {row['status'] for row in rows})
+
+    def test_a_failed_run_beside_good_ones(self) -> None:
+        records = [*sweep(), run('i1', 2, 9, reason='a worker went away')]
+        rows = report.results_json(records)['rows']
+        self.assertEqual(('ok', 2, 1), (*_counts(rows[1]),))
+        self.assertIn('a worker went away', report.table(records))
+
+    def test_too_few_runs(self) -> None:
+        records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
+        rows = report.results_json(records)['rows']
+        self.assertEqual('too few runs for an interval', rows[1]['verdict'])
+
+
+def _counts(row: dict[str, object]) -> tuple[object, ...]:
+    return row['status'], row['runs'], row['failed_runs']
+
+
+class Words(testtools.TestCase):
+    """What must stand beside every figure."""
+
+    def test_table(self) -> None:
+        text = report.table(sweep())
+        flat = ' '.join(text.split())
+        for words in (
+            DERIVED,
+            'compute backend: lxc',
+            'no hypervisor is measured',
+            'Scale model: hosts report more CPUs than their cap has cores',
+            'effective worker hosts: 2',
+            'Replication is 2',
+            'OOM kill of java',
+            'i2: guest_vcpus: 1',
+            'Bare metal with 2 times the data',
+        ):
+            self.assertIn(words, flat)
+
+    def test_table_columns_line_up(self) -> None:
+        lines = report.table(sweep()).splitlines()
+        start = next(
+            n for n, line in enumerate(lines) if line.startswith('config')
+        )
+        place = lines[start].index('verdict')
+        self.assertEqual(
+            ['the reference', 'no difference', 'slower', 'failed'],
+            [line[place:] for line in lines[start + 2 : start + 6]],
+        )
+
+    def test_the_kit_at_a_scale_factor_has_a_metric(self) -> None:
+        records = [
+            run('bare-metal', 0, 3600, size=10**12),
+            run('i1', 0, 3600, size=10**12),
+        ]
+        for record in records:
+            record.derived = False
+        data = report.results_json(records)
+        self.assertEqual('HSph@SF1', data['rate_name'])
+        self.assertFalse(any(DERIVED in note for note in data['notes']))
+
+    def test_page(self) -> None:
+        text = report.page(sweep())
+        page = Page(text)
+        self.assertEqual(1, page.tags.count('svg'))
+        self.assertEqual([], page.links)
+        self.assertNotIn('script', page.tags)
+        self.assertNotIn('<script', text)
+        self.assertIn(OOM, page.words)
+        for words in (DERIVED, 'lxc', 'Scale model', 'slower'):
+            self.assertIn(words, page.words)
+
+    def test_page_without_percentages(self) -> None:
+        records = [one for one in sweep() if one.kind == 'configuration']
+        self.assertIn('no baseline', report.page(records))
