@@ -142,7 +142,7 @@ def _build(
     new = work / 'image'
     new.mkdir()
     say(f"image {recipe.name}: Debian {recipes.SUITE}'s packages")
-    rootfs.unpack(rootfs.base(recipe.base), tree)
+    rootfs.unpack(rootfs.base(recipe.base, work), tree)
     rootfs.merge_usr(tree)
     versions = {'debian': recipes.SUITE, **_java(tree)}
     if recipe.hadoop:

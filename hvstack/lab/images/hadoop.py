@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from hvstack import errors, paths, shell
-from hvstack.lab.images import recipes
+from hvstack.lab.images import recipes, rootfs
 
 #: Folders of a release that hold jars.
 JARS = re.compile(
@@ -39,13 +39,13 @@ def maven_jars(tries: int = 3) -> Path:
         '-DincludeScope=runtime',
         f'-DoutputDirectory={partial}',
     ]
-    for left in reversed(range(tries)):
+    for more in reversed(range(tries)):
         shutil.rmtree(partial, ignore_errors=True)
         try:
             shell.run(argv, timeout=600)
             break
-        except errors.CommandFailed:
-            if not left:
+        except (errors.CommandFailed, errors.DeadlineExceeded):
+            if not more:
                 raise
             time.sleep(5)
     partial.replace(target)
@@ -78,7 +78,7 @@ def install_release(tarball: Path, home: Path) -> None:
         with tarfile.open(tarball) as archive:
             for member in archive:
                 target = _place(member.name, home)
-                if target is None or not member.isfile():
+                if target is None or member.isdir():
                     continue
                 stream = archive.extractfile(member)
                 if stream is None:
@@ -119,6 +119,7 @@ def install(root: Path, tarball: Path | None) -> str:
         install_release(tarball, home)
     else:
         shutil.copytree(maven_jars(), home / 'lib', dirs_exist_ok=True)
+        rootfs.overlay(root, 'webapps')
     source = tarball or recipes.POM
     version = _one(home, 'hadoop-common', source)
     examples = _one(home, 'hadoop-mapreduce-examples', source)

@@ -71,7 +71,7 @@ def unpacked(work: Path) -> Iterator[Kernel]:
     :raises hvstack.errors.MissingPrerequisite: the packages hold no kernel.
     """
     root = work / 'kernel'
-    rootfs.unpack(rootfs.base(recipes.KERNEL), root)
+    rootfs.unpack(rootfs.base(recipes.KERNEL, work), root)
     try:
         images = sorted((root / 'boot').glob('vmlinuz-*'))
         if not images:

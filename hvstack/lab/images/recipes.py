@@ -137,7 +137,10 @@ def digest(recipe: Recipe, tarball: str = '') -> str:
         json.dumps([FORMAT, SUITE, dataclasses.asdict(recipe)]).encode(),
         dataclasses.astuple(KERNEL).__repr__().encode(),
     ]
-    for overlay in (*recipe.overlays, 'initramfs'):
+    overlays = [*recipe.overlays, 'initramfs']
+    if recipe.hadoop and not tarball:
+        overlays.append('webapps')
+    for overlay in overlays:
         for path in overlay_files(overlay):
             parts += [str(path.relative_to(FILES)).encode()]
             parts += [path.read_bytes()]

@@ -27,9 +27,10 @@ REMOVED = (
 )
 
 
-def base(wanted: recipes.Base, tries: int = 3) -> Path:
+def base(wanted: recipes.Base, work: Path, tries: int = 3) -> Path:
     """Return a tar of a base's packages, made once and kept.
 
+    :param work: a folder to work in; /tmp may be too small.
     :param tries: how often a failed download is tried.
     :raises hvstack.errors.CommandFailed: the packages cannot be had.
     """
@@ -57,12 +58,12 @@ def base(wanted: recipes.Base, tries: int = 3) -> Path:
         recipes.SUITE,
         str(partial),
     ]
-    for left_over in reversed(range(tries)):
+    for more in reversed(range(tries)):
         try:
-            shell.run(argv, timeout=900)
+            shell.run(argv, timeout=900, env={'TMPDIR': str(work)})
             break
-        except errors.CommandFailed:
-            if not left_over:
+        except (errors.CommandFailed, errors.DeadlineExceeded):
+            if not more:
                 raise
             time.sleep(5)
     partial.replace(target)

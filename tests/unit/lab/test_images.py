@@ -52,7 +52,7 @@ class TestDigest(ImagesCase):
     def setUp(self) -> None:
         super().setUp()
         self.files = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('common', 'tiny', 'initramfs'):
+        for name in ('common', 'tiny', 'initramfs', 'webapps'):
             (self.files / name).mkdir()
             (self.files / name / 'a').write_text(name)
         self.useFixture(
