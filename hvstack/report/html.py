@@ -9,8 +9,10 @@ from jinja2 import Environment, StrictUndefined
 from hvstack.report.answer import PHASES, Answer, plain, size_text
 from hvstack.report.text import interval, number
 
-_LEFT, _WIDTH, _STEP = 190, 760, 38
+_LEFT, _WIDTH, _STEP = 210, 860, 38
 _PLOT = 330
+#: Where the figures of each bar stand.
+_TEXT = _LEFT + _PLOT + 16
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def page(answer: Answer) -> str:
         ],
         hundred=_x(100, top),
         left=_LEFT,
+        text=_TEXT,
         width=_WIDTH,
         height=_STEP * len(bars) + 34,
     )
