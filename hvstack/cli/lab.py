@@ -8,8 +8,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors
-from hvstack.lab import clouds, doctor, lifecycle, settings
-from hvstack.lab.lifecycle import hosts
+from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
 from hvstack.lab.settings import BACKENDS, LabSettings
 from hvstack.progress import Progress
 

@@ -14,6 +14,7 @@ from hvstack import errors, paths
 from hvstack.lab import (
     clouds,
     control,
+    hosts,
     leftovers,
     lock,
     network,
@@ -27,20 +28,6 @@ from hvstack.lab import (
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
 from hvstack.progress import Progress
-
-try:
-    from hvstack.lab import hosts  # type: ignore[attr-defined,unused-ignore]
-
-    _ = (hosts.up, hosts.down, hosts.destroy, hosts.status)
-except (ImportError, AttributeError):
-    import types
-
-    hosts = types.SimpleNamespace(
-        up=lambda *a: None,
-        down=lambda *a: None,
-        destroy=lambda *a: None,
-        status=lambda *a: [],
-    )
 
 #: Says which state folder the running lab belongs to.
 _RUNNING = paths.RUN / 'lab.json'
@@ -100,13 +87,20 @@ def up(
             progress.say(f'stopping the lab of {other}, its data stays')
             _elsewhere(other, 'down')
     with lock.exclusive():
-        wanted = change(settings.load() or LabSettings())
+        before = settings.load()
+        wanted = change(before or LabSettings())
         plan = [
             *control.plan(before=lambda: _begin(wanted)),
             Stage('hosts', 900, lambda: hosts.up(wanted, progress)),
             Stage('hvstack.conf', 30, _configure_client),
         ]
-        stages.run(plan, progress)
+        try:
+            stages.run(plan, progress)
+        except (errors.Busy, errors.InputError, errors.MissingPrerequisite):
+            # Refused, not interrupted: the lab is still what it was.
+            if before is not None:
+                settings.save(before)
+            raise
 
 
 def _begin(wanted: LabSettings) -> None:

@@ -49,6 +49,7 @@ HOSTS = (
     'e2fsprogs',
     'ethtool',
     'genisoimage',
+    'haproxy',
     'iptables',
     'util-linux',
 )

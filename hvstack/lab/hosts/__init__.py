@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's hosts: several physical hosts' worth of Nova on one machine."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, paths, shell
+from hvstack.lab import settings
+from hvstack.lab.hosts import backend, cgroups, fake, host, nova, sizes
+from hvstack.lab.hosts.sizes import HostSize
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
+
+#: Where bare metal's hosts are described for whoever measures them.
+BASELINE = settings.LAB / 'baseline.json'
+_READY_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """One line about a host.
+
+    :param name: its name.
+    :param state: ``up``, ``off``, ``bare`` (prepared for bare metal),
+        or ``starting``.
+    :param memory_mib: memory of its agents, PSS, guests not counted.
+    :param summary: backend, caps, role, number of guests.
+    """
+
+    name: str
+    state: str
+    memory_mib: float
+    summary: str
+
+
+def planned(wanted: LabSettings) -> list[HostSize]:
+    """Return the hosts that settings ask for, with real backends.
+
+    :raises hvstack.errors.MissingPrerequisite: a backend cannot be had.
+    """
+    return [
+        replace(size, backend=backend.resolve(size.backend))
+        for size in sizes.plan(wanted)
+    ]
+
+
+def up(wanted: LabSettings, progress: Progress) -> None:
+    """Bring the lab's hosts to what is wanted.
+
+    Hosts too many go, unless they have servers; changed ones are started
+    anew, unless they have servers.
+
+    :raises hvstack.errors.Busy: servers are in the way; they are named.
+    :raises hvstack.errors.DeadlineExceeded: a host does not come up.
+    """
+    cgroups.check(wanted.untested)
+    hosts = planned(wanted)
+    cloud = nova.connect()
+    _drop_others(cloud, hosts)
+    backend.warn(hosts, progress)
+    started = [one for one in hosts if _ensure(cloud, one, wanted, progress)]
+    names = [one.name for one in hosts if not is_bare(one.name)]
+    if not nova.ready(cloud, names):
+        _wait(cloud, names)
+    if started:
+        nova.discover()
+    nova.set_traits(cloud, [one for one in hosts if one.name in names])
+    nova.set_zones(cloud, hosts)
+    sizes.write_profiles(hosts)
+    write_baseline(hosts)
+    fake.up(wanted, progress)
+
+
+def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
+    extra = set(host.known()) - {one.name for one in hosts}
+    busy = nova.servers(cloud, extra) if extra else {}
+    if busy:
+        named = '; '.join(f'{k}: {", ".join(v)}' for k, v in busy.items())
+        raise errors.Busy(
+            f'hosts that are no longer wanted have servers ({named}): delete '
+            'these first'
+        )
+    for name in sorted(extra):
+        host.forget(name)
+        nova.forget(cloud, name)
+
+
+def _ensure(
+    cloud: Any, one: HostSize, wanted: LabSettings, progress: Progress
+) -> bool:
+    """Configure and start one host; tell whether it was started."""
+    running = host.pid(one.name) is not None
+    before = _recorded(one.name)
+    now = repr(one)
+    if running and before and before != now:
+        busy = nova.servers(cloud, [one.name])
+        if busy:
+            raise errors.Busy(
+                f'{one.name} has servers ({", ".join(busy[one.name])}): '
+                'delete these before its backend or size is changed'
+            )
+        host.shut_down(one.name)
+        running = False
+    changed = host.configure(one, wanted.options)
+    if running and changed and not is_bare(one.name):
+        host.supervisorctl(one.name, 'reread')
+        host.supervisorctl(one.name, 'update')
+        host.supervisorctl(one.name, 'restart', 'nova-compute', 'metadata')
+    if running:
+        return False
+    progress.say(
+        f'{one.name}: {one.backend}, {one.cpu_cap:g} cores and '
+        f'{one.memory_mib} MiB shared by all in it, reports {one.cpus} CPUs'
+    )
+    if not (host.folder(one.name) / 'nova' / 'compute_id').exists():
+        # Nova refuses to start as a host that it knows but that has lost
+        # its identity: a new host of an old name.
+        nova.forget(cloud, one.name)
+    host.start(one)
+    paths.write_whole(_record_path(one.name), now)
+    return True
+
+
+def _record_path(name: str) -> Path:
+    return host.folder(name) / 'size'
+
+
+def _recorded(name: str) -> str:
+    path = _record_path(name)
+    return path.read_text() if path.exists() else ''
+
+
+def _wait(cloud: Any, names: list[str]) -> None:
+    def why() -> str:
+        states = nova.computes(cloud)
+        late = [name for name in names if states.get(name) != 'up'] or names
+        return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
+
+    shell.wait_for(
+        lambda: nova.ready(cloud, names),
+        'hosts to be up in Nova and Neutron',
+        timeout=_READY_SECONDS,
+        interval=1,
+        why=why,
+    )
+
+
+def down(wanted: LabSettings) -> None:
+    """Stop all hosts, also those of a crashed lab; their data stays."""
+    fake.down(wanted)
+    for name in host.known():
+        host.shut_down(name)
+    host.detach_loops(host.HOSTS)
+
+
+def destroy(wanted: LabSettings) -> None:
+    """Remove everything that hosts ever had."""
+    fake.destroy(wanted)
+    for name in host.known():
+        host.forget(name)
+    host.detach_loops(host.HOSTS)
+
+
+def status(wanted: LabSettings) -> list[HostStatus]:
+    """Look at every host; change nothing."""
+    found = []
+    try:
+        hosts = planned(wanted)
+    except errors.HVStackError:
+        return []
+    for one in hosts:
+        states = host.agents(one.name)
+        state = 'off'
+        if states:
+            good = all(word == 'RUNNING' for word in states.values())
+            state = 'up' if good else 'starting'
+        if is_bare(one.name) and states:
+            state = 'bare'
+        guests = host.guests(one.name) if state == 'up' else []
+        scale = ' (scale model)' if one.cpu_cap < one.cpus else ''
+        found.append(
+            HostStatus(
+                one.name,
+                state,
+                host.memory_mib(one.name),
+                f'{one.backend}, {one.role}, {one.cpus} CPUs reported, cap '
+                f'{one.cpu_cap:g} cores{scale} {one.memory_mib} MiB, '
+                f'{len(guests)} guests' + (f', {one.zone}' * bool(one.zone)),
+            )
+        )
+    return [*found, *fake.status(wanted)]
+
+
+def is_bare(name: str) -> bool:
+    """Tell whether a host is prepared for bare metal."""
+    return (host.folder(name) / 'bare.json').exists()
+
+
+def write_baseline(hosts: list[HostSize]) -> None:
+    """Describe the hosts for a baseline: how to enter and prepare them."""
+    entries = []
+    for one in hosts:
+        here = host.folder(one.name)
+        entries.append(
+            {
+                'name': one.name,
+                'role': one.role,
+                'address': one.tunnel,
+                'vcpus': one.cpus,
+                'memory_mib': one.memory_mib,
+                'cpu_cap': one.cpu_cap,
+                'memory_cap_mib': one.memory_mib,
+                'enter': [str(here / 'enter-bare')],
+                'prepare': bare_command(one.name, 'prepare'),
+                'release': bare_command(one.name, 'release'),
+            }
+        )
+    paths.write_whole(BASELINE, json.dumps(entries, indent=1) + '\n')
+
+
+def bare_command(name: str, what: str) -> list[str]:
+    """Return the command that prepares or releases a host."""
+    return [sys.executable, '-m', 'hvstack.lab.hosts.bare', what, name]
+
+
+def find(name: str) -> HostSize:
+    """Return a host of the lab's by name.
+
+    :raises hvstack.errors.InputError: there is none of that name.
+    """
+    hosts = planned(settings.load() or LabSettings())
+    for one in hosts:
+        if one.name == name:
+            return one
+    raise errors.InputError(
+        f"there is no lab host '{name}': take one of "
+        f'{", ".join(one.name for one in hosts)}'
+    )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which compute backend a lab host can have on this machine."""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from hvstack import errors
+from hvstack.lab.hosts.sizes import HostSize
+from hvstack.progress import Progress
+
+
+def resolve(wanted: str) -> str:
+    """Return the backend to use.
+
+    :param wanted: ``auto``, or one that must be had.
+    :raises hvstack.errors.MissingPrerequisite: ``kvm`` boots no kernel here.
+    """
+    if wanted in ('lxc', 'qemu'):
+        return wanted
+    if kvm_works():
+        return 'kvm'
+    if wanted == 'kvm':
+        raise errors.MissingPrerequisite(
+            'no kernel boots under /dev/kvm on this machine: take --compute '
+            'lxc for speed, or qemu for function'
+        )
+    return 'lxc'
+
+
+@cache
+def kvm_works() -> bool:
+    """Tell whether a kernel really boots under KVM, not just that it opens.
+
+    The answer of the probe is kept for the machine's current boot.
+    """
+    if not Path('/dev/kvm').exists():
+        return False
+    from hvstack.lab.hosts import probe
+
+    return probe.kvm_boots()
+
+
+def warn(hosts: Iterable[HostSize], progress: Progress) -> None:
+    """Say what the user must know of the backends in use."""
+    backends = {one.backend for one in hosts}
+    if 'lxc' in backends:
+        progress.say(
+            'lxc: guests are containers on this kernel without user-id maps: '
+            'for trusted work only, and no hypervisor is measured'
+        )
+    if 'qemu' in backends:
+        progress.say('qemu: CPUs are emulated: it shows function, not speed')

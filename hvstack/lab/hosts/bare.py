@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal: a lab host without Nova, with the guests' file system on it.
+
+Run as a program, since whoever measures knows only a command to prepare and
+one to release a host: ``python -m hvstack.lab.hosts.bare prepare NAME``.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from hvstack import errors, paths, shell
+from hvstack.lab import images
+from hvstack.lab.hosts import find, host, is_bare, nova
+from hvstack.lab.hosts.sizes import profile
+
+_READY_SECONDS = 180
+#: What ends everything that runs in the root file system given as $1.
+_END = """
+for signal in TERM KILL; do
+    for entry in /proc/[0-9]*; do
+        [ "$(readlink "$entry/root")" = "$1" ] &&
+            kill -$signal "${entry#/proc/}" 2>/dev/null
+    done
+    [ $signal = KILL ] || sleep 2
+done
+mountpoint -q "$1" && umount -R "$1"
+exit 0
+"""
+_MOUNT = """
+set -e
+mount -o loop "$1" "$2"
+mount -t proc proc "$2/proc"
+mount -t sysfs sysfs "$2/sys"
+mount --rbind /dev "$2/dev"
+mount -t tmpfs -o mode=755 tmpfs "$2/run"
+"""
+
+
+def _record(name: str) -> Path:
+    return host.folder(name) / 'bare.json'
+
+
+def prepare(name: str, image: Path | None = None) -> None:
+    """Take Nova's agents off a host and mount the guests' file system.
+
+    It is a loop-mounted raw image, the kind of disk that Nova's containers
+    write through. Harmless on a prepared host.
+
+    :param image: an ext4 image; that of the built Hadoop image by default.
+    :raises hvstack.errors.Busy: guests run on the host.
+    :raises hvstack.errors.MissingPrerequisite: there is no image.
+    """
+    one = find(name)
+    if is_bare(name) and _mounted(name):
+        return
+    running = host.guests(name)
+    if running:
+        raise errors.Busy(
+            f'{name} has guests ({", ".join(running)}): delete their servers '
+            'before bare metal is measured'
+        )
+    if image is None:
+        built = images.find('hadoop')
+        if built is None:
+            raise errors.MissingPrerequisite(
+                "there is no Hadoop image: run 'hvstack image build hadoop'"
+            )
+        image = built.outputs['lxc']
+    paths.write_whole(_record(name), json.dumps({'image': str(image)}) + '\n')
+    host.supervisorctl(name, 'stop', *host.AGENTS)
+    here = host.folder(name)
+    raw, root = here / 'bare.raw', here / 'bare'
+    _end(name)
+    shell.run(['cp', '--sparse=always', image, raw])
+    shell.run(['truncate', '-s', f'{profile(one).root_gb}G', raw])
+    shell.run(['resize2fs', '-f', raw])
+    host.enter(name, 'sh', '-c', _MOUNT, 'mount', str(raw), str(root))
+    host.enter(
+        name,
+        *(
+            'sh',
+            '-c',
+            'cat > "$1"/etc/hosts <<EOF\n'
+            f'127.0.0.1 localhost\n{one.tunnel} {name}\nEOF',
+        ),
+        *('hosts', str(root)),
+    )
+
+
+def _mounted(name: str) -> bool:
+    root = str(host.folder(name) / 'bare')
+    done = host.enter(name, 'mountpoint', '-q', root, check=False)
+    return done.returncode == 0
+
+
+def _end(name: str) -> None:
+    """End what runs on bare metal, unmount and forget its disk."""
+    here = host.folder(name)
+    host.enter(name, 'sh', '-c', _END, 'end', str(here / 'bare'))
+    (here / 'bare.raw').unlink(missing_ok=True)
+
+
+def release(name: str) -> None:
+    """Give a host back to Nova. Harmless on a host that was not taken.
+
+    :raises hvstack.errors.DeadlineExceeded: Nova does not say it is up.
+    """
+    find(name)
+    if not is_bare(name):
+        return
+    if host.pid(name) is not None:
+        _end(name)
+        began = time.time()
+        host.supervisorctl(name, 'start', *reversed(host.AGENTS))
+        cloud = nova.connect()
+        shell.wait_for(
+            lambda: nova.ready(cloud, [name], since=began),
+            f'{name} to be up in Nova again',
+            timeout=_READY_SECONDS,
+            interval=1,
+            why=lambda: host.log_tail(name, 'nova-compute'),
+        )
+    _record(name).unlink(missing_ok=True)
+
+
+def main(argv: list[str]) -> int:
+    """Prepare or release one host; errors are one line."""
+    actions = {'prepare': prepare, 'release': release}
+    if len(argv) not in (2, 4) or argv[0] not in actions:
+        print(
+            'usage: bare prepare NAME [--image PATH] | release NAME',
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        if len(argv) == 4 and argv[2] == '--image' and argv[0] == 'prepare':
+            prepare(argv[1], Path(argv[3]))
+        else:
+            actions[argv[0]](argv[1])
+    except errors.HVStackError as exc:
+        print(f'hvstack: {exc}', file=sys.stderr)
+        return exc.exit_code
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One lab host: namespaces, network and agents, from power-on to power cut.
+
+A host is a set of namespaces (mount, UTS, IPC, PID, network, cgroup) with a
+PID 1 of its own under a cgroup that caps everything in it. As all paths in
+it are private, its configuration differs from another's in names only.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, shell
+from hvstack.lab import pids, render, settings, venv
+from hvstack.lab.hosts import cgroups
+from hvstack.lab.hosts.sizes import HostSize
+
+HOSTS = settings.LAB / 'hosts'
+#: Bridges and the host's interfaces on them, in order.
+_LINKS = (('mgmt', 'eth0'), ('prov', 'eth1'), ('tun', 'eth2'))
+_FOLDERS = (
+    'bin',
+    'sys',
+    'etc/libvirt/hooks',
+    'libvirt',
+    'drivers',
+    'ovs',
+    'log/openvswitch',
+    'log/libvirt/qemu',
+    'log/libvirt/lxc',
+    'nova/instances',
+    'nova/lock',
+    'neutron',
+    'bare',
+)
+#: (template, target below the host's folder, mode)
+_FILES = (
+    ('init.j2', 'init', 0o755),
+    ('enter.j2', 'enter', 0o755),
+    ('enter-bare.j2', 'enter-bare', 0o755),
+    ('supervisord.conf.j2', 'supervisord.conf', 0o600),
+    ('nova.conf.j2', 'nova.conf', 0o600),
+    ('metadata.ini.j2', 'metadata.ini', 0o600),
+    ('libvirtd.conf.j2', 'libvirtd.conf', 0o600),
+    ('qemu.conf.j2', 'etc/libvirt/qemu.conf', 0o600),
+    ('lxc.conf.j2', 'etc/libvirt/lxc.conf', 0o600),
+    ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755),
+    ('losetup.j2', 'bin/losetup', 0o755),
+    ('sudo.j2', 'bin/sudo', 0o755),
+)
+#: Agents that a bare-metal host does not have, in the order to stop them.
+AGENTS = ('nova-compute', 'metadata', 'libvirtd', 'ovn', 'ovs', 'ovsdb')
+
+
+def folder(name: str) -> Path:
+    """Return where a host keeps everything."""
+    return HOSTS / name
+
+
+def pid(name: str) -> int | None:
+    """Return a host's PID 1, as the machine numbers it, if it runs."""
+    return pids.read(folder(name) / 'pid.json')
+
+
+def programs(host: HostSize) -> list[tuple[str, str, int]]:
+    """Return name, command and start order of what a host runs."""
+    here = folder(host.name)
+    socket = 'unix:/run/openvswitch/db.sock'
+    every = [
+        (
+            'ovsdb',
+            'ovsdb-server /etc/openvswitch/conf.db '
+            '--remote=punix:/run/openvswitch/db.sock '
+            '--remote=db:Open_vSwitch,Open_vSwitch,manager_options',
+            10,
+        ),
+        ('ovs', f'ovs-vswitchd {socket}', 20),
+        ('ovn', f'ovn-controller {socket}', 30),
+        ('libvirtd', f'libvirtd -f {here}/libvirtd.conf', 30),
+        ('nova-compute', f'nova-compute --config-file {here}/nova.conf', 50),
+        (
+            'metadata',
+            f'neutron-ovn-metadata-agent --config-file {here}/metadata.ini',
+            50,
+        ),
+    ]
+    if host.backend != 'lxc':
+        every.append(('virtlogd', 'virtlogd', 25))
+    return every
+
+
+def configure(host: HostSize, options: dict[str, Any]) -> bool:
+    """Write a host's files.
+
+    :param options: ``cpu_dedicated_set`` and ``cpu_shared_set`` by host
+        name, for hosts that give out dedicated CPUs.
+    :returns: whether anything changed, so that it must be started again.
+    """
+    here = folder(host.name)
+    for name in _FOLDERS:
+        (here / name).mkdir(parents=True, exist_ok=True)
+    sets = options.get('cpu_sets', {}).get(host.name, {})
+    context = {
+        'host': host,
+        'folder': here,
+        'programs': programs(host),
+        'cgroup_version': cgroups.version(),
+        'controllers': cgroups.CONTROLLERS,
+        'cgroups': [str(path) for path in cgroups.folders(host.name)],
+        'dedicated': sets.get('dedicated', ''),
+        'shared': sets.get('shared', ''),
+    }
+    changed = False
+    for template, target, mode in _FILES:
+        changed |= render.write(
+            f'host/{template}', here / target, mode=mode, context=context
+        )
+    last = host.cpus - 1
+    kib = host.memory_mib * 1024
+    texts = {
+        'sys/meminfo': ''.join(
+            f'Node 0 {key + ":":<12}{kib:>12} kB\n'
+            for key in ('MemTotal', 'MemFree')
+        )
+        + f'Node 0 {"MemUsed:":<12}{0:>12} kB\n',
+        'sys/cpus': f'0-{last}\n' if last else '0\n',
+        'sys/cpumap': f'{(1 << host.cpus) - 1:x}\n',
+        'etc/hosts': f'127.0.0.1 localhost\n{host.mgmt} {host.name}\n',
+        'etc/hostname': f'{host.name}\n',
+        'etc/machine-id': f'{host.number:032x}\n',
+        'etc/libvirt/libvirt.conf': '',
+    }
+    for target, text in texts.items():
+        path = here / target
+        if not path.exists() or path.read_text() != text:
+            # In place: the running host has these files bind-mounted.
+            path.write_text(text)
+            changed = True
+    return changed
+
+
+def start(host: HostSize) -> None:
+    """Power a host on; returns before its agents answer.
+
+    :raises hvstack.errors.HVStackError: it cannot be started; nothing of it
+        is left running.
+    """
+    if pid(host.name) is not None:
+        return
+    power_off(host.name)
+    cgroups.create(host.name, host.cpu_cap, host.memory_mib)
+    try:
+        _launch(host)
+    except BaseException:
+        power_off(host.name)
+        raise
+
+
+def _launch(host: HostSize) -> None:
+    here = folder(host.name)
+    joins = '; '.join(
+        f'echo $$ > {path}/cgroup.procs' for path in cgroups.folders(host.name)
+    )
+    script = (
+        f'set -e; {joins}; exec unshare -m -u -i -p -f -n -C '
+        f'--propagation private {here}/init'
+    )
+    with (here / 'log' / 'init.log').open('ab') as log:
+        process = subprocess.Popen(
+            ['/bin/sh', '-c', script],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd='/',
+            env={
+                'PATH': f'{venv.folder()}/bin:/usr/local/sbin:'
+                '/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+                'LANG': 'C.UTF-8',
+            },
+        )
+    children = Path(f'/proc/{process.pid}/task/{process.pid}/children')
+
+    def child() -> int:
+        try:
+            words = children.read_text().split()
+        except OSError:
+            return 0
+        # The shell's own child is not it: wait until unshare has forked.
+        name = Path(f'/proc/{process.pid}/comm')
+        if not words or name.read_text().strip() != 'unshare':
+            return 0
+        return int(words[0])
+
+    shell.wait_for(
+        lambda: process.poll() is not None or child() != 0,
+        f'{host.name} to start',
+        timeout=10,
+        interval=0.02,
+    )
+    if process.poll() is not None:
+        raise errors.CommandFailed(
+            ['unshare', host.name], process.returncode, log_tail(host.name)
+        )
+    number = child()
+    pids.write(here / 'pid.json', number)
+    for bridge, inside in _LINKS:
+        outside = f'hv-{bridge}{host.number}'
+        shell.run(['ip', 'link', 'delete', outside], check=False)
+        shell.run(
+            [
+                *('ip', 'link', 'add', outside, 'type', 'veth'),
+                *('peer', 'name', inside, 'netns', str(number)),
+            ]
+        )
+        shell.run(['ip', 'link', 'set', outside, 'master', f'hv-{bridge}'])
+        shell.run(['ip', 'link', 'set', outside, 'up'])
+
+
+def power_off(name: str) -> None:
+    """Cut a host's power: everything in it ends at once."""
+    number = pid(name)
+    if number is not None:
+        os.kill(number, signal.SIGKILL)
+    if cgroups.exists(name):
+        cgroups.remove(name)
+    (folder(name) / 'pid.json').unlink(missing_ok=True)
+    digits = re.sub(r'\D', '', name)
+    for bridge, _ in _LINKS:
+        shell.run(
+            ['ip', 'link', 'delete', f'hv-{bridge}{digits}'], check=False
+        )
+    detach_loops(folder(name))
+
+
+def detach_loops(below: Path) -> None:
+    """Detach the machine's loop devices whose files are below a folder."""
+    for entry in Path('/sys/block').glob('loop*/loop/backing_file'):
+        try:
+            backing = entry.read_text().strip()
+        except OSError:
+            continue
+        if backing.startswith(f'{below}/'):
+            device = f'/dev/{entry.parent.parent.name}'
+            shell.run(['losetup', '--detach', device], check=False)
+
+
+def enter(
+    name: str, *argv: str, timeout: float = 60, check: bool = True
+) -> shell.Result:
+    """Run a program in a host, under its cap.
+
+    :raises hvstack.errors.CommandFailed: it failed, or the host is off.
+    """
+    return shell.run(
+        [folder(name) / 'enter', *argv], timeout=timeout, check=check
+    )
+
+
+def supervisorctl(name: str, *words: str, timeout: float = 90) -> str:
+    """Drive a host's supervisord; returns what it says."""
+    config = str(folder(name) / 'supervisord.conf')
+    return enter(
+        name,
+        venv.program('supervisorctl'),
+        *('-c', config),
+        *words,
+        timeout=timeout,
+        check=False,
+    ).stdout
+
+
+def agents(name: str) -> dict[str, str]:
+    """Return each agent's state as supervisord names it."""
+    if pid(name) is None:
+        return {}
+    lines = supervisorctl(name, 'status').splitlines()
+    return {
+        words[0]: words[1] for line in lines if len(words := line.split()) > 1
+    }
+
+
+def shut_down(name: str) -> None:
+    """Stop a host in an orderly way: guests first, then its agents."""
+    if pid(name) is not None:
+        try:
+            supervisorctl(name, 'stop', 'nova-compute', 'metadata')
+            supervisorctl(name, 'stop', 'all')
+        except errors.HVStackError:
+            pass
+    power_off(name)
+
+
+def guests(name: str) -> list[str]:
+    """Return the running guests of a host, by libvirt's names."""
+    if pid(name) is None:
+        return []
+    found = []
+    for uri in ('lxc:///', 'qemu:///system'):
+        done = enter(
+            name, 'virsh', '-q', '-c', uri, 'list', '--name', check=False
+        )
+        if done.returncode == 0:
+            found += done.stdout.split()
+    return found
+
+
+def memory_mib(name: str) -> float:
+    """Return the memory of a host's agents in MiB (PSS), without guests."""
+    total = 0
+    number = pid(name)
+    if number is None:
+        return 0.0
+    namespace = Path(f'/proc/{number}/ns/pid').readlink()
+    for member in cgroups.members(name):
+        try:
+            if Path(f'/proc/{member}/ns/pid').readlink() != namespace:
+                continue
+            text = Path(f'/proc/{member}/smaps_rollup').read_text()
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if line.startswith('Pss:'):
+                total += int(line.split()[1])
+    return round(total / 1024, 1)
+
+
+def log_tail(name: str, agent: str = 'init') -> str:
+    """Return a log's last lines and its path."""
+    path = folder(name) / 'log' / f'{agent}.log'
+    try:
+        text = path.read_text(errors='replace')[-6000:]
+    except FileNotFoundError:
+        return f'no log at {path}'
+    return f'{shell.tail(text, 8)}\n(log: {path})'
+
+
+def known() -> list[str]:
+    """Return every host that has a folder or a cgroup, in order."""
+    names = set(cgroups.names())
+    if HOSTS.exists():
+        names |= {path.name for path in HOSTS.glob('hv-host*')}
+    return sorted(names, key=lambda name: int(re.sub(r'\D', '', name) or 0))
+
+
+def forget(name: str) -> None:
+    """Remove a host's files; it is powered off first."""
+    power_off(name)
+    shutil.rmtree(folder(name), ignore_errors=True)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the control plane knows of the lab's hosts, and is told about them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from hvstack import errors, shell
+from hvstack.lab import identity, services, supervise, venv
+from hvstack.lab.hosts.sizes import CONTROLLER_TRAIT, WORKER_TRAIT, HostSize
+
+#: The first Placement microversion with traits of resource providers.
+_PLACEMENT = {'OpenStack-API-Version': 'placement 1.36'}
+_OUR_TRAITS = {WORKER_TRAIT, CONTROLLER_TRAIT}
+
+
+def computes(cloud: Any) -> dict[str, str]:
+    """Return the state (``up``, ``down``) of each compute service."""
+    return {
+        service.host: service.state
+        for service in cloud.compute.services(binary='nova-compute')
+    }
+
+
+def _reported(service: Any) -> float:
+    if not service.updated_at:
+        return 0.0
+    moment = datetime.fromisoformat(service.updated_at)
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
+def agents(cloud: Any) -> dict[str, int]:
+    """Return how many of each host's network agents are alive."""
+    found: dict[str, int] = {}
+    for agent in cloud.network.agents():
+        if agent.is_alive:
+            found[agent.host] = found.get(agent.host, 0) + 1
+    return found
+
+
+def ready(
+    cloud: Any, names: Iterable[str], *, since: float | None = None
+) -> bool:
+    """Tell whether hosts can be given servers.
+
+    :param since: a time; reports from before it do not count, because a
+        service that was just stopped still looks up.
+    """
+    up = {
+        service.host: service.state
+        for service in cloud.compute.services(binary='nova-compute')
+        if since is None or _reported(service) > since
+    }
+    alive = agents(cloud)
+    listed = {item.name for item in cloud.compute.hypervisors()}
+    return all(
+        up.get(name) == 'up' and alive.get(name, 0) >= 2 and name in listed
+        for name in names
+    )
+
+
+def discover() -> None:
+    """Map new hosts to their cell now, not at the scheduler's next turn."""
+    shell.run(
+        [
+            venv.program('nova-manage'),
+            *('--config-file', str(services.NOVA.target)),
+            *('cell_v2', 'discover_hosts'),
+        ],
+        env=supervise.environment(),
+        timeout=120,
+    )
+
+
+def servers(cloud: Any, names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of the servers on hosts, of every project."""
+    wanted = set(names)
+    found: dict[str, list[str]] = {}
+    for server in cloud.compute.servers(all_projects=True):
+        if server.compute_host in wanted:
+            found.setdefault(server.compute_host, []).append(server.name)
+    return found
+
+
+def _providers(cloud: Any) -> dict[str, str]:
+    answer = cloud.placement.get('/resource_providers', headers=_PLACEMENT)
+    return {
+        item['name']: item['uuid']
+        for item in answer.json()['resource_providers']
+    }
+
+
+def set_traits(cloud: Any, hosts: Iterable[HostSize]) -> None:
+    """Give each host's resource provider the trait of its role.
+
+    :raises hvstack.errors.CloudError: Placement refuses.
+    """
+    providers = _providers(cloud)
+    for trait in _OUR_TRAITS:
+        cloud.placement.put(f'/traits/{trait}', headers=_PLACEMENT)
+    for host in hosts:
+        path = f'/resource_providers/{providers[host.name]}/traits'
+        for _ in range(5):
+            now = cloud.placement.get(path, headers=_PLACEMENT).json()
+            wanted = (set(now['traits']) - _OUR_TRAITS) | {host.trait}
+            if wanted == set(now['traits']):
+                break
+            answer = cloud.placement.put(
+                path,
+                headers=_PLACEMENT,
+                json={
+                    'traits': sorted(wanted),
+                    'resource_provider_generation': now[
+                        'resource_provider_generation'
+                    ],
+                },
+            )
+            # 409: nova-compute wrote its inventory in between.
+            if answer.status_code == 200:
+                break
+        else:
+            raise errors.CloudError(
+                f'Placement does not take trait {host.trait} of {host.name}: '
+                f'{answer.text[:200]}'
+            )
+
+
+def set_zones(cloud: Any, hosts: Iterable[HostSize]) -> None:
+    """Put hosts into the availability zones that stand for racks."""
+    aggregates = {item.name: item for item in cloud.compute.aggregates()}
+    for host in hosts:
+        for name, aggregate in aggregates.items():
+            inside = host.name in (aggregate.hosts or [])
+            if inside and name.startswith('rack') and name != host.zone:
+                cloud.compute.remove_host_from_aggregate(
+                    aggregate.id, host.name
+                )
+        if not host.zone:
+            continue
+        aggregate = aggregates.get(host.zone)
+        if aggregate is None:
+            aggregate = cloud.compute.create_aggregate(
+                name=host.zone, availability_zone=host.zone
+            )
+            aggregates[host.zone] = aggregate
+        if host.name not in (aggregate.hosts or []):
+            cloud.compute.add_host_to_aggregate(aggregate.id, host.name)
+
+
+def forget(cloud: Any, name: str) -> None:
+    """Remove a host that is no more from Nova and Neutron."""
+    for service in cloud.compute.services(binary='nova-compute'):
+        if service.host == name:
+            cloud.compute.delete_service(service)
+    for agent in cloud.network.agents():
+        if agent.host == name:
+            cloud.network.delete_agent(agent)
+
+
+def connect() -> Any:
+    """Return the administrator's connection."""
+    return identity.connect()

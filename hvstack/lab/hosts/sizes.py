@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How large the lab's hosts are, from what the machine has left."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hvstack import errors, paths
+from hvstack.lab import settings
+from hvstack.lab.settings import LabSettings
+from hvstack.model.host import HostProfile, NumaCell
+
+#: Profiles of the two kinds of lab host, as flavors name them.
+PROFILES = settings.LAB / 'hosts.yaml'
+WORKER_TRAIT = 'CUSTOM_HVSTACK_LAB_WORKER'
+CONTROLLER_TRAIT = 'CUSTOM_HVSTACK_LAB_CONTROLLER'
+
+#: MiB of the machine for the control plane, and for page cache beside the
+#: hosts' caps: with few hosts a run's data should not press on them.
+_CONTROL_MIB = 4096
+_CACHE_MIB = 6144
+_CACHE_MANY_MIB = 2048
+#: MiB of a host for its agents: measured 550 to 700 PSS a host, see
+#: benchmarks/lab_memory.py.
+RESERVED_MIB = 768
+_LARGEST_MIB = 5120
+_SMALLEST_MIB = 1536
+_STEP_MIB = 256
+#: Share of the machine's cores for hosts, and for the controllers' one.
+_SHARE = 0.9
+_CONTROLLER_SHARE = 0.25
+#: GB of a guest's root disk in the lab: sparse files on the machine.
+_ROOT_GB = 12
+
+
+@dataclass(frozen=True)
+class HostSize:
+    """What one lab host is.
+
+    :param name: host name, also the hypervisor's.
+    :param number: 1 for the first.
+    :param role: ``controller`` or ``worker``.
+    :param cpu_cap: cores that everything in it shares.
+    :param memory_mib: memory that everything in it shares, and that it
+        reports.
+    :param cpus: CPUs that it reports; more than its cap has cores make it
+        a scale model.
+    :param reserved_mib: memory that stays with its agents.
+    :param backend: compute backend, ``lxc``, ``qemu`` or ``kvm``.
+    :param zone: availability zone, or an empty string for Nova's own.
+    """
+
+    name: str
+    number: int
+    role: str
+    cpu_cap: float
+    memory_mib: int
+    cpus: int
+    reserved_mib: int
+    backend: str
+    zone: str = ''
+
+    @property
+    def mgmt(self) -> str:
+        """Address on the management bridge."""
+        return f'10.251.0.{10 + self.number}'
+
+    @property
+    def tunnel(self) -> str:
+        """Address on the underlay bridge; bare metal's data network."""
+        return f'10.253.0.{10 + self.number}'
+
+    @property
+    def trait(self) -> str:
+        """Custom trait of its resource provider."""
+        return WORKER_TRAIT if self.role == 'worker' else CONTROLLER_TRAIT
+
+
+def name_of(number: int) -> str:
+    """Return the name of the n-th host."""
+    return f'hv-host{number}'
+
+
+def machine_mib() -> int:
+    """Return the machine's memory in MiB."""
+    line = Path('/proc/meminfo').read_text().splitlines()[0]
+    return int(line.split()[1]) // 1024
+
+
+def plan(
+    wanted: LabSettings, *, cores: int | None = None, memory: int | None = None
+) -> list[HostSize]:
+    """Size all hosts of a lab.
+
+    The first host carries the controllers where there are two or more.
+    ``options['host_sizes']`` may replace fields by host name.
+
+    :param cores: the machine's; asked for if not given.
+    :param memory: the machine's MiB; asked for if not given.
+    :raises hvstack.errors.MissingPrerequisite: the machine is too small.
+    """
+    cores = cores or os.cpu_count() or 1
+    memory = memory or machine_mib()
+    count = wanted.hosts
+    cache = _CACHE_MIB if count <= 3 else _CACHE_MANY_MIB
+    left = memory - _CONTROL_MIB - cache
+    each = min(_LARGEST_MIB, left // count // _STEP_MIB * _STEP_MIB)
+    first = each
+    if count > 1:
+        first = min(4096, each)
+        each = min(
+            _LARGEST_MIB,
+            (left - first) // (count - 1) // _STEP_MIB * _STEP_MIB,
+        )
+    if min(first, each) < _SMALLEST_MIB:
+        raise errors.MissingPrerequisite(
+            f'{count} hosts of {_SMALLEST_MIB} MiB do not fit beside the '
+            f'control plane in {memory} MiB of memory: take fewer with --hosts'
+        )
+    control = cores * _CONTROLLER_SHARE
+    rest = cores * _SHARE - control
+    sizes = []
+    for number in range(1, count + 1):
+        controller = number == 1 and count > 1
+        cap = control if controller else rest / max(1, count - 1)
+        worker = number - (1 if count > 1 else 0)
+        size = HostSize(
+            name=name_of(number),
+            number=number,
+            role='controller' if controller else 'worker',
+            cpu_cap=round(cap, 3),
+            memory_mib=first if controller else each,
+            cpus=cores,
+            reserved_mib=RESERVED_MIB,
+            backend=wanted.host_compute.get(name_of(number), wanted.compute),
+            zone=(
+                f'rack{(worker - 1) % wanted.racks + 1}'
+                if wanted.racks and not controller
+                else ''
+            ),
+        )
+        sizes.append(_changed(size, wanted.options))
+    return sizes
+
+
+def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
+    changes = options.get('host_sizes', {}).get(size.name, {})
+    try:
+        return dataclasses.replace(size, **changes)
+    except TypeError as exc:
+        raise errors.InputError(
+            f"host_sizes of {size.name}: {exc}; take fields such as 'cpu_cap'"
+        ) from exc
+
+
+def profile(size: HostSize) -> HostProfile:
+    """Return the host profile that flavors are derived from."""
+    return HostProfile(
+        name=f'lab-{size.role}',
+        sockets=1,
+        cores_per_socket=size.cpus,
+        threads_per_core=1,
+        memory_mib=size.memory_mib,
+        cells=(NumaCell(0, tuple(range(size.cpus)), size.memory_mib),),
+        root_gb=_ROOT_GB,
+        reserved_memory_mib=size.reserved_mib,
+        controllers_rule='host',
+        traits={size.role: size.trait},
+        cpu_cap=size.cpu_cap,
+        memory_cap_mib=size.memory_mib,
+    )
+
+
+def write_profiles(hosts: list[HostSize]) -> None:
+    """Write the lab's host profiles for flavors to be derived from."""
+    profiles = {}
+    for size in hosts:
+        data = profile(size).to_mapping()
+        profiles[data.pop('name')] = data
+    paths.write_whole(
+        PROFILES, yaml.safe_dump({'profiles': profiles}, sort_keys=False)
+    )
