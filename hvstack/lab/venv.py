@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -49,11 +50,12 @@ def program(name: str) -> str:
     return str(folder() / 'bin' / name)
 
 
-def ensure(tries: int = 3) -> None:
+def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     """Build the environment if it is not there.
 
     An interrupted build is begun anew; a failed download is tried again.
 
+    :param pauses: seconds to wait before each further try.
     :raises hvstack.errors.CommandFailed: a package cannot be had or built.
     """
     if ready():
@@ -68,14 +70,14 @@ def ensure(tries: int = 3) -> None:
         *('--python', str(target / 'bin' / 'python')),
         *('--requirement', str(constraints())),
     ]
-    for left in reversed(range(tries)):
+    for pause in (*pauses, None):
         try:
             child.run(install, timeout=900)
             break
         except (errors.CommandFailed, errors.DeadlineExceeded):
-            if not left:
+            if pause is None:
                 raise
-            time.sleep(5)
+            time.sleep(pause)
     (target / '.complete').touch()
 
 
