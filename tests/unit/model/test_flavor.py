@@ -129,6 +129,9 @@ class Shared(testtools.TestCase):
             Configuration(2, cpu_ratio=2.5),
         )
         self.assertIn('at most 2', str(exc))
+        self.assertRaises(
+            errors.InputError, derive, profile(), Configuration(2, 2.05)
+        )
 
     def test_ram_share_is_at_most_the_host(self) -> None:
         derive(profile(), Configuration(1, ram_ratio=1.142))
@@ -298,13 +301,15 @@ class Roles(testtools.TestCase):
     TRAITS = {'worker': 'CUSTOM_W', 'controller': 'CUSTOM_C'}
 
     def test_lab_controller_has_a_whole_host(self) -> None:
-        host = profile(controllers='host', traits=self.TRAITS)
+        traits = {**self.TRAITS, 'local': 'CUSTOM_L'}
+        host = profile(controllers='host', traits=traits)
         flavor = derive(
             host, Configuration(4, cpu_ratio=2, ram_ratio=1.1), 'controller'
         )
         self.assertEqual((16, 14 * GIB), (flavor.vcpus, flavor.ram))
         self.assertEqual('required', flavor.extra_specs['trait:CUSTOM_C'])
         self.assertNotIn('trait:CUSTOM_W', flavor.extra_specs)
+        self.assertNotIn('trait:CUSTOM_L', flavor.extra_specs)
 
     def test_worker_requires_its_trait_and_its_storage(self) -> None:
         host = profile(traits={**self.TRAITS, 'ceph': 'CUSTOM_CEPH'})

@@ -34,6 +34,12 @@ class Racks(testtools.TestCase):
         racks = virtual_racks(workers, {'master'})
         self.assertEqual([2, 2, 3], sorted(Counter(racks.values()).values()))
 
+    def test_odd_ones_stay_with_their_like(self) -> None:
+        racks = virtual_racks({'a': 2, 'b': 2, 'c': 2, 'd': 3, 'e': 3, 'f': 3})
+        self.assertEqual(1, len({racks[group] for group in 'abc'}))
+        self.assertEqual(1, len({racks[group] for group in 'def'}))
+        self.assertNotEqual(racks['a'], racks['d'])
+
     def test_two_odd_ones_share_a_rack(self) -> None:
         racks = virtual_racks({'a': 2, 'b': 3})
         self.assertEqual(racks['a'], racks['b'])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hvstack import errors
 from hvstack.results.stats import (
+    Percent,
     bare_metal,
     no_difference,
     percent_of_bare_metal,
@@ -107,6 +108,15 @@ class Percents(testtools.TestCase):
         )
         self.assertTrue(no_difference(found['near']))
         self.assertFalse(no_difference(found['far']))
+
+    def test_the_interval_is_closed(self) -> None:
+        def one(low: float, high: float) -> Percent:
+            return Percent(100, low, high, 2, 2, 0.1, 2, 100)
+
+        self.assertTrue(no_difference(one(100, 101)))
+        self.assertTrue(no_difference(one(99, 100)))
+        self.assertFalse(no_difference(one(100.1, 101)))
+        self.assertFalse(no_difference(one(98, 99.9)))
 
     def test_a_row_without_runs_is_left_out(self) -> None:
         self.assertEqual({}, percent_of_bare_metal({'a': []}, [1, 2]))
