@@ -9,7 +9,7 @@ own documentation.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -173,11 +173,9 @@ def derive(
         disks, size, ephemeral = data_disks(profile, configuration)
         shaped = configuration
     else:
-        cut = _controller_cut(profile, configuration)
+        shaped = _controller_configuration(profile, configuration)
+        cut = _controller_cut(profile, shaped)
         disks = size = ephemeral = 0
-        shaped = Configuration(
-            configuration.instances, cpu_policy=configuration.cpu_policy
-        )
     specs: dict[str, str] = {}
     specs |= _topology_specs(profile, configuration, cut)
     specs |= _dedicated_specs(profile, configuration, cut)
@@ -200,8 +198,8 @@ def derive(
         ephemeral=ephemeral,
         extra_specs=specs,
         description=(
-            f'{role} of virtualized Hadoop, {configuration.name} on a host '
-            f'as {profile.name}'
+            f'{role} of virtualized Hadoop, {shaped.name} on a host as '
+            f'{profile.name}'
         ),
         disks=disks,
         disk_size_gb=size,
@@ -404,24 +402,30 @@ def _check_totals(
         )
 
 
-def _controller_cut(
+def _controller_configuration(
     profile: HostProfile, configuration: Configuration
-) -> _Cut:
-    """Return a controller's share: its slots at ratios of 1.
+) -> Configuration:
+    """Return what shapes a controller: never a ratio, nor its own storage.
 
     Ratios promise the workers more; a controller must never wait for its
-    CPU (vsphere6, "Controller Daemons": low latency).
+    CPU (vsphere6, "Controller Daemons": low latency). One that has a whole
+    host is the same for any number of instances.
     """
-    plain = Configuration(
-        configuration.instances, cpu_policy=configuration.cpu_policy
-    )
+    count = configuration.instances
+    plain = Configuration(count, cpu_policy=configuration.cpu_policy)
+    if controller_slots(profile, plain) == count:
+        return replace(plain, instances=1)
+    return plain
+
+
+def _controller_cut(profile: HostProfile, plain: Configuration) -> _Cut:
+    """Return a controller's share: its slots, in as few cells as hold them.
+
+    :param plain: a configuration without ratios.
+    """
     slots = controller_slots(profile, plain)
-    if slots == configuration.instances:
-        return _cut(
-            profile, Configuration(cpu_policy=configuration.cpu_policy)
-        )
     one = _cut(profile, plain)
-    if len(one.cells) > 1:
+    if len(one.cells) > 1 or slots == 1:
         return one
     vcpus, ram = one.cells[0]
     parts = 1

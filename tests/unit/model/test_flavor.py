@@ -311,6 +311,14 @@ class Roles(testtools.TestCase):
         self.assertNotIn('trait:CUSTOM_W', flavor.extra_specs)
         self.assertNotIn('trait:CUSTOM_L', flavor.extra_specs)
 
+    def test_lab_controller_is_the_same_in_every_configuration(self) -> None:
+        host = profile(controllers='host')
+        flavors = [
+            derive(host, parse(name), 'controller')
+            for name in ('i1', 'i2', 'i2-c2', 'i2-m1.1', 'i4-ceph')
+        ]
+        self.assertEqual([flavors[0]] * 5, flavors)
+
     def test_worker_requires_its_trait_and_its_storage(self) -> None:
         host = profile(traits={**self.TRAITS, 'ceph': 'CUSTOM_CEPH'})
         specs = derive(host, parse('i2-ceph')).extra_specs
