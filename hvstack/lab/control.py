@@ -26,6 +26,7 @@ from hvstack.lab import (
     values,
     venv,
 )
+from hvstack.lab.hosts import fake
 from hvstack.lab.stages import Stage
 
 #: Folders of services, (path below the lab's state, owner).
@@ -59,7 +60,7 @@ def plan(before: Callable[[], None]) -> list[Stage]:
     return [
         Stage('machine', 30, check),
         Stage('packages', 1500, _packages),
-        Stage("services' environment", 900, venv.ensure),
+        Stage("services' environment", 900, _environment),
         Stage('bridges', 30, network.ensure),
         Stage('configuration', 60, configure),
         Stage('databases and queues', 180, _infrastructure),
@@ -68,6 +69,11 @@ def plan(before: Callable[[], None]) -> list[Stage]:
         Stage('services', 300, _services),
         Stage('networks and clouds.yaml', 120, _content),
     ]
+
+
+def _environment() -> None:
+    venv.ensure()
+    fake.install()
 
 
 def _packages() -> None:

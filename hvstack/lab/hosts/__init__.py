@@ -3,13 +3,15 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, paths, shell
 from hvstack.lab import settings
 from hvstack.lab.hosts import backend, cgroups, fake, host, nova, sizes
+from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
@@ -17,23 +19,6 @@ from hvstack.progress import Progress
 #: Where bare metal's hosts are described for whoever measures them.
 BASELINE = settings.LAB / 'baseline.json'
 _READY_SECONDS = 240
-
-
-@dataclass(frozen=True)
-class HostStatus:
-    """One line about a host.
-
-    :param name: its name.
-    :param state: ``up``, ``off``, ``bare`` (prepared for bare metal),
-        or ``starting``.
-    :param memory_mib: memory of its agents, PSS, guests not counted.
-    :param summary: backend, caps, role, number of guests.
-    """
-
-    name: str
-    state: str
-    memory_mib: float
-    summary: str
 
 
 def planned(wanted: LabSettings) -> list[HostSize]:
@@ -133,14 +118,26 @@ def _recorded(name: str) -> str:
     return path.read_text() if path.exists() else ''
 
 
-def _wait(cloud: Any, names: list[str]) -> None:
+def power_on(one: HostSize, progress: Progress) -> None:
+    """Start a host that was off and wait until Nova says it is up.
+
+    :raises hvstack.errors.DeadlineExceeded: it does not come up.
+    """
+    wanted = settings.load() or LabSettings()
+    cloud = nova.connect()
+    began = time.time()
+    if _ensure(cloud, one, wanted, progress):
+        _wait(cloud, [one.name], since=began)
+
+
+def _wait(cloud: Any, names: list[str], since: float | None = None) -> None:
     def why() -> str:
         states = nova.computes(cloud)
         late = [name for name in names if states.get(name) != 'up'] or names
         return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
 
     shell.wait_for(
-        lambda: nova.ready(cloud, names),
+        lambda: nova.ready(cloud, names, since=since),
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,
         interval=1,

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from hvstack import errors
+from hvstack.lab.hosts import probe
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.progress import Progress
 
@@ -36,8 +37,6 @@ def kvm_works() -> bool:
     """
     if not Path('/dev/kvm').exists():
         return False
-    from hvstack.lab.hosts import probe
-
     return probe.kvm_boots()
 
 

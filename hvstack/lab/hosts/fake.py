@@ -1,18 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake hosts."""
+"""Fake hosts: computes without guests, for scheduling at scale.
+
+Nova's scheduler, its filters and Placement are the lab's own; only the virt
+driver and the port binding are ours.
+"""
+
+import json
+import shutil
+from typing import Any
+
+from hvstack import paths, shell
+from hvstack.lab import render, settings, supervise, templates, venv
+from hvstack.lab.hosts import nova
+from hvstack.lab.hosts.host_status import HostStatus
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
+
+FOLDER = settings.LAB / 'fake'
+PREFIX = 'hv-fake'
+_READY_SECONDS = 180
+#: A fake host where no profile is named: two cells of four cores with two
+#: threads each, one half of the cores for dedicated CPUs.
+DEFAULT_PROFILE: dict[str, Any] = {
+    'cells': [
+        {
+            'shared': [8 * cell + cpu for cpu in (0, 1, 4, 5)],
+            'dedicated': [8 * cell + cpu for cpu in (2, 3, 6, 7)],
+            'siblings': [
+                [8 * cell + cpu, 8 * cell + cpu + 4] for cpu in range(4)
+            ],
+            'memory_mib': 32768,
+            'hugepages_2m': 8192,
+        }
+        for cell in (0, 1)
+    ],
+    'disk_gb': 2000,
+}
 
 
-def up(wanted, progress):
-    pass
+def install() -> None:
+    """Put the drivers into the services' environment."""
+    site = next((venv.folder() / 'lib').glob('python3*/site-packages'))
+    source = templates.folder() / 'fake'
+    shutil.copyfile(
+        source / 'nova_driver.py', site / 'nova' / 'virt' / 'hvstack_fake.py'
+    )
+    shutil.copyfile(source / 'neutron_driver.py', site / 'hvstack_fake_ml2.py')
+    info = site / 'hvstack_fake_ml2-1.0.dist-info'
+    info.mkdir(exist_ok=True)
+    (info / 'METADATA').write_text(
+        'Metadata-Version: 2.1\nName: hvstack-fake-ml2\nVersion: 1.0\n'
+    )
+    (info / 'entry_points.txt').write_text(
+        '[neutron.ml2.mechanism_drivers]\n'
+        'hvstack_fake = hvstack_fake_ml2:Driver\n'
+    )
 
 
-def down(wanted):
-    pass
+def names(count: int) -> list[str]:
+    """Return the names of so many fake hosts."""
+    return [f'{PREFIX}{number}' for number in range(1, count + 1)]
 
 
-def destroy(wanted):
-    pass
+def up(wanted: LabSettings, progress: Progress) -> None:
+    """Bring fake hosts to the wanted number.
+
+    :raises hvstack.errors.DeadlineExceeded: one does not come up.
+    """
+    chosen = names(wanted.fake_hosts)
+    cloud = nova.connect()
+    for name in sorted(set(_known()) - set(chosen)):
+        supervise.remove(name)
+        nova.forget(cloud, name)
+        shutil.rmtree(FOLDER / name, ignore_errors=True)
+    if not chosen:
+        return
+    profile = wanted.options.get('fake_profile', DEFAULT_PROFILE)
+    programs = [_program(name, profile) for name in chosen]
+    changed = supervise.add_all(programs)
+    states = supervise.status()
+    fresh = [
+        name
+        for name in chosen
+        if name in changed or states[name].state != 'RUNNING'
+    ]
+    if fresh:
+        progress.say(f'{len(fresh)} fake hosts without guests')
+    for name in fresh:
+        if not (FOLDER / name / 'compute_id').exists():
+            nova.forget(cloud, name)
+        supervise.start(name, wait=False)
+    shell.wait_for(
+        lambda: all(nova.computes(cloud).get(name) == 'up' for name in chosen),
+        'fake hosts to be up in Nova',
+        timeout=_READY_SECONDS,
+        why=lambda: supervise.log_tail(chosen[-1]),
+    )
+    if fresh:
+        nova.discover()
 
 
-def status(wanted):
-    return []
+def _known() -> list[str]:
+    return [path.name for path in FOLDER.glob(f'{PREFIX}*')]
+
+
+def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
+    folder = FOLDER / name
+    (folder / 'instances').mkdir(parents=True, exist_ok=True)
+    (folder / 'lock').mkdir(exist_ok=True)
+    paths.write_whole(folder / 'profile.json', json.dumps(profile))
+    config = folder / 'nova.conf'
+    render.write(
+        'fake/nova.conf.j2', config, context={'name': name, 'folder': folder}
+    )
+    return supervise.Program(
+        name, [venv.program('nova-compute'), '--config-file', str(config)]
+    )
+
+
+def down(wanted: LabSettings) -> None:
+    """Stop fake hosts; they are programs of the control plane's."""
+    if supervise.alive():
+        for name in _known():
+            supervise.stop(name, wait=False)
+
+
+def destroy(wanted: LabSettings) -> None:
+    """Remove fake hosts and what they kept."""
+    if supervise.alive():
+        for name in _known():
+            supervise.remove(name)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+def status(wanted: LabSettings) -> list[HostStatus]:
+    """Look at the fake hosts; change nothing."""
+    states = supervise.status()
+    return [
+        HostStatus(
+            name,
+            'up' if states[name].state == 'RUNNING' else 'off',
+            0.0,
+            'fake: no guests, for scheduling only',
+        )
+        for name in names(wanted.fake_hosts)
+        if name in states
+    ]

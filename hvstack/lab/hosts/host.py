@@ -6,6 +6,7 @@ PID 1 of its own under a cgroup that caps everything in it. As all paths in
 it are private, its configuration differs from another's in names only.
 """
 
+import json
 import os
 import re
 import shutil
@@ -52,6 +53,8 @@ _FILES = (
     ('losetup.j2', 'bin/losetup', 0o755),
     ('sudo.j2', 'bin/sudo', 0o755),
 )
+#: A guest's disk that was removed while a host without power still held it.
+_LOST_DISK = re.compile(r'/([0-9a-f-]{36}/disk\S*|bare\.raw) \(deleted\)')
 #: Agents that a bare-metal host does not have, in the order to stop them.
 AGENTS = ('nova-compute', 'metadata', 'libvirtd', 'ovn', 'ovs', 'ovsdb')
 
@@ -238,15 +241,29 @@ def power_off(name: str) -> None:
 
 
 def detach_loops(below: Path) -> None:
-    """Detach the machine's loop devices whose files are below a folder."""
-    for entry in Path('/sys/block').glob('loop*/loop/backing_file'):
-        try:
-            backing = entry.read_text().strip()
-        except OSError:
-            continue
-        if backing.startswith(f'{below}/'):
-            device = f'/dev/{entry.parent.parent.name}'
-            shell.run(['losetup', '--detach', device], check=False)
+    """Detach the machine's loop devices whose files are below a folder.
+
+    Found by inode: of a mount namespace that is gone, the kernel shows
+    paths without the folder they were in.
+    """
+    shown = shell.run(
+        ['losetup', '--json', '-O', 'NAME,BACK-INO,BACK-FILE'], check=False
+    ).stdout
+    if not shown.strip():
+        return
+    inodes = {
+        str(path.stat().st_ino)
+        for pattern in ('**/bare.raw', '**/nova/instances/*/disk*')
+        for path in below.glob(pattern)
+    }
+    for entry in json.loads(shown)['loopdevices']:
+        file = str(entry['back-file'])
+        if (
+            str(entry['back-ino']) in inodes
+            or file.startswith(f'{below}/')
+            or _LOST_DISK.fullmatch(file)
+        ):
+            shell.run(['losetup', '--detach', entry['name']], check=False)
 
 
 def enter(

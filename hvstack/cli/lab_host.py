@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack lab host``: the lab's hosts one by one."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+from hvstack import errors
+from hvstack.lab import hosts, lock, settings
+from hvstack.lab.hosts import bare, host
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
+
+
+class _OnHost(Command):
+    """A command that names a host."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the host's name."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='NAME', help='such as hv-host2')
+        return parser
+
+
+class List(Lister):
+    """List the lab's hosts with their backends and caps."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at them; change nothing."""
+        found = hosts.status(settings.load() or LabSettings())
+        rows = [
+            (one.name, one.state, one.memory_mib, one.summary) for one in found
+        ]
+        return ('Name', 'State', 'Agents MiB', 'Detail'), rows
+
+
+class Off(_OnHost):
+    """Cut a host's power: all in it ends at once, nothing is told."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Cut it."""
+        one = hosts.find(parsed_args.name)
+        with lock.exclusive():
+            host.power_off(one.name)
+
+
+class On(_OnHost):
+    """Power a host on and wait until Nova says it is up."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Start it; its servers come back with it."""
+        one = hosts.find(parsed_args.name)
+        with lock.exclusive():
+            hosts.power_on(one, Progress())
+
+
+class Shell(_OnHost):
+    """Open a shell on a host, inside its cap."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Become the shell."""
+        _become(parsed_args.name, ['/bin/bash'])
+
+
+class Exec(_OnHost):
+    """Run a program on a host: hvstack lab host exec NAME -- PROGRAM ..."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the program."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('argv', nargs='+', metavar='PROGRAM')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Become the program."""
+        _become(parsed_args.name, parsed_args.argv)
+
+
+def _become(name: str, argv: list[str]) -> None:
+    one = hosts.find(name)
+    if host.pid(one.name) is None:
+        raise errors.MissingPrerequisite(
+            f"{name} is off: 'hvstack lab host on {name}' starts it"
+        )
+    program = str(host.folder(one.name) / 'enter')
+    sys.stdout.flush()
+    os.execv(program, [program, *argv])  # noqa: S606
+
+
+class Prepare(_OnHost):
+    """Take Nova off a host: bare metal with the guests' file system."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the image."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--image',
+            type=Path,
+            help='ext4 image (default: that of the Hadoop image)',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Prepare it."""
+        bare.prepare(parsed_args.name, parsed_args.image)
+
+
+class Release(_OnHost):
+    """Give a host back to Nova after bare metal."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Release it."""
+        bare.release(parsed_args.name)
