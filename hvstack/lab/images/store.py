@@ -89,7 +89,7 @@ def load(place: Path) -> Image | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     whole = all(path.is_file() for path in image.outputs.values())
-    return image
+    return image if whole else None
 
 
 def find(name: str) -> Image | None:

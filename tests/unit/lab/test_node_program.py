@@ -4,6 +4,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fixtures
@@ -119,6 +120,12 @@ class TestNode(testtools.TestCase):
         self.assertEqual(first[0], self.pid('datanode'))
         self.assertNotEqual(first[1], self.pid('nodemanager'))
         self.assertEqual(3, len(self.calls(3)))
+
+    def test_two_starts_at_once_start_once(self) -> None:
+        with ThreadPoolExecutor() as pool:
+            done = list(pool.map(lambda _: self.node('start'), range(4)))
+        self.assertEqual([0] * 4, [result.returncode for result in done])
+        self.assertEqual(2, len(self.calls(2)))
 
     def test_pid_of_another_program_is_stale(self) -> None:
         (self.root / 'run/hadoop').mkdir(parents=True)
