@@ -94,10 +94,13 @@ def configure() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if owner:
             shutil.chown(folder, owner, owner)
-    # MariaDB's socket and RabbitMQ's files belong to users of their own.
-    paths.RUN.mkdir(parents=True, exist_ok=True)
     (settings.LAB / 'tmp').chmod(0o1777)
-    paths.RUN.chmod(0o1777)
+    # What is in here is trusted by commands that run as root.
+    paths.RUN.mkdir(parents=True, exist_ok=True)
+    paths.RUN.chmod(0o755)
+    sockets = services.MYSQL_SOCKET.parent
+    sockets.mkdir(exist_ok=True)
+    shutil.chown(sockets, 'mysql', 'mysql')
     for file in {f for s in services.everything() for f in s.files}:
         render.write(file.template, file.target, mode=file.mode)
         if file.group:

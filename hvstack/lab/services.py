@@ -10,7 +10,7 @@ from hvstack.lab import settings, supervise, values, venv
 
 ETC = settings.LAB / 'etc'
 OVN = settings.LAB / 'ovn'
-MYSQL_SOCKET = paths.RUN / 'mysql.sock'
+MYSQL_SOCKET = paths.RUN / 'mysql' / 'mysql.sock'
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def database_url(name: str) -> str:
     password = lab_settings.secret(f'db_{name}')
     return (
         f'mysql+pymysql://{name}:{password}@localhost/{name}'
-        f'?unix_socket={paths.RUN}/mysql.sock&charset=utf8mb4'
+        f'?unix_socket={paths.RUN}/mysql/mysql.sock&charset=utf8mb4'
     )
 
 
