@@ -88,3 +88,36 @@ class Commands(testtools.TestCase):
         self.assertIn('<svg', page.read_text())
         status, _, err = self.call(*words, '--sweep', 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
+
+    def test_catalogue_and_lint(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        status, text, _ = self.call(
+            'flavor', 'catalogue', '--host', 'vsan', 'i4', 'i4-dedicated'
+        )
+        self.assertEqual(0, status)
+        path = folder / 'vsan.yaml'
+        path.write_text(text)
+        self.assertEqual((0, '', ''), self.call('flavor', 'lint', str(path)))
+        path.write_text(text.replace('hw:cpu_policy', 'hw:cpu_polcy'))
+        status, out, err = self.call('flavor', 'lint', str(path))
+        self.assertEqual((2, 1), (status, err.count('\n')))
+        line = 1 + path.read_text().splitlines().index(
+            '    hw:cpu_polcy: dedicated'
+        )
+        self.assertIn(f'{path}:{line}: HV010 error', out)
+        words = ('flavor', 'lint', str(path), '-f')
+        _, out, _ = self.call(*words, 'sarif')
+        run_ = json.loads(out)['runs'][0]
+        found = [one for one in run_['results'] if one['ruleId'] == 'HV010']
+        region = found[0]['locations'][0]['physicalLocation']['region']
+        self.assertEqual(line, region['startLine'])
+        _, out, _ = self.call(*words, 'json')
+        self.assertIn('HV010', {one['rule'] for one in json.loads(out)})
+
+    def test_catalogues_of_the_repository_have_no_errors(self) -> None:
+        folder = Path(__file__).parents[3] / 'flavors'
+        paths = sorted(folder.glob('*.yaml'))
+        self.assertEqual(3, len(paths))
+        for path in paths:
+            status, _, err = self.call('flavor', 'lint', str(path))
+            self.assertEqual((0, ''), (status, err))

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Catalogues: the flavors of one host profile, candidate or approved."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.fields import Fields, Place
+from hvstack.model.flavor import ROLES, Flavor, derive
+from hvstack.model.host import HostProfile
+
+STATUSES = ('candidate', 'approved')
+
+#: Percent of bare metal that the interval's lower bound of an approved
+#: flavor must reach, unless the catalogue says otherwise.
+MIN_PERCENT = 90
+
+#: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
+#: being a space.
+_NAME = re.compile(r'\S(.{0,253}\S)?')
+_MOST = 2**31 - 1
+
+_ENTRY = (
+    'name',
+    'role',
+    'configuration',
+    'status',
+    'vcpus',
+    'ram',
+    'disk',
+    'ephemeral',
+    'disks',
+    'disk_size_gb',
+    'description',
+    'extra_specs',
+    'evidence',
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One flavor of a catalogue.
+
+    :param status: ``candidate`` or ``approved``.
+    :param evidence: of an approved one: what was measured.
+    :param place: file and line of a field.
+    """
+
+    flavor: Flavor
+    configuration: Configuration
+    status: str
+    evidence: Mapping[str, Any] | None
+    place: Place
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The flavors of one host profile.
+
+    :param host: the profile's name.
+    """
+
+    host: str
+    min_percent: float
+    entries: tuple[Entry, ...]
+
+
+def from_mapping(data: Any, place: Place) -> Catalogue:
+    """Check plain data and make a catalogue of it.
+
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    fields = Fields(data, place, ('host', 'min_percent', 'flavors'))
+    given = fields.raw('flavors')
+    if not isinstance(given, list):
+        raise fields.wrong('flavors', 'is no list, give a list of flavors')
+    entries = tuple(
+        _entry(item, place, f'flavors.{number}')
+        for number, item in enumerate(given)
+    )
+    names: set[str] = set()
+    for number, entry in enumerate(entries):
+        if entry.flavor.name in names:
+            raise fields.wrong(
+                f'flavors.{number}.name', 'comes twice, give another name'
+            )
+        names.add(entry.flavor.name)
+    return Catalogue(
+        host=fields.text('host'),
+        min_percent=(
+            fields.number('min_percent', 0, 1000)
+            if fields.has('min_percent')
+            else MIN_PERCENT
+        ),
+        entries=entries,
+    )
+
+
+def _entry(item: Any, place: Place, prefix: str) -> Entry:
+    fields = Fields(item, place, _ENTRY, prefix)
+    name = fields.text('name')
+    if not _NAME.fullmatch(name) or not name.isprintable():
+        raise fields.wrong(
+            'name', 'is no name for Nova, take 1 to 255 printable characters'
+        )
+    flavor = Flavor(
+        name=name,
+        role=fields.choice('role', ROLES, 'worker'),
+        vcpus=fields.integer('vcpus', 1, _MOST),
+        ram=fields.integer('ram', 1, _MOST),
+        disk=fields.integer('disk', 0, _MOST, 0),
+        ephemeral=fields.integer('ephemeral', 0, _MOST, 0),
+        disks=fields.integer('disks', 0, 1000, 0),
+        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST, 0),
+        description=(
+            fields.text('description') if fields.has('description') else ''
+        ),
+        extra_specs=_specs(fields),
+    )
+    evidence = fields.raw('evidence')
+    if evidence is not None and not isinstance(evidence, Mapping):
+        raise fields.wrong('evidence', 'is no mapping, let approve write it')
+
+    def at(field: str) -> str:
+        return place(f'{prefix}.{field}')
+
+    return Entry(
+        flavor=flavor,
+        configuration=parse(fields.text('configuration')),
+        status=fields.choice('status', STATUSES, 'candidate'),
+        evidence=evidence,
+        place=at,
+    )
+
+
+def _specs(fields: Fields) -> dict[str, str]:
+    given = fields.raw('extra_specs')
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise fields.wrong('extra_specs', 'is no mapping, give name: value')
+    for key, value in given.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise fields.wrong(
+                f'extra_specs.{key}', f'is {value!r}, give a text in quotes'
+            )
+    return dict(given)
+
+
+def build(
+    profile: HostProfile, configurations: Iterable[Configuration]
+) -> dict[str, Any]:
+    """Return a catalogue of candidates, as plain data for a file.
+
+    :raises hvstack.errors.InputError: the host cannot hold one of them.
+    """
+    flavors: dict[str, dict[str, Any]] = {}
+    for configuration in configurations:
+        roles = ['worker', 'controller']
+        if profile.controllers_rule == 'separate':
+            roles = ['worker', 'namenode', 'resourcemanager']
+            if configuration.instances == 1:
+                roles = ['worker', 'controller']
+        for role in roles:
+            flavor = derive(
+                profile,
+                configuration,
+                role,
+                cpu_shares=profile.cpu_cap is not None,
+            )
+            flavors.setdefault(
+                flavor.name,
+                {
+                    'status': 'candidate',
+                    'configuration': configuration.name,
+                    **flavor.to_mapping(),
+                },
+            )
+    return {
+        'host': profile.name,
+        'min_percent': MIN_PERCENT,
+        'flavors': list(flavors.values()),
+    }

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lint of a catalogue: does the set fit its host, and is it good practice.
+
+An error cannot be scheduled, or over-subscribes what is approved. A warning
+is against a best practice. ``doc/lint.md`` has a section for each rule.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hvstack.model import extra_specs
+from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
+from hvstack.model.host import HostProfile
+
+#: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
+FEW_DISKS = 5
+
+ERROR = 'error'
+WARNING = 'warning'
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One broken rule.
+
+    :param rule: its stable id.
+    :param where: file and line.
+    :param flavor: name of the flavor.
+    :param field: of the flavor.
+    :param message: what is wrong, and the remedy.
+    """
+
+    rule: str
+    level: str
+    where: str
+    flavor: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return (
+            f'{self.where}: {self.rule} {self.level}: flavor '
+            f"'{self.flavor}', {self.field}: {self.message}"
+        )
+
+
+#: What a rule finds in one flavor: field and message.
+Found = Iterator[tuple[str, str]]
+#: (id, level, title, check).
+Rule = tuple[str, str, str, Callable[[HostProfile, Entry], Found]]
+
+
+def lint(profile: HostProfile, catalogue: Catalogue) -> list[Finding]:
+    """Check every flavor alone, then the set.
+
+    :param profile: the host that the catalogue is for.
+    """
+    findings = [
+        _finding(rule, level, entry, field, message)
+        for entry in catalogue.entries
+        for rule, level, _, check in RULES
+        for field, message in check(profile, entry)
+    ]
+    return findings + list(_same_shape(catalogue.entries))
+
+
+def _finding(
+    rule: str, level: str, entry: Entry, field: str, message: str
+) -> Finding:
+    return Finding(
+        rule, level, entry.place(field), entry.flavor.name, field, message
+    )
+
+
+def dedicated(flavor: Flavor) -> bool:
+    """Tell whether a flavor has CPUs of its own."""
+    return flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
+
+
+def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
+    """Return (vCPUs, MiB) of each of a guest's NUMA cells.
+
+    As Nova does: evenly, unless ``hw:numa_cpus.N`` and ``hw:numa_mem.N``
+    say otherwise. None where they cannot be read or are not even.
+    """
+    specs = flavor.extra_specs
+    count = specs.get('hw:numa_nodes', '1')
+    if not count.isdigit() or not 1 <= int(count) <= flavor.vcpus:
+        return None
+    cells = []
+    for number in range(int(count)):
+        cpus = specs.get(f'hw:numa_cpus.{number}')
+        memory = specs.get(f'hw:numa_mem.{number}')
+        if cpus is None and (flavor.vcpus % int(count)):
+            return None
+        if memory is None and (flavor.ram % int(count)):
+            return None
+        vcpus = (
+            flavor.vcpus // int(count) if cpus is None else len(_cpus(cpus))
+        )
+        if memory is not None and not memory.isdigit():
+            return None
+        mib = flavor.ram // int(count) if memory is None else int(memory)
+        cells.append((vcpus, mib))
+    return cells
+
+
+def _cpus(text: str) -> set[int]:
+    """Read a guest's CPU list, such as ``0-3,^2``; empty if it is none."""
+    found: set[int] = set()
+    without: set[int] = set()
+    for part in text.split(','):
+        target = without if part.startswith('^') else found
+        first, _, last = part.removeprefix('^').partition('-')
+        last = last or first
+        if not first.isdigit() or not last.isdigit() or int(last) > 65535:
+            return set()
+        target |= set(range(int(first), int(last) + 1))
+    return found - without
+
+
+def fitting(
+    host: Sequence[tuple[int, int]],
+    guest: Sequence[tuple[int, int]],
+    most: int,
+) -> int:
+    """Return how many such guests fit into a host's cells, at most so many.
+
+    Each cell of a guest needs a host cell of its own. The emptiest cells
+    are taken first by the largest parts, which packs equal guests evenly.
+    """
+    free = list(host)
+    parts = sorted(guest, reverse=True)
+    for count in range(most):
+        taken: set[int] = set()
+        for vcpus, ram in parts:
+            places = [
+                number
+                for number, (cpus, memory) in enumerate(free)
+                if number not in taken and cpus >= vcpus and memory >= ram
+            ]
+            if not places:
+                return count
+            best = max(places, key=lambda number: free[number])
+            free[best] = (free[best][0] - vcpus, free[best][1] - ram)
+            taken.add(best)
+    return most
+
+
+def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
+    flavor = entry.flavor
+    if flavor.vcpus > profile.cpus:
+        yield (
+            'vcpus',
+            f'{flavor.vcpus} are more than the {profile.cpus} CPUs of '
+            f"'{profile.name}', which no ratio lifts: take fewer",
+        )
+    if flavor.ram > profile.memory_mib:
+        yield (
+            'ram',
+            f'{flavor.ram} MiB is more than the {profile.memory_mib} MiB of '
+            f"'{profile.name}', which no ratio lifts: take less",
+        )
+
+
+def _outside_cell(profile: HostProfile, entry: Entry) -> Found:
+    if not dedicated(entry.flavor):
+        return
+    guest = guest_cells(entry.flavor)
+    host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
+    if guest is not None and fitting(host, guest, 1) == 0:
+        yield (
+            'extra_specs.hw:numa_nodes',
+            f'its {len(guest)} cell(s) do not fit the {len(host)} of '
+            f"'{profile.name}': take fewer vCPUs or more cells",
+        )
+
+
+def _too_many(profile: HostProfile, entry: Entry) -> Found:
+    flavor = entry.flavor
+    if flavor.role != 'worker':
+        return
+    count = entry.configuration.instances
+    if dedicated(flavor):
+        guest = guest_cells(flavor)
+        host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
+        if guest is None or not fitting(host, guest, 1):
+            return
+        found = fitting(host, guest, count)
+        if found < count:
+            yield (
+                'vcpus',
+                f'only {found} of {count} fit the cells of '
+                f"'{profile.name}' at the same time: take smaller ones",
+            )
+        return
+    for field, each, total, ratio in (
+        ('vcpus', flavor.vcpus, profile.cpus, entry.configuration.cpu_ratio),
+        (
+            'ram',
+            flavor.ram,
+            profile.memory_mib,
+            entry.configuration.ram_ratio,
+        ),
+    ):
+        if each * count > total * Fraction(str(ratio)):
+            yield (
+                field,
+                f'{count} x {each} is more than {total} x {ratio:g} of '
+                f"'{profile.name}': take less or fewer instances",
+            )
+
+
+def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
+    flavor = entry.flavor
+    specs = flavor.extra_specs
+    listed = [key for key in specs if key.startswith('hw:numa_cpus.')]
+    if listed:
+        cpus = [cpu for key in listed for cpu in _cpus(specs[key])]
+        if sorted(cpus) != list(range(flavor.vcpus)):
+            yield (
+                f'extra_specs.{listed[0]}',
+                f'the cells list {len(cpus)} CPUs: list each of 0 to '
+                f'{flavor.vcpus - 1} once',
+            )
+    memory = [key for key in specs if key.startswith('hw:numa_mem.')]
+    if memory and all(specs[key].isdigit() for key in memory):
+        added = sum(int(specs[key]) for key in memory)
+        if added != flavor.ram:
+            yield (
+                f'extra_specs.{memory[0]}',
+                f'the cells add up to {added} MiB, but ram is {flavor.ram}',
+            )
+    if not listed and not memory and guest_cells(flavor) is None:
+        yield (
+            'extra_specs.hw:numa_nodes',
+            f'{specs.get("hw:numa_nodes")} does not divide {flavor.vcpus} '
+            f'vCPUs and {flavor.ram} MiB: list the cells',
+        )
+
+
+def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
+    if entry.flavor.extra_specs.get('hw:mem_page_size') not in (
+        'large',
+        '2MB',
+        '2MiB',
+        '2048',
+        '2048kB',
+    ):
+        return
+    for number, (_, ram) in enumerate(guest_cells(entry.flavor) or ()):
+        if ram % PAGE_MIB:
+            yield (
+                'ram',
+                f'cell {number} has {ram} MiB, no multiple of the page of '
+                f'{PAGE_MIB} MiB: round down',
+            )
+
+
+def _approved_with_ratio(profile: HostProfile, entry: Entry) -> Found:
+    chosen = entry.configuration
+    if entry.status == 'approved' and (
+        chosen.cpu_ratio != 1 or chosen.ram_ratio != 1
+    ):
+        yield (
+            'status',
+            f'{chosen.label} over-subscribes its host: approved means ratios '
+            'of 1',
+        )
+
+
+def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
+    if entry.status == 'approved' and not entry.evidence:
+        yield 'status', 'approved without evidence: measure it first'
+
+
+def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
+    if entry.flavor.role != 'worker':
+        return
+    count = entry.configuration.instances
+    most = guest_memory_mib(profile) * Fraction(
+        str(entry.configuration.ram_ratio)
+    )
+    if count * entry.flavor.ram > most:
+        yield (
+            'ram',
+            f'{count} x {entry.flavor.ram} MiB leaves the host less than it '
+            f'needs: at most {int(most / count)} MiB each',
+        )
+
+
+def _many_disks(profile: HostProfile, entry: Entry) -> Found:
+    if entry.flavor.role == 'worker' and entry.flavor.disks > FEW_DISKS:
+        yield (
+            'disks',
+            f'{entry.flavor.disks} data disks for one DataNode: with '
+            f'{FEW_DISKS} or fewer reads spread better',
+        )
+
+
+def _unscoped(profile: HostProfile, entry: Entry) -> Found:
+    for key in entry.flavor.extra_specs:
+        if not extra_specs.scoped(key) and not extra_specs.nearest(key):
+            yield (
+                f'extra_specs.{key}',
+                'has no scope, which fails in AggregateInstanceExtraSpecs'
+                f"Filter: write 'aggregate_instance_extra_specs:{key}'",
+            )
+
+
+def _unknown(profile: HostProfile, entry: Entry) -> Found:
+    for key in entry.flavor.extra_specs:
+        near = extra_specs.nearest(key)
+        if extra_specs.is_known(key) or (
+            not extra_specs.scoped(key) and not near
+        ):
+            continue
+        meant = f"did you mean '{near}'" if near else 'remove it'
+        yield f'extra_specs.{key}', f'Nova knows no such spec: {meant}'
+
+
+def _bad_value(profile: HostProfile, entry: Entry) -> Found:
+    for key, value in entry.flavor.extra_specs.items():
+        if not extra_specs.is_good(key, value):
+            wanted = extra_specs.pattern(key)
+            yield (
+                f'extra_specs.{key}',
+                f"Nova refuses '{value[:60]}': it must match {wanted}",
+            )
+
+
+def _dedicated_with_ratio(profile: HostProfile, entry: Entry) -> Found:
+    chosen = entry.configuration
+    if dedicated(entry.flavor) and (
+        chosen.cpu_ratio > 1 or chosen.ram_ratio > 1
+    ):
+        yield (
+            'extra_specs.hw:cpu_policy',
+            f'{chosen.label}: dedicated CPUs cannot be over-committed, take '
+            'ratios of 1',
+        )
+
+
+def _locked_without_page(profile: HostProfile, entry: Entry) -> Found:
+    specs = entry.flavor.extra_specs
+    locked = specs.get('hw:locked_memory', 'false').lower()
+    if locked in ('true', '1', 'yes', 'on', 't', 'y') and (
+        'hw:mem_page_size' not in specs
+    ):
+        yield (
+            'extra_specs.hw:locked_memory',
+            'Nova refuses locked memory without hw:mem_page_size: add it',
+        )
+
+
+def _numa_without_pins(profile: HostProfile, entry: Entry) -> Found:
+    if dedicated(entry.flavor):
+        return
+    for key in ('hw:numa_nodes', 'hw:mem_page_size'):
+        if key in entry.flavor.extra_specs:
+            yield (
+                f'extra_specs.{key}',
+                'makes a NUMA guest, whose floating vCPUs cannot be '
+                'over-committed in a cell: take dedicated CPUs or remove it',
+            )
+            return
+
+
+def _no_cpu_for_emulator(profile: HostProfile, entry: Entry) -> Found:
+    flavor = entry.flavor
+    policy = flavor.extra_specs.get('hw:emulator_threads_policy')
+    if policy != 'isolate' or flavor.role != 'worker':
+        return
+    count = entry.configuration.instances
+    if (flavor.vcpus + 1) * count > profile.cpus:
+        yield (
+            'extra_specs.hw:emulator_threads_policy',
+            f'{count} x 1 CPU for emulator threads is not left of '
+            f'{profile.cpus}: take share',
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    ('HV001', ERROR, 'larger than its host', _larger_than_host),
+    ('HV002', ERROR, 'does not fit the NUMA cells', _outside_cell),
+    ('HV003', ERROR, 'not all instances fit the host', _too_many),
+    ('HV004', ERROR, 'NUMA cells do not add up', _cells_do_not_add_up),
+    ('HV005', ERROR, 'page does not divide memory', _page_does_not_divide),
+    ('HV006', ERROR, 'approved with a ratio', _approved_with_ratio),
+    ('HV007', WARNING, 'leaves the host too little memory', _over_memory_rule),
+    ('HV008', WARNING, 'many disks for one DataNode', _many_disks),
+    ('HV009', WARNING, 'extra spec without a scope', _unscoped),
+    ('HV010', ERROR, 'unknown or misspelt extra spec', _unknown),
+    ('HV011', ERROR, 'value that Nova refuses', _bad_value),
+    ('HV012', ERROR, 'dedicated with a ratio', _dedicated_with_ratio),
+    ('HV013', ERROR, 'locked memory without page size', _locked_without_page),
+    ('HV014', WARNING, 'NUMA without dedicated CPUs', _numa_without_pins),
+    ('HV015', ERROR, 'no CPU for emulator threads', _no_cpu_for_emulator),
+    ('HV016', ERROR, 'approved without evidence', _approved_without_evidence),
+)
+#: The rule over the set: two names for one shape.
+SET_RULE = ('HV017', WARNING, 'two names for one shape')
+
+
+def _same_shape(entries: Sequence[Entry]) -> Iterator[Finding]:
+    seen: dict[tuple[object, ...], str] = {}
+    for entry in entries:
+        flavor = entry.flavor
+        shape = (
+            flavor.role,
+            flavor.vcpus,
+            flavor.ram,
+            flavor.disk,
+            flavor.ephemeral,
+            flavor.disks,
+            tuple(sorted(flavor.extra_specs.items())),
+        )
+        if shape in seen:
+            rule, level, _ = SET_RULE
+            yield _finding(
+                rule,
+                level,
+                entry,
+                'name',
+                f"is the same as '{seen[shape]}': remove one",
+            )
+        seen.setdefault(shape, flavor.name)

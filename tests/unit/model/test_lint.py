@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+from pathlib import Path
+from typing import Any
+
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.model import catalogue, extra_specs
+from hvstack.model.configuration import parse
+from hvstack.model.host import HostProfile, from_mapping
+from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding, lint
+from tests.unit.model.test_flavor import profile
+
+
+def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
+    """Return a good flavor for the small host, with changes.
+
+    Keys with a colon are extra specs; None removes one.
+    """
+    plain = catalogue.build(profile(), [parse(configuration)])
+    found = plain['flavors'][0]
+    for key, value in changes.pop('specs', {}).items():
+        found['extra_specs'].pop(key, None)
+        if value is not None:
+            found['extra_specs'][key] = value
+    return {**found, **changes}
+
+
+def findings(
+    *entries: dict[str, Any], host: HostProfile | None = None
+) -> list[Finding]:
+    """Return what lint finds in a catalogue of these flavors."""
+    data = {'host': 'small', 'flavors': list(entries)}
+    return lint(
+        host or profile(), catalogue.from_mapping(data, lambda at: f'f:{at}')
+    )
+
+
+def broken(*entries: dict[str, Any], **options: Any) -> set[str]:
+    """Return the rules that are broken."""
+    return {one.rule for one in findings(*entries, **options)}
+
+
+#: By rule: a flavor that breaks it and one that just does not.
+EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    'HV001': (
+        entry('i1', vcpus=17, specs={'hw:cpu_cores': '17'}),
+        entry('i1', vcpus=16),
+    ),
+    'HV002': (
+        entry('i1-dedicated', specs={'hw:numa_nodes': '1'}),
+        entry('i1-dedicated'),
+    ),
+    'HV003': (entry('i4', vcpus=5), entry('i4', vcpus=4)),
+    'HV004': (
+        entry('i1-dedicated', specs={'hw:numa_mem.0': '4096'}),
+        entry(
+            'i1-dedicated',
+            specs={'hw:numa_mem.0': '7168', 'hw:numa_mem.1': '7168'},
+        ),
+    ),
+    'HV005': (
+        entry('i4-dedicated', ram=3001),
+        entry('i4-dedicated', ram=3002),
+    ),
+    'HV006': (
+        entry('i4-c2', status='approved', evidence={'percent': 95}),
+        entry('i4', status='approved', evidence={'percent': 95}),
+    ),
+    'HV007': (entry('i4', ram=3585), entry('i4', ram=3584)),
+    'HV008': (entry(disks=6), entry(disks=5)),
+    'HV009': (
+        entry(specs={'ssd': 'true'}),
+        entry(specs={'aggregate_instance_extra_specs:ssd': 'true'}),
+    ),
+    'HV010': (
+        entry(specs={'hw:cpu_polcy': 'dedicated'}),
+        entry(specs={'hw:cpu_policy': 'shared'}),
+    ),
+    'HV011': (
+        entry(specs={'hw:cpu_policy': 'dedicate'}),
+        entry(specs={'hw:vif_multiqueue_enabled': 'True'}),
+    ),
+    'HV012': (
+        entry('i4-c2', specs={'hw:cpu_policy': 'dedicated'}),
+        entry('i4-c0.5', specs={'hw:cpu_policy': 'dedicated'}),
+    ),
+    'HV013': (
+        entry(specs={'hw:locked_memory': 'true'}),
+        entry(specs={'hw:locked_memory': 'false'}),
+    ),
+    'HV014': (
+        entry(specs={'hw:mem_page_size': 'large'}),
+        entry('i4-dedicated'),
+    ),
+    'HV015': (
+        entry('i4-dedicated', specs={'hw:emulator_threads_policy': 'isolate'}),
+        entry(
+            'i4-dedicated',
+            vcpus=3,
+            specs={'hw:emulator_threads_policy': 'isolate'},
+        ),
+    ),
+    'HV016': (
+        entry(status='approved'),
+        entry(status='approved', evidence={'percent': 95}),
+    ),
+}
+
+
+class Rules(testtools.TestCase):
+    """Each rule has an example that breaks it and one that does not."""
+
+    def test_every_rule_has_examples(self) -> None:
+        self.assertEqual({rule for rule, *_ in RULES}, set(EXAMPLES))
+
+    def test_every_rule_has_documentation(self) -> None:
+        page = Path(__file__).parents[3] / 'doc' / 'lint.md'
+        sections = re.findall(r'^## (HV\d+)\n(\w+):', page.read_text(), re.M)
+        rules = [(rule, level) for rule, level, *_ in RULES]
+        self.assertEqual([*rules, SET_RULE[:2]], sections)
+
+    def test_examples(self) -> None:
+        for rule, (bad, good) in EXAMPLES.items():
+            self.assertIn(rule, broken(bad), rule)
+            self.assertNotIn(rule, broken(good), rule)
+
+    def test_levels(self) -> None:
+        warnings = {rule for rule, level, *_ in RULES if level != ERROR}
+        self.assertEqual({'HV007', 'HV008', 'HV009', 'HV014'}, warnings)
+
+    def test_larger_than_host_in_memory(self) -> None:
+        self.assertIn('HV001', broken(entry('i1', ram=16385)))
+        self.assertNotIn('HV001', broken(entry('i1', ram=16384)))
+
+    def test_instances_at_the_same_time(self) -> None:
+        # Three guests of five fit cells of eight CPUs only twice.
+        pinned = entry('i3-dedicated', vcpus=5)
+        self.assertIn('HV003', broken(pinned))
+        self.assertNotIn('HV003', broken(entry('i3', vcpus=5)))
+        # Memory of one cell is 8 GiB.
+        wide = entry('i4-dedicated', ram=4098)
+        self.assertIn('HV003', broken(wide))
+        self.assertIn('HV003', broken(entry('i4', ram=4097)))
+        # Ratios promise more.
+        self.assertNotIn('HV003', broken(entry('i4-c2', vcpus=8)))
+        self.assertIn('HV003', broken(entry('i4-c2', vcpus=9)))
+        self.assertNotIn('HV003', broken(entry('i4-m1.1', ram=4505)))
+        self.assertIn('HV003', broken(entry('i4-m1.1', ram=4506)))
+
+    def test_cells_that_do_not_add_up(self) -> None:
+        self.assertIn(
+            'HV004',
+            broken(entry('i1-dedicated', specs={'hw:numa_nodes': '3'})),
+        )
+        lists = {'hw:numa_cpus.0': '0-7', 'hw:numa_cpus.1': '8-14'}
+        self.assertIn('HV004', broken(entry('i1-dedicated', specs=lists)))
+        lists['hw:numa_cpus.1'] = '7-15'
+        self.assertIn('HV004', broken(entry('i1-dedicated', specs=lists)))
+        lists['hw:numa_cpus.1'] = '8-16,^16'
+        self.assertNotIn('HV004', broken(entry('i1-dedicated', specs=lists)))
+
+    def test_nearest_spec_is_named(self) -> None:
+        found = findings(EXAMPLES['HV010'][0])
+        message = next(str(one) for one in found if one.rule == 'HV010')
+        self.assertIn("did you mean 'hw:cpu_policy'", message)
+        self.assertTrue(
+            message.startswith('f:flavors.0.extra_specs.hw:cpu_polcy: ')
+        )
+
+    def test_misspelt_scope(self) -> None:
+        self.assertIn('HV010', broken(entry(specs={'hww:cpu_policy': 'x'})))
+        self.assertIn('HV010', broken(entry(specs={'cpu_policy': 'x'})))
+        self.assertNotIn('HV010', broken(entry(specs={'hvstack:a': 'x'})))
+        self.assertIn('HV010', broken(entry(specs={'quota:speed': '1'})))
+
+    def test_two_names_for_one_shape(self) -> None:
+        one = entry()
+        other = {**one, 'name': 'another'}
+        self.assertEqual({SET_RULE[0]}, broken(one, other))
+        self.assertEqual(set(), broken(one, {**other, 'ram': 1000}))
+        self.assertEqual(set(), broken(one, {**other, 'role': 'controller'}))
+
+    def test_controllers_are_no_instances(self) -> None:
+        lone = entry('i4', role='controller', vcpus=8, ram=16000)
+        self.assertEqual(set(), broken(lone))
+
+
+class Derived(testtools.TestCase):
+    """What derivation makes has no errors."""
+
+    def test_papers(self) -> None:
+        for name in ('vsphere6', 'vsan', 'amd'):
+            host = profiles.load(name)
+            for count in (1, 2, 3, 4, 5, 8, 10, 20):
+                for policy in ('', '-dedicated', '-pinned', '-ceph'):
+                    try:
+                        data = catalogue.build(
+                            host, [parse(f'i{count}{policy}')]
+                        )
+                    except errors.InputError:
+                        continue
+                    checked = catalogue.from_mapping(data, str)
+                    wrong = [
+                        str(one)
+                        for one in lint(host, checked)
+                        if one.level == ERROR
+                    ]
+                    self.assertEqual([], wrong)
+
+    def test_lab(self) -> None:
+        host = from_mapping(
+            {
+                'name': 'lab-worker',
+                'sockets': 1,
+                'cores_per_socket': 2,
+                'threads_per_core': 1,
+                'memory_mib': 4864,
+                'reserved_memory_mib': 768,
+                'controllers': 'host',
+                'cpu_cap': 0.65,
+            },
+            'lab',
+        )
+        names = [parse(text) for text in ('i1', 'i2', 'i2-c2', 'i2-m1.2')]
+        checked = catalogue.from_mapping(catalogue.build(host, names), str)
+        self.assertEqual([], lint(host, checked))
+        self.assertEqual(5, len(checked.entries))
+
+    def test_separate_controllers_only_from_two_instances_on(self) -> None:
+        host = profiles.load('vsphere6')
+        for count, roles in (
+            (1, {'worker', 'controller'}),
+            (2, {'worker', 'namenode', 'resourcemanager'}),
+        ):
+            data = catalogue.build(host, [parse(f'i{count}')])
+            self.assertEqual(roles, {one['role'] for one in data['flavors']})
+
+
+class Read(testtools.TestCase):
+    """Malformed catalogues get one line with the field."""
+
+    def refused(self, data: Any) -> str:
+        exc = self.assertRaises(
+            errors.InputError, catalogue.from_mapping, data, lambda at: at
+        )
+        self.assertNotIn('\n', str(exc))
+        return str(exc)
+
+    def test_fields(self) -> None:
+        for field, value in (
+            ('name', ''),
+            ('name', 'x' * 256),
+            ('name', 'a\nb'),
+            ('name', ' a'),
+            ('role', 'guest'),
+            ('status', 'good'),
+            ('vcpus', 0),
+            ('vcpus', '4'),
+            ('ram', -1),
+            ('disk', 2**31),
+            ('extra_specs', ['a']),
+            ('evidence', 'yes'),
+            ('size', 4),
+        ):
+            data = {'host': 'small', 'flavors': [entry(**{field: value})]}
+            text = self.refused(data)
+            self.assertTrue(text.startswith(f'flavors.0.{field}'), text)
+
+    def test_values_of_specs_are_texts(self) -> None:
+        bad = entry(specs={'hw:cpu_cores': 4})
+        text = self.refused({'host': 'small', 'flavors': [bad]})
+        self.assertIn('in quotes', text)
+
+    def test_top(self) -> None:
+        for data in (
+            None,
+            {},
+            {'host': 'small'},
+            {'host': 'small', 'flavors': {}},
+            {'host': 'small', 'flavors': [3]},
+            {'flavors': []},
+            {'host': 'small', 'flavors': [], 'min_percent': -1},
+            {'host': 'small', 'flavors': [entry(), entry()]},
+        ):
+            self.refused(data)
+
+
+class Specs(testtools.TestCase):
+    """What Nova knows."""
+
+    def test_values(self) -> None:
+        for name, value, good in (
+            ('hw:mem_page_size', '2MB', True),
+            ('hw:mem_page_size', 'huge', False),
+            ('hw:numa_cpus.12', '0-3,^2', True),
+            ('hw:numa_cpus.x', '0', True),
+            ('hw:numa_nodes', '0', False),
+            ('quota:cpu_quota', '-1', True),
+            ('quota:cpu_shares', '-1', False),
+            ('trait:CUSTOM_A', 'required', True),
+            ('trait:CUSTOM_A', 'yes', False),
+            ('trait1:CUSTOM_A', 'forbidden', True),
+            ('resources:VCPU', '0', True),
+            ('pci_passthrough:alias', 'nvme:2', True),
+            ('pci_passthrough:alias', 'nvme', False),
+            ('hw:locked_memory', 'TRUE', True),
+            ('anything:else', '?', True),
+        ):
+            self.assertEqual(good, extra_specs.is_good(name, value), name)
+
+    def test_names(self) -> None:
+        for name, known in (
+            ('hw:cpu_policy', True),
+            ('hw:cpu_priority', False),
+            ('hw:numa_cpus.x', False),
+            ('trait:CUSTOM_A', True),
+            ('trait:custom', False),
+            ('hvstack:evidence', True),
+            ('group_policy', True),
+            ('ssd', False),
+        ):
+            self.assertEqual(known, extra_specs.is_known(name), name)
