@@ -105,12 +105,13 @@ def create(names: Iterable[str], *, afresh: bool = False) -> None:
     for name in names:
         if afresh:
             lines.append(f'DROP DATABASE IF EXISTS `{name}`;')
-        password = settings.secret(f'db_{name}')
+        user = values.database_user(name)
+        password = settings.secret(f'db_{user}')
         lines += [
             f'CREATE DATABASE IF NOT EXISTS `{name}`;',
-            f"CREATE USER IF NOT EXISTS '{name}'@'localhost';",
-            f"ALTER USER '{name}'@'localhost' IDENTIFIED BY '{password}';",
-            f"GRANT ALL ON `{name}`.* TO '{name}'@'localhost';",
+            f"CREATE USER IF NOT EXISTS '{user}'@'localhost';",
+            f"ALTER USER '{user}'@'localhost' IDENTIFIED BY '{password}';",
+            f"GRANT ALL ON `{name}`.* TO '{user}'@'localhost';",
         ]
     sql('\n'.join(lines))
 
@@ -137,21 +138,49 @@ def _glance() -> None:
 
 def _nova() -> None:
     _manage('nova-manage', services.NOVA, 'api_db', 'sync')
-    _manage(
-        'nova-manage',
-        services.NOVA,
-        *('cell_v2', 'map_cell0', '--database_connection'),
-        values.database_url('nova_cell0'),
-    )
-    if 'cell1' not in sql('SELECT name FROM nova_api.cell_mappings;'):
-        _manage(
-            'nova-manage',
-            services.NOVA,
-            'cell_v2',
-            'create_cell',
-            '--name=cell1',
-        )
+    _cells()
     _manage('nova-manage', services.NOVA, 'db', 'sync')
+
+
+#: Where Nova finds its cells: filled from nova.conf by whoever reads it, so
+#: that a changed password or path reaches them, and none is on a command
+#: line.
+_DATABASE = '{scheme}://{username}:{password}@{hostname}/'
+_CELLS = {
+    'cell0': ('none:///', _DATABASE + 'nova_cell0?{query}'),
+    'cell1': (
+        '{scheme}://{username}:{password}@{hostname}:{port}/{path}',
+        _DATABASE + 'nova?{query}',
+    ),
+}
+
+
+def _cells() -> None:
+    """Make Nova's cells, or correct where they are."""
+    shown = sql(
+        'SELECT name, uuid, transport_url, database_connection '
+        'FROM nova_api.cell_mappings;'
+    )
+    known = {
+        name: (uuid, transport, database)
+        for name, uuid, transport, database in (
+            line.split('\t') for line in shown.splitlines()
+        )
+    }
+    for name, (transport, database) in _CELLS.items():
+        uuid, *there = known.get(name, ('',))
+        if there == [transport, database]:
+            continue
+        words = ['--database_connection', database]
+        if uuid or name != 'cell0':
+            words += ['--transport-url', transport]
+        if uuid:
+            words = ['update_cell', '--cell_uuid', uuid, *words]
+        elif name == 'cell0':
+            words = ['map_cell0', *words]
+        else:
+            words = ['create_cell', '--name', name, *words]
+        _manage('nova-manage', services.NOVA, 'cell_v2', *words)
 
 
 def _neutron() -> None:
@@ -212,10 +241,11 @@ def sync(version: str) -> None:
     todo = []
     for name, schema in SCHEMAS.items():
         finished = stages.marked(f'schema:{name}')
-        if finished is None:
-            create(schema.databases, afresh=True)
+        create(schema.databases, afresh=finished is None)
         if finished != version:
             todo.append(name)
+        elif name == 'nova':
+            _cells()
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = [pool.submit(one, name) for name in todo]
         try:

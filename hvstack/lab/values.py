@@ -56,11 +56,20 @@ def transport_url() -> str:
     return f'rabbit://hvstack:{password}@{MGMT}:{PORTS["rabbitmq"]}/'
 
 
+def database_user(database: str) -> str:
+    """Return whose a database is: ``nova`` for ``nova_api``."""
+    return database.partition('_')[0]
+
+
 def database_url(name: str) -> str:
-    """Return a database's SQLAlchemy URL; it holds the password."""
-    password = lab_settings.secret(f'db_{name}')
+    """Return a database's SQLAlchemy URL; it holds the password.
+
+    :param name: the database; its user is the part before a ``_``.
+    """
+    user = database_user(name)
+    password = lab_settings.secret(f'db_{user}')
     return (
-        f'mysql+pymysql://{name}:{password}@localhost/{name}'
+        f'mysql+pymysql://{user}:{password}@localhost/{name}'
         f'?unix_socket={paths.RUN}/mysql/mysql.sock&charset=utf8mb4'
     )
 
