@@ -238,8 +238,19 @@ def parts() -> list[Part]:
 
 
 def control_pss() -> float:
-    """Return the control plane's memory in MiB, supervisord included."""
-    return round(sum(_memory().values()), 1)
+    """Return the control plane's memory in MiB, supervisord included.
+
+    Fake computes run beside it and are not counted.
+    """
+    ours = {service.name for service in services.everything()}
+    others: set[int] = set()
+    for name, state in supervise.status().items():
+        if name not in ours and state.pid:
+            others |= _family(state.pid)
+    memory = _memory()
+    return round(
+        sum(pss for pid, pss in memory.items() if pid not in others), 1
+    )
 
 
 def _memory() -> dict[int, float]:
