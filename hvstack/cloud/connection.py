@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to a cloud, and its services' errors in one line."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import keystoneauth1.exceptions
+import openstack
+import openstack.exceptions
+from openstack.connection import Connection
+
+from hvstack import conf, errors
+
+#: The newest compute API that still has ``rxtx_factor``, which openstacksdk
+#: sends; from 2.86 on Nova checks a flavor's extra specs.
+COMPUTE_API = (2, 96)
+#: Placement's API with generations and ``required`` traits in queries.
+PLACEMENT_API = '1.36'
+
+FAILURES = (
+    keystoneauth1.exceptions.ClientException,
+    openstack.exceptions.SDKException,
+)
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Turn a service's error into one of ours.
+
+    :param what: what was tried, such as ``"flavor 'x' cannot be made"``.
+    :raises hvstack.errors.CloudError: a request failed in the block.
+    """
+    try:
+        yield
+    except FAILURES as exc:
+        text = ' '.join(str(exc).split())
+        raise errors.CloudError(f'{what}: {text}') from exc
+
+
+def connect(
+    os_cloud: str | None = None,
+    credential: Mapping[str, Any] | None = None,
+) -> Connection:
+    """Return a connection that has logged in.
+
+    :param os_cloud: entry of ``clouds.yaml``; else ``OS_CLOUD`` and other
+        variables, else ``os_cloud`` of ``hvstack.conf``.
+    :param credential: what Rally's environment has instead.
+    :raises hvstack.errors.InputError: no such entry.
+    :raises hvstack.errors.CloudError: the cloud does not answer, or not us.
+    """
+    try:
+        if credential is not None:
+            conn = _from_credential(credential)
+        else:
+            name = os_cloud or os.environ.get('OS_CLOUD')
+            if name is None and 'OS_AUTH_URL' not in os.environ:
+                name = conf.load().cloud.os_cloud
+            conn = openstack.connect(cloud=name)
+    except (openstack.exceptions.ConfigException, *FAILURES) as exc:
+        raise errors.InputError(
+            f'no cloud to connect to ({exc}): name an entry of clouds.yaml '
+            "with --os-cloud, or start the lab with 'hvstack lab up'"
+        ) from exc
+    with refused('the cloud does not answer'):
+        conn.authorize()
+        data = conn.compute.get_endpoint_data()
+        newest = getattr(data, 'max_microversion', None) or COMPUTE_API
+        version = min(tuple(newest), COMPUTE_API)
+        conn.compute.default_microversion = f'{version[0]}.{version[1]}'
+        conn.placement.default_microversion = PLACEMENT_API
+    return conn
+
+
+def _from_credential(credential: Mapping[str, Any]) -> Connection:
+    domain = credential.get('domain_name') or 'Default'
+    options: dict[str, Any] = {}
+    if credential.get('region_name'):
+        options['region_name'] = credential['region_name']
+    if credential.get('endpoint_type'):
+        options['interface'] = credential['endpoint_type']
+    if credential.get('https_insecure'):
+        options['verify'] = False
+    elif credential.get('https_cacert'):
+        options['cacert'] = credential['https_cacert']
+    return openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type='password',
+        auth={
+            'auth_url': credential['auth_url'],
+            'username': credential['username'],
+            'password': credential['password'],
+            'project_name': credential.get('project_name')
+            or credential.get('tenant_name'),
+            'user_domain_name': credential.get('user_domain_name') or domain,
+            'project_domain_name': credential.get('project_domain_name')
+            or domain,
+        },
+        **options,
+    )
+
+
+def scope(conn: Connection) -> str:
+    """Return what names a cloud and whose things in it; no secret."""
+    auth: Any = conn.session.auth
+    url = str(auth.auth_url).rstrip('/').removesuffix('/v3')
+    return f'{url} {conn.current_project_id} {conn.current_user_id}'

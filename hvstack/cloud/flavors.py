@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing derived flavors in Nova, and taking them back."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import journal
+from hvstack.cloud.connection import refused, scope
+from hvstack.model.flavor import Flavor
+
+KIND = 'flavor'
+
+
+@dataclass(frozen=True)
+class Published:
+    """A flavor as Nova has it.
+
+    :param entry: of the journal; None where the flavor was there before.
+    """
+
+    id: str
+    name: str
+    entry: journal.Entry | None
+
+
+def find(conn: Connection, name: str) -> Any | None:
+    """Return Nova's flavor of a name, private ones included."""
+    with refused('flavors cannot be listed'):
+        for item in conn.compute.flavors(is_public=None):
+            if item.name == name:
+                return item
+    return None
+
+
+def publish(
+    conn: Connection, flavor: Flavor, project_ids: Iterable[str] = ()
+) -> Published:
+    """Have a flavor in Nova, private, with access for some projects.
+
+    One of that name is used only if it has the same size and extra specs.
+
+    :param project_ids: projects that may use it.
+    :raises hvstack.errors.CloudError: Nova refused, or another flavor has
+        the name.
+    """
+    there = find(conn, flavor.name)
+    if there is not None:
+        found = differences(there, flavor)
+        if found:
+            raise errors.CloudError(
+                f"flavor '{flavor.name}' is there with {'; '.join(found)}: "
+                "delete or rename it ('openstack flavor delete'), then run "
+                'this again'
+            )
+        _grant(conn, there, project_ids)
+        return Published(there.id, flavor.name, None)
+    flavor_id = str(uuid.uuid4())
+    entry = journal.note(
+        KIND, {'name': flavor.name, 'id': flavor_id}, scope(conn)
+    )
+    with refused(f"Nova did not take the flavor '{flavor.name}'"):
+        made = conn.compute.create_flavor(
+            id=flavor_id,
+            name=flavor.name,
+            vcpus=flavor.vcpus,
+            ram=flavor.ram,
+            disk=flavor.disk,
+            ephemeral=flavor.ephemeral,
+            is_public=False,
+            description=flavor.description,
+        )
+        if flavor.extra_specs:
+            conn.compute.create_flavor_extra_specs(made, flavor.extra_specs)
+        _grant(conn, made, project_ids)
+    return Published(flavor_id, flavor.name, entry)
+
+
+def _grant(conn: Connection, there: Any, project_ids: Iterable[str]) -> None:
+    if there.is_public:
+        return
+    with refused(f"no access to the flavor '{there.name}' can be given"):
+        known = {
+            item['tenant_id'] for item in conn.compute.get_flavor_access(there)
+        }
+        for project in sorted(set(project_ids) - known):
+            conn.compute.flavor_add_tenant_access(there, project)
+
+
+def differences(there: Any, flavor: Flavor) -> list[str]:
+    """Return in what Nova's flavor is not the derived one."""
+    pairs: dict[str, tuple[Any, Any]] = {
+        'vcpus': (there.vcpus, flavor.vcpus),
+        'ram': (there.ram, flavor.ram),
+        'disk': (there.disk, flavor.disk),
+        'ephemeral': (there.ephemeral or 0, flavor.ephemeral),
+    }
+    specs = there.extra_specs or {}
+    for name in sorted({*specs, *flavor.extra_specs}):
+        pairs[name] = (specs.get(name), flavor.extra_specs.get(name))
+    return [
+        f'{name} {got} instead of {wanted}'
+        for name, (got, wanted) in pairs.items()
+        if got != wanted
+    ]
+
+
+def undo(conn: Connection, data: dict[str, Any]) -> None:
+    """Delete a flavor that we made; servers that use it go on."""
+    with refused(f"flavor '{data['name']}' cannot be deleted"):
+        conn.compute.delete_flavor(data['id'], ignore_missing=True)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute hosts of a cloud: which there are, and what runs guests."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud.connection import refused
+
+
+@dataclass(frozen=True)
+class Hypervisor:
+    """A compute host as Nova has it.
+
+    :param kind: Nova's ``hypervisor_type``, such as ``LXC`` or ``QEMU``.
+    :param version: of the hypervisor, as Nova's number.
+    """
+
+    name: str
+    kind: str
+    version: int
+    up: bool
+
+
+def hypervisors(conn: Connection) -> list[Hypervisor]:
+    """Return all hypervisors; needs an administrator.
+
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    with refused("hypervisors cannot be listed, take an administrator's"):
+        return [
+            Hypervisor(
+                name=item.name,
+                kind=str(item.hypervisor_type),
+                version=int(item.hypervisor_version or 0),
+                up=item.state == 'up' and item.status == 'enabled',
+            )
+            for item in conn.compute.hypervisors(details=True)
+        ]
+
+
+def backend(found: Iterable[Hypervisor], given: str | None = None) -> str:
+    """Return the compute backend of hosts.
+
+    :param given: what the user says; Nova cannot tell kvm from qemu.
+    :raises hvstack.errors.CloudError: the hosts differ, or are of a kind
+        that is unknown here.
+    """
+    kinds = {one.kind.lower() for one in found}
+    if len(kinds) != 1:
+        raise errors.CloudError(
+            f"the workers' hosts have {len(kinds)} kinds of hypervisor "
+            f'({", ".join(sorted(kinds)) or "no host is up"}): figures of '
+            'them do not compare, take hosts of one kind'
+        )
+    kind = kinds.pop()
+    if kind == 'qemu':
+        return given or 'kvm'
+    if kind == 'lxc':
+        return 'lxc'
+    raise errors.CloudError(
+        f"hypervisor type '{kind}' is unknown: kvm, qemu and lxc are known"
+    )
+
+
+def versions(conn: Connection, found: Iterable[Hypervisor]) -> dict[str, Any]:
+    """Return versions of what a figure depends on, as far as Nova tells."""
+    with refused('Nova does not tell its version'):
+        data = conn.compute.get_endpoint_data()
+    newest = getattr(data, 'max_microversion', None)
+    numbers = sorted({one.version for one in found})
+    return {
+        'nova': f'API {newest[0]}.{newest[1]}' if newest else None,
+        'hypervisor_version': ', '.join(_dotted(n) for n in numbers) or None,
+    }
+
+
+def _dotted(number: int) -> str:
+    return f'{number // 10**6}.{number // 1000 % 1000}.{number % 1000}'

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs: the private half stays on this machine, for its owner only."""
+
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import paths, shell
+from hvstack.cloud import journal
+from hvstack.cloud.connection import refused, scope
+
+KIND = 'keypair'
+FOLDER = paths.STATE / 'keys'
+
+
+def create(conn: Connection, name: str) -> Path:
+    """Make a key pair and return the private key's file (0600).
+
+    :raises hvstack.errors.CloudError: Nova refused it.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    FOLDER.chmod(0o700)
+    path = FOLDER / name
+    journal.note(KIND, {'name': name, 'path': str(path)}, scope(conn))
+    _remove_files(path)
+    shell.run(
+        ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', path]
+    )
+    public = path.with_name(f'{name}.pub').read_text().strip()
+    with refused(f"Nova did not take the key pair '{name}'"):
+        conn.compute.create_keypair(name=name, public_key=public, type='ssh')
+    return path
+
+
+def undo(conn: Connection, data: dict[str, Any]) -> None:
+    """Delete a key pair that we made, both halves."""
+    with refused(f"key pair '{data['name']}' cannot be deleted"):
+        conn.compute.delete_keypair(data['name'], ignore_missing=True)
+    _remove_files(Path(data['path']))
+
+
+def _remove_files(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_name(f'{path.name}.pub').unlink(missing_ok=True)

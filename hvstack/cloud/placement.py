@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Placement has of hosts and of servers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack.cloud.connection import refused
+
+
+def get(conn: Connection, path: str) -> dict[str, Any]:
+    """Return what Placement answers.
+
+    :raises hvstack.errors.CloudError: it refused.
+    """
+    with refused(f'Placement does not answer {path}'):
+        response = conn.placement.get(path, raise_exc=True)
+        content: dict[str, Any] = response.json()
+        return content
+
+
+def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
+    """Return the hosts' resource providers: UUID by name.
+
+    :param trait: only those that have it.
+    """
+    query = '/resource_providers'
+    if trait:
+        query += f'?required={trait}'
+    return {
+        item['name']: item['uuid']
+        for item in get(conn, query)['resource_providers']
+        if item['parent_provider_uuid'] is None
+    }
+
+
+def inventories(conn: Connection, provider: str) -> dict[str, Any]:
+    """Return a provider's inventories with its generation.
+
+    :param provider: its UUID.
+    """
+    return get(conn, f'/resource_providers/{provider}/inventories')
+
+
+def seen_inventories(
+    conn: Connection, names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Return what hosts promise: VCPU and MEMORY_MB inventories by host."""
+    known = providers(conn)
+    return {
+        name: {
+            kind: {
+                key: content[key]
+                for key in ('total', 'reserved', 'allocation_ratio')
+            }
+            for kind, content in inventories(conn, known[name])[
+                'inventories'
+            ].items()
+            if kind in ('VCPU', 'PCPU', 'MEMORY_MB')
+        }
+        for name in sorted(names)
+        if name in known
+    }
+
+
+def allocations(
+    conn: Connection, servers: dict[str, str]
+) -> dict[str, dict[str, int]]:
+    """Return what servers take: resources by server's name.
+
+    :param servers: server id by name.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for name, server in sorted(servers.items()):
+        content = get(conn, f'/allocations/{server}')['allocations']
+        total: dict[str, int] = {}
+        for one in content.values():
+            for kind, amount in one['resources'].items():
+                total[kind] = total.get(kind, 0) + amount
+        found[name] = total
+    return found

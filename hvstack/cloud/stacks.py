@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat stacks: create, wait, say why one failed, delete."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import journal
+from hvstack.cloud.connection import FAILURES, refused, scope
+from hvstack.progress import Progress
+
+KIND = 'stack'
+_INTERVAL = 2.0
+_DELETE_SECONDS = 300
+#: Nova's and Heat's user data ends here; larger sites would be cut.
+_MOST_USER_DATA = 64 * 1024
+
+
+def create(
+    conn: Connection,
+    name: str,
+    template: Path,
+    parameters: Mapping[str, Any],
+) -> str:
+    """Begin a stack and return its id.
+
+    :param template: its file; nested templates are read beside it.
+    :raises hvstack.errors.InputError: the name is taken, or the parameters
+        are larger than user data may be.
+    :raises hvstack.errors.CloudError: Heat refused the template.
+    """
+    texts = sum(len(v) for v in parameters.values() if isinstance(v, str))
+    if texts > _MOST_USER_DATA - 4096:
+        raise errors.InputError(
+            f"stack '{name}': the nodes' files have {texts} bytes, user data "
+            f'ends at {_MOST_USER_DATA}: shorten the site files'
+        )
+    with refused(f"stack '{name}' cannot be looked up"):
+        if conn.orchestration.find_stack(name, ignore_missing=True):
+            raise errors.InputError(
+                f"a stack '{name}' is there already: take another name, or "
+                f"'hvstack cluster delete {name}'"
+            )
+    journal.note(KIND, {'name': name}, scope(conn))
+    with refused(f"Heat did not take the stack '{name}'"):
+        content = conn.orchestration.read_env_and_templates(
+            template_file=str(template)
+        )
+        stack = conn.orchestration.create_stack(
+            name=name,
+            parameters=dict(parameters),
+            is_rollback_disabled=True,
+            **content,
+        )
+    return str(stack.id)
+
+
+def wait(
+    conn: Connection,
+    stack_id: str,
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Wait until a stack is complete and return its outputs by name.
+
+    :param timeout: seconds.
+    :raises hvstack.errors.CloudError: it failed; names the resource and why.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    began = time.monotonic()
+    said = began
+    while True:
+        with refused('the stack cannot be looked at'):
+            stack = conn.orchestration.get_stack(stack_id)
+        if stack.status == 'CREATE_COMPLETE':
+            return {
+                item['output_key']: item.get('output_value')
+                for item in stack.outputs or []
+            }
+        if stack.status.endswith('_FAILED'):
+            raise errors.CloudError(
+                f"stack '{stack.name}' failed: {reason(conn, stack)}"
+            )
+        now = time.monotonic()
+        if now - began > timeout:
+            raise errors.DeadlineExceeded(
+                f"stack '{stack.name}' was not complete after "
+                f'{timeout:.0f} s: {_unfinished(conn, stack)}'
+            )
+        if progress is not None and now - said > 20:
+            said = now
+            progress.say(f'  stack: {_unfinished(conn, stack)}')
+        time.sleep(_INTERVAL)
+
+
+def _resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
+    try:
+        response = conn.orchestration.get(
+            f'/stacks/{stack.name}/{stack.id}/resources?nested_depth=5',
+            raise_exc=True,
+        )
+    except FAILURES:
+        return []
+    found: list[dict[str, Any]] = response.json()['resources']
+    return found
+
+
+def reason(conn: Connection, stack: Any) -> str:
+    """Return the failing resources of a stack with their reasons."""
+    failed = [
+        item
+        for item in _resources(conn, stack)
+        if item['resource_status'].endswith('_FAILED')
+    ]
+    # A nested stack fails because of what is in it: that alone says why.
+    deepest = [
+        item
+        for item in failed
+        if item['resource_type'].startswith('OS::')
+        and item['resource_type'] != 'OS::Heat::ResourceGroup'
+    ]
+    lines = []
+    for item in deepest or failed:
+        why = ' '.join(str(item.get('resource_status_reason')).split())
+        lines.append(
+            f'{item["resource_name"]} ({item["resource_type"]}): {why}'
+        )
+    return '; '.join(dict.fromkeys(lines)) or str(stack.status_reason)
+
+
+def _unfinished(conn: Connection, stack: Any) -> str:
+    resources = _resources(conn, stack)
+    left = [
+        item['resource_name']
+        for item in resources
+        if item['resource_status'] != 'CREATE_COMPLETE'
+    ]
+    done = len(resources) - len(left)
+    return f'{done} of {len(resources)} resources, left: {", ".join(left)}'
+
+
+def delete(
+    conn: Connection, name: str, *, timeout: float = _DELETE_SECONDS
+) -> None:
+    """Delete a stack and wait until it is gone; none of the name is fine.
+
+    :raises hvstack.errors.CloudError: Heat failed twice to delete it.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    deadline = time.monotonic() + timeout
+    tries = 0
+    while True:
+        with refused(f"stack '{name}' cannot be deleted"):
+            stack = conn.orchestration.find_stack(name, ignore_missing=True)
+            if stack is None or stack.status == 'DELETE_COMPLETE':
+                return
+            if stack.status != 'DELETE_IN_PROGRESS':
+                if tries == 2:
+                    raise errors.CloudError(
+                        f"stack '{name}' cannot be deleted: "
+                        f'{reason(conn, stack)}'
+                    )
+                tries += 1
+                conn.orchestration.delete_stack(stack, ignore_missing=True)
+        if time.monotonic() > deadline:
+            raise errors.DeadlineExceeded(
+                f"stack '{name}' was not deleted after {timeout:.0f} s: look "
+                f"at 'openstack stack resource list {name}'"
+            )
+        time.sleep(_INTERVAL)
+
+
+def undo(conn: Connection, data: dict[str, Any]) -> None:
+    """Delete a stack that we made."""
+    delete(conn, data['name'])

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of hvstack, read with oslo.config from ``hvstack.conf``.
+
+A sample with all of them is ``etc/hvstack/hvstack.conf.sample``.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from hvstack import errors, paths
+
+#: Where the file is looked for; what is in a later one wins.
+FILES = (Path('/etc/hvstack/hvstack.conf'), paths.STATE / 'hvstack.conf')
+
+_CLOUD = (
+    cfg.StrOpt(
+        'os_cloud',
+        help='Entry of clouds.yaml to use where neither --os-cloud nor '
+        'OS_CLOUD names one.',
+    ),
+    cfg.StrOpt(
+        'host_profile',
+        default='lab-worker',
+        help="Profile of the workers' hosts: a name, or a YAML file.",
+    ),
+    cfg.StrOpt(
+        'controller_profile',
+        help="Profile of the controllers' hosts; lab-controller beside "
+        'lab-worker, else the same as host_profile.',
+    ),
+    cfg.StrOpt(
+        'backend',
+        choices=('kvm', 'lxc', 'qemu'),
+        help="Compute backend of the workers' hosts. Nova's API tells lxc "
+        'from the others, but not kvm from qemu: that is taken for kvm.',
+    ),
+    cfg.StrOpt(
+        'image', default='hvstack-hadoop', help='Guest image with Hadoop.'
+    ),
+    cfg.StrOpt(
+        'network',
+        default='provider',
+        help='Network of the clusters; this machine must reach it.',
+    ),
+    cfg.IntOpt(
+        'stack_timeout',
+        default=900,
+        min=60,
+        help='Seconds that a stack may take to be complete.',
+    ),
+    cfg.IntOpt(
+        'ready_timeout',
+        default=300,
+        min=30,
+        help='Seconds until HDFS and YARN must see every worker.',
+    ),
+)
+
+_SWEEP = (
+    cfg.StrOpt(
+        'baseline_hosts',
+        default=str(paths.STATE / 'lab' / 'baseline.json'),
+        help='File that names the bare-metal hosts.',
+    ),
+    cfg.IntOpt(
+        'warm_up_bytes',
+        default=10_000_000,
+        min=0,
+        help='Data that each cluster sorts once before it is measured.',
+    ),
+)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return all options, for oslo.config's sample and for Rally."""
+    return [('cloud', list(_CLOUD)), ('sweep', list(_SWEEP))]
+
+
+def load(files: tuple[Path, ...] = FILES) -> Any:
+    """Return the options that are in force.
+
+    :raises hvstack.errors.InputError: a file cannot be read, or a value in
+        it is wrong.
+    """
+    conf = cfg.ConfigOpts()
+    for group, options in list_opts():
+        conf.register_opts(options, group=group)
+    try:
+        conf(
+            args=[],
+            project='hvstack',
+            default_config_files=[str(f) for f in files if f.exists()],
+            default_config_dirs=[],
+        )
+        for group, options in list_opts():
+            for option in options:
+                getattr(getattr(conf, group), option.dest)
+    except (cfg.Error, ValueError) as exc:
+        raise errors.InputError(
+            f'hvstack.conf: {exc}; look at hvstack.conf.sample'
+        ) from exc
+    return conf
