@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every cluster offers, whatever it is made of."""
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hvstack import shell
+from hvstack.hadoop.sites import UI_PORTS
+
+
+class Node(Protocol):
+    """One machine of a cluster, a guest or a host."""
+
+    @property
+    def name(self) -> str:
+        """Its host name."""
+
+    @property
+    def address(self) -> str:
+        """The address that the cluster's other nodes use."""
+
+    @property
+    def role(self) -> str:
+        """``controller`` or ``worker``."""
+
+    @property
+    def host(self) -> str:
+        """The physical host: the same for all nodes of a node group."""
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        """Run a shell command as root.
+
+        :param command: for ``sh -c``.
+        :raises hvstack.errors.CommandFailed: it failed and ``check`` is set.
+        :raises hvstack.errors.DeadlineExceeded: it took too long.
+        """
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        """Write a file whole, and make its folder."""
+
+
+@dataclass(frozen=True)
+class ShellNode(ABC):
+    """A node that a program of this machine reaches.
+
+    :param name: its host name.
+    :param address: for the other nodes.
+    :param role: ``controller`` or ``worker``.
+    :param host: its physical host.
+    """
+
+    name: str
+    address: str
+    role: str
+    host: str
+
+    @abstractmethod
+    def argv(self, command: str) -> list[str]:
+        """Return the program that runs a command there."""
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        """Run a shell command as root; errors name the node."""
+        return shell.run(
+            self.argv(command),
+            timeout=timeout,
+            check=check,
+            stdin=stdin,
+            shown=[f'{self.name}:', *command.split()],
+        )
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        """Write a file whole, and make its folder."""
+        target, half = shlex.quote(path), shlex.quote(f'{path}.new')
+        self.run(
+            f'mkdir -p "$(dirname {target})" && cat >{half} && '
+            f'chmod {mode:o} {half} && mv {half} {target}',
+            stdin=text,
+            timeout=60,
+        )
+
+
+class Cluster(Protocol):
+    """A running Hadoop cluster."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def kind(self) -> str:
+        """``stack`` or ``hosts``."""
+
+    @property
+    def gateway(self) -> Node:
+        """Where jobs are started: the first controller."""
+
+    @property
+    def workers(self) -> Sequence[Node]:
+        """Nodes with DataNode and NodeManager."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All of them, the gateway first."""
+
+    @property
+    def worker_hosts(self) -> int:
+        """How many physical hosts carry workers."""
+
+    @property
+    def processors(self) -> int:
+        """What a worker's JVMs are told, and it is probed with."""
+
+    def environment(self) -> dict[str, Any]:
+        """Return what must agree between comparable runs."""
+
+    def seen(self) -> dict[str, Any]:
+        """Return what is observed, not what was asked for."""
+
+    def drop_caches(self) -> None:
+        """Write back and forget the page cache below all nodes."""
+
+    def ui(self, role: str) -> tuple[str, int]:
+        """Return host and port of a daemon's web interface."""
+
+
+#: Of the machine that this runs on: where all nodes share its kernel.
+LOCAL_DROP_CACHES = ('sh', '-c', 'sync; echo 3 >/proc/sys/vm/drop_caches')
+
+
+@dataclass
+class Members:
+    """What both kinds of cluster have in common.
+
+    :param name: what it is called.
+    :param gateway: its controller.
+    :param workers: at least one.
+    :param processors: what a worker's JVMs are told.
+    :param given: facts of the environment that nodes cannot see, such as
+        caps, or that virtualization hides, such as the CPU model.
+    :param drop_command: program that drops the caches below all nodes;
+        None does it on every node.
+    """
+
+    name: str
+    gateway: Node
+    workers: list[Node]
+    processors: int
+    given: dict[str, Any]
+    drop_command: Sequence[str] | None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, the gateway first."""
+        return [self.gateway, *self.workers]
+
+    @property
+    def worker_hosts(self) -> int:
+        """How many physical hosts carry workers."""
+        return len({node.host for node in self.workers})
+
+    def drop_caches(self) -> None:
+        """Write back and forget the page cache below all nodes.
+
+        :raises hvstack.errors.CommandFailed: no right to do so.
+        """
+        if self.drop_command is not None:
+            shell.run(self.drop_command, timeout=300)
+            return
+        on_all(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
+
+    def ui(self, role: str) -> tuple[str, int]:
+        """Return host and port of a controller daemon's web interface."""
+        return self.gateway.address, UI_PORTS[role]
+
+
+def on_all(
+    nodes: Sequence[Node], command: str, *, timeout: float = 600
+) -> list[shell.Result]:
+    """Run one command on all nodes at the same time.
+
+    :returns: results in the nodes' order.
+    :raises hvstack.errors.HVStackError: of the first node where it failed.
+    """
+    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
+        return list(
+            pool.map(lambda node: node.run(command, timeout=timeout), nodes)
+        )

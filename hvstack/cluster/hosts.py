@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal: hosts without Nova, with Hadoop started on them directly."""
+
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from hvstack import errors, paths, shell
+from hvstack.cluster import probe
+from hvstack.cluster.base import LOCAL_DROP_CACHES, Members
+from hvstack.cluster.command import CommandNode
+from hvstack.hadoop import daemons, sites
+from hvstack.hadoop.sizing import size_node
+from hvstack.progress import Progress
+
+#: Where the lab says how its hosts are entered without Nova.
+LAB = paths.STATE / 'lab' / 'baseline.json'
+#: One file per process that has taken hosts, with how to give them back.
+TAKEN = paths.STATE / 'journal' / 'hosts'
+
+_PREPARE_SECONDS = 300
+_RELEASE_SECONDS = 300
+_READY_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of a baseline file.
+
+    :param name: its host name.
+    :param role: ``controller`` or ``worker``.
+    :param address: of the interface that Hadoop's traffic takes.
+    :param vcpus: CPUs that it reports.
+    :param memory_mib: memory that it reports.
+    :param cpu_cap: cores that it may use; None is all of them.
+    :param memory_cap_mib: memory that it may use.
+    :param enter: program that runs what follows it on the host.
+    :param prepare: program that makes it ready for Hadoop; none if empty.
+    :param release: program that undoes this, also when it was not ready.
+    """
+
+    name: str
+    role: str
+    address: str
+    vcpus: int
+    memory_mib: int
+    enter: tuple[str, ...]
+    prepare: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
+    cpu_cap: float | None = None
+    memory_cap_mib: int | None = None
+
+
+_FIELDS = {
+    'name': str,
+    'role': str,
+    'address': str,
+    'vcpus': int,
+    'memory_mib': int,
+    'enter': list,
+}
+
+
+def read(path: Path = LAB) -> list[Host]:
+    """Read a baseline file.
+
+    :raises hvstack.errors.InputError: it is missing, or a field is wrong.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as exc:
+        raise errors.InputError(
+            f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
+            'other hosts give a file with --hosts'
+        ) from exc
+    except (OSError, ValueError) as exc:
+        raise errors.InputError(f'{path}: is no JSON ({exc})') from exc
+    if not isinstance(data, list):
+        raise errors.InputError(f'{path}: must be a list of hosts')
+    hosts = []
+    for number, item in enumerate(data):
+        if not isinstance(item, dict):
+            raise errors.InputError(f'{path}: host {number} is no mapping')
+        for name, kind in _FIELDS.items():
+            if not isinstance(item.get(name), kind):
+                raise errors.InputError(
+                    f"{path}: host {number} '{name}' must be a {kind.__name__}"
+                )
+        given: dict[str, Any] = {
+            **{name: item[name] for name in _FIELDS},
+            **{
+                name: tuple(item.get(name) or ())
+                for name in ('enter', 'prepare', 'release')
+            },
+            'cpu_cap': item.get('cpu_cap'),
+            'memory_cap_mib': item.get('memory_cap_mib'),
+        }
+        hosts.append(Host(**given))
+    roles = [host.role for host in hosts]
+    if 'controller' not in roles or 'worker' not in roles:
+        raise errors.InputError(
+            f"{path}: needs a host with 'role' controller and one with worker"
+        )
+    return hosts
+
+
+def environment(hosts: Sequence[Host]) -> dict[str, Any]:
+    """Return the facts that only the hosts' owner knows.
+
+    The same for a cluster of guests on these hosts and for bare metal.
+    """
+    caps = {
+        host.name: {'cpu': host.cpu_cap, 'memory_mib': host.memory_cap_mib}
+        for host in hosts
+        if host.cpu_cap is not None or host.memory_cap_mib is not None
+    }
+    found: dict[str, Any] = {
+        'hosts': len(hosts),
+        'worker_hosts': sum(host.role == 'worker' for host in hosts),
+    }
+    if caps:
+        found['caps'] = caps
+        found['scale_model'] = any(
+            host.cpu_cap is not None and host.cpu_cap < host.vcpus
+            for host in hosts
+        )
+    return found
+
+
+def _started(pid: int) -> str | None:
+    """Return when a process began, in the kernel's ticks; None if gone."""
+    try:
+        stat = Path(f'/proc/{pid}/stat').read_text()
+    except OSError:
+        return None
+    return stat.rpartition(')')[2].split()[19]
+
+
+def recover() -> list[str]:
+    """Give back the hosts that dead processes had taken.
+
+    :returns: names of these hosts.
+    :raises hvstack.errors.CommandFailed: one cannot be given back; the next
+        start tries again.
+    """
+    names: list[str] = []
+    for path in sorted(TAKEN.glob('*.json')):
+        entry = json.loads(path.read_text())
+        if _started(entry['pid']) == entry['started']:
+            continue
+        _release(
+            [(one['name'], tuple(one['release'])) for one in entry['hosts']]
+        )
+        names += [one['name'] for one in entry['hosts']]
+        path.unlink(missing_ok=True)
+    return names
+
+
+def _release(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    """Run all release programs at once; raise the first error at the end."""
+
+    def one(argv: tuple[str, ...]) -> None:
+        shell.run(argv, timeout=_RELEASE_SECONDS)
+
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        jobs = [pool.submit(one, argv) for _, argv in hosts if argv]
+    for job in jobs:
+        job.result()
+
+
+@dataclass
+class BareHosts(Members):
+    """Hosts without Nova; in its context Hadoop runs on them.
+
+    One DataNode and one NodeManager per worker host, as vsphere6's native
+    platform. Hadoop is sized by the same function as for guests.
+
+    :param hosts: of the baseline file.
+    :param replication: of input and output.
+    :param progress: where to say what is done.
+    """
+
+    hosts: list[Host] = field(default_factory=list)
+    replication: int = 2
+    progress: Progress | None = None
+    _mark: Path | None = None
+
+    kind = 'hosts'
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path = LAB,
+        *,
+        replication: int | None = None,
+        progress: Progress | None = None,
+        drop_command: Sequence[str] | None = LOCAL_DROP_CACHES,
+    ) -> Self:
+        """Make a cluster of a baseline file.
+
+        :param replication: min(3, worker hosts) by default.
+        :raises hvstack.errors.InputError: the file is not well formed.
+        """
+        hosts = read(path)
+        nodes = [
+            CommandNode(
+                name=host.name,
+                address=host.address,
+                role=host.role,
+                host=host.name,
+                enter=host.enter,
+            )
+            for host in hosts
+        ]
+        workers = [node for node in nodes if node.role == 'worker']
+        return cls(
+            name='bare-metal',
+            gateway=next(n for n in nodes if n.role == 'controller'),
+            workers=list(workers),
+            processors=next(h.vcpus for h in hosts if h.role == 'worker'),
+            given=environment(hosts),
+            drop_command=drop_command,
+            hosts=hosts,
+            replication=replication or min(3, len(workers)),
+            progress=progress,
+        )
+
+    def _say(self, text: str) -> None:
+        if self.progress:
+            self.progress.say(text)
+
+    def __enter__(self) -> Self:
+        """Take the hosts, start Hadoop, wait until it sees every worker.
+
+        :raises hvstack.errors.HVStackError: it could not; the hosts are
+            given back.
+        """
+        recover()
+        self._write_mark()
+        try:
+            self._say(f'bare metal: prepare {len(self.hosts)} hosts')
+            with ThreadPoolExecutor(max_workers=16) as pool:
+                list(pool.map(self._prepare, self.hosts))
+            self._say('bare metal: start Hadoop')
+            self._configure()
+            daemons.start(self.nodes)
+            seconds = daemons.wait_ready(self, _READY_SECONDS)
+            self._say(
+                f'bare metal: Hadoop sees every worker ({seconds:.0f} s)'
+            )
+        except BaseException:
+            # What failed is the news, not that giving back failed as well:
+            # the mark stays then, and the next start tries again.
+            with contextlib.suppress(errors.HVStackError):
+                self.release()
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Give the hosts back."""
+        self.release()
+
+    def release(self) -> None:
+        """End Hadoop and give the hosts back.
+
+        :raises hvstack.errors.CommandFailed: a host cannot be given back.
+        """
+        self._say('bare metal: give the hosts back')
+        daemons.stop(self.nodes)
+        _release((host.name, host.release) for host in self.hosts)
+        if self._mark:
+            self._mark.unlink(missing_ok=True)
+            self._mark = None
+
+    def _prepare(self, host: Host) -> None:
+        if host.prepare:
+            shell.run(host.prepare, timeout=_PREPARE_SECONDS)
+
+    def _write_mark(self) -> None:
+        """Write down what is taken before it is."""
+        pid = os.getpid()
+        self._mark = TAKEN / f'{uuid.uuid4()}.json'
+        entry = {
+            'pid': pid,
+            'started': _started(pid),
+            'hosts': [
+                {'name': host.name, 'release': list(host.release)}
+                for host in self.hosts
+            ],
+        }
+        paths.write_whole(self._mark, json.dumps(entry) + '\n')
+
+    def _configure(self) -> None:
+        worker = next(host for host in self.hosts if host.role == 'worker')
+        files = sites.sites(
+            size_node(worker.vcpus, worker.memory_mib),
+            controller=self.gateway.address,
+            replication=self.replication,
+            node_groups=True,
+        )
+        table = ''.join(
+            f'{key} /rack1/ng-{node.host}\n'
+            for node in self.nodes
+            for key in (node.address, node.name)
+        )
+
+        def configure(pair: tuple[CommandNode, Host]) -> None:
+            node, host = pair
+            for name, text in files.items():
+                node.put(text, f'{sites.CONF}/{name}')
+            node.put(table, f'{sites.CONF}/topology.table')
+            roles = (
+                sites.WORKER_ROLES
+                if host.role == 'worker'
+                else sites.CONTROLLER_ROLES
+            )
+            env = sites.node_env(roles, host.vcpus)
+            node.put(f'{env}ADDRESS={host.address}\n', '/etc/hvstack/node.env')
+
+        by_name = {host.name: host for host in self.hosts}
+        pairs = [
+            (node, by_name[node.name])
+            for node in self.nodes
+            if isinstance(node, CommandNode)
+        ]
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            list(pool.map(configure, pairs))
+
+    def environment(self) -> dict[str, Any]:
+        """Return what must agree between comparable runs."""
+        return {**probe.facts(self.workers[0]), **self.given}
+
+    def seen(self) -> dict[str, Any]:
+        """Return what is observed, not what was asked for."""
+        worker = next(host for host in self.hosts if host.role == 'worker')
+        return {
+            'workers': len(self.workers),
+            'worker_hosts': self.worker_hosts,
+            'host_vcpus': worker.vcpus,
+            'host_memory_mib': worker.memory_mib,
+            'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
+            'caps': self.given.get('caps'),
+        }

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that is a Heat stack of ours."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from hvstack import errors
+from hvstack.cluster import probe
+from hvstack.cluster.base import Members
+from hvstack.cluster.ssh import SSHNode
+
+#: Facts that a hypervisor may show to guests otherwise than they are.
+_OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
+
+
+@dataclass
+class StackCluster(Members):
+    """A cluster that is a Heat stack of ours.
+
+    A context manager only for its ssh connections: the stack stays.
+
+    :param ram_mib: of a worker, as its flavor has it.
+    :param placement: what was seen of the cloud, added to :meth:`seen`.
+    :param folder: known hosts and sockets of ssh, removed by :meth:`close`.
+    """
+
+    ram_mib: int = 0
+    placement: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    kind = 'stack'
+
+    @classmethod
+    def from_outputs(
+        cls,
+        outputs: Mapping[str, Any],
+        key_path: Path,
+        *,
+        name: str,
+        processors: int,
+        ram_mib: int = 0,
+        environment: Mapping[str, Any] | None = None,
+        seen: Mapping[str, Any] | None = None,
+        drop_command: Sequence[str] | None = None,
+    ) -> Self:
+        """Make a cluster of a stack's outputs.
+
+        :param outputs: ``controller`` {name, address, host_id} and
+            ``workers``, a list of the same.
+        :param key_path: private key of the stack's key pair.
+        :param processors: vCPUs of a worker.
+        :param environment: facts that nodes cannot see; they win.
+        :param seen: what was seen of the cloud, such as allocations.
+        :param drop_command: see :class:`hvstack.cluster.base.Members`.
+        :raises hvstack.errors.InputError: an output is missing.
+        """
+        folder = Path(tempfile.mkdtemp(prefix='hvssh'))
+
+        def node(output: Mapping[str, Any], role: str) -> SSHNode:
+            return SSHNode(
+                name=output['name'],
+                address=output['address'],
+                role=role,
+                host=str(output.get('host_id') or output['name']),
+                key=key_path,
+                folder=folder,
+            )
+
+        try:
+            return cls(
+                name=name,
+                gateway=node(outputs['controller'], 'controller'),
+                workers=[node(one, 'worker') for one in outputs['workers']],
+                processors=processors,
+                given=dict(environment or {}),
+                drop_command=drop_command,
+                ram_mib=ram_mib,
+                placement=dict(seen or {}),
+                folder=folder,
+            )
+        except (KeyError, TypeError) as exc:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise errors.InputError(
+                f"stack '{name}': its outputs lack {exc}, create it from "
+                'heat-templates/hadoop-cluster.yaml'
+            ) from exc
+
+    def environment(self) -> dict[str, Any]:
+        """Return what must agree between comparable runs."""
+        found: dict[str, Any] = dict(probe.facts(self.workers[0]))
+        if self.given.get('backend') != 'lxc':
+            for name in _OF_HOSTS:
+                found.pop(name, None)
+        hosts = {node.host for node in self.nodes}
+        return {
+            'hosts': len(hosts),
+            'worker_hosts': self.worker_hosts,
+            **found,
+            **self.given,
+        }
+
+    def seen(self) -> dict[str, Any]:
+        """Return what is observed, not what was asked for."""
+        shares = probe.cpu_shares(self.workers, self.processors)
+        return {
+            'workers': len(self.workers),
+            'worker_hosts': self.worker_hosts,
+            'guest_vcpus': self.processors,
+            'guest_ram_mib': self.ram_mib or None,
+            'guest_mem_total_mib': probe.memory(self.workers),
+            'guest_cpu_share': shares,
+            'caps': self.given.get('caps'),
+            **self.placement,
+        }
+
+    def close(self) -> None:
+        """Close ssh connections and forget host keys."""
+        for node in self.nodes:
+            if isinstance(node, SSHNode):
+                node.close()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before it is needed."""
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Close ssh connections."""
+        self.close()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control of Hadoop's daemons on a cluster's nodes."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from hvstack import errors, shell
+from hvstack.hadoop import rest
+from hvstack.hadoop.rest import Members, Runner
+from hvstack.hadoop.sites import CONF
+
+#: The guest image's program for its daemons.
+NODE = '/usr/lib/hvstack/node'
+_TABLE = f'{CONF}/topology.table'
+
+
+def start(nodes: Sequence[Runner]) -> None:
+    """Start every node's daemons; harmless where they run.
+
+    :raises hvstack.errors.CommandFailed: names the node.
+    """
+    _everywhere(nodes, f'{NODE} start', check=True)
+
+
+def stop(nodes: Sequence[Runner]) -> None:
+    """End every node's daemons; a node that is gone is passed over."""
+    _everywhere(nodes, f'{NODE} stop', check=False)
+
+
+def dead(nodes: Sequence[Runner]) -> list[str]:
+    """Return daemons that should run and do not, as "node: role"."""
+    found = []
+    for node in nodes:
+        for line in node.run(f'{NODE} status', check=False).stdout.split('\n'):
+            role, _, state = line.partition(' ')
+            if state.startswith('dead'):
+                found.append(f'{node.name}: {role}')
+    return found
+
+
+def missing(cluster: Members) -> list[str]:
+    """Return what HDFS and YARN do not have yet, a word or two each.
+
+    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    """
+    gateway = cluster.gateway
+    info = rest.namenode(gateway, 'NameNodeInfo')
+    live = json.loads(info['LiveNodes']).values()
+    hdfs = {str(one.get('xferaddr', '')).split(':')[0] for one in live}
+    nodes = (
+        rest.get(gateway, 'resourcemanager', '/ws/v1/cluster/nodes').get(
+            'nodes'
+        )
+        or {}
+    ).get('node') or []
+    yarn = {n['nodeHostName'] for n in nodes if n.get('state') == 'RUNNING'}
+    found = []
+    for worker in cluster.workers:
+        for names, service in ((hdfs, 'HDFS'), (yarn, 'YARN')):
+            if not {worker.name, worker.address} & names:
+                found.append(f'{worker.name} in {service}')
+    if info.get('Safemode'):
+        found.append('HDFS out of safe mode')
+    rest.get(gateway, 'historyserver', '/ws/v1/history/info')
+    return found
+
+
+def wait_ready(cluster: Members, timeout: float = 300) -> float:
+    """Wait until HDFS and YARN see every worker.
+
+    Workers also get the controller's table of nodes: an ApplicationMaster
+    asks for containers by the racks that it finds there, and one that knows
+    other racks than the ResourceManager never gets a local container.
+
+    :returns: seconds waited.
+    :raises hvstack.errors.DeadlineExceeded: names the workers that are
+        missing, with the last lines of one's log.
+    """
+    last: list[str] = ['an answer of the controller']
+
+    def ready() -> bool:
+        last[:] = missing(cluster)
+        return not last
+
+    waited = shell.wait_for(
+        ready,
+        f'Hadoop on {cluster.gateway.name} to see every worker',
+        timeout=timeout,
+        interval=1.5,
+        why=lambda: f'missing: {", ".join(last)}{_evidence(cluster)}',
+    )
+    table = cluster.gateway.run(f'cat {_TABLE}', check=False)
+    if table.returncode == 0:
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            list(
+                pool.map(
+                    lambda node: node.put(table.stdout, _TABLE),
+                    cluster.workers,
+                )
+            )
+    return waited
+
+
+def _evidence(cluster: Members) -> str:
+    """Return dead daemons with their last words."""
+    for node in (cluster.gateway, *cluster.workers):
+        try:
+            gone = dead([node])
+        except errors.HVStackError as exc:
+            return f'; {exc}'
+        if gone:
+            role = gone[0].rpartition(' ')[2]
+            words = node.run(
+                f'tail -n 3 /var/log/hadoop/{role}.log '
+                f'/var/log/hadoop/{role}.out',
+                check=False,
+            )
+            text = ' '.join(words.stdout.split())
+            return f'; dead: {", ".join(gone)}: {text}'
+    return ''
+
+
+def _everywhere(nodes: Sequence[Runner], command: str, *, check: bool) -> None:
+    def one(node: Runner) -> None:
+        try:
+            node.run(command, timeout=120, check=check)
+        except errors.HVStackError:
+            if check:
+                raise
+
+    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
+        list(pool.map(one, nodes))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to Hadoop's daemons, asked on the controller itself.
+
+Its web interfaces need not be reachable from elsewhere.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from hvstack import errors, shell
+from hvstack.hadoop.sites import UI_PORTS
+
+
+class Runner(Protocol):
+    """What this room needs of a node."""
+
+    @property
+    def name(self) -> str:
+        """Its host name."""
+
+    @property
+    def address(self) -> str:
+        """The address that other nodes use."""
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        """Run a shell command."""
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        """Write a file."""
+
+
+class Members(Protocol):
+    """What this room needs of a cluster."""
+
+    @property
+    def gateway(self) -> Runner:
+        """The controller."""
+
+    @property
+    def workers(self) -> Sequence[Runner]:
+        """The workers."""
+
+
+def get(controller: Runner, role: str, path: str) -> dict[str, Any]:
+    """Return a daemon's JSON answer.
+
+    :param controller: the node that the daemon runs on.
+    :param role: its daemon, one of :data:`hvstack.hadoop.sites.UI_PORTS`.
+    :param path: with the leading slash.
+    :raises hvstack.errors.CommandFailed: no answer, or not JSON.
+    """
+    url = f'http://{controller.address}:{UI_PORTS[role]}{path}'
+    command = f'busybox wget -q -T 20 -O - {shlex.quote(url)}'
+    result = controller.run(command, timeout=60)
+    try:
+        answer = json.loads(result.stdout)
+    except ValueError as exc:
+        raise errors.CommandFailed(['wget', url], 0, result.stdout) from exc
+    if not isinstance(answer, dict):
+        raise errors.CommandFailed(['wget', url], 0, result.stdout)
+    return answer
+
+
+def namenode(controller: Runner, bean: str) -> dict[str, Any]:
+    """Return one of the NameNode's JMX beans.
+
+    :param bean: such as ``FSNamesystem``.
+    :raises hvstack.errors.CommandFailed: there is none (yet).
+    """
+    path = f'/jmx?qry=Hadoop:service=NameNode,name={bean}'
+    beans = get(controller, 'namenode', path).get('beans') or []
+    if not beans:
+        raise errors.CommandFailed(['jmx', bean], 0, 'no such bean')
+    return dict(beans[0])
