@@ -14,7 +14,7 @@ import uuid
 
 import nova.conf
 import os_resource_classes as orc
-from nova.objects import network_metadata, numa
+from nova.objects import fields, network_metadata, numa
 from nova.virt import fake
 
 CONF = nova.conf.CONF
@@ -73,6 +73,11 @@ class Driver(fake.FakeDriver):
         status = super().get_available_resource(nodename)
         if status:
             status['numa_topology'] = self._topology()._to_json()
+            # Images for virtual machines fit, those for containers do not.
+            status['supported_instances'] = [
+                (fields.Architecture.X86_64, kind, fields.VMMode.HVM)
+                for kind in (fields.HVType.KVM, fields.HVType.QEMU)
+            ]
             # A restart must find the same node.
             status['uuid'] = str(uuid.uuid5(uuid.NAMESPACE_DNS, nodename))
         return status

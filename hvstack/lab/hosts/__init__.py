@@ -89,11 +89,12 @@ def _ensure(
             )
         host.shut_down(one.name)
         running = False
-    changed = host.configure(one, wanted.options)
-    if running and changed and not is_bare(one.name):
-        host.supervisorctl(one.name, 'reread')
+    stale = host.configure(one, wanted.options)
+    if running and not is_bare(one.name):
+        # Starts what has another command now, and what is new.
         host.supervisorctl(one.name, 'update')
-        host.supervisorctl(one.name, 'restart', 'nova-compute', 'metadata')
+        if stale:
+            host.supervisorctl(one.name, 'restart', *sorted(stale))
     if running:
         return False
     progress.say(

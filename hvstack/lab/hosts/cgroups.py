@@ -60,6 +60,20 @@ def folders(name: str) -> list[Path]:
     return [ROOT / controller / name for controller in CONTROLLERS]
 
 
+def hierarchies() -> dict[str, list[str]]:
+    """Return which controllers are mounted together, by mount options.
+
+    Many machines mount ``cpu,cpuacct`` as one: then neither can be mounted
+    alone.
+    """
+    together: dict[Path, list[str]] = {}
+    for controller in CONTROLLERS:
+        together.setdefault((ROOT / controller).resolve(), []).append(
+            controller
+        )
+    return {','.join(group): group for group in together.values()}
+
+
 def create(name: str, cpu_cap: float, memory_mib: int) -> None:
     """Make a host's cgroup with its caps.
 

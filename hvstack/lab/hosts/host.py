@@ -17,7 +17,7 @@ from typing import Any
 
 from hvstack import errors, shell
 from hvstack.lab import pids, render, settings, venv
-from hvstack.lab.hosts import cgroups
+from hvstack.lab.hosts import cgroups, sizes
 from hvstack.lab.hosts.sizes import HostSize
 
 HOSTS = settings.LAB / 'hosts'
@@ -38,20 +38,43 @@ _FOLDERS = (
     'neutron',
     'bare',
 )
-#: (template, target below the host's folder, mode)
+#: (template, target below the host's folder, mode, agent that reads it)
 _FILES = (
-    ('init.j2', 'init', 0o755),
-    ('enter.j2', 'enter', 0o755),
-    ('enter-bare.j2', 'enter-bare', 0o755),
-    ('supervisord.conf.j2', 'supervisord.conf', 0o600),
-    ('nova.conf.j2', 'nova.conf', 0o600),
-    ('metadata.ini.j2', 'metadata.ini', 0o600),
-    ('libvirtd.conf.j2', 'libvirtd.conf', 0o600),
-    ('qemu.conf.j2', 'etc/libvirt/qemu.conf', 0o600),
-    ('lxc.conf.j2', 'etc/libvirt/lxc.conf', 0o600),
-    ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755),
-    ('losetup.j2', 'bin/losetup', 0o755),
-    ('sudo.j2', 'bin/sudo', 0o755),
+    ('init.j2', 'init', 0o755, ''),
+    ('enter.j2', 'enter', 0o755, ''),
+    ('enter-bare.j2', 'enter-bare', 0o755, ''),
+    ('supervisord.conf.j2', 'supervisord.conf', 0o600, ''),
+    ('nova.conf.j2', 'nova.conf', 0o600, 'nova-compute'),
+    ('metadata.ini.j2', 'metadata.ini', 0o600, 'metadata'),
+    ('libvirtd.conf.j2', 'libvirtd.conf', 0o600, 'libvirtd'),
+    ('qemu.conf.j2', 'etc/libvirt/qemu.conf', 0o600, 'libvirtd'),
+    ('lxc.conf.j2', 'etc/libvirt/lxc.conf', 0o600, 'libvirtd'),
+    ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755, 'libvirtd'),
+    ('losetup.j2', 'bin/losetup', 0o755, ''),
+)
+#: (agent, program, module, what it may do as root)
+_PYTHON_AGENTS = (
+    (
+        'nova-compute',
+        'nova-compute',
+        'nova.cmd.compute',
+        (
+            'nova.privsep:sys_admin_pctxt',
+            'vif_plug_ovs.privsep:vif_plug',
+            'os_brick.privileged:default',
+        ),
+    ),
+    (
+        'metadata',
+        'neutron-ovn-metadata-agent',
+        'neutron.cmd.agents.ovn_metadata',
+        (
+            'neutron.privileged:default',
+            'neutron.privileged:namespace_cmd',
+            'neutron.privileged:link_cmd',
+            'neutron.privileged:ovs_vsctl_cmd',
+        ),
+    ),
 )
 #: A guest's disk that was removed while a host without power still held it.
 _LOST_DISK = re.compile(r'/([0-9a-f-]{36}/disk\S*|bare\.raw) \(deleted\)')
@@ -84,10 +107,15 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
         ('ovs', f'ovs-vswitchd {socket}', 20),
         ('ovn', f'ovn-controller {socket}', 30),
         ('libvirtd', f'libvirtd -f {here}/libvirtd.conf', 30),
-        ('nova-compute', f'nova-compute --config-file {here}/nova.conf', 50),
+        (
+            'nova-compute',
+            f'{here}/bin/nova-compute --config-file {here}/nova.conf',
+            50,
+        ),
         (
             'metadata',
-            f'neutron-ovn-metadata-agent --config-file {here}/metadata.ini',
+            f'{here}/bin/neutron-ovn-metadata-agent '
+            f'--config-file {here}/metadata.ini',
             50,
         ),
     ]
@@ -96,54 +124,74 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
     return every
 
 
-def configure(host: HostSize, options: dict[str, Any]) -> bool:
+def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     """Write a host's files.
 
-    :param options: ``cpu_dedicated_set`` and ``cpu_shared_set`` by host
-        name, for hosts that give out dedicated CPUs.
-    :returns: whether anything changed, so that it must be started again.
+    :param options: ``dedicated``: CPUs by host name, as Nova writes sets of
+        them, that are given to guests for themselves; the rest is shared.
+    :returns: the agents that read another file than before, so that they
+        must be started again.
     """
     here = folder(host.name)
     for name in _FOLDERS:
         (here / name).mkdir(parents=True, exist_ok=True)
-    sets = options.get('cpu_sets', {}).get(host.name, {})
+    dedicated = options.get('dedicated', {}).get(host.name, '')
     context = {
         'host': host,
         'folder': here,
         'programs': programs(host),
         'cgroup_version': cgroups.version(),
-        'controllers': cgroups.CONTROLLERS,
+        'hierarchies': cgroups.hierarchies(),
         'cgroups': [str(path) for path in cgroups.folders(host.name)],
-        'dedicated': sets.get('dedicated', ''),
-        'shared': sets.get('shared', ''),
+        'dedicated': dedicated,
+        'shared': sizes.rest_of(dedicated, host.cpus),
     }
-    changed = False
-    for template, target, mode in _FILES:
-        changed |= render.write(
+    stale = set()
+    for template, target, mode, agent in _FILES:
+        if render.write(
             f'host/{template}', here / target, mode=mode, context=context
-        )
+        ):
+            stale.add(agent)
+    for agent, program, module, contexts in _PYTHON_AGENTS:
+        names = {**context, 'module': module, 'contexts': contexts}
+        path = here / 'bin' / program
+        if render.write('host/agent.j2', path, mode=0o755, context=names):
+            stale.add(agent)
+    for file, text in _texts(host).items():
+        path = here / file
+        if not path.exists() or path.read_text() != text:
+            # In place: the running host has these files bind-mounted.
+            path.write_text(text)
+    return stale - {''}
+
+
+def _texts(host: HostSize) -> dict[str, str]:
+    """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
     kib = host.memory_mib * 1024
-    texts = {
+    users = Path('/etc/passwd').read_text()
+    groups = Path('/etc/group').read_text()
+    if 'libvirt-qemu:' not in users:
+        users += 'libvirt-qemu:x:64055:64055::/var/lib/libvirt:/bin/false\n'
+        groups += 'libvirt-qemu:x:64055:\n'
+    return {
         'sys/meminfo': ''.join(
-            f'Node 0 {key + ":":<12}{kib:>12} kB\n'
-            for key in ('MemTotal', 'MemFree')
-        )
-        + f'Node 0 {"MemUsed:":<12}{0:>12} kB\n',
+            f'Node 0 {key + ":":<12}{value:>12} kB\n'
+            for key, value in (
+                ('MemTotal', kib),
+                ('MemFree', kib),
+                ('MemUsed', 0),
+            )
+        ),
         'sys/cpus': f'0-{last}\n' if last else '0\n',
         'sys/cpumap': f'{(1 << host.cpus) - 1:x}\n',
         'etc/hosts': f'127.0.0.1 localhost\n{host.mgmt} {host.name}\n',
         'etc/hostname': f'{host.name}\n',
         'etc/machine-id': f'{host.number:032x}\n',
+        'etc/passwd': users,
+        'etc/group': groups,
         'etc/libvirt/libvirt.conf': '',
     }
-    for target, text in texts.items():
-        path = here / target
-        if not path.exists() or path.read_text() != text:
-            # In place: the running host has these files bind-mounted.
-            path.write_text(text)
-            changed = True
-    return changed
 
 
 def start(host: HostSize) -> None:

@@ -147,6 +147,36 @@ def plan(
     return sizes
 
 
+def rest_of(dedicated: str, cpus: int) -> str:
+    """Return the CPUs that are not in a set, as Nova writes sets.
+
+    :param dedicated: such as ``1`` or ``0-1,4``; nothing leaves nothing to
+        say.
+    :param cpus: how many there are.
+    :raises hvstack.errors.InputError: a CPU of the set does not exist, or
+        none is left: Nova would have no VCPU.
+    """
+    if not dedicated:
+        return ''
+    taken = set()
+    for word in dedicated.split(','):
+        first, _, last = word.partition('-')
+        try:
+            taken |= set(range(int(first), int(last or first) + 1))
+        except ValueError:
+            raise errors.InputError(
+                f"--dedicated: '{dedicated}' is not a set of CPUs: give one "
+                "such as '1' or '2-3,6'"
+            ) from None
+    left = sorted(set(range(cpus)) - taken)
+    if not left or not taken <= set(range(cpus)):
+        raise errors.InputError(
+            f"--dedicated: '{dedicated}' of {cpus} CPUs: leave one at least "
+            f'and name none above {cpus - 1}'
+        )
+    return ','.join(str(cpu) for cpu in left)
+
+
 def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
     changes = options.get('host_sizes', {}).get(size.name, {})
     try:

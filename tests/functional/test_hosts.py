@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's hosts behave as machines of their own. The lab is up."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import openstack
+
+from hvstack import errors, shell
+from hvstack.lab import hosts, images, settings
+from hvstack.lab.hosts import bare, cgroups, host, nova, sizes
+from tests.functional.test_images import GuestTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: The host that tests take away; the last worker's.
+LAST = 'hv-host3'
+#: Burns two CPUs for some seconds and prints what it got, in CPU seconds.
+BURN = """
+for n in 1 2; do
+    timeout 4 sh -c 'while :; do :; done' &
+done
+wait
+times | tail -n 1
+"""
+
+
+class HostsTest(GuestTest):
+    """Gives a test servers on hosts that it names."""
+
+    def flavor(self, suffix: str = '', **specs: str) -> Any:
+        """Return a small flavor of its own."""
+        made = self.cloud.compute.create_flavor(
+            name=self.name + suffix, vcpus=1, ram=128, disk=1
+        )
+        self.addCleanup(self.cloud.compute.delete_flavor, made)
+        if specs:
+            self.cloud.compute.create_flavor_extra_specs(made, specs)
+        return made
+
+    def start(
+        self, flavor: Any, where: str | None = None, image: str | None = None
+    ) -> Any:
+        """Ask for a server; does not wait for it."""
+        network = self.cloud.network.find_network('provider')
+        server = self.cloud.compute.create_server(
+            name=self.name,
+            image_id=image
+            or images.upload(self.cloud, images.build('tiny'), 'lxc'),
+            flavor_id=flavor.id,
+            networks=[{'uuid': network.id}],
+            key_name=self.name,
+            **({'availability_zone': f'nova:{where}'} if where else {}),
+        )
+        self.addCleanup(self.delete, server)
+        return server
+
+    def active(self, server: Any) -> Any:
+        """Wait until a server runs."""
+        try:
+            return self.cloud.compute.wait_for_server(server, wait=120)
+        except openstack.exceptions.ResourceFailure:
+            fault = self.cloud.compute.get_server(server).fault
+            self.fail(f'{server.name}: {fault["message"]}')
+
+    def address(self, server: Any) -> str:
+        """Return a server's only address."""
+        (found,) = (
+            entry['addr']
+            for entries in server.addresses.values()
+            for entry in entries
+        )
+        return str(found)
+
+    def answers(self, server: Any, seconds: float = 90) -> None:
+        """Wait until a server answers ping."""
+        shell.wait_for(
+            lambda: (
+                shell.run(
+                    ['ping', '-c', '1', '-W', '1', self.address(server)],
+                    check=False,
+                ).returncode
+                == 0
+            ),
+            f'{server.name} to answer ping',
+            timeout=seconds,
+        )
+
+    def service(self, name: str) -> str:
+        """Return what Nova says of a host."""
+        return nova.computes(self.cloud)[name]
+
+
+class InventoryTest(HostsTest):
+    def test_every_host_reports_its_size(self) -> None:
+        placement = self.cloud.placement
+        providers = {
+            item['name']: item['uuid']
+            for item in placement.get('/resource_providers').json()[
+                'resource_providers'
+            ]
+        }
+        planned = hosts.planned(settings.load() or settings.LabSettings())
+        for one in planned:
+            url = f'/resource_providers/{providers[one.name]}'
+            found = placement.get(f'{url}/inventories').json()['inventories']
+            memory = found['MEMORY_MB']
+            self.assertEqual(one.cpus, found['VCPU']['total'])
+            self.assertEqual(one.memory_mib, memory['total'])
+            self.assertEqual(sizes.RESERVED_MIB, memory['reserved'])
+            self.assertEqual(1.0, found['VCPU']['allocation_ratio'])
+            self.assertEqual(1.0, memory['allocation_ratio'])
+            traits = placement.get(
+                f'{url}/traits',
+                headers={'OpenStack-API-Version': 'placement 1.6'},
+            ).json()['traits']
+            self.assertIn(one.trait, traits)
+
+    def test_agents_memory_fits_the_reserve(self) -> None:
+        for one in hosts.planned(settings.load() or settings.LabSettings()):
+            used = host.memory_mib(one.name)
+            self.assertGreater(used, 100)
+            self.assertLess(used, sizes.RESERVED_MIB)
+
+
+class GuestsTest(HostsTest):
+    def test_guests_of_two_hosts_reach_each_other(self) -> None:
+        flavor = self.flavor(**{'quota:cpu_shares': '1024'})
+        asked = [self.start(flavor, where) for where in ('hv-host2', LAST)]
+        first, second = (self.active(server) for server in asked)
+        self.assertNotEqual(first.host_id, second.host_id)
+        self.answers(first)
+        self.answers(second)
+        self.wait(
+            first,
+            f'ping -c 1 -w 5 {self.address(second)} >/dev/null && echo there',
+            'there',
+        )
+        inside = cgroups.members('hv-host2')
+        containers = [
+            pid
+            for pid in inside
+            if first.instance_name in Path(f'/proc/{pid}/cmdline').read_text()
+        ]
+        self.assertEqual(1, len(containers))
+
+    def test_disk_is_let_go_after_a_power_cut(self) -> None:
+        server = self.active(self.start(self.flavor(), LAST))
+        self.answers(server)
+        with_guest = self.devices()
+        self.assertEqual(1, len(with_guest))
+        shell.run([HVSTACK, 'lab', 'host', 'off', LAST], timeout=60)
+        self.assertEqual([], self.devices())
+        self.assertFalse(cgroups.exists(LAST))
+        self.assertEqual('up', self.service('hv-host2'))
+        shell.wait_for(
+            lambda: self.service(LAST) == 'down', 'Nova to miss it', timeout=60
+        )
+        done = shell.run(
+            [HVSTACK, 'lab', 'host', 'exec', LAST, 'true'], check=False
+        )
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn('lab host on', done.stderr)
+        shell.run([HVSTACK, 'lab', 'host', 'on', LAST], timeout=300)
+        self.assertEqual('up', self.service(LAST))
+        self.answers(server)
+        self.assertEqual(1, len(self.devices()))
+        self.delete(server)
+        self.assertEqual([], self.devices())
+
+    def devices(self) -> list[str]:
+        """Return the loop devices of the last host's guests."""
+        shown = shell.run(['losetup', '-n', '-O', 'BACK-FILE']).stdout
+        return [line for line in shown.splitlines() if self.mine(line)]
+
+    def mine(self, file: str) -> bool:
+        """Tell whether a loop device's file is on the last host."""
+        return f'/{LAST}/' in file
+
+
+class AgentsTest(HostsTest):
+    def test_killed_agents_come_back(self) -> None:
+        before = self.pids()
+        for agent in ('nova-compute', 'ovs', 'libvirtd'):
+            shell.run(
+                [
+                    *(host.folder(LAST) / 'enter', 'kill', '-KILL'),
+                    before[agent],
+                ]
+            )
+        shell.wait_for(
+            lambda: (
+                set(host.agents(LAST).values()) == {'RUNNING'}
+                and self.pids()['nova-compute'] != before['nova-compute']
+            ),
+            'agents to be started again',
+            timeout=60,
+        )
+        server = self.active(self.start(self.flavor(), LAST))
+        self.answers(server)
+
+    def pids(self) -> dict[str, str]:
+        """Return the agents' pids as the host numbers them."""
+        lines = host.supervisorctl(LAST, 'status').splitlines()
+        return {
+            line.split()[0]: line.split('pid ')[1].split(',')[0]
+            for line in lines
+            if 'pid ' in line
+        }
+
+
+class BareTest(HostsTest):
+    def entry(self) -> dict[str, Any]:
+        """Return what the baseline's file says of the last host."""
+        entries = json.loads(hosts.BASELINE.read_text())
+        (found,) = (e for e in entries if e['name'] == LAST)
+        return dict(found)
+
+    def bare(self, *argv: str, check: bool = True) -> shell.Result:
+        """Run a program on the last host as on bare metal."""
+        return shell.run(
+            [*self.entry()['enter'], *argv], timeout=120, check=check
+        )
+
+    def test_bare_metal_is_inside_the_cap(self) -> None:
+        entry = self.entry()
+        image = images.build('hadoop').outputs['lxc']
+        self.addCleanup(shell.run, entry['release'], timeout=240)
+        shell.run([*entry['prepare'], '--image', str(image)], timeout=240)
+        states = host.agents(LAST)
+        self.assertEqual({'STOPPED'}, {states[agent] for agent in host.AGENTS})
+        self.assertEqual('hv-host2', self.hostname('hv-host2'))
+        self.assertEqual(LAST, self.bare('hostname').stdout.strip())
+        self.assertIn('/dev/loop', self.bare('df', '/').stdout)
+        self.bare('ping', '-c', '1', '-w', '5', '10.253.0.12', check=False)
+
+        began = time.monotonic()
+        used = self.cpu_seconds(self.bare('sh', '-c', BURN).stdout)
+        took = time.monotonic() - began
+        self.assertLess(used / took, entry['cpu_cap'] * 1.15)
+        self.assertGreater(used / took, entry['cpu_cap'] * 0.7)
+
+        killed = cgroups.oom_kills(LAST)
+        size = entry['memory_cap_mib'] + 512
+        done = self.bare(
+            'sh', '-c', f'head -c {size}M /dev/zero | tail', check=False
+        )
+        self.assertNotEqual(0, done.returncode)
+        self.assertGreater(cgroups.oom_kills(LAST), killed)
+
+        sleeper = self.bare('sh', '-c', 'sleep 999 >/dev/null 2>&1 & echo $!')
+        shell.run(entry['release'], timeout=240)
+        left = shell.run(
+            [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
+        )
+        self.assertNotEqual(0, left.returncode)
+        self.assertFalse((host.folder(LAST) / 'bare.raw').exists())
+        self.assertEqual('up', self.service(LAST))
+        self.answers(self.active(self.start(self.flavor(), LAST)))
+
+    def enter(self) -> list[str]:
+        """Return how to enter the last host."""
+        return [str(host.folder(LAST) / 'enter')]
+
+    def hostname(self, name: str) -> str:
+        """Return what a host calls itself."""
+        return host.enter(name, 'hostname').stdout.strip()
+
+    def cpu_seconds(self, text: str) -> float:
+        """Add up what ``times`` printed: ``0m1.20s 0m0.01s``."""
+        total = 0.0
+        for word in text.split():
+            minutes, _, seconds = word.rstrip('s').partition('m')
+            total += 60 * float(minutes) + float(seconds)
+        return total
+
+    def test_host_with_a_guest_is_refused(self) -> None:
+        self.active(self.start(self.flavor(), LAST))
+        exc = self.assertRaises(errors.Busy, bare.prepare, LAST)
+        self.assertIn(LAST, str(exc))
+        self.assertFalse(hosts.is_bare(LAST))
+
+
+class FakeHostsTest(HostsTest):
+    def test_dedicated_cpus_are_found_on_fake_hosts_only(self) -> None:
+        if not (settings.load() or settings.LabSettings()).fake_hosts:
+            self.skipTest('the lab has no fake hosts')
+        flavor = self.flavor(**{'hw:cpu_policy': 'dedicated'})
+        image = self.cloud.image.create_image(
+            name=self.name,
+            disk_format='raw',
+            container_format='bare',
+            data=b'no system',
+            wait=True,
+        )
+        self.addCleanup(self.cloud.image.delete_image, image)
+        server = self.active(self.start(flavor, image=image.id))
+        self.assertIn('hv-fake', server.compute_host)
+        shown = self.cloud.compute.get(
+            f'/servers/{server.id}/topology', microversion='2.78'
+        ).json()
+        self.assertEqual(1, len(shown['nodes']))
+        self.assertTrue(shown['nodes'][0]['cpu_pinning'])
+
+
+class PowerTest(HostsTest):
+    def test_first_process_killed_is_a_host_that_is_off(self) -> None:
+        number = host.pid(LAST)
+        assert number is not None
+        os.kill(number, signal.SIGKILL)
+        shell.wait_for(lambda: host.pid(LAST) is None, 'its end', timeout=10)
+        shell.run([HVSTACK, 'lab', 'up'], timeout=300)
+        self.assertEqual('up', self.service(LAST))
+        self.assertEqual({'RUNNING'}, set(host.agents(LAST).values()))
