@@ -66,15 +66,21 @@ def backend(found: Iterable[Hypervisor], given: str | None = None) -> str:
     )
 
 
-def versions(conn: Connection, found: Iterable[Hypervisor]) -> dict[str, Any]:
-    """Return versions of what a figure depends on, as far as Nova tells."""
+def versions(
+    conn: Connection, found: Iterable[Hypervisor]
+) -> dict[str, str | None]:
+    """Return versions of what virtualizes, as far as Nova tells them.
+
+    For LXC, Nova's number is the kernel's, which guests and bare metal show
+    themselves.
+    """
     with refused('Nova does not tell its version'):
         data = conn.compute.get_endpoint_data()
     newest = getattr(data, 'max_microversion', None)
-    numbers = sorted({one.version for one in found})
+    qemu = sorted({one.version for one in found if one.kind == 'QEMU'})
     return {
         'nova': f'API {newest[0]}.{newest[1]}' if newest else None,
-        'hypervisor_version': ', '.join(_dotted(n) for n in numbers) or None,
+        'qemu': ', '.join(_dotted(number) for number in qemu) or None,
     }
 
 

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a configuration to a running stack: plan, publish, create, wait."""
+
+import math
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, profiles
+from hvstack.cloud import flavors, hosts, keys, placement, ratios, stacks
+from hvstack.cluster import hosts as bare
+from hvstack.cluster.base import LOCAL_DROP_CACHES
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemons, sites
+from hvstack.hadoop.sizing import NodeSizing, size_node
+from hvstack.model.backends import refuse
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import Flavor, derive
+from hvstack.model.host import HostProfile
+from hvstack.model.slots import cluster_size
+from hvstack.progress import Progress
+
+TEMPLATE = 'hadoop-cluster.yaml'
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is known of a cluster before anything is changed.
+
+    :param providers: worker hosts' resource providers, UUID by name.
+    :param workers: worker nodes in all.
+    :param replication: min(3, worker hosts).
+    :param environment: facts of the hosts that their guests cannot see.
+    :param shared_kernel: the guests' page cache is this machine's.
+    """
+
+    configuration: Configuration
+    worker: Flavor
+    controller: Flavor
+    providers: dict[str, str]
+    workers: int
+    replication: int
+    backend: str
+    sizing: NodeSizing
+    environment: dict[str, Any] = field(default_factory=dict)
+    shared_kernel: bool = False
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Ratios that Placement must have, by resource class."""
+        return {
+            'VCPU': self.configuration.cpu_ratio,
+            'MEMORY_MB': self.configuration.ram_ratio,
+        }
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain data, as ``--dry-run`` shows it."""
+        return {
+            'configuration': self.configuration.name,
+            'backend': self.backend,
+            'worker_hosts': sorted(self.providers),
+            'workers': self.workers,
+            'workers_per_host': self.configuration.instances,
+            'replication': self.replication,
+            'ratios': self.ratios,
+            'worker_flavor': self.worker.to_mapping(),
+            'controller_flavor': self.controller.to_mapping(),
+        }
+
+
+def templates() -> Path:
+    """Return the folder of the Heat templates: the clone's, or installed."""
+    clone = Path(__file__).parent.parent.parent / 'heat-templates'
+    if clone.is_dir():
+        return clone
+    return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
+
+
+def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
+    """Derive a cluster for a cloud and refuse what it cannot honour.
+
+    Nothing is changed.
+
+    :param conn: an administrator's.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: the configuration does not fit the
+        hosts or their backend.
+    :raises hvstack.errors.CloudError: the hosts are not as the profile says.
+    """
+    profile = profiles.load(options.host_profile)
+    chief = profiles.load(controller_profile(options))
+    trait = profile.traits.get('worker')
+    known = {one.name: one for one in hosts.hypervisors(conn)}
+    providers = {
+        name: uuid
+        for name, uuid in placement.providers(conn, trait).items()
+        if name in known and known[name].up
+    }
+    if not providers:
+        raise errors.CloudError(
+            f"no host for workers is up (profile '{profile.name}', trait "
+            f"{trait or 'none'}): see 'openstack hypervisor list'"
+        )
+    backend = hosts.backend(
+        [known[name] for name in providers], options.backend
+    )
+    refused = refuse(configuration, backend)
+    if refused:
+        raise errors.InputError(refused)
+    worker = derive(
+        profile,
+        configuration,
+        'worker',
+        cpu_shares=profile.cpu_cap is not None,
+    )
+    controller = derive(
+        chief,
+        configuration,
+        'controller',
+        cpu_shares=chief.cpu_cap is not None,
+    )
+    return Plan(
+        configuration=configuration,
+        worker=worker,
+        controller=controller,
+        providers=providers,
+        workers=_workers(profile, configuration, len(providers)),
+        replication=min(3, len(providers)),
+        backend=backend,
+        sizing=size_node(worker.vcpus, worker.ram),
+        environment=_environment(conn, profile, backend, known, providers),
+        shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
+    )
+
+
+def controller_profile(options: Any) -> str:
+    """Return the profile of the controllers' hosts."""
+    if options.controller_profile:
+        return str(options.controller_profile)
+    host = str(options.host_profile)
+    return 'lab-controller' if host == 'lab-worker' else host
+
+
+def _workers(
+    profile: HostProfile, configuration: Configuration, hosts_up: int
+) -> int:
+    if profile.traits.get('worker'):
+        # Only the workers' own hosts have the trait.
+        return configuration.instances * hosts_up
+    return cluster_size(
+        profile, configuration, hosts_up, controllers='combined'
+    ).workers
+
+
+def _environment(
+    conn: Connection,
+    profile: HostProfile,
+    backend: str,
+    known: dict[str, hosts.Hypervisor],
+    providers: dict[str, str],
+) -> dict[str, Any]:
+    found = hosts.versions(conn, [known[name] for name in providers])
+    facts = {'backend': backend, **found}
+    if profile.cpu_cap is not None and bare.LAB.exists():
+        facts |= bare.environment(bare.read())
+    return facts
+
+
+def publish(
+    admin: Connection, wanted: Plan, project_ids: list[str]
+) -> dict[str, str]:
+    """Publish a plan's flavors and return their ids by role.
+
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    return {
+        flavor.role: flavors.publish(admin, flavor, project_ids).id
+        for flavor in (wanted.worker, wanted.controller)
+    }
+
+
+def parameters(
+    wanted: Plan,
+    flavor_ids: dict[str, str],
+    *,
+    image: str,
+    network: str,
+    key_name: str,
+) -> dict[str, Any]:
+    """Return the template's parameters."""
+    files = sites.sites(wanted.sizing, replication=wanted.replication)
+    return {
+        'image': image,
+        'network': network,
+        'key_name': key_name,
+        'worker_flavor': flavor_ids['worker'],
+        'controller_flavor': flavor_ids['controller'],
+        'worker_count': wanted.workers,
+        'workers_per_host': _per_host(wanted),
+        'core_site': files['core-site.xml'],
+        'hdfs_site': files['hdfs-site.xml'],
+        'yarn_site': files['yarn-site.xml'],
+        'mapred_site': files['mapred-site.xml'],
+        'worker_env': sites.node_env(
+            sites.WORKER_ROLES, wanted.sizing.processors
+        ),
+        'controller_env': sites.node_env(
+            sites.CONTROLLER_ROLES, wanted.controller.vcpus
+        ),
+    }
+
+
+def _per_host(wanted: Plan) -> int:
+    return max(
+        wanted.configuration.instances,
+        math.ceil(wanted.workers / len(wanted.providers)),
+    )
+
+
+def launch(
+    admin: Connection,
+    tenant: Connection,
+    wanted: Plan,
+    flavor_ids: dict[str, str],
+    name: str,
+    options: Any,
+    progress: Progress | None = None,
+) -> tuple[StackCluster, dict[str, Any]]:
+    """Create a plan's stack, wait until Hadoop sees every worker.
+
+    :param admin: looks at Placement; None of its rights make the stack.
+    :param tenant: whose stack it is.
+    :param name: of the stack: lower case letters, digits and dashes.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :returns: the cluster and the stack's outputs.
+    :raises hvstack.errors.HVStackError: one of these failed; what was made
+        is in the journal.
+    """
+    key = keys.create(tenant, name)
+    stack_id = stacks.create(
+        tenant,
+        name,
+        templates() / TEMPLATE,
+        parameters(
+            wanted,
+            flavor_ids,
+            image=options.image,
+            network=options.network,
+            key_name=name,
+        ),
+    )
+    outputs = stacks.wait(
+        tenant, stack_id, timeout=options.stack_timeout, progress=progress
+    )
+    ratios.check(admin, wanted.providers, wanted.ratios)
+    cluster = StackCluster.from_outputs(
+        outputs,
+        key,
+        name=name,
+        processors=wanted.sizing.processors,
+        ram_mib=wanted.worker.ram,
+        environment=wanted.environment,
+        seen=seen(admin, wanted, outputs),
+        drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
+    )
+    try:
+        if progress is not None:
+            progress.say('  stack complete, waiting for HDFS and YARN')
+        daemons.wait_ready(cluster, options.ready_timeout)
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster, outputs
+
+
+def seen(
+    admin: Connection, wanted: Plan, outputs: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what Placement has while the cluster is there."""
+    servers = {
+        one['name']: one['server_id']
+        for one in [outputs['controller'], *outputs['workers']]
+    }
+    return {
+        'inventory': placement.seen_inventories(admin, wanted.providers),
+        'allocations': placement.allocations(admin, servers),
+        'allocation_ratio': {
+            'during': _one(ratios.current(admin, wanted.providers))
+        },
+    }
+
+
+def _one(by_host: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Return ratios once where all hosts have the same ones."""
+    values = list(by_host.values())
+    if all(value == values[0] for value in values):
+        return dict(values[0])
+    return dict(by_host)
