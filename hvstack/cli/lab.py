@@ -2,6 +2,7 @@
 """``hvstack lab``: an OpenStack with hosts of its own on this machine."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
@@ -9,6 +10,7 @@ from cliff.lister import Lister
 
 from hvstack import errors
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
+from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, LabSettings
 from hvstack.progress import Progress
 
@@ -44,6 +46,23 @@ class Up(Command):
             help='another backend for one host; may be repeated',
         )
         parser.add_argument(
+            '--dedicated',
+            action='append',
+            metavar='HOST=CPUS',
+            help='CPUs of a kvm or qemu host for guests that ask for '
+            'dedicated ones, such as hv-host3=1; the others stay shared; '
+            'may be repeated',
+        )
+        parser.add_argument(
+            '--fake-profile',
+            type=Path,
+            metavar='FILE',
+            help='JSON file that says what every fake host reports: '
+            '{"cells": [{"shared": [0], "dedicated": [1], "siblings": '
+            '[[0, 1]], "memory_mib": 8192, "hugepages_2m": 0}], '
+            '"disk_gb": 100}',
+        )
+        parser.add_argument(
             '--racks',
             type=int,
             metavar='N',
@@ -66,10 +85,20 @@ class Up(Command):
             if (value := getattr(parsed_args, name)) is not None
         }
         if parsed_args.host_compute is not None:
-            given['host_compute'] = _pairs(parsed_args.host_compute)
+            given['host_compute'] = _pairs(
+                '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'
+            )
+        options: dict[str, Any] = {}
+        if parsed_args.dedicated is not None:
+            options['dedicated'] = _pairs(
+                '--dedicated', parsed_args.dedicated, 'hv-host3=1'
+            )
+        if parsed_args.fake_profile is not None:
+            options['fake_profile'] = fake.read(parsed_args.fake_profile)
 
         def change(before: LabSettings) -> LabSettings:
-            return before.change(**given)
+            merged = {**before.options, **options}
+            return before.change(**given, options=merged)
 
         progress = Progress()
         lifecycle.up(change, progress)
@@ -79,16 +108,15 @@ class Up(Command):
         )
 
 
-def _pairs(words: list[str]) -> dict[str, str]:
+def _pairs(option: str, words: list[str], example: str) -> dict[str, str]:
     pairs = {}
     for word in words:
-        host, mark, backend = word.partition('=')
+        host, mark, value = word.partition('=')
         if not mark:
             raise errors.InputError(
-                f'--host-compute {word}: give HOST=BACKEND, such as '
-                'hv-host3=qemu'
+                f'{option} {word}: give a host and a value, such as {example}'
             )
-        pairs[host] = backend
+        pairs[host] = value
     return pairs
 
 

@@ -32,6 +32,8 @@ times | tail -n 1
 class HostsTest(GuestTest):
     """Gives a test servers on hosts that it names."""
 
+    cloud: Any
+
     def flavor(self, suffix: str = '', **specs: str) -> Any:
         """Return a small flavor of its own."""
         made = self.cloud.compute.create_flavor(

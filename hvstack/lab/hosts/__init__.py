@@ -25,11 +25,20 @@ def planned(wanted: LabSettings) -> list[HostSize]:
     """Return the hosts that settings ask for, with real backends.
 
     :raises hvstack.errors.MissingPrerequisite: a backend cannot be had.
+    :raises hvstack.errors.InputError: dedicated CPUs where there are none.
     """
-    return [
+    found = [
         replace(size, backend=backend.resolve(size.backend))
         for size in sizes.plan(wanted)
     ]
+    backends = {one.name: one.backend for one in found}
+    for name in wanted.options.get('dedicated', {}):
+        if backends.get(name, 'lxc') == 'lxc':
+            raise errors.InputError(
+                f'--dedicated {name}: only a kvm or qemu host gives out '
+                f'dedicated CPUs: take --host-compute {name}=qemu'
+            )
+    return found
 
 
 def up(wanted: LabSettings, progress: Progress) -> None:

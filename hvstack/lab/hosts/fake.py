@@ -5,11 +5,13 @@ Nova's scheduler, its filters and Placement are the lab's own; only the virt
 driver and the port binding are ours.
 """
 
+import hashlib
 import json
 import shutil
+from pathlib import Path
 from typing import Any
 
-from hvstack import paths, shell
+from hvstack import errors, paths, shell
 from hvstack.lab import render, settings, supervise, templates, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
@@ -55,6 +57,38 @@ def install() -> None:
         '[neutron.ml2.mechanism_drivers]\n'
         'hvstack_fake = hvstack_fake_ml2:Driver\n'
     )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return what fake hosts are to report, from a file.
+
+    :raises hvstack.errors.InputError: it is not such a file.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except OSError as exc:
+        raise errors.InputError(f'{path}: {exc.strerror}') from exc
+    except ValueError as exc:
+        raise errors.InputError(f'{path}: not JSON: {exc}') from exc
+    if not isinstance(data, dict) or set(data) != set(DEFAULT_PROFILE):
+        raise errors.InputError(
+            f"{path}: give an object with 'cells' and 'disk_gb'"
+        )
+    known = DEFAULT_PROFILE['cells'][0]
+    for number, cell in enumerate(data['cells']):
+        wrong = set(cell) ^ set(known)
+        if wrong:
+            raise errors.InputError(
+                f"{path}: cells[{number}]: '{sorted(wrong)[0]}' is missing "
+                f'or unknown: give {", ".join(known)}'
+            )
+        for field, example in known.items():
+            if type(cell[field]) is not type(example):
+                raise errors.InputError(
+                    f'{path}: cells[{number}].{field}: give a value such as '
+                    f'{json.dumps(example)}'
+                )
+    return data
 
 
 def names(count: int) -> list[str]:
@@ -113,8 +147,15 @@ def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
     render.write(
         'fake/nova.conf.j2', config, context={'name': name, 'folder': folder}
     )
+    driver = templates.folder() / 'fake' / 'nova_driver.py'
+    digest = hashlib.sha256()
+    for file in (folder / 'profile.json', config, driver):
+        digest.update(file.read_bytes())
     return supervise.Program(
-        name, [venv.program('nova-compute'), '--config-file', str(config)]
+        name,
+        [venv.program('nova-compute'), '--config-file', str(config)],
+        # Another text of the program's: supervisord starts it again.
+        env={'HVSTACK_DIGEST': digest.hexdigest()[:16]},
     )
 
 

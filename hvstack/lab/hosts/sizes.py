@@ -160,9 +160,9 @@ def rest_of(dedicated: str, cpus: int) -> str:
         return ''
     taken = set()
     for word in dedicated.split(','):
-        first, _, last = word.partition('-')
+        first, dash, last = word.partition('-')
         try:
-            taken |= set(range(int(first), int(last or first) + 1))
+            taken |= set(range(int(first), int(last if dash else first) + 1))
         except ValueError:
             raise errors.InputError(
                 f"--dedicated: '{dedicated}' is not a set of CPUs: give one "

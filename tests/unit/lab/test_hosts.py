@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, caps and files of lab hosts, without starting one."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.lab.hosts import cgroups, host, sizes
+from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 
 GIB = 1024
 
 
-def plan(**changes: object) -> list[sizes.HostSize]:
+def plan(**changes: Any) -> list[sizes.HostSize]:
     memory = changes.pop('memory', 24 * GIB)
     wanted = LabSettings(compute='lxc').change(**changes)
     return sizes.plan(wanted, cores=2, memory=memory)
@@ -64,6 +69,43 @@ class SizesTest(testtools.TestCase):
         self.assertEqual(sizes.RESERVED_MIB, worker.reserved_memory_mib)
         self.assertEqual({'worker': sizes.WORKER_TRAIT}, worker.traits)
         self.assertTrue(worker.scale_model)
+
+
+class DedicatedTest(testtools.TestCase):
+    def test_rest_is_shared(self) -> None:
+        self.assertEqual('0', sizes.rest_of('1', 2))
+        self.assertEqual('0,4,5,7', sizes.rest_of('1-3,6', 8))
+        self.assertEqual('', sizes.rest_of('', 2))
+
+    def test_sets_that_cannot_be(self) -> None:
+        for text in ('0-1', '2', 'one', '1-'):
+            exc = self.assertRaises(errors.InputError, sizes.rest_of, text, 2)
+            self.assertIn(repr(text), str(exc))
+
+
+class FakeProfileTest(testtools.TestCase):
+    def read(self, data: object) -> dict[str, Any]:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'profile'
+        path.write_text(data if isinstance(data, str) else json.dumps(data))
+        return fake.read(path)
+
+    def test_own_example_is_taken(self) -> None:
+        self.assertEqual(fake.DEFAULT_PROFILE, self.read(fake.DEFAULT_PROFILE))
+
+    def test_wrong_files_are_named_with_field(self) -> None:
+        cell = dict(fake.DEFAULT_PROFILE['cells'][0])
+        for data, word in (
+            ('{', 'JSON'),
+            ([], 'disk_gb'),
+            ({'cells': [{}], 'disk_gb': 1}, 'dedicated'),
+            ({'cells': [{**cell, 'x': 1}], 'disk_gb': 1}, "'x'"),
+            (
+                {'cells': [{**cell, 'memory_mib': '1'}], 'disk_gb': 1},
+                'cells[0].memory_mib',
+            ),
+        ):
+            exc = self.assertRaises(errors.InputError, self.read, data)
+            self.assertIn(word, str(exc))
 
 
 class CgroupsTest(testtools.TestCase):
