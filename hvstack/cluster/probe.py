@@ -40,8 +40,11 @@ times
 """
 _TIME = re.compile(r'(\d+)m([\d.]+)s')
 
+#: A process killed in a capped group, or one of Hadoop's anywhere. Others that
+#: the machine kills are no matter of the run.
 _OOM = re.compile(
-    r'(?i)oom-kill:|out of memory: killed process|invoked oom-killer'
+    r'oom-kill:constraint=CONSTRAINT_MEMCG|oom-kill:.*,task=java,'
+    r'|[Oo]ut of memory: Killed process \d+ \(java\)'
 )
 
 

@@ -59,7 +59,7 @@ def get(controller: Runner, role: str, path: str) -> dict[str, Any]:
     :raises hvstack.errors.CommandFailed: no answer, or not JSON.
     """
     url = f'http://{controller.address}:{UI_PORTS[role]}{path}'
-    command = f'busybox wget -q -T 20 -O - {shlex.quote(url)}'
+    command = f'busybox wget -q -O - {shlex.quote(url)}'
     result = controller.run(command, timeout=60)
     try:
         answer = json.loads(result.stdout)

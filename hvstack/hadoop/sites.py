@@ -145,6 +145,9 @@ def _values(
             # early keep map tasks out of it.
             'mapreduce.job.reduce.slowstart.completedmaps': '0.9',
             'mapreduce.job.ubertask.enable': 'false',
+            # The default of 10 is more than small clusters have nodes, and
+            # would keep the NameNode looking for room for replicas.
+            'mapreduce.client.submit.file.replication': str(replication),
             # Stock TeraSort writes its output once.
             'mapreduce.terasort.output.replication': str(replication),
             'mapreduce.terasort.use.terascheduler': 'false',

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: HSGen, HSDataCheck, HSSort, HSDataCheck, HSValidate.
+
+Hadoop's TeraGen, TeraSort and TeraValidate stand in for TPC's kit. Every
+figure is "derived from the TPCx-HS benchmark and not comparable to published
+TPCx-HS results".
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, shell
+from hvstack.cluster import probe
+from hvstack.cluster.base import Cluster
+from hvstack.hadoop import daemons, history, rest
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs.workload import RECORD_BYTES, Workload
+
+BASE = '/benchmarks/tpcx-hs'
+INPUT = f'{BASE}/input'
+OUTPUT = f'{BASE}/output'
+REPORT = f'{BASE}/validate'
+PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck', 'HSValidate')
+_JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
+_JOB = re.compile(r'\bjob_\d+_\d+\b')
+#: What a container's end by the kernel, or by YARN for its memory, looks
+#: like in the client's output.
+_KILLED = re.compile(
+    r'(?i)exit code is 137|exitcode: 137|exit code 137|'
+    r"beyond the '?physical'? memory limit|java heap space|"
+    r'OutOfMemoryError'
+)
+#: Seconds that a phase may take.
+PHASE_SECONDS = 3600.0
+#: Data of the sort that a new cluster does once before it is measured.
+WARM_UP_BYTES = 10_000_000
+
+
+@dataclass
+class Outcome:
+    """What one run came to, valid or not; units as in a run record.
+
+    :param reason: why it is not valid, with evidence.
+    """
+
+    workload: Workload
+    started: str = ''
+    ended: str = ''
+    reason: str = ''
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    total_seconds: float = 0.0
+    environment: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def valid(self) -> bool:
+        """All phases ended and every check passed."""
+        return not self.reason
+
+    @property
+    def rate(self) -> float:
+        """TB an hour; 0 for a run that is not valid."""
+        if not self.valid:
+            return 0.0
+        return record.rate(self.workload.size_bytes, self.total_seconds)
+
+    def to_record(
+        self, *, sweep: str, kind: str, configuration: str, index: int
+    ) -> record.Record:
+        """Return the run's record, to be saved."""
+        return record.Record(
+            sweep=sweep,
+            kind=kind,
+            configuration=configuration,
+            index=index,
+            started=self.started,
+            ended=self.ended,
+            valid=self.valid,
+            reason=self.reason,
+            size_bytes=self.workload.size_bytes,
+            replication=self.workload.replication,
+            maps=self.workload.maps,
+            reduces=self.workload.reduces,
+            phases=self.phases,
+            total_seconds=self.total_seconds,
+            rate=self.rate,
+            environment=self.environment,
+            seen=self.seen,
+        )
+
+
+def now() -> str:
+    """Return the time in UTC as records have it."""
+    return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def run(
+    cluster: Cluster,
+    workload: Workload,
+    *,
+    progress: Progress | None = None,
+    phase_seconds: float = PHASE_SECONDS,
+) -> Outcome:
+    """Run the benchmark once.
+
+    Old output is purged and caches are dropped first. A run that fails half
+    way, or in which anything was killed for want of memory, is returned as
+    not valid, with the evidence.
+
+    :param phase_seconds: longest time of a phase.
+    :raises hvstack.errors.InputError: the data set does not fit.
+    :raises hvstack.errors.HVStackError: the cluster cannot even be made
+        ready for a run.
+    """
+    outcome = Outcome(workload)
+    kills = probe.oom_lines(cluster.nodes)
+    purge(cluster)
+    check_fit(cluster, workload)
+    outcome.environment = cluster.environment()
+    outcome.seen = cluster.seen()
+    cluster.drop_caches()
+    runner = _Runner(cluster, workload, outcome, progress, phase_seconds)
+    outcome.started = now()
+    begin = time.monotonic()
+    try:
+        for step in (
+            runner.generate,
+            runner.check_input,
+            runner.sort,
+            runner.check_output,
+            runner.validate,
+        ):
+            step()
+        outcome.total_seconds = round(time.monotonic() - begin, 3)
+        outcome.ended = now()
+        runner.collect()
+    except errors.HVStackError as exc:
+        outcome.reason = ' '.join(str(exc).split())[:2000]
+    outcome.ended = outcome.ended or now()
+    evidence = _killed(cluster, kills)
+    if evidence:
+        outcome.seen['killed'] = evidence
+        outcome.reason = (
+            f'killed for want of memory: {evidence[0]}'
+            + (f'; {outcome.reason}' if outcome.reason else '')
+        )[:2000]
+    return outcome
+
+
+def measure(
+    cluster: Cluster,
+    workload: Workload,
+    folder: Path,
+    *,
+    sweep: str,
+    kind: str,
+    configuration: str,
+    index: int,
+    progress: Progress | None = None,
+    phase_seconds: float = PHASE_SECONDS,
+    seen: Callable[[], dict[str, Any]] | None = None,
+) -> record.Record:
+    """Run the benchmark once and save its record, valid or not.
+
+    :param folder: where records are.
+    :param seen: gives what was seen of the cloud after the run.
+    """
+    outcome = run(
+        cluster, workload, progress=progress, phase_seconds=phase_seconds
+    )
+    if seen:
+        outcome.seen.update(seen())
+    made = outcome.to_record(
+        sweep=sweep, kind=kind, configuration=configuration, index=index
+    )
+    record.save(made, folder)
+    return made
+
+
+def warm_up(cluster: Cluster, workload: Workload) -> None:
+    """Sort a little once, so that no first run pays for cold daemons.
+
+    :raises hvstack.errors.RunFailed: it does not work.
+    """
+    small = Workload(
+        WARM_UP_BYTES, workload.replication, workload.maps, workload.reduces
+    )
+    runner = _Runner(cluster, small, Outcome(small), None, PHASE_SECONDS)
+    purge(cluster)
+    runner.generate()
+    runner.sort()
+    runner.check_output()
+    purge(cluster)
+
+
+def purge(cluster: Cluster) -> None:
+    """End jobs that an aborted run left; remove its data and all trash.
+
+    Waits until the DataNodes have really let go of the blocks.
+    """
+    gateway = cluster.gateway
+    apps = rest.get(
+        gateway,
+        'resourcemanager',
+        '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
+    ).get('apps')
+    for app in (apps or {}).get('app') or []:
+        gateway.run(f'yarn application -kill {app["id"]}', check=False)
+    gateway.run(
+        f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"', timeout=300
+    )
+
+    def gone() -> bool:
+        state = rest.namenode(gateway, 'FSNamesystem')
+        return int(state['PendingDeletionBlocks']) == 0
+
+    shell.wait_for(gone, 'HDFS to delete the last run', timeout=120)
+
+
+def check_fit(cluster: Cluster, workload: Workload) -> None:
+    """Refuse a data set for which HDFS has no room.
+
+    :raises hvstack.errors.InputError: names what is needed and what is left.
+    """
+    state = rest.namenode(cluster.gateway, 'FSNamesystem')
+    left = int(state['CapacityRemaining'])
+    needed = workload.needed_bytes
+    if needed > left:
+        raise errors.InputError(
+            f'data of {workload.size_bytes / 1e9:.3g} GB needs '
+            f'{needed / 1e9:.3g} GB of HDFS (twice {workload.replication} '
+            f'replicas and half for the sort), {left / 1e9:.3g} GB are left: '
+            'take a smaller size'
+        )
+
+
+def _killed(cluster: Cluster, before: set[str]) -> list[str]:
+    """Return the evidence that something was killed during the run."""
+    try:
+        lines = sorted(probe.oom_lines(cluster.nodes) - before)
+        return lines + [
+            f'{what} is dead' for what in daemons.dead(cluster.nodes)
+        ]
+    except errors.HVStackError as exc:
+        return [str(exc)]
+
+
+@dataclass
+class _Runner:
+    """The phases of one run."""
+
+    cluster: Cluster
+    workload: Workload
+    outcome: Outcome
+    progress: Progress | None
+    phase_seconds: float
+
+    def generate(self) -> None:
+        work = self.workload
+        self._job(
+            'HSGen',
+            f'teragen -Dmapreduce.job.maps={work.maps}',
+            f'{work.records} {INPUT}',
+        )
+
+    def check_input(self) -> None:
+        self._check(INPUT, self.workload.maps)
+
+    def sort(self) -> None:
+        work = self.workload
+        self._job(
+            'HSSort',
+            f'terasort -Dmapreduce.job.reduces={work.reduces} '
+            f'-Dmapreduce.terasort.output.replication={work.replication}',
+            f'{INPUT} {OUTPUT}',
+        )
+
+    def check_output(self) -> None:
+        checked = self._check(OUTPUT, self.workload.reduces)
+        self.outcome.seen['blocks_on_one_host'] = checked['blocks_on_one_host']
+        self.outcome.seen['blocks'] = checked['blocks']
+
+    def validate(self) -> None:
+        self._job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
+
+    def _say(self, text: str) -> None:
+        if self.progress:
+            self.progress.say(text)
+
+    def _job(self, phase: str, program: str, operands: str) -> None:
+        """Run one job; its time is the client's, as in TPCx-HS."""
+        work = self.workload
+        self._say(f'{phase} ...')
+        begin = time.monotonic()
+        result = self.cluster.gateway.run(
+            f'hadoop jar {_JAR} {program} -Ddfs.blocksize={work.block_bytes} '
+            f'-Ddfs.replication={work.replication} {operands}',
+            timeout=self.phase_seconds,
+            check=False,
+        )
+        seconds = time.monotonic() - begin
+        output = result.stdout + result.stderr
+        jobs = _JOB.findall(output)
+        self._ended(phase, seconds, job_id=jobs[0] if jobs else None)
+        if result.returncode != 0 or not jobs:
+            raise errors.RunFailed(
+                f'{phase} ended with status {result.returncode} after '
+                f'{seconds:.0f} s: {_why(output)}'
+            )
+
+    def _check(self, path: str, files: int) -> dict[str, Any]:
+        begin = time.monotonic()
+        checked = datacheck.check(
+            self.cluster,
+            path,
+            self.workload.size_bytes,
+            files,
+            self.workload.replication,
+        )
+        self._ended('HSDataCheck', time.monotonic() - begin, **checked)
+        return checked
+
+    def _ended(self, phase: str, seconds: float, **more: Any) -> None:
+        self.outcome.phases.append(
+            {'name': phase, 'seconds': round(seconds, 3), **more}
+        )
+        self._say(f'{phase}: {seconds:.0f} s')
+
+    def collect(self) -> None:
+        """Fetch every job's numbers and hold them against the data set.
+
+        :raises hvstack.errors.RunFailed: records were lost, or not sorted.
+        """
+        gateway = self.cluster.gateway
+        for phase in self.outcome.phases:
+            if phase.get('job_id'):
+                phase.update(history.job(gateway, phase['job_id']))
+        report = gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
+        wrong = verdict(self.outcome.phases, report, self.workload)
+        if wrong:
+            raise errors.RunFailed(f'HSValidate: {wrong}')
+
+
+def verdict(
+    phases: list[dict[str, Any]], report: str, workload: Workload
+) -> str:
+    """Return why sorted data is not what was generated; nothing if it is.
+
+    :param phases: with the jobs' counters.
+    :param report: what HSValidate wrote: "checksum", a blank, a number in
+        hexadecimal, and lines about records that are out of order.
+    """
+    lines = [line.split() for line in report.splitlines() if line.strip()]
+    if [line[0] for line in lines] != ['checksum']:
+        text = ' '.join(report.split())[:200] or 'nothing'
+        return f'the output is not sorted: it reports {text}'
+    counters = {
+        phase['name']: phase['counters']
+        for phase in phases
+        if 'counters' in phase
+    }
+    made = counters['HSGen'].get('CHECKSUM')
+    if made is not None and int(lines[0][1], 16) != int(made) % 2**64:
+        return 'the checksum of the output is not that of the input'
+    for name, counter in (
+        ('HSGen', 'MAP_OUTPUT_RECORDS'),
+        ('HSSort', 'MAP_INPUT_RECORDS'),
+        ('HSSort', 'REDUCE_OUTPUT_RECORDS'),
+        ('HSValidate', 'MAP_INPUT_RECORDS'),
+    ):
+        found = counters[name].get(counter)
+        if found != workload.records:
+            return (
+                f'{counter} of {name} is {found}, not {workload.records} '
+                f'(records of {RECORD_BYTES} bytes)'
+            )
+    return ''
+
+
+def _why(output: str) -> str:
+    """Return the lines of a job's output that say why it failed."""
+    lines = output.splitlines()
+    for number, line in enumerate(lines):
+        if _KILLED.search(line):
+            return f'a task was killed: {" ".join(lines[number].split())}'
+    telling = [
+        line
+        for line in lines
+        if 'Exception' in line or 'ERROR' in line or 'failed' in line.lower()
+    ]
+    return ' '.join(shell.tail('\n'.join(telling or lines), 4).split())

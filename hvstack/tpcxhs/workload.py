@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run sorts, and how it is cut."""
+
+from dataclasses import dataclass
+
+from hvstack import errors
+
+#: Bytes of a record, in TPCx-HS as in TeraSort.
+RECORD_BYTES = 100
+MIB = 1024 * 1024
+#: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
+LARGEST_BLOCK_MIB = 256
+#: Room for intermediate data, as a part of the data set.
+_INTERMEDIATE = 0.5
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a run sorts, and how it is cut.
+
+    :param size_bytes: of the data set, a multiple of 100 (one record).
+    :param replication: of input and output.
+    :param maps: map tasks of HSGen, and files of the input.
+    :param reduces: reduce tasks of HSSort, and files of the output.
+    :raises hvstack.errors.InputError: such a data set cannot be made.
+    """
+
+    size_bytes: int
+    replication: int
+    maps: int
+    reduces: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can sort."""
+        if self.size_bytes < RECORD_BYTES or self.size_bytes % RECORD_BYTES:
+            raise errors.InputError(
+                f'data of {self.size_bytes} bytes: take a multiple of '
+                f'{RECORD_BYTES}, the size of a record'
+            )
+        for name in ('replication', 'maps', 'reduces'):
+            if getattr(self, name) < 1:
+                raise errors.InputError(f"'{name}' must be 1 or more")
+
+    @property
+    def records(self) -> int:
+        """How many records the data set has."""
+        return self.size_bytes // RECORD_BYTES
+
+    @property
+    def block_bytes(self) -> int:
+        """HDFS' block size for input and output.
+
+        256 MiB, or as much as makes each file of a smaller data set one
+        block: HSSort then has as many map tasks as HSGen.
+        """
+        parts = max(1, min(self.maps, self.reduces))
+        whole = -(-self.size_bytes // parts)
+        # Sampled partitions of the output differ in size by some percent.
+        needed = -(-int(whole * 1.1) // MIB)
+        return min(LARGEST_BLOCK_MIB, max(1, needed)) * MIB
+
+    @property
+    def needed_bytes(self) -> float:
+        """Room in HDFS for input, output and intermediate data."""
+        return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
+
+
+def tasks(containers: int) -> int:
+    """Return how many maps, and reduces, a cluster runs at a time.
+
+    vsphere6 "Parameter Tuning": all of a phase's tasks in one wave. One
+    container is the ApplicationMaster's, one stays free for reduces that
+    start before the last map has ended.
+
+    :param containers: of the whole cluster.
+    """
+    return max(1, containers - 2)
