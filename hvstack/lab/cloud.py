@@ -34,6 +34,10 @@ def fill(admin: Any) -> None:
             cidr=FRIENDS,
             gateway_ip=values.PROVIDER,
             allocation_pools=[{'start': POOL[0], 'end': POOL[1]}],
+            # None: otherwise guests are handed the machine's own resolver,
+            # which they cannot reach, and each look-up of an address by
+            # Hadoop waits ten seconds for it.
+            dns_nameservers=['0.0.0.0'],  # noqa: S104
         )
     for user, project in (
         ('admin', 'admin'),
