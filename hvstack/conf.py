@@ -64,12 +64,6 @@ _SWEEP = (
         default=str(paths.STATE / 'lab' / 'baseline.json'),
         help='File that names the bare-metal hosts.',
     ),
-    cfg.IntOpt(
-        'warm_up_bytes',
-        default=10_000_000,
-        min=0,
-        help='Data that each cluster sorts once before it is measured.',
-    ),
 )
 
 

@@ -288,12 +288,12 @@ def seen(
         'inventory': placement.seen_inventories(admin, wanted.providers),
         'allocations': placement.allocations(admin, servers),
         'allocation_ratio': {
-            'during': _one(ratios.current(admin, wanted.providers))
+            'during': one_for_all(ratios.current(admin, wanted.providers))
         },
     }
 
 
-def _one(by_host: dict[str, dict[str, float]]) -> dict[str, Any]:
+def one_for_all(by_host: dict[str, dict[str, float]]) -> dict[str, Any]:
     """Return ratios once where all hosts have the same ones."""
     values = list(by_host.values())
     if all(value == values[0] for value in values):

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts: flavors, Placement ratios, a cluster, bare metal.
+
+Each prepares only what runs without a valid record still need, and its
+clean-up is also done by the journal: Rally skips it on Ctrl-C and SIGKILL.
+"""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from rally.task import context
+
+from hvstack import errors
+from hvstack.cloud import flavors, journal, keys, ratios, stacks, undo
+from hvstack.cluster import launch
+from hvstack.cluster.hosts import BareHosts
+from hvstack.cluster.stack import StackCluster
+from hvstack.model.configuration import parse
+from hvstack.rally_plugins import session
+from hvstack.rally_plugins.session import Session
+from hvstack.results import record
+from hvstack.tpcxhs import run as tpcxhs
+
+
+class _Context(context.Context):
+    """What these contexts have in common."""
+
+    CONFIG_SCHEMA = session.WORKLOAD_SCHEMA
+    #: Kinds of journal entries that the clean-up undoes.
+    KINDS: tuple[str, ...] = ()
+
+    def setup(self) -> None:
+        """Prepare, if any run of the workload is still to be done."""
+        here = session.get(self.context)
+        if not here.pending(self.config):
+            return
+        try:
+            self.prepare(here)
+        except errors.HVStackError as exc:
+            here.fail(self.config, str(exc))
+            raise
+
+    def prepare(self, here: Session) -> None:
+        """Do what the context is for."""
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        """Undo it."""
+        here = session.get(self.context)
+        found = [one for one in journal.own() if one.kind in self.KINDS]
+        undo.undo(found, here.conns)
+
+
+@context.configure(name='hvstack_flavors', platform='openstack', order=910)
+class Flavors(_Context):
+    """Derive and publish the flavors of a configuration."""
+
+    KINDS = (flavors.KIND,)
+
+    def prepare(self, here: Session) -> None:
+        """Refuse what the backend cannot honour, then publish."""
+        wanted = launch.plan(
+            here.admin,
+            parse(self.config['configuration']),
+            here.options.cloud,
+        )
+        here.plan = wanted
+        here.flavor_ids = launch.publish(
+            here.admin, wanted, [str(here.tenant.current_project_id)]
+        )
+
+    def cleanup(self) -> None:
+        """Delete the flavors that were made here."""
+        super().cleanup()
+        session.get(self.context).finish()
+
+
+@context.configure(name='hvstack_ratios', platform='openstack', order=920)
+class Ratios(_Context):
+    """Set Placement's allocation ratios of the workers' hosts."""
+
+    KINDS = (ratios.KIND,)
+
+    def prepare(self, here: Session) -> None:
+        """Set them; what was there before goes into the journal first."""
+        wanted = _plan(here)
+        here.before = ratios.set_ratios(
+            here.admin, wanted.providers, wanted.ratios
+        )
+
+    def cleanup(self) -> None:
+        """Put them back, and write down what is there then."""
+        super().cleanup()
+        here = session.get(self.context)
+        if here.plan is None or not here.made:
+            return
+        after = launch.one_for_all(
+            ratios.current(here.admin, here.plan.providers)
+        )
+        for folder, made in here.made:
+            made.seen.setdefault('allocation_ratio', {})['after'] = after
+            record.save(made, folder)
+        here.made.clear()
+
+
+@context.configure(name='hvstack_cluster', platform='openstack', order=930)
+class Cluster(_Context):
+    """Create the configuration's stack and wait until Hadoop is ready."""
+
+    KINDS = (stacks.KIND, keys.KIND)
+
+    def prepare(self, here: Session) -> None:
+        """Create the stack, sort a little once."""
+        wanted = _plan(here)
+        label = wanted.configuration.label.replace('.', '-')
+        name = f'hv-{label}-{secrets.token_hex(3)}'
+        with here.progress.stage(
+            f'{wanted.configuration.label}: stack {name} '
+            f'({wanted.workers} workers)'
+        ):
+            cluster, _ = launch.launch(
+                here.admin,
+                here.tenant,
+                wanted,
+                here.flavor_ids,
+                name,
+                here.options.cloud,
+                here.progress,
+            )
+        here.cluster = cluster
+        cluster.placement['allocation_ratio']['before'] = launch.one_for_all(
+            here.before
+        )
+        _warm_up(here, wanted.configuration.label)
+
+    def cleanup(self) -> None:
+        """Delete the stack and its key pair."""
+        here = session.get(self.context)
+        if isinstance(here.cluster, StackCluster):
+            here.progress.say(f'deleting the stack {here.cluster.name}')
+            here.cluster.close()
+        here.cluster = None
+        super().cleanup()
+
+
+@context.configure(name='hvstack_baseline', platform='openstack', order=930)
+class Baseline(_Context):
+    """Take the hosts for bare metal and start Hadoop on them."""
+
+    def prepare(self, here: Session) -> None:
+        """Take the hosts, sort a little once."""
+        bare = BareHosts.from_file(
+            Path(here.options.sweep.baseline_hosts), progress=here.progress
+        )
+        with here.progress.stage('bare metal: prepare the hosts'):
+            bare.__enter__()
+        here.cluster = bare
+        _warm_up(here, 'bare metal')
+
+    def cleanup(self) -> None:
+        """Give the hosts back."""
+        here = session.get(self.context)
+        bare, here.cluster = here.cluster, None
+        if isinstance(bare, BareHosts):
+            bare.release()
+        here.made.clear()
+        here.finish()
+
+
+def _plan(here: Session) -> Any:
+    if here.plan is None:
+        raise errors.InputError(
+            "the context 'hvstack_flavors' must stand beside hvstack_ratios "
+            'and hvstack_cluster: it plans the cluster'
+        )
+    return here.plan
+
+
+def _warm_up(here: Session, label: str) -> None:
+    with here.progress.stage(f'{label}: warm-up'):
+        assert here.cluster is not None
+        tpcxhs.warm_up(here.cluster, here.workload(tpcxhs.WARM_UP_BYTES))

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What contexts and scenario of one Rally process share.
+
+Rally copies its own context object for every iteration, so a live cluster
+and its connections cannot stand in there. The serial runner keeps all of
+it in one process.
+"""
+
+import atexit
+import contextlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import conf, errors
+from hvstack.cloud import connection, undo
+from hvstack.cluster import hosts
+from hvstack.cluster.base import Cluster
+from hvstack.cluster.launch import Plan
+from hvstack.hadoop.sizing import size_node
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.sweep import plan, recovery, state
+from hvstack.sweep.plan import Step
+from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload, tasks
+
+#: What a workload is, the same for its contexts and its scenario.
+WORKLOAD_SCHEMA: dict[str, Any] = {
+    'type': 'object',
+    'properties': {
+        'sweep': {'type': 'string', 'minLength': 1},
+        'configuration': {'type': 'string', 'minLength': 1},
+        'first_index': {'type': 'integer', 'minimum': 0},
+        'sizes': {
+            'type': 'array',
+            'minItems': 1,
+            'items': {'type': 'integer', 'minimum': 100},
+        },
+        'shape': {
+            'type': 'object',
+            'properties': {
+                'configurations': {
+                    'type': 'array',
+                    'items': {'type': 'string'},
+                },
+                'runs': {'type': 'integer', 'minimum': 1},
+                'size_bytes': {'type': 'integer', 'minimum': 100},
+            },
+            'required': ['configurations', 'runs', 'size_bytes'],
+            'additionalProperties': False,
+        },
+    },
+    'required': ['sweep', 'configuration', 'sizes'],
+    'additionalProperties': False,
+}
+
+#: Name of the sweep that stands for "the unfinished one, or a new one".
+AUTO = 'auto'
+
+
+@dataclass
+class Session:
+    """One Rally process.
+
+    :param admin: the administrator's connection.
+    :param tenant: the first user's, for the stacks.
+    """
+
+    admin: Connection
+    tenant: Connection
+    options: Any
+    progress: Progress = field(default_factory=Progress)
+    auto: dict[tuple[object, ...], state.Sweep] = field(default_factory=dict)
+    #: Of the workload that runs now.
+    plan: Plan | None = None
+    flavor_ids: dict[str, str] = field(default_factory=dict)
+    before: dict[str, dict[str, float]] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    made: list[tuple[Path, record.Record]] = field(default_factory=list)
+
+    @property
+    def conns(self) -> list[Connection]:
+        """Both connections."""
+        return [self.admin, self.tenant]
+
+    def sweep_id(self, config: Mapping[str, Any]) -> str:
+        """Return the sweep that a workload belongs to."""
+        if config['sweep'] != AUTO:
+            return state.checked(config['sweep'])
+        shape = config.get('shape')
+        if not shape:
+            raise errors.InputError(
+                f"sweep '{AUTO}' needs the sweep's 'shape': configurations, "
+                'runs, size_bytes; or name the sweep'
+            )
+        # Rally hands lists to scenarios and tuples to contexts.
+        wanted = tuple(shape['configurations'])
+        runs, size = int(shape['runs']), int(shape['size_bytes'])
+        key = (wanted, runs, size)
+        if key not in self.auto:
+            self.auto[key], again = state.resume_or_begin(wanted, runs, size)
+            self.progress.say(
+                f'sweep {self.auto[key].id}'
+                + (', going on from before' if again else '')
+            )
+        return self.auto[key].id
+
+    def steps(self, config: Mapping[str, Any]) -> list[Step]:
+        """Return a workload's runs."""
+        return plan.workload(
+            config['configuration'],
+            config.get('first_index', 0),
+            list(config['sizes']),
+        )
+
+    def pending(self, config: Mapping[str, Any]) -> list[Step]:
+        """Return a workload's runs that have no valid record yet."""
+        return state.pending(self.sweep_id(config), self.steps(config))
+
+    def workload(self, size_bytes: int) -> Workload:
+        """Return what a run sorts: the same tasks on both sides."""
+        found = hosts.read(Path(self.options.sweep.baseline_hosts))
+        workers = [host for host in found if host.role == 'worker']
+        containers = sum(
+            size_node(host.vcpus, host.memory_mib).containers
+            for host in workers
+        )
+        parts = tasks(containers)
+        return Workload(size_bytes, min(3, len(workers)), parts, parts)
+
+    def fail(self, config: Mapping[str, Any], reason: str) -> None:
+        """Leave an invalid record of a workload that could not begin."""
+        step = self.pending(config)[0]
+        work = self.workload(step.size_bytes)
+        moment = state.now()
+        outcome = tpcxhs.Outcome(
+            work, started=moment, ended=moment, reason=reason[:2000]
+        )
+        record.save(
+            outcome.to_record(
+                sweep=self.sweep_id(config),
+                kind=step.kind,
+                configuration=step.configuration,
+                index=step.index,
+            ),
+            state.RECORDS,
+        )
+        self.progress.say(f'{step.label} failed: {reason[:300]}')
+
+    def finish(self) -> None:
+        """Mark an "auto" sweep as finished when nothing of it is left."""
+        for sweep in self.auto.values():
+            if not sweep.finished and not state.pending(
+                sweep.id, sweep.steps()
+            ):
+                state.finish(sweep)
+
+
+_SESSIONS: list[Session] = []
+
+
+def get(context: Mapping[str, Any]) -> Session:
+    """Return this process' session; the first call undoes old changes.
+
+    :param context: Rally's, with the credentials of its environment.
+    :raises hvstack.errors.HVStackError: the cloud does not answer, another
+        sweep runs, or old changes cannot be undone.
+    """
+    if _SESSIONS:
+        return _SESSIONS[0]
+    try:
+        credential = context['admin']['credential']
+    except KeyError as exc:
+        raise errors.InputError(
+            'flavors and ratios need an administrator: give the Rally '
+            "environment's platform 'existing@openstack' an 'admin'"
+        ) from exc
+    stack = contextlib.ExitStack()
+    stack.enter_context(state.exclusive())
+    # Held till the process ends, however it does.
+    atexit.register(stack.close)
+    admin = connection.connect(credential=credential)
+    users = context.get('users') or []
+    tenant = (
+        connection.connect(credential=users[0]['credential'])
+        if users
+        else admin
+    )
+    session = Session(admin, tenant, conf.load())
+    for line in recovery.recover(session.conns):
+        session.progress.say(f'put back what a dead process left: {line}')
+    # Ctrl-C skips Rally's contexts' clean-up, but not this.
+    atexit.register(_undo, session)
+    _SESSIONS.append(session)
+    return session
+
+
+def _undo(session: Session) -> None:
+    try:
+        if isinstance(session.cluster, hosts.BareHosts):
+            session.cluster.release()
+        undo.undo_own(session.conns)
+    except errors.HVStackError as exc:
+        print(f'hvstack: {exc}', file=sys.stderr)
