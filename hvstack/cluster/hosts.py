@@ -249,6 +249,7 @@ class BareHosts(Members):
                 list(pool.map(self._prepare, self.hosts))
             self._say('bare metal: start Hadoop')
             self._configure()
+            daemons.introduce(self)
             daemons.start(self.nodes)
             seconds = daemons.wait_ready(self, _READY_SECONDS)
             self._say(

@@ -13,6 +13,13 @@ from hvstack.hadoop.sites import CONF
 #: The guest image's program for its daemons.
 NODE = '/usr/lib/hvstack/node'
 _TABLE = f'{CONF}/topology.table'
+#: Adds the lines of its input that are not there yet; in place, since a
+#: container's /etc/hosts may be a mount.
+_HOSTS = """
+while read -r line; do
+    grep -qxF "$line" /etc/hosts || echo "$line" >>/etc/hosts
+done
+"""
 
 
 def start(nodes: Sequence[Runner]) -> None:
@@ -80,7 +87,10 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
     last: list[str] = ['an answer of the controller']
 
     def ready() -> bool:
-        last[:] = missing(cluster)
+        try:
+            last[:] = missing(cluster)
+        except errors.HVStackError as exc:
+            last[:] = [str(exc)]
         return not last
 
     waited = shell.wait_for(
@@ -90,16 +100,29 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
         interval=1.5,
         why=lambda: f'missing: {", ".join(last)}{_evidence(cluster)}',
     )
-    table = cluster.gateway.run(f'cat {_TABLE}', check=False)
-    if table.returncode == 0:
-        with ThreadPoolExecutor(max_workers=16) as pool:
-            list(
-                pool.map(
-                    lambda node: node.put(table.stdout, _TABLE),
-                    cluster.workers,
-                )
-            )
+    introduce(cluster)
     return waited
+
+
+def introduce(cluster: Members) -> None:
+    """Tell all nodes the others' addresses and the controller's table.
+
+    An address stands for itself in ``/etc/hosts``: Hadoop looks up names of
+    addresses, and where no resolver answers each look-up waits for seconds.
+    """
+    nodes = (cluster.gateway, *cluster.workers)
+    lines = ''.join(
+        f'{node.address} {node.address} {node.name}\n' for node in nodes
+    )
+    table = cluster.gateway.run(f'cat {_TABLE}', check=False)
+
+    def one(node: Runner) -> None:
+        node.run(_HOSTS, stdin=lines, timeout=60)
+        if table.returncode == 0 and node is not cluster.gateway:
+            node.put(table.stdout, _TABLE)
+
+    with ThreadPoolExecutor(max_workers=min(32, len(nodes))) as pool:
+        list(pool.map(one, nodes))
 
 
 def _evidence(cluster: Members) -> str:

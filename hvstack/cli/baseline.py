@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack baseline``: what bare metal reaches, without Nova."""
+
+import argparse
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+from cliff.show import ShowOne
+
+from hvstack import errors, paths
+from hvstack.cluster import hosts
+from hvstack.hadoop.sizing import size_node
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.tpcxhs import run
+from hvstack.tpcxhs.workload import RECORD_BYTES, Workload, tasks
+
+#: Where runs leave their records.
+RECORDS = paths.STATE / 'records'
+#: Large enough that a lab's sort is more than the start of its JVMs.
+_SIZE = '500MB'
+_UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
+_COLUMNS = (
+    'ID',
+    'Started',
+    'Sweep',
+    'Valid',
+    'Bytes',
+    'Replication',
+    'Seconds',
+    'TB/h',
+)
+
+
+def size(text: str) -> int:
+    """Return the bytes that a size such as ``500MB`` means.
+
+    :raises argparse.ArgumentTypeError: it is none.
+    """
+    found = re.fullmatch(r'(\d+(?:\.\d+)?)\s*([KMGT]?B?)', text.upper())
+    if not found:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no size, give one such as 500MB or 1GB"
+        )
+    unit = found[2] if found[2].endswith('B') else f'{found[2]}B'
+    return int(float(found[1]) * _UNITS[unit]) // RECORD_BYTES * RECORD_BYTES
+
+
+def workload(
+    cluster: hosts.BareHosts,
+    size_bytes: int,
+    maps: int | None,
+    reduces: int | None,
+) -> Workload:
+    """Return what to sort on these hosts, by default in one wave of tasks."""
+    worker = next(host for host in cluster.hosts if host.role == 'worker')
+    sizing = size_node(worker.vcpus, worker.memory_mib)
+    wave = tasks(sizing.containers * len(cluster.workers))
+    return Workload(
+        size_bytes, cluster.replication, maps or wave, reduces or wave
+    )
+
+
+def baselines(folder: Path) -> list[record.Record]:
+    """Return all baseline records, by start time."""
+    return [one for one in record.load_all(folder) if one.kind == 'baseline']
+
+
+def row(one: record.Record) -> tuple[Any, ...]:
+    """Return a record as a row of :data:`_COLUMNS`."""
+    return (
+        one.id,
+        one.started,
+        one.sweep,
+        'yes' if one.valid else f'no: {one.reason[:60]}',
+        one.size_bytes,
+        one.replication,
+        one.total_seconds,
+        round(one.rate, 5),
+    )
+
+
+def _add_records(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--records',
+        type=Path,
+        default=RECORDS,
+        metavar='FOLDER',
+        help=f'folder of the run records (default: {RECORDS})',
+    )
+
+
+class Run(Lister):
+    """Measure bare metal: Hadoop on the hosts themselves, without Nova.
+
+    In the lab, Nova's agents of all hosts are stopped meanwhile, and no
+    guest may run. The hosts are given back afterwards, also after Ctrl-C.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        _add_records(parser)
+        parser.add_argument(
+            '--hosts',
+            type=Path,
+            default=hosts.LAB,
+            metavar='FILE',
+            help=f'file that names the hosts (default: {hosts.LAB})',
+        )
+        parser.add_argument(
+            '--size',
+            type=size,
+            default=size(_SIZE),
+            help=f'size of the data (default: {_SIZE})',
+        )
+        parser.add_argument(
+            '--runs', type=int, default=2, help='number of runs (default: 2)'
+        )
+        parser.add_argument(
+            '--replication',
+            type=int,
+            help='replicas of input and output (default: 3, or the number '
+            'of worker hosts if that is less)',
+        )
+        parser.add_argument('--maps', type=int, help='tasks of HSGen')
+        parser.add_argument('--reduces', type=int, help='tasks of HSSort')
+        parser.add_argument(
+            '--sweep',
+            metavar='ID',
+            help='sweep that the records belong to (default: a new one)',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Run, and return a row per run."""
+        if parsed_args.runs < 1:
+            raise errors.InputError('--runs must be 1 or more')
+        progress = Progress()
+        for name in hosts.recover():
+            progress.say(f'{name}: given back, a dead process had taken it')
+        sweep = parsed_args.sweep or datetime.now(UTC).strftime(
+            'baseline-%Y%m%dT%H%M%SZ'
+        )
+        cluster = hosts.BareHosts.from_file(
+            parsed_args.hosts,
+            replication=parsed_args.replication,
+            progress=progress,
+        )
+        work = workload(
+            cluster, parsed_args.size, parsed_args.maps, parsed_args.reduces
+        )
+        if work.replication > cluster.worker_hosts:
+            raise errors.InputError(
+                f'--replication {work.replication} is more than the '
+                f'{cluster.worker_hosts} worker hosts can hold'
+            )
+        first = len(
+            [o for o in baselines(parsed_args.records) if o.sweep == sweep]
+        )
+        made = []
+        with cluster:
+            progress.say('sort a little once')
+            run.warm_up(cluster, work)
+            for number in range(parsed_args.runs):
+                progress.say(f'run {number + 1} of {parsed_args.runs}')
+                made.append(
+                    run.measure(
+                        cluster,
+                        work,
+                        parsed_args.records,
+                        sweep=sweep,
+                        kind='baseline',
+                        configuration=record.BARE_METAL,
+                        index=first + number,
+                        progress=progress,
+                    )
+                )
+                if not made[-1].valid:
+                    break
+        if not made[-1].valid:
+            raise errors.RunFailed(made[-1].reason)
+        return _COLUMNS, [row(one) for one in made]
+
+
+class Import(Command):
+    """Take over run records of bare metal that were made elsewhere."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        _add_records(parser)
+        parser.add_argument(
+            'file', nargs='+', type=Path, help='record of a baseline run'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Check all of them, then copy."""
+        found = [(path, record.load(path)) for path in parsed_args.file]
+        for path, one in found:
+            if one.kind != 'baseline' or not one.valid:
+                raise errors.InputError(
+                    f'{path}: is no valid baseline run (kind {one.kind})'
+                )
+        known = {one.id for one in baselines(parsed_args.records)}
+        for _, one in found:
+            if one.id not in known:
+                record.save(one, parsed_args.records)
+
+
+class List(Lister):
+    """List the runs on bare metal."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        _add_records(parser)
+        parser.add_argument('--sweep', metavar='ID', help='only of one sweep')
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return a row per run, by start time."""
+        found = baselines(parsed_args.records)
+        if parsed_args.sweep:
+            found = [one for one in found if one.sweep == parsed_args.sweep]
+        return _COLUMNS, [row(one) for one in found]
+
+
+class Show(ShowOne):
+    """Show one run on bare metal: phases, environment, what was seen."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        _add_records(parser)
+        parser.add_argument('id', help='of the run, or how it begins')
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Return its fields."""
+        found = [
+            one
+            for one in baselines(parsed_args.records)
+            if one.id.startswith(parsed_args.id)
+        ]
+        if len(found) != 1:
+            raise errors.InputError(
+                f"{len(found)} baseline runs begin with '{parsed_args.id}', "
+                "'hvstack baseline list' shows all"
+            )
+        one = found[0]
+        phases = {
+            name: f'{seconds:.1f} s'
+            for name, seconds in one.phase_seconds().items()
+        }
+        fields: dict[str, Any] = {
+            **dict(zip(_COLUMNS, row(one), strict=True)),
+            'Reason': one.reason,
+            'Maps': one.maps,
+            'Reduces': one.reduces,
+            **phases,
+            **{f'Environment {k}': v for k, v in one.environment.items()},
+            **{f'Seen {k}': v for k, v in one.seen.items()},
+        }
+        return tuple(fields), tuple(fields.values())
