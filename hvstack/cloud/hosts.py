@@ -3,7 +3,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.connection import Connection
 

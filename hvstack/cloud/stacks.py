@@ -78,10 +78,7 @@ def wait(
         with refused('the stack cannot be looked at'):
             stack = conn.orchestration.get_stack(stack_id)
         if stack.status == 'CREATE_COMPLETE':
-            return {
-                item['output_key']: item.get('output_value')
-                for item in stack.outputs or []
-            }
+            return _outputs(stack)
         if stack.status.endswith('_FAILED'):
             raise errors.CloudError(
                 f"stack '{stack.name}' failed: {reason(conn, stack)}"
@@ -96,6 +93,30 @@ def wait(
             said = now
             progress.say(f'  stack: {_unfinished(conn, stack)}')
         time.sleep(_INTERVAL)
+
+
+def outputs(conn: Connection, name: str) -> dict[str, Any]:
+    """Return a complete stack's outputs by name.
+
+    :raises hvstack.errors.CloudError: there is none of that name, or it is
+        not complete.
+    """
+    with refused(f"stack '{name}' cannot be looked at"):
+        found = conn.orchestration.find_stack(name, ignore_missing=True)
+        stack = conn.orchestration.get_stack(found.id) if found else None
+    if stack is None or stack.status != 'CREATE_COMPLETE':
+        state = stack.status if stack else 'not there'
+        raise errors.CloudError(
+            f"stack '{name}' is {state}: see 'openstack stack list'"
+        )
+    return _outputs(stack)
+
+
+def _outputs(stack: Any) -> dict[str, Any]:
+    return {
+        item['output_key']: item.get('output_value')
+        for item in stack.outputs or []
+    }
 
 
 def _resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:

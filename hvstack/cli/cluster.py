@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack cluster``: one Hadoop cluster as a Heat stack."""
+
+import argparse
+import re
+from typing import Any
+
+from cliff.lister import Lister
+from cliff.show import ShowOne
+from openstack.connection import Connection
+
+from hvstack import conf, errors
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, journal, keys, ratios, stacks, undo
+from hvstack.cluster import launch
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.sweep import recovery
+
+_NAME = re.compile(r'[a-z][a-z0-9-]{0,40}')
+
+
+def _owner(name: str) -> str:
+    return f'cluster {name}'
+
+
+class _OnCloud(ShowOne):
+    """A command for one cluster of a cloud."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe name and cloud."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='NAME', help='of the stack')
+        add_cloud(parser)
+        parser.add_argument(
+            '--tenant-os-cloud',
+            metavar='NAME',
+            help='entry of clouds.yaml whose project gets the stack; flavors '
+            'and ratios are made with --os-cloud (default: the same)',
+        )
+        return parser
+
+    def connect(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Connection, Connection]:
+        """Return the administrator's and the tenant's connection."""
+        if not _NAME.fullmatch(parsed_args.name):
+            raise errors.InputError(
+                f"cluster '{parsed_args.name}': take lower case letters, "
+                'digits and dashes, since its nodes are named after it'
+            )
+        admin = connection.connect(parsed_args.os_cloud)
+        if parsed_args.tenant_os_cloud is None:
+            return admin, admin
+        return admin, connection.connect(parsed_args.tenant_os_cloud)
+
+
+class Create(_OnCloud):
+    """Create a cluster for a configuration and wait until it is ready.
+
+    Flavors, ratios and key pair that it needs are made, and are taken back
+    by 'hvstack cluster delete'.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the configuration."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--configuration',
+            default='i1',
+            metavar='NAME',
+            help='full or short name, such as i2-c2 (default: i1)',
+        )
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='show flavors and sizes, change nothing',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Create it, or undo all of it."""
+        admin, tenant = self.connect(parsed_args)
+        options = conf.load().cloud
+        wanted = launch.plan(admin, parse(parsed_args.configuration), options)
+        if parsed_args.dry_run:
+            return _columns(wanted.to_mapping())
+        name = parsed_args.name
+        if journal.owned(_owner(name)):
+            raise errors.InputError(
+                f"a cluster '{name}' is there already: 'hvstack cluster "
+                f"delete {name}' removes it"
+            )
+        progress = Progress()
+        recovery.recover([admin, tenant])
+        try:
+            with progress.stage('flavors'):
+                ids = launch.publish(
+                    admin, wanted, [str(tenant.current_project_id)]
+                )
+                ratios.set_ratios(admin, wanted.providers, wanted.ratios)
+            with progress.stage('cluster'):
+                cluster, outputs = launch.launch(
+                    admin, tenant, wanted, ids, name, options, progress
+                )
+            cluster.close()
+        except BaseException:
+            undo.undo_own([admin, tenant])
+            raise
+        journal.hand_over(journal.own(), _owner(name))
+        return _columns(
+            {
+                **outputs,
+                'key': str(keys.FOLDER / name),
+                'configuration': wanted.configuration.name,
+            }
+        )
+
+
+class Show(_OnCloud):
+    """Show a cluster's nodes, web interfaces and physical hosts."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Look at the stack."""
+        _, tenant = self.connect(parsed_args)
+        found = stacks.outputs(tenant, parsed_args.name)
+        return _columns({**found, 'key': str(keys.FOLDER / parsed_args.name)})
+
+
+class Delete(_OnCloud):
+    """Delete a cluster with all that was made for it."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Undo what the journal has of it, newest first."""
+        admin, tenant = self.connect(parsed_args)
+        recovery.recover([admin, tenant])
+        found = journal.owned(_owner(parsed_args.name))
+        if not found:
+            raise errors.InputError(
+                f"there is no cluster '{parsed_args.name}' that was made "
+                "here: see 'hvstack cluster list'"
+            )
+        lines = undo.undo(found, [admin, tenant])
+        left = journal.owned(_owner(parsed_args.name))
+        if left:
+            raise errors.CloudError(
+                f'{len(left)} things of it are in another cloud or project: '
+                'give the --os-cloud and --tenant-os-cloud it was made with'
+            )
+        return ('deleted',), ('\n'.join(lines),)
+
+
+class List(Lister):
+    """List the clusters that were made here."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at the journal."""
+        found: dict[str, list[str]] = {}
+        for entry in journal.entries():
+            if entry.owner.startswith(_owner('')):
+                made = f'{entry.kind} {entry.data["name"]}'
+                found.setdefault(
+                    entry.owner.removeprefix(_owner('')), []
+                ).append(made)
+        return ('Name', 'Made for it'), [
+            (name, '\n'.join(made)) for name, made in sorted(found.items())
+        ]
+
+
+def _columns(
+    values: dict[str, Any],
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    return tuple(values), tuple(values.values())

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack demo``: from nothing to percent of bare metal."""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cliff.command import Command
+
+from hvstack import errors, paths, shell
+from hvstack.cli import report
+from hvstack.cloud import connection
+from hvstack.lab import clouds, hosts, images, lifecycle, settings
+from hvstack.lab.settings import LabSettings
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.sweep import rallyenv, recovery, state
+from hvstack.sweep.state import Sweep
+
+#: What the issue of a percent of bare metal is about, in this order.
+CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
+SIZE_BYTES = 500_000_000
+RUNS = 2
+_STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
+_UNITS = {'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
+#: Our own lines in what Rally prints.
+_OURS = re.compile(r'\[\d{2,}:\d\d\] ')
+_TRIES = 2
+_END_SECONDS = 180.0
+
+
+def size(text: str) -> int:
+    """Return bytes of "500MB", "1GB" or a plain number.
+
+    :raises argparse.ArgumentTypeError: it is none, or no multiple of 100.
+    """
+    found = re.fullmatch(r'(\d+(?:\.\d+)?)\s*(MB|GB|TB)?', text.strip())
+    value = round(float(found[1]) * _UNITS.get(found[2], 1)) if found else 0
+    if value < 100 or value % 100:
+        raise argparse.ArgumentTypeError(
+            f"'{text}': give bytes, a multiple of 100, such as 500MB"
+        )
+    return value
+
+
+class Demo(Command):
+    """Bring up the lab and answer: percent of bare metal.
+
+    Ends with a table, results.json and results.html in the current folder.
+    After an interruption it goes on with what is left.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--size',
+            type=size,
+            default=SIZE_BYTES,
+            help='data of a run (default: 500MB)',
+        )
+        parser.add_argument(
+            '--runs',
+            type=int,
+            default=RUNS,
+            help=f'runs of each configuration (default: {RUNS})',
+        )
+        parser.add_argument(
+            '--configurations',
+            default=','.join(CONFIGURATIONS),
+            metavar='NAME,...',
+            help=f'which (default: {",".join(CONFIGURATIONS)})',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Do all of it; the answer goes to standard output."""
+        names = [
+            parse(name.strip()).label
+            for name in parsed_args.configurations.split(',')
+        ]
+        if parsed_args.runs < 1:
+            raise errors.InputError('--runs must be 1 or more')
+        progress = Progress(_STAGES)
+        with progress.stage('the lab'):
+            lifecycle.up(lambda before: before, Progress())
+        with progress.stage('guest image'):
+            _image(progress)
+        with progress.stage('Rally'):
+            rallyenv.ensure(clouds.ADMIN_CLOUD)
+        sweep, again = state.resume_or_begin(
+            names, parsed_args.runs, parsed_args.size
+        )
+        with progress.stage('sweep'):
+            _sweep(sweep, again, progress)
+        with progress.stage('the answer'):
+            records = record.load_all(state.RECORDS, sweep.id)
+            _answer(records)
+        for title, seconds in progress.took:
+            progress.say(f'{seconds:6.0f} s  {title}')
+        self.app.stdout.write(report.render(records, 'table'))
+        _judge(sweep)
+
+
+def _image(progress: Progress) -> None:
+    """Build the image for the hosts' backend, and have it in Glance."""
+    backends = {
+        one.backend for one in hosts.planned(settings.load() or LabSettings())
+    }
+    output = 'lxc' if 'lxc' in backends else 'qemu'
+    # Bare metal takes the same content from the lxc output.
+    outputs = sorted({'lxc', output})
+    image = images.build('hadoop', progress, outputs=outputs)
+    images.upload(connection.connect(clouds.ADMIN_CLOUD), image, output)
+
+
+def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
+    """Run what is left, twice at most where something failed.
+
+    Whatever way it ends, nothing is left on the cloud.
+    """
+    left = state.pending(sweep.id, sweep.steps())
+    progress.say(
+        f'sweep {sweep.id}: '
+        + (
+            f'going on, {len(left)} runs left'
+            if again
+            else f'{len(left)} runs'
+        )
+    )
+    try:
+        for _ in range(_TRIES):
+            if not _repeatable(sweep):
+                return
+            _rally(sweep, progress)
+    finally:
+        conn = connection.connect(clouds.ADMIN_CLOUD)
+        for line in recovery.recover([conn]):
+            progress.say(f'put back: {line}')
+
+
+def out_of_memory(one: Record) -> bool:
+    """Tell whether a run failed because the kernel had no memory left."""
+    return not one.valid and bool(one.seen.get('killed'))
+
+
+def _repeatable(sweep: Sweep) -> bool:
+    """Tell whether a run is left that has a chance.
+
+    One that was killed for want of memory would be killed again.
+    """
+    for step in state.pending(sweep.id, sweep.steps()):
+        _, failed = state.find(sweep.id, step)
+        if failed is None or not out_of_memory(failed):
+            return True
+    return False
+
+
+def _rally(sweep: Sweep, progress: Progress) -> None:
+    """Run Rally's task; its output goes to a log, our lines also here."""
+    task = Path(__file__).parent.parent.parent / 'rally-tasks' / 'quick.yaml'
+    if not task.exists():
+        task = Path(sys.prefix) / 'etc/hvstack/rally-tasks/quick.yaml'
+    arguments = {
+        'sweep': sweep.id,
+        'size_bytes': sweep.size_bytes,
+        'runs': sweep.runs,
+        'configurations': list(sweep.configurations),
+    }
+    log = paths.STATE / 'logs' / f'{sweep.id}.log'
+    log.parent.mkdir(parents=True, exist_ok=True)
+    progress.say(f"Rally's own output: {log}")
+    argv = [
+        # Our death, even by SIGKILL, must be its own: a second demo would
+        # else measure beside it.
+        *('setpriv', '--pdeathsig', 'KILL', '--'),
+        *(str(rallyenv.program()), 'task', 'start', str(task)),
+        *('--task-args', json.dumps(arguments)),
+    ]
+    with (
+        log.open('a') as stream,
+        subprocess.Popen(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors='replace',
+            start_new_session=True,
+            env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+        ) as process,
+        _ended(process),
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            stream.write(line)
+            stream.flush()
+            if _OURS.match(line):
+                progress.say(f'  {_OURS.sub("", line).rstrip()}')
+    left = state.pending(sweep.id, sweep.steps())
+    if left and not any(any(state.find(sweep.id, one)) for one in left):
+        words = shell.tail(log.read_text(), 8)
+        progress.say(f'Rally ended with runs left ({log}): {words}')
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End Rally when we are: first asked, so that it can clean up."""
+    try:
+        yield
+    except BaseException:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(
+                ProcessLookupError, subprocess.TimeoutExpired
+            ):
+                os.killpg(process.pid, number)
+                process.wait(_END_SECONDS)
+                break
+        raise
+
+
+def _answer(records: list[Record]) -> None:
+    """Write results.json and results.html into the current folder."""
+    for form in ('json', 'html'):
+        path = Path.cwd() / f'results.{form}'
+        try:
+            paths.write_whole(path, report.render(records, form))
+        except OSError as exc:
+            raise errors.InputError(
+                f'{path}: cannot be written ({exc.strerror}), run it in '
+                'another folder'
+            ) from exc
+
+
+def _judge(sweep: Sweep) -> None:
+    """Finish a sweep that is complete; else say what is missing.
+
+    Only a configuration that promises more memory than there is may fail,
+    and only with the kernel's evidence.
+
+    :raises hvstack.errors.RunFailed: a run is missing.
+    """
+    missing = []
+    for step in state.pending(sweep.id, sweep.steps()):
+        _, failed = state.find(sweep.id, step)
+        promised = (
+            step.configuration != BARE_METAL
+            and parse(step.configuration).ram_ratio > 1
+        )
+        if failed is None:
+            missing.append(f'{step.label} run {step.index + 1}: not run')
+        elif not (promised and out_of_memory(failed)):
+            missing.append(
+                f'{step.label} run {step.index + 1}: {failed.reason[:200]}'
+            )
+    if missing:
+        raise errors.RunFailed(
+            f'{len(missing)} runs are missing ({"; ".join(missing)}): run '
+            'it again, valid runs are kept'
+        )
+    state.finish(sweep)

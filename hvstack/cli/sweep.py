@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack sweep``: sweeps that were begun, and what they left."""
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+from hvstack.cloud import connection, journal
+from hvstack.sweep import recovery, state
+
+
+class List(Lister):
+    """List sweeps, the last one last."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at markers and records; change nothing."""
+        rows = []
+        for sweep in state.known():
+            steps = sweep.steps()
+            done = len(steps) - len(state.pending(sweep.id, steps))
+            rows.append(
+                (
+                    sweep.id,
+                    'finished' if sweep.finished else 'unfinished',
+                    f'{done} of {len(steps)}',
+                    ', '.join(sweep.configurations),
+                    sweep.size_bytes,
+                )
+            )
+        columns = ('ID', 'State', 'Runs', 'Configurations', 'Bytes')
+        return columns, rows
+
+
+class Recover(Command):
+    """Undo what dead hvstack processes left on a cloud and its hosts.
+
+    Every command that changes a cloud does this first, too.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_cloud(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Undo, newest first, and say what."""
+        conn = connection.connect(parsed_args.os_cloud)
+        for line in recovery.recover([conn]):
+            self.app.stdout.write(f'put back: {line}\n')
+        for entry in journal.entries():
+            owner = entry.owner or f'process {entry.pid}'
+            self.app.stdout.write(
+                f'kept: {entry.kind} {entry.data["name"]} of {owner}\n'
+            )
+
+
+def add_cloud(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a cloud."""
+    parser.add_argument(
+        '--os-cloud',
+        metavar='NAME',
+        help='entry of clouds.yaml (default: OS_CLOUD, else os_cloud of '
+        'hvstack.conf)',
+    )
