@@ -13,13 +13,22 @@ from hvstack.hadoop.sites import CONF
 #: The guest image's program for its daemons.
 NODE = '/usr/lib/hvstack/node'
 _TABLE = f'{CONF}/topology.table'
-#: Adds the lines of its input that are not there yet; in place, since a
-#: container's /etc/hosts may be a mount.
+#: Puts the lines of its input first, since the first name of an address is
+#: what it resolves to; in place, since /etc/hosts of a container may be a
+#: mount.
 _HOSTS = """
-while read -r line; do
-    grep -qxF "$line" /etc/hosts || echo "$line" >>/etc/hosts
-done
+lines=$(cat)
+own="$ADDRESS $ADDRESS $(hostname)"
+rest=$(grep -vxF -e "$lines" -e "$own" /etc/hosts)
+printf '%s\\n' "$lines" "$rest" >/etc/hosts
+getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
 """
+#: So many looks in vain, and the daemons themselves are looked at.
+_LOOKS = 8
+
+
+class _Dead(Exception):
+    """A daemon that waiting does not bring back."""
 
 
 def start(nodes: Sequence[Runner]) -> None:
@@ -83,23 +92,35 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
     :returns: seconds waited.
     :raises hvstack.errors.DeadlineExceeded: names the workers that are
         missing, with the last lines of one's log.
+    :raises hvstack.errors.CommandFailed: a daemon has died.
     """
     last: list[str] = ['an answer of the controller']
+    looks = 0
 
     def ready() -> bool:
+        nonlocal looks
+        looks += 1
         try:
             last[:] = missing(cluster)
         except errors.HVStackError as exc:
             last[:] = [str(exc)]
+            # A controller that died will not be there later either.
+            if looks % _LOOKS == 0 and dead([cluster.gateway]):
+                raise _Dead(_evidence(cluster)) from exc
         return not last
 
-    waited = shell.wait_for(
-        ready,
-        f'Hadoop on {cluster.gateway.name} to see every worker',
-        timeout=timeout,
-        interval=1.5,
-        why=lambda: f'missing: {", ".join(last)}{_evidence(cluster)}',
-    )
+    try:
+        waited = shell.wait_for(
+            ready,
+            f'Hadoop on {cluster.gateway.name} to see every worker',
+            timeout=timeout,
+            interval=1.5,
+            why=lambda: f'missing: {", ".join(last)}{_evidence(cluster)}',
+        )
+    except _Dead as exc:
+        raise errors.CommandFailed(
+            [NODE, 'start'], 1, str(exc).lstrip('; ')
+        ) from exc
     introduce(cluster)
     return waited
 
@@ -117,7 +138,7 @@ def introduce(cluster: Members) -> None:
     table = cluster.gateway.run(f'cat {_TABLE}', check=False)
 
     def one(node: Runner) -> None:
-        node.run(_HOSTS, stdin=lines, timeout=60)
+        node.run(f'ADDRESS={node.address}\n{_HOSTS}', stdin=lines, timeout=60)
         if table.returncode == 0 and node is not cluster.gateway:
             node.put(table.stdout, _TABLE)
 
@@ -131,7 +152,7 @@ def _evidence(cluster: Members) -> str:
         try:
             gone = dead([node])
         except errors.HVStackError as exc:
-            return f'; {exc}'
+            return f'; {exc}'[:400]
         if gone:
             role = gone[0].rpartition(' ')[2]
             words = node.run(
@@ -140,7 +161,7 @@ def _evidence(cluster: Members) -> str:
                 check=False,
             )
             text = ' '.join(words.stdout.split())
-            return f'; dead: {", ".join(gone)}: {text}'
+            return f'; dead: {", ".join(gone)}: {text[-400:]}'
     return ''
 
 

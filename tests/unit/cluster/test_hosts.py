@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cluster import hosts
+
+
+def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
+    return {
+        'name': name,
+        'role': role,
+        'address': '10.0.0.1',
+        'vcpus': 2,
+        'memory_mib': 4096,
+        'enter': ['false'],
+        **more,
+    }
+
+
+class HostsFileTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.taken = self.folder / 'taken'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.hosts.TAKEN', self.taken)
+        )
+
+    def write(self, data: Any) -> Path:
+        path = self.folder / 'baseline.json'
+        path.write_text(json.dumps(data))
+        return path
+
+    def test_read(self) -> None:
+        found = hosts.read(
+            self.write(
+                [
+                    entry('c', 'controller', cpu_cap=0.5),
+                    entry('w', 'worker', release=['true']),
+                ]
+            )
+        )
+        self.assertEqual(['c', 'w'], [host.name for host in found])
+        self.assertEqual(('true',), found[1].release)
+        self.assertIsNone(found[1].cpu_cap)
+
+    def test_refused(self) -> None:
+        good = [entry('c', 'controller'), entry('w', 'worker')]
+        for data, word in (
+            ({}, 'list'),
+            ([1], 'mapping'),
+            ([{**good[0], 'vcpus': '2'}, good[1]], 'vcpus'),
+            ([{k: v for k, v in good[0].items() if k != 'enter'}], 'enter'),
+            (good[:1], 'worker'),
+            (good[1:], 'controller'),
+        ):
+            failure = self.assertRaises(
+                errors.InputError, hosts.read, self.write(data)
+            )
+            self.assertIn(word, str(failure))
+            self.assertIn('baseline.json', str(failure))
+
+    def test_no_file(self) -> None:
+        failure = self.assertRaises(
+            errors.InputError, hosts.read, self.folder / 'none.json'
+        )
+        self.assertIn('hvstack lab up', str(failure))
+
+    def test_environment(self) -> None:
+        found = hosts.environment(
+            hosts.read(
+                self.write(
+                    [
+                        entry('c', 'controller'),
+                        entry('w', 'worker', cpu_cap=0.65, memory_cap_mib=9),
+                    ]
+                )
+            )
+        )
+        self.assertEqual(
+            {
+                'hosts': 2,
+                'worker_hosts': 1,
+                'caps': {'w': {'cpu': 0.65, 'memory_mib': 9}},
+                'scale_model': True,
+            },
+            found,
+        )
+
+    def test_whole_hosts_are_no_scale_model(self) -> None:
+        found = hosts.environment(
+            hosts.read(
+                self.write([entry('c', 'controller'), entry('w', 'worker')])
+            )
+        )
+        self.assertNotIn('caps', found)
+        self.assertNotIn('scale_model', found)
+
+    def cluster(self, **more: Any) -> hosts.BareHosts:
+        mark = self.folder / 'released'
+        release = ['sh', '-c', f'echo x >>{mark}']
+        return hosts.BareHosts.from_file(
+            self.write(
+                [
+                    entry('c', 'controller', release=release, **more),
+                    entry('w', 'worker', release=release, **more),
+                ]
+            )
+        )
+
+    def released(self) -> int:
+        mark = self.folder / 'released'
+        return len(mark.read_text().splitlines()) if mark.exists() else 0
+
+    def test_given_back_when_preparing_fails(self) -> None:
+        cluster = self.cluster(prepare=['sh', '-c', 'echo no room; exit 1'])
+        failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
+        self.assertIn('no room', str(failure))
+        self.assertEqual(2, self.released())
+        self.assertEqual([], list(self.taken.iterdir()))
+
+    def test_mark_is_written_before_anything_is_taken(self) -> None:
+        mark = f'{self.taken}/*.json'
+        cluster = self.cluster(prepare=['sh', '-c', f'ls {mark} >&2; exit 1'])
+        failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
+        self.assertIn('.json', str(failure))
+        self.assertNotIn('No such file', str(failure))
+
+    def test_recover_gives_back_what_a_dead_process_took(self) -> None:
+        cluster = self.cluster()
+        cluster._write_mark()
+        path = next(self.taken.iterdir())
+        self.assertEqual([], hosts.recover())
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({**data, 'started': '1'}))
+        self.assertEqual(['c', 'w'], hosts.recover())
+        self.assertEqual(2, self.released())
+        self.assertEqual([], hosts.recover())
+        self.assertEqual(os.getpid(), data['pid'])
+
+    def test_recover_keeps_what_it_cannot_give_back(self) -> None:
+        path = self.taken / 'one.json'
+        path.parent.mkdir()
+        lost = {'name': 'w', 'release': ['false']}
+        path.write_text(
+            json.dumps({'pid': 1, 'started': 'x', 'hosts': [lost]})
+        )
+        self.assertRaises(errors.CommandFailed, hosts.recover)
+        self.assertTrue(path.exists())
+
+    def test_replication_of_few_hosts(self) -> None:
+        self.assertEqual(1, self.cluster().replication)

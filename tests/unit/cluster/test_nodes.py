@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cluster.base import Members, on_all
+from hvstack.cluster.command import CommandNode
+from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.stack import StackCluster
+
+OUTPUTS = {
+    'controller': {'name': 'c', 'address': '10.0.0.1', 'host_id': 'h1'},
+    'workers': [
+        {'name': f'w{n}', 'address': f'10.0.0.{n}', 'host_id': f'h{n % 2}'}
+        for n in (2, 3, 4)
+    ],
+}
+
+
+class CommandNodeTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.node = CommandNode(
+            name='n1',
+            address='10.0.0.1',
+            role='worker',
+            host='h1',
+            enter=('env', 'GREETING=hello'),
+        )
+
+    def test_run(self) -> None:
+        self.assertEqual('hello\n', self.node.run('echo $GREETING').stdout)
+        self.assertEqual('in', self.node.run('cat', stdin='in').stdout)
+
+    def test_error_names_the_node(self) -> None:
+        failure = self.assertRaises(
+            errors.CommandFailed, self.node.run, 'echo broken >&2; exit 3'
+        )
+        self.assertIn('n1', str(failure))
+        self.assertIn('broken', str(failure))
+
+    def test_put(self) -> None:
+        path = self.folder / "it's new" / 'file'
+        self.node.put('text\n', str(path), 0o600)
+        self.assertEqual('text\n', path.read_text())
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual([path], list(path.parent.iterdir()))
+
+    def test_on_all_keeps_order_and_raises(self) -> None:
+        found = on_all([self.node, self.node], 'echo $$')
+        self.assertEqual(2, len({one.stdout for one in found}))
+        self.assertRaises(errors.CommandFailed, on_all, [self.node], 'exit 1')
+
+    def test_drop_caches_by_a_given_program(self) -> None:
+        mark = self.folder / 'dropped'
+        cluster = Members(
+            'c', self.node, [self.node], 1, {}, ('touch', str(mark))
+        )
+        cluster.drop_caches()
+        self.assertTrue(mark.exists())
+
+
+class SSHNodeTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        program = self.folder / 'ssh'
+        # Takes what comes after the options as sshd would; "-O check" says
+        # that no connection is open.
+        program.write_text(
+            '#!/bin/sh\necho "$@" >>"$0.log"\n'
+            'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
+            'for last; do :; done; exec sh -c "$last"\n'
+        )
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{self.folder}:/usr/bin:/bin'
+            )
+        )
+        self.node = SSHNode(
+            name='w1',
+            address='10.0.0.2',
+            role='worker',
+            host='h1',
+            key=Path('/key'),
+            folder=self.folder / 'sockets',
+        )
+
+    def test_run(self) -> None:
+        result = self.node.run('cat; echo done', stdin='in ')
+        self.assertEqual('in done\n', result.stdout)
+        log = (self.folder / 'ssh.log').read_text()
+        self.assertIn('-i /key', log)
+        self.assertIn('root@10.0.0.2', log)
+        self.assertIn(f'UserKnownHostsFile={self.folder}/sockets', log)
+
+    def test_opens_one_shared_connection(self) -> None:
+        self.node.run('true')
+        lines = (self.folder / 'ssh.log').read_text().splitlines()
+        self.assertEqual(1, sum(' -M -N -f ' in line for line in lines))
+        self.assertIn('ControlMaster=no', lines[-1])
+
+
+class StackClusterTest(testtools.TestCase):
+    def make(self, outputs: dict[str, object]) -> StackCluster:
+        cluster = StackCluster.from_outputs(
+            outputs, Path('/key'), name='s', processors=2
+        )
+        self.addCleanup(cluster.close)
+        return cluster
+
+    def test_from_outputs(self) -> None:
+        cluster = self.make(OUTPUTS)
+        self.assertEqual(2, cluster.worker_hosts)
+        self.assertEqual(
+            ['c', 'w2', 'w3', 'w4'], [node.name for node in cluster.nodes]
+        )
+        self.assertEqual('h1', cluster.gateway.host)
+        self.assertEqual(('10.0.0.1', 9870), cluster.ui('namenode'))
+
+    def test_missing_output(self) -> None:
+        for missing in OUTPUTS:
+            outputs = {k: v for k, v in OUTPUTS.items() if k != missing}
+            failure = self.assertRaises(errors.InputError, self.make, outputs)
+            self.assertIn(missing, str(failure))

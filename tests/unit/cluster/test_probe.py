@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+import testtools
+
+from hvstack import errors
+from hvstack.cluster import probe
+from hvstack.cluster.command import CommandNode
+
+BUSY = """\
+5000.00 100.00
+5003.10 100.00
+0m0.000000s 0m0.010000s
+0m1.900000s 0m0.115000s
+"""
+
+#: Lines of a kernel's log, from killed tasks.
+LOG = """\
+[1.0] nova-scheduler: invoked oom-killer: gfp_mask=0x140cca, order=0
+[2.0] oom-kill:constraint=CONSTRAINT_NONE,cpuset=/,global_oom,task=python,pid=3
+[2.1] Out of memory: Killed process 3 (python) total-vm:20732832kB
+[3.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/hv-host2,task=java,pid=4
+[3.1] Memory cgroup out of memory: Killed process 4 (java) total-vm:2073283kB
+"""
+
+
+def node(name: str) -> CommandNode:
+    return CommandNode(
+        name=name,
+        address='127.0.0.1',
+        role='worker',
+        host=name,
+        enter=('env',),
+    )
+
+
+class ProbeTest(testtools.TestCase):
+    def test_cores(self) -> None:
+        self.assertEqual(0.65, probe.cores(BUSY))
+
+    def test_cores_of_nonsense(self) -> None:
+        for text in (
+            '',
+            'no\nsuch\nthing\nhere',
+            BUSY.replace('5003', '5000'),
+        ):
+            if '5000.10' in text:
+                continue
+            self.assertRaises(errors.CommandFailed, probe.cores, text)
+
+    def test_oom_lines_of_the_run_only(self) -> None:
+        found = sorted(line[:5] for line in probe.oom(LOG))
+        self.assertEqual(['[3.0]', '[3.1]'], found)
+
+    def test_facts_of_this_machine(self) -> None:
+        found = probe.facts(node('here'))
+        self.assertIn('kernel', found)
+        self.assertIn('os_release', found)
+        self.assertNotIn('image_digest', found)
+
+    def test_memory_of_this_machine(self) -> None:
+        self.assertLess(0, probe.memory([node('here')])['here'])

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Daemons of nodes whose answers come from a real cluster's."""
+
+import json
+from dataclasses import dataclass, field
+
+import testtools
+
+from hvstack import errors, shell
+from hvstack.hadoop import daemons
+
+LIVE = {
+    '10.0.0.2:9866': {'xferaddr': '10.0.0.2:9866', 'lastContact': 0},
+    '10.0.0.3:9866': {'xferaddr': '10.0.0.3:9866', 'lastContact': 1},
+}
+
+
+@dataclass
+class Answering:
+    """A node that answers the questions of its daemons' REST interfaces."""
+
+    name: str
+    address: str
+    live: dict[str, object] = field(default_factory=lambda: dict(LIVE))
+    states: dict[str, str] = field(
+        default_factory=lambda: {'10.0.0.2': 'RUNNING', '10.0.0.3': 'RUNNING'}
+    )
+    safe_mode: str = ''
+    running: bool = True
+    files: dict[str, str] = field(default_factory=dict)
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        if ':9870/jmx' in command:
+            if not self.running:
+                raise errors.CommandFailed(['wget'], 1, 'refused')
+            bean = {
+                'LiveNodes': json.dumps(self.live),
+                'Safemode': self.safe_mode,
+            }
+            return shell.Result(0, json.dumps({'beans': [bean]}), '')
+        if ':8088/ws/v1/cluster/nodes' in command:
+            nodes = [
+                {'nodeHostName': name, 'state': state}
+                for name, state in self.states.items()
+            ]
+            text = json.dumps({'nodes': {'node': nodes} if nodes else None})
+            return shell.Result(0, text, '')
+        if ':19888/' in command:
+            return shell.Result(0, '{"historyInfo": {}}', '')
+        if command.endswith('node status'):
+            state = 'running 7' if self.running else 'dead -'
+            return shell.Result(0, f'namenode {state}\n', '')
+        return shell.Result(0, 'No such\nlast words', '')
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        self.files[path] = text
+
+
+@dataclass
+class Some:
+    gateway: Answering
+    workers: list[Answering]
+
+
+class DaemonsTest(testtools.TestCase):
+    def cluster(self, **more: object) -> Some:
+        return Some(
+            Answering('c', '10.0.0.1', **more),  # type: ignore
+            [Answering('w0', '10.0.0.2'), Answering('w1', '10.0.0.3')],
+        )
+
+    def test_all_there(self) -> None:
+        self.assertEqual([], daemons.missing(self.cluster()))
+
+    def test_names_who_is_missing_where(self) -> None:
+        self.assertEqual(
+            ['w1 in HDFS'],
+            daemons.missing(
+                self.cluster(live={'x': {'xferaddr': '10.0.0.2:9866'}})
+            ),
+        )
+        self.assertEqual(
+            ['w0 in YARN', 'w1 in YARN'],
+            daemons.missing(self.cluster(states={'10.0.0.3': 'LOST'})),
+        )
+        self.assertEqual(
+            ['HDFS out of safe mode'],
+            daemons.missing(self.cluster(safe_mode='Safe mode is ON.')),
+        )
+
+    def test_no_node_at_all(self) -> None:
+        found = daemons.missing(self.cluster(live={}, states={}))
+        self.assertEqual(4, len(found))
+
+    def test_time_out_names_the_worker(self) -> None:
+        failure = self.assertRaises(
+            errors.DeadlineExceeded,
+            daemons.wait_ready,
+            self.cluster(states={'10.0.0.2': 'RUNNING'}),
+            -1,
+        )
+        self.assertIn('w1 in YARN', str(failure))
+
+    def test_ready_hands_out_the_table(self) -> None:
+        cluster = self.cluster()
+        daemons.wait_ready(cluster, 5)
+        for worker in cluster.workers:
+            self.assertIn('/etc/hadoop/topology.table', worker.files)
+        self.assertEqual({}, cluster.gateway.files)
+
+    def test_dead(self) -> None:
+        node = Answering('c', '10.0.0.1', running=False)
+        self.assertEqual(['c: namenode'], daemons.dead([node]))
+
+    def test_dead_controller_is_not_waited_for(self) -> None:
+        daemons_looks = daemons._LOOKS
+        self.addCleanup(setattr, daemons, '_LOOKS', daemons_looks)
+        daemons._LOOKS = 1
+        failure = self.assertRaises(
+            errors.CommandFailed,
+            daemons.wait_ready,
+            self.cluster(running=False),
+            60,
+        )
+        self.assertIn('dead: c: namenode', str(failure))
+        self.assertIn('last words', str(failure))
+
+
+class HostsFileTest(testtools.TestCase):
+    """The script that names all members, run on a copy of a file."""
+
+    def test_names_come_first_and_once(self) -> None:
+        lines = '10.0.0.2 10.0.0.2 w0\n10.0.0.3 10.0.0.3 w1\n'
+        script = (
+            'f=$(mktemp); printf "127.0.0.1 localhost\\n10.0.0.2 w0\\n" >$f\n'
+            + daemons._HOSTS.replace('/etc/hosts', '$f').replace(
+                '$(cat)', f'"{lines.rstrip()}"'
+            )
+        )
+        once = script.split('f=$(mktemp)')[1].split('\n', 1)[1]
+        result = shell.run(
+            ['sh', '-c', f'ADDRESS=10.0.0.2\n{script}\n{once}\ncat $f; rm $f']
+        )
+        own = shell.run(['hostname']).stdout.strip()
+        found = [
+            line for line in result.stdout.splitlines() if own not in line
+        ]
+        self.assertEqual(
+            [
+                '10.0.0.2 10.0.0.2 w0',
+                '10.0.0.3 10.0.0.3 w1',
+                '127.0.0.1 localhost',
+                '10.0.0.2 w0',
+            ],
+            [line for line in found if line],
+        )

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+import testtools
+
+from hvstack import errors
+from hvstack.tpcxhs.workload import MIB, Workload, tasks
+
+
+class WorkloadTest(testtools.TestCase):
+    def test_one_block_a_file_as_long_as_blocks_may_be(self) -> None:
+        small = Workload(500_000_000, 2, 6, 6)
+        self.assertEqual(5_000_000, small.records)
+        self.assertLess(500_000_000 / 6, small.block_bytes)
+        self.assertEqual(0, small.block_bytes % MIB)
+        self.assertEqual(256 * MIB, Workload(10**12, 3, 600, 600).block_bytes)
+        self.assertEqual(MIB, Workload(1000, 2, 6, 6).block_bytes)
+
+    def test_needs_input_output_and_half_for_the_sort(self) -> None:
+        self.assertEqual(4500, Workload(1000, 2, 1, 1).needed_bytes)
+
+    def test_refuses_what_no_run_can_sort(self) -> None:
+        for given in (
+            (0, 2, 6, 6),
+            (150, 2, 6, 6),
+            (1000, 0, 6, 6),
+            (1000, 2, 0, 6),
+            (1000, 2, 6, 0),
+        ):
+            self.assertRaises(errors.InputError, Workload, *given)
+
+    def test_tasks_leave_room_for_the_master(self) -> None:
+        self.assertEqual([6, 1, 1], [tasks(n) for n in (8, 3, 1)])
