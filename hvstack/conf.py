@@ -62,6 +62,7 @@ _SWEEP = (
     cfg.StrOpt(
         'baseline_hosts',
         default=str(paths.STATE / 'lab' / 'baseline.json'),
+        sample_default='/var/lib/hvstack/lab/baseline.json',
         help='File that names the bare-metal hosts.',
     ),
 )

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud at the HTTP boundary: keystone's token, catalogue, versions."""
+
+import fixtures
+import requests_mock
+from keystoneauth1 import fixture as ksa
+from openstack.connection import Connection
+
+from hvstack.cloud import connection, journal
+
+KEYSTONE = 'http://keystone.test/v3'
+NOVA = 'http://nova.test/v2.1'
+PLACEMENT = 'http://placement.test'
+HEAT = 'http://heat.test/v1/p1'
+
+CREDENTIAL = {
+    'auth_url': KEYSTONE,
+    'username': 'admin',
+    'password': 'secret-of-test',
+    'project_name': 'admin',
+}
+
+
+class FakeCloud(fixtures.Fixture):
+    """Answers of keystone, and empty discovery of the other services."""
+
+    def _setUp(self) -> None:
+        self.http = self.useFixture(_Http()).http
+        folder = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.journal.FOLDER', type(journal.FOLDER)(folder)
+            )
+        )
+        token = ksa.V3Token(project_id='p1', user_id='u1')
+        for kind, url in (
+            ('compute', NOVA),
+            ('placement', PLACEMENT),
+            ('orchestration', HEAT),
+        ):
+            service = token.add_service(kind)
+            service.add_standard_endpoints(public=url, region='RegionOne')
+        self.http.post(
+            f'{KEYSTONE}/auth/tokens',
+            json=token,
+            headers={'X-Subject-Token': 'token-of-test'},
+        )
+        self.http.get(KEYSTONE, json={'version': ksa.V3Discovery(KEYSTONE)})
+        self.http.get(
+            NOVA,
+            json={
+                'version': {
+                    'id': 'v2.1',
+                    'status': 'CURRENT',
+                    'version': '2.104',
+                    'min_version': '2.1',
+                    'links': [{'rel': 'self', 'href': NOVA}],
+                }
+            },
+        )
+        self.http.get(
+            PLACEMENT,
+            json={
+                'versions': [
+                    {
+                        'id': 'v1.0',
+                        'status': 'CURRENT',
+                        'max_version': '1.39',
+                        'min_version': '1.0',
+                        'links': [{'rel': 'self', 'href': ''}],
+                    }
+                ]
+            },
+        )
+
+    def connect(self) -> Connection:
+        """Return a connection to it."""
+        return connection.connect(credential=CREDENTIAL)
+
+
+class _Http(fixtures.Fixture):
+    def _setUp(self) -> None:
+        self.http = requests_mock.Mocker()
+        self.http.start()
+        self.addCleanup(self.http.stop)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flavors: made whole, never another's, deleted by id."""
+
+import re
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import flavors, journal, undo
+from hvstack.model.flavor import Flavor
+from tests.unit.cloud import fake
+
+WANTED = Flavor(
+    name='hv-lab-worker-i2',
+    role='worker',
+    vcpus=1,
+    ram=2048,
+    disk=12,
+    extra_specs={'quota:cpu_shares': '1024'},
+)
+
+
+def nova(**changes: Any) -> dict[str, Any]:
+    """Return Nova's view of the flavor."""
+    return {
+        'id': 'f1',
+        'name': WANTED.name,
+        'vcpus': 1,
+        'ram': 2048,
+        'disk': 12,
+        'OS-FLV-EXT-DATA:ephemeral': 0,
+        'swap': '',
+        'os-flavor-access:is_public': False,
+        'extra_specs': {'quota:cpu_shares': '1024'},
+        **changes,
+    }
+
+
+class FlavorsTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.http = self.cloud.http
+
+    def there(self, *found: dict[str, Any]) -> None:
+        self.http.get(
+            f'{fake.NOVA}/flavors/detail', json={'flavors': list(found)}
+        )
+        self.http.get(
+            f'{fake.NOVA}/flavors/f1/os-flavor-access',
+            json={'flavor_access': [{'flavor_id': 'f1', 'tenant_id': 'p1'}]},
+        )
+
+    def test_publish(self) -> None:
+        self.there()
+        made: dict[str, Any] = {}
+
+        def create(request: Any, context: Any) -> Any:
+            made.update(request.json()['flavor'])
+            self.assertEqual(1, len(journal.entries()))
+            return {'flavor': nova(id=made['id'], extra_specs={})}
+
+        self.http.post(f'{fake.NOVA}/flavors', json=create)
+        specs = self.http.post(
+            requests_matcher('/os-extra_specs'),
+            json={'extra_specs': WANTED.extra_specs},
+        )
+        self.http.get(
+            requests_matcher('/os-flavor-access'), json={'flavor_access': []}
+        )
+        access = self.http.post(requests_matcher('/action'), json={})
+        found = flavors.publish(self.conn, WANTED, ['p1'])
+        self.assertEqual(made['id'], found.id)
+        self.assertFalse(made['os-flavor-access:is_public'])
+        sent = specs.last_request
+        self.assertEqual({'extra_specs': WANTED.extra_specs}, sent.json())
+        # Nova checks extra specs only from 2.86 on.
+        self.assertEqual('compute 2.96', sent.headers['OpenStack-API-Version'])
+        self.assertEqual(
+            {'addTenantAccess': {'tenant': 'p1'}}, access.last_request.json()
+        )
+        gone = self.http.delete(f'{fake.NOVA}/flavors/{found.id}')
+        undo.undo_own([self.conn])
+        self.assertTrue(gone.called)
+        self.assertEqual([], journal.entries())
+
+    def test_same_one_is_used_and_stays(self) -> None:
+        self.there(nova())
+        found = flavors.publish(self.conn, WANTED, ['p1'])
+        self.assertEqual(('f1', None), (found.id, found.entry))
+        self.assertEqual([], journal.entries())
+
+    def test_another_one_is_refused(self) -> None:
+        for change in (
+            {'ram': 4096},
+            {'extra_specs': {}},
+            {'extra_specs': {**WANTED.extra_specs, 'hw:x': '1'}},
+        ):
+            self.there(nova(**change))
+            error = self.assertRaises(
+                errors.CloudError, flavors.publish, self.conn, WANTED
+            )
+            self.assertIn(WANTED.name, str(error))
+            self.assertEqual([], journal.entries())
+
+
+def requests_matcher(end: str) -> Any:
+    """Return a pattern of Nova's flavor URLs that end so."""
+    return re.compile(rf'{fake.NOVA}/flavors/[^/]+{end}$')

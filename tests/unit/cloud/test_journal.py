@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal knows dead processes from live ones."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import journal
+
+
+class JournalTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.journal.FOLDER', self.folder)
+        )
+
+    def rewrite(self, entry: journal.Entry, **changes: object) -> None:
+        changed = replace(entry, **changes)
+        entry.path.write_text(json.dumps(asdict(changed)))
+
+    def test_own(self) -> None:
+        entry = journal.note('stack', {'name': 'a'}, 'here')
+        self.assertEqual([entry], journal.own())
+        self.assertTrue(entry.alive)
+        self.assertFalse(entry.abandoned)
+        self.assertEqual(0o600, entry.path.stat().st_mode & 0o777)
+        journal.forget(entry)
+        self.assertEqual([], journal.entries())
+
+    def test_order(self) -> None:
+        made = [journal.note('stack', {'name': n}) for n in 'abc']
+        self.assertEqual(made, journal.entries())
+
+    def test_dead_process(self) -> None:
+        done = subprocess.run(
+            [sys.executable, '-c', 'import os; print(os.getpid())'],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        entry = journal.note('stack', {'name': 'a'})
+        self.rewrite(entry, pid=int(done.stdout))
+        self.assertTrue(journal.entries()[0].abandoned)
+        self.assertEqual([], journal.own())
+
+    def test_another_process_of_that_number(self) -> None:
+        entry = journal.note('stack', {'name': 'a'})
+        self.rewrite(entry, start=entry.start - 1)
+        self.assertTrue(journal.entries()[0].abandoned)
+
+    def test_another_boot(self) -> None:
+        entry = journal.note('stack', {'name': 'a'})
+        self.rewrite(entry, boot='of yesterday')
+        self.assertTrue(journal.entries()[0].abandoned)
+        self.assertEqual([], journal.own())
+
+    def test_handed_over(self) -> None:
+        entry = journal.note('stack', {'name': 'a'})
+        journal.hand_over([entry], 'cluster a')
+        self.assertEqual([], journal.own())
+        found = journal.owned('cluster a')
+        self.assertEqual(['a'], [one.data['name'] for one in found])
+        self.assertFalse(replace(found[0], start=1).abandoned)
+
+    def test_half_written(self) -> None:
+        path = self.folder / '1-stack-x.json'
+        path.write_text('{"kind": ')
+        error = self.assertRaises(errors.InputError, journal.entries)
+        self.assertIn(str(path), str(error))

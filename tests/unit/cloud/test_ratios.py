@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocation ratios: set with the journal, put back, foreign ones kept."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import journal, ratios, undo
+from tests.unit.cloud import fake
+
+HOST = 'hv-host2'
+UUID = '11111111-2222-3333-4444-555555555555'
+PATH = f'{fake.PLACEMENT}/resource_providers/{UUID}/inventories'
+
+
+class Placement:
+    """One provider's inventories, with generations as the real one."""
+
+    def __init__(self, http: Any) -> None:
+        self.generation = 7
+        #: How many of the next writes find a newer generation.
+        self.conflicts = 0
+        self.inventories = {
+            'VCPU': {'total': 2, 'reserved': 0, 'allocation_ratio': 1.0},
+            'MEMORY_MB': {
+                'total': 4864,
+                'reserved': 768,
+                'allocation_ratio': 1.0,
+            },
+        }
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {
+                        'name': HOST,
+                        'uuid': UUID,
+                        'parent_provider_uuid': None,
+                    }
+                ]
+            },
+        )
+        http.get(PATH, json=self._get)
+        for kind in self.inventories:
+            http.put(f'{PATH}/{kind}', json=self._put)
+
+    def _get(self, request: Any, context: Any) -> Any:
+        return {
+            'resource_provider_generation': self.generation,
+            'inventories': self.inventories,
+        }
+
+    def _put(self, request: Any, context: Any) -> Any:
+        body = request.json()
+        if self.conflicts:
+            # The compute service was faster.
+            self.conflicts -= 1
+            self.generation += 1
+        if body.pop('resource_provider_generation') != self.generation:
+            context.status_code = 409
+            return {'errors': [{'code': 'placement.concurrent_update'}]}
+        self.generation += 1
+        self.inventories[request.path.rsplit('/', 1)[1].upper()] = body
+        return body
+
+    def ratio(self, kind: str) -> float:
+        return self.inventories[kind]['allocation_ratio']
+
+
+class RatiosTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.placement = Placement(self.cloud.http)
+        self.conn = self.cloud.connect()
+        self.hosts = {HOST: UUID}
+
+    def test_set_and_put_back(self) -> None:
+        before = ratios.set_ratios(
+            self.conn, self.hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.0}
+        )
+        self.assertEqual({HOST: {'VCPU': 1.0, 'MEMORY_MB': 1.0}}, before)
+        self.assertEqual(2.0, self.placement.ratio('VCPU'))
+        # The rest of the inventory stays as it was.
+        self.assertEqual(2, self.placement.inventories['VCPU']['total'])
+        entry = journal.entries()[0]
+        self.assertEqual(('ratio', 1.0), (entry.kind, entry.data['before']))
+        self.assertEqual(1, len(journal.entries()))
+        self.assertEqual(['ratio VCPU hv-host2'], undo.undo_own([self.conn]))
+        self.assertEqual(1.0, self.placement.ratio('VCPU'))
+        self.assertEqual([], journal.entries())
+
+    def test_journal_comes_first(self) -> None:
+        self.cloud.http.put(f'{PATH}/VCPU', status_code=500, text='broken')
+        self.assertRaises(
+            errors.CloudError,
+            ratios.set_ratios,
+            self.conn,
+            self.hosts,
+            {'VCPU': 2.0},
+        )
+        self.assertEqual(1, len(journal.entries()))
+
+    def test_conflict_is_tried_again(self) -> None:
+        self.placement.conflicts = 2
+        ratios.set_ratios(self.conn, self.hosts, {'MEMORY_MB': 1.2})
+        self.assertEqual(1.2, self.placement.ratio('MEMORY_MB'))
+
+    def test_a_value_of_someone_else_stays(self) -> None:
+        ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        self.placement.inventories['VCPU']['allocation_ratio'] = 3.0
+        undo.undo_own([self.conn])
+        self.assertEqual(3.0, self.placement.ratio('VCPU'))
+
+    def test_two_at_a_time_are_refused(self) -> None:
+        ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        error = self.assertRaises(
+            errors.Busy,
+            ratios.set_ratios,
+            self.conn,
+            self.hosts,
+            {'VCPU': 1.5},
+        )
+        self.assertIn(HOST, str(error))
+        self.assertEqual(2.0, self.placement.ratio('VCPU'))
+
+    def test_check_names_the_option(self) -> None:
+        error = self.assertRaises(
+            errors.CloudError,
+            ratios.check,
+            self.conn,
+            self.hosts,
+            {'VCPU': 2.0, 'MEMORY_MB': 1.0},
+        )
+        self.assertIn('cpu_allocation_ratio', str(error))
+        self.assertNotIn('\n', str(error))
+
+    def test_no_inventory(self) -> None:
+        del self.placement.inventories['VCPU']
+        error = self.assertRaises(
+            errors.CloudError,
+            ratios.set_ratios,
+            self.conn,
+            self.hosts,
+            {'VCPU': 2.0},
+        )
+        self.assertIn('shared CPUs', str(error))
+        self.assertEqual([], journal.entries())
