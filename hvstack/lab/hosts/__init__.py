@@ -54,9 +54,13 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     hosts = planned(wanted)
     cloud = nova.connect()
     _drop_others(cloud, hosts)
+    for one in hosts:
+        if host.is_bare(one.name) and host.is_abandoned(one.name):
+            progress.say(f'{one.name} was left without Nova: starting it anew')
+            host.shut_down(one.name)
     backend.warn(hosts, progress)
     started = [one for one in hosts if _ensure(cloud, one, wanted, progress)]
-    names = [one.name for one in hosts if not is_bare(one.name)]
+    names = [one.name for one in hosts if not host.is_bare(one.name)]
     if not nova.ready(cloud, names):
         _wait(cloud, names)
     if started:
@@ -99,7 +103,7 @@ def _ensure(
         host.shut_down(one.name)
         running = False
     stale = host.configure(one, wanted.options)
-    if running and not is_bare(one.name):
+    if running and not host.is_bare(one.name):
         # Starts what has another command now, and what is new.
         host.supervisorctl(one.name, 'update')
         if stale:
@@ -184,7 +188,7 @@ def status(wanted: LabSettings) -> list[HostStatus]:
         if states:
             good = all(word == 'RUNNING' for word in states.values())
             state = 'up' if good else 'starting'
-        if is_bare(one.name) and states:
+        if host.is_bare(one.name) and states:
             state = 'bare'
         guests = host.guests(one.name) if state == 'up' else []
         scale = ' (scale model)' if one.cpu_cap < one.cpus else ''
@@ -199,11 +203,6 @@ def status(wanted: LabSettings) -> list[HostStatus]:
             )
         )
     return [*found, *fake.status(wanted)]
-
-
-def is_bare(name: str) -> bool:
-    """Tell whether a host is prepared for bare metal."""
-    return (host.folder(name) / 'bare.json').exists()
 
 
 def write_baseline(hosts: list[HostSize]) -> None:

@@ -5,25 +5,32 @@ Run as a program, since whoever measures knows only a command to prepare and
 one to release a host: ``python -m hvstack.lab.hosts.bare prepare NAME``.
 """
 
-import json
+import os
 import sys
 import time
 from pathlib import Path
 
-from hvstack import errors, paths, shell
-from hvstack.lab import images
-from hvstack.lab.hosts import find, host, is_bare, nova
+from hvstack import errors, shell
+from hvstack.lab import images, pids
+from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
 
 _READY_SECONDS = 180
 #: What ends everything that runs in the root file system given as $1.
 _END = """
-for signal in TERM KILL; do
+inside() {
     for entry in /proc/[0-9]*; do
-        [ "$(readlink "$entry/root")" = "$1" ] &&
-            kill -$signal "${entry#/proc/}" 2>/dev/null
+        [ "$(readlink "$entry/root")" = "$1" ] && echo "${entry#/proc/}"
     done
-    [ $signal = KILL ] || sleep 2
+}
+for signal in TERM KILL; do
+    pids=$(inside "$1")
+    [ -n "$pids" ] || break
+    kill -$signal $pids
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -n "$(inside "$1")" ] || break
+        sleep 0.5
+    done
 done
 mountpoint -q "$1" && umount -R "$1"
 exit 0
@@ -38,10 +45,6 @@ mount -t tmpfs -o mode=755 tmpfs "$2/run"
 """
 
 
-def _record(name: str) -> Path:
-    return host.folder(name) / 'bare.json'
-
-
 def prepare(name: str, image: Path | None = None) -> None:
     """Take Nova's agents off a host and mount the guests' file system.
 
@@ -53,7 +56,7 @@ def prepare(name: str, image: Path | None = None) -> None:
     :raises hvstack.errors.MissingPrerequisite: there is no image.
     """
     one = find(name)
-    if is_bare(name) and _mounted(name):
+    if host.is_bare(name) and _mounted(name):
         return
     running = host.guests(name)
     if running:
@@ -68,8 +71,10 @@ def prepare(name: str, image: Path | None = None) -> None:
                 "there is no Hadoop image: run 'hvstack image build hadoop'"
             )
         image = built.outputs['lxc']
-    paths.write_whole(_record(name), json.dumps({'image': str(image)}) + '\n')
-    host.supervisorctl(name, 'stop', *host.AGENTS)
+    # Whoever asked is the parent of this program: hosts of one that is gone
+    # are given back at the next 'lab up'.
+    pids.write(host.bare_record(name), os.getppid())
+    host.supervisorctl(name, 'stop', 'all')
     here = host.folder(name)
     raw, root = here / 'bare.raw', here / 'bare'
     _end(name)
@@ -108,12 +113,12 @@ def release(name: str) -> None:
     :raises hvstack.errors.DeadlineExceeded: Nova does not say it is up.
     """
     find(name)
-    if not is_bare(name):
+    if not host.is_bare(name):
         return
     if host.pid(name) is not None:
         _end(name)
         began = time.time()
-        host.supervisorctl(name, 'start', *reversed(host.AGENTS))
+        host.supervisorctl(name, 'start', 'all')
         cloud = nova.connect()
         shell.wait_for(
             lambda: nova.ready(cloud, [name], since=began),
@@ -122,7 +127,7 @@ def release(name: str) -> None:
             interval=1,
             why=lambda: host.log_tail(name, 'nova-compute'),
         )
-    _record(name).unlink(missing_ok=True)
+    host.bare_record(name).unlink(missing_ok=True)
 
 
 def main(argv: list[str]) -> int:

@@ -78,8 +78,6 @@ _PYTHON_AGENTS = (
 )
 #: A guest's disk that was removed while a host without power still held it.
 _LOST_DISK = re.compile(r'/([0-9a-f-]{36}/disk\S*|bare\.raw) \(deleted\)')
-#: Agents that a bare-metal host does not have, in the order to stop them.
-AGENTS = ('nova-compute', 'metadata', 'libvirtd', 'ovn', 'ovs', 'ovsdb')
 
 
 def folder(name: str) -> Path:
@@ -90,6 +88,21 @@ def folder(name: str) -> Path:
 def pid(name: str) -> int | None:
     """Return a host's PID 1, as the machine numbers it, if it runs."""
     return pids.read(folder(name) / 'pid.json')
+
+
+def bare_record(name: str) -> Path:
+    """Return the file that says for whom a host is without Nova."""
+    return folder(name) / 'bare.json'
+
+
+def is_bare(name: str) -> bool:
+    """Tell whether a host is prepared for bare metal."""
+    return bare_record(name).exists()
+
+
+def is_abandoned(name: str) -> bool:
+    """Tell whether whoever prepared a host for bare metal is gone."""
+    return pids.read(bare_record(name)) is None
 
 
 def programs(host: HostSize) -> list[tuple[str, str, int]]:
@@ -280,12 +293,14 @@ def power_off(name: str) -> None:
     if cgroups.exists(name):
         cgroups.remove(name)
     (folder(name) / 'pid.json').unlink(missing_ok=True)
+    bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
     for bridge, _ in _LINKS:
         shell.run(
             ['ip', 'link', 'delete', f'hv-{bridge}{digits}'], check=False
         )
     detach_loops(folder(name))
+    (folder(name) / 'bare.raw').unlink(missing_ok=True)
 
 
 def detach_loops(below: Path) -> None:
