@@ -16,6 +16,7 @@ from hvstack.cluster import hosts
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
 from hvstack.results import record
+from hvstack.sweep import state
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import RECORD_BYTES, Workload, tasks
 
@@ -165,7 +166,7 @@ class Run(Lister):
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
         made = []
-        with cluster:
+        with state.exclusive(), cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, work)
             for number in range(parsed_args.runs):
