@@ -2,6 +2,7 @@
 """Bare metal: hosts without Nova, with Hadoop started on them directly."""
 
 import contextlib
+import fcntl
 import json
 import os
 import uuid
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from hvstack import errors, paths, shell
 from hvstack.cluster import probe
@@ -190,6 +191,7 @@ class BareHosts(Members):
     replication: int = 2
     progress: Progress | None = None
     _mark: Path | None = None
+    _lock: IO[str] | None = None
 
     kind = 'hosts'
 
@@ -238,9 +240,11 @@ class BareHosts(Members):
     def __enter__(self) -> Self:
         """Take the hosts, start Hadoop, wait until it sees every worker.
 
+        :raises hvstack.errors.Busy: another process has them.
         :raises hvstack.errors.HVStackError: it could not; the hosts are
             given back.
         """
+        self._take_lock()
         recover()
         self._write_mark()
         try:
@@ -274,14 +278,38 @@ class BareHosts(Members):
         """
         self._say('bare metal: give the hosts back')
         daemons.stop(self.nodes)
-        _release((host.name, host.release) for host in self.hosts)
-        if self._mark:
-            self._mark.unlink(missing_ok=True)
-            self._mark = None
+        try:
+            _release((host.name, host.release) for host in self.hosts)
+            if self._mark:
+                self._mark.unlink(missing_ok=True)
+                self._mark = None
+        finally:
+            if self._lock:
+                self._lock.close()
+                self._lock = None
 
     def _prepare(self, host: Host) -> None:
         if host.prepare:
             shell.run(host.prepare, timeout=_PREPARE_SECONDS)
+
+    def _take_lock(self) -> None:
+        """Let no other process take hosts; the kernel drops it with us."""
+        TAKEN.mkdir(parents=True, exist_ok=True)
+        lock = (TAKEN / 'lock').open('a+')
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read(20).strip() or 'unknown'
+            lock.close()
+            raise errors.Busy(
+                f'another process measures bare metal (pid {holder}): wait '
+                'for it, or end it'
+            ) from None
+        lock.truncate(0)
+        lock.write(f'{os.getpid()}\n')
+        lock.flush()
+        self._lock = lock
 
     def _write_mark(self) -> None:
         """Write down what is taken before it is."""

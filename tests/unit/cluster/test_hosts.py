@@ -123,7 +123,7 @@ class HostsFileTest(testtools.TestCase):
         failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
         self.assertIn('no room', str(failure))
         self.assertEqual(2, self.released())
-        self.assertEqual([], list(self.taken.iterdir()))
+        self.assertEqual([], list(self.taken.glob('*.json')))
 
     def test_mark_is_written_before_anything_is_taken(self) -> None:
         mark = f'{self.taken}/*.json'
@@ -135,7 +135,7 @@ class HostsFileTest(testtools.TestCase):
     def test_recover_gives_back_what_a_dead_process_took(self) -> None:
         cluster = self.cluster()
         cluster._write_mark()
-        path = next(self.taken.iterdir())
+        path = next(self.taken.glob('*.json'))
         self.assertEqual([], hosts.recover())
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'started': '1'}))
@@ -153,6 +153,16 @@ class HostsFileTest(testtools.TestCase):
         )
         self.assertRaises(errors.CommandFailed, hosts.recover)
         self.assertTrue(path.exists())
+
+    def test_one_at_a_time(self) -> None:
+        first, second = self.cluster(), self.cluster()
+        first._take_lock()
+        failure = self.assertRaises(errors.Busy, second.__enter__)
+        self.assertIn(str(os.getpid()), str(failure))
+        self.assertEqual(0, self.released())
+        first.release()
+        second._take_lock()
+        second.release()
 
     def test_replication_of_few_hosts(self) -> None:
         self.assertEqual(1, self.cluster().replication)
