@@ -132,11 +132,11 @@ def resume_or_begin(
 
 
 def find(
-    sweep: str, step: Step, folder: Path = RECORDS
+    sweep: str, step: Step, folder: Path | None = None
 ) -> tuple[Record | None, Record | None]:
     """Return the valid record of a step, and the last invalid one."""
     valid = invalid = None
-    for one in record.load_all(folder, sweep):
+    for one in record.load_all(folder or RECORDS, sweep):
         if (one.configuration, one.index, one.size_bytes) == (
             step.configuration,
             step.index,
@@ -150,7 +150,7 @@ def find(
 
 
 def pending(
-    sweep: str, steps: Iterable[Step], folder: Path = RECORDS
+    sweep: str, steps: Iterable[Step], folder: Path | None = None
 ) -> list[Step]:
     """Return the steps that have no valid record yet."""
     return [step for step in steps if find(sweep, step, folder)[0] is None]

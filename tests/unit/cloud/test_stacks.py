@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks: why one failed, and that nothing of it stays."""
+
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import journal, stacks
+from tests.unit.cloud import fake
+
+URL = f'{fake.HEAT}/stacks'
+
+
+def stack(status: str, **more: Any) -> dict[str, Any]:
+    """Return Heat's view of a stack."""
+    return {
+        'stack': {
+            'id': 's1',
+            'stack_name': 'hv-x',
+            'stack_status': status,
+            'stack_status_reason': 'because',
+            'links': [],
+            **more,
+        }
+    }
+
+
+def resource(name: str, kind: str, status: str, why: str) -> dict[str, str]:
+    """Return Heat's view of a resource."""
+    return {
+        'resource_name': name,
+        'resource_type': kind,
+        'resource_status': status,
+        'resource_status_reason': why,
+    }
+
+
+class StacksTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.http = self.cloud.http
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+
+    def test_outputs(self) -> None:
+        outputs = [{'output_key': 'ssh', 'output_value': 'ssh root@x'}]
+        self.http.get(
+            f'{URL}/s1',
+            [
+                {'json': stack('CREATE_IN_PROGRESS')},
+                {'json': stack('CREATE_COMPLETE', outputs=outputs)},
+            ],
+        )
+        self.assertEqual(
+            {'ssh': 'ssh root@x'}, stacks.wait(self.conn, 's1', timeout=5)
+        )
+
+    def test_failure_names_the_deepest_resource(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource(
+                        'workers',
+                        'OS::Heat::ResourceGroup',
+                        'CREATE_FAILED',
+                        'of its member',
+                    ),
+                    resource(
+                        '0',
+                        'file:///hadoop-node.yaml',
+                        'CREATE_FAILED',
+                        'of its server',
+                    ),
+                    resource(
+                        'server',
+                        'OS::Nova::Server',
+                        'CREATE_FAILED',
+                        'No valid host\nwas found.',
+                    ),
+                    resource(
+                        'port', 'OS::Neutron::Port', 'CREATE_COMPLETE', ''
+                    ),
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertEqual(
+            "stack 'hv-x' failed: server (OS::Nova::Server): No valid host "
+            'was found.',
+            str(error),
+        )
+
+    def test_late(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_IN_PROGRESS'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource('server', 'x', 'CREATE_IN_PROGRESS', '')
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.DeadlineExceeded, stacks.wait, self.conn, 's1', timeout=-1
+        )
+        self.assertIn('left: server', str(error))
+
+    def test_delete_tries_twice_then_says_why(self) -> None:
+        self.http.get(f'{URL}/hv-x', json=stack('DELETE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource('port', 'OS::Neutron::Port', 'DELETE_FAILED', 'w')
+                ]
+            },
+        )
+        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        error = self.assertRaises(
+            errors.CloudError, stacks.delete, self.conn, 'hv-x', timeout=5
+        )
+        self.assertEqual(2, asked.call_count)
+        self.assertIn('port (OS::Neutron::Port): w', str(error))
+
+    def test_delete_what_is_not_there(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        stacks.delete(self.conn, 'hv-x')
+
+    def test_a_taken_name_changes_nothing(self) -> None:
+        self.http.get(f'{URL}/hv-x', json=stack('CREATE_COMPLETE'))
+        self.assertRaises(
+            errors.InputError,
+            stacks.create,
+            self.conn,
+            'hv-x',
+            Path('none.yaml'),
+            {},
+        )
+        self.assertEqual([], journal.entries())
+
+    def test_too_large_for_user_data(self) -> None:
+        error = self.assertRaises(
+            errors.InputError,
+            stacks.create,
+            self.conn,
+            'hv-x',
+            Path('none.yaml'),
+            {'core_site': 'x' * 70_000},
+        )
+        self.assertIn('65536', str(error))

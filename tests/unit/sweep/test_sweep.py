@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan, state and task file of a sweep."""
+
+import argparse
+import json
+from pathlib import Path
+
+import fixtures
+import jinja2
+import testtools
+import yaml
+
+from hvstack import errors
+from hvstack.cli import demo
+from hvstack.model.configuration import parse
+from hvstack.rally_plugins import contexts, scenario
+from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+from hvstack.results import record
+from hvstack.results.record import BARE_METAL
+from hvstack.sweep import plan, state
+from tests.unit.results import factory
+
+TASK = Path(__file__).parents[3] / 'rally-tasks' / 'quick.yaml'
+
+
+class PlanTest(testtools.TestCase):
+    def test_bare_metal_before_each_and_at_the_end(self) -> None:
+        found = [
+            [(step.label, step.index, step.size_bytes) for step in workload]
+            for workload in plan.quick(['i1', 'i2-c2'], 2, 1000)
+        ]
+        self.assertEqual(
+            [
+                [('bare metal', 0, 1000)],
+                [('i1', 0, 1000), ('i1', 1, 1000)],
+                [('bare metal', 1, 1000)],
+                [('i2-c2', 0, 1000), ('i2-c2', 1, 1000)],
+                [('bare metal', 2, 1000), ('bare metal', 3, 2000)],
+            ],
+            found,
+        )
+
+    def test_nonsense(self) -> None:
+        for names, runs in (([], 2), (['i1'], 0), (['nonsense'], 1)):
+            self.assertRaises(errors.InputError, plan.quick, names, runs, 100)
+
+
+class TaskFileTest(testtools.TestCase):
+    """Rally's task and our plan are the same list of runs."""
+
+    def render(self, **given: object) -> list[dict]:
+        text = jinja2.Template(TASK.read_text()).render(**given)
+        content = yaml.safe_load(text)
+        self.assertEqual(2, content['version'])
+        return [
+            workload
+            for subtask in content['subtasks']
+            for workload in subtask['workloads']
+        ]
+
+    def steps(self, workloads: list[dict]) -> list[list[plan.Step]]:
+        return [
+            plan.workload(
+                args['configuration'], args['first_index'], args['sizes']
+            )
+            for one in workloads
+            for args in one['scenario'].values()
+        ]
+
+    def test_default_is_the_demo(self) -> None:
+        self.assertEqual(
+            plan.quick(demo.CONFIGURATIONS, demo.RUNS, demo.SIZE_BYTES),
+            self.steps(self.render()),
+        )
+
+    def test_arguments(self) -> None:
+        found = self.render(
+            sweep='mine', size_bytes=1000, runs=3, configurations=['i4']
+        )
+        self.assertEqual(plan.quick(['i4'], 3, 1000), self.steps(found))
+        for workload in found:
+            (args,) = workload['scenario'].values()
+            self.assertEqual('mine', args['sweep'])
+            self.assertEqual(
+                len(args['sizes']), workload['runner']['serial']['times']
+            )
+            for config in workload['contexts'].values():
+                self.assertEqual(args, config)
+            self.assertEqual(
+                set(), set(args) - set(WORKLOAD_SCHEMA['properties'])
+            )
+
+    def test_plugins_are_those_of_the_task(self) -> None:
+        names = {
+            one.get_name()
+            for one in (
+                contexts.Flavors,
+                contexts.Ratios,
+                contexts.Cluster,
+                contexts.Baseline,
+            )
+        }
+        used = {name for one in self.render() for name in one['contexts']}
+        self.assertEqual(names, used)
+        self.assertEqual('HVStack.tpcx_hs', scenario.TPCxHS.get_name())
+        orders = [
+            one.get_order()
+            for one in (contexts.Flavors, contexts.Ratios, contexts.Cluster)
+        ]
+        self.assertEqual(sorted(orders), orders)
+
+
+class StateTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('FOLDER', 'RECORDS'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.sweep.state.{name}', self.top / name.lower()
+                )
+            )
+        self.records = self.top / 'records'
+
+    def test_an_unfinished_one_goes_on(self) -> None:
+        first, again = state.resume_or_begin(['i1'], 2, 1000)
+        self.assertFalse(again)
+        self.assertEqual((first, True), state.resume_or_begin(['i1'], 2, 1000))
+        other, again = state.resume_or_begin(['i1'], 3, 1000)
+        self.assertFalse(again)
+        state.finish(first)
+        after, again = state.resume_or_begin(['i1'], 2, 1000)
+        self.assertFalse(again)
+        self.assertEqual(3, len({first.id, other.id, after.id}))
+
+    def test_only_valid_records_count(self) -> None:
+        steps = plan.workload('i2', 0, [1000, 1000])
+        record.save(factory.run('i2', 0, 60, size=1000), self.records)
+        record.save(
+            factory.run('i2', 1, 60, size=1000, reason='killed'), self.records
+        )
+        # Another sweep's, another size's and bare metal's do not.
+        record.save(
+            factory.run('i2', 1, 60, size=1000, sweep='old'), self.records
+        )
+        record.save(factory.run('i2', 1, 60, size=2000), self.records)
+        record.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
+        self.assertEqual(
+            steps[1:], state.pending('quick', steps, self.records)
+        )
+        valid, failed = state.find('quick', steps[1], self.records)
+        self.assertIsNone(valid)
+        self.assertEqual('killed', failed.reason)
+
+    def test_one_sweep_at_a_time(self) -> None:
+        with state.exclusive():
+            again = state.exclusive()
+            self.assertRaises(errors.Busy, again.__enter__)
+        with state.exclusive():
+            pass
+
+    def test_half_written_marker(self) -> None:
+        sweep = state.begin(['i1'], 2, 1000)
+        path = self.top / 'folder' / f'{sweep.id}.json'
+        path.write_text(path.read_text()[:20])
+        error = self.assertRaises(errors.InputError, state.known)
+        self.assertIn(str(path), str(error))
+
+    def test_names(self) -> None:
+        self.assertEqual('quick-1', state.checked('quick-1'))
+        for name in ('', '../x', 'a/b', '-x'):
+            self.assertRaises(errors.InputError, state.checked, name)
+
+    def finished(self, sweep: state.Sweep) -> bool:
+        return next(
+            one.finished for one in state.known() if one.id == sweep.id
+        )
+
+    def save_all(self, sweep: state.Sweep, **failed: dict) -> None:
+        """Leave valid records, but failed ones of some configurations."""
+        for step in sweep.steps():
+            more = failed.get(step.label.replace('-', '_').replace('.', '_'))
+            record.save(
+                factory.run(
+                    step.configuration,
+                    step.index,
+                    60,
+                    size=step.size_bytes,
+                    sweep=sweep.id,
+                    **(more or {}),
+                ),
+                self.records,
+            )
+
+    def test_a_complete_sweep_is_finished(self) -> None:
+        sweep = state.begin(['i1'], 2, 1000)
+        self.save_all(sweep)
+        demo._judge(sweep)
+        self.assertTrue(self.finished(sweep))
+
+    def test_only_promised_memory_may_be_missing(self) -> None:
+        killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
+        sweep = state.begin(['i1', 'i2-m1.2'], 2, 1000)
+        self.save_all(sweep, i2_m1_2=killed)
+        demo._judge(sweep)
+        self.assertTrue(self.finished(sweep))
+        for names, failed in (
+            (['i1', 'i2'], {'i2': killed}),
+            (['i2-m1.2'], {'i2_m1_2': {'reason': 'no idea'}}),
+        ):
+            sweep = state.begin(names, 2, 1000)
+            self.save_all(sweep, **failed)
+            self.assertRaises(errors.RunFailed, demo._judge, sweep)
+            self.assertFalse(self.finished(sweep))
+
+    def test_a_killed_run_is_not_repeated_at_once(self) -> None:
+        killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
+        sweep = state.begin(['i2-m1.2'], 2, 1000)
+        self.assertTrue(demo._repeatable(sweep))
+        self.save_all(sweep, i2_m1_2=killed)
+        self.assertFalse(demo._repeatable(sweep))
+        other = state.begin(['i1'], 2, 1000)
+        self.save_all(other, i1={'reason': 'the cloud was away'})
+        self.assertTrue(demo._repeatable(other))
+
+
+class SizeTest(testtools.TestCase):
+    def test_size(self) -> None:
+        for text, wanted in (
+            ('500MB', 500_000_000),
+            ('1.5 GB', 1_500_000_000),
+            ('1000', 1000),
+        ):
+            self.assertEqual(wanted, demo.size(text))
+        for text in ('', '50', '12345', '5 parsecs', '-500MB'):
+            self.assertRaises(argparse.ArgumentTypeError, demo.size, text)
+
+
+class OutputTest(testtools.TestCase):
+    """What Rally draws comes from the same function as the table."""
+
+    def test_nothing_before_a_baseline(self) -> None:
+        self.assertIsNone(scenario.so_far([factory.run('i1', 0, 60)]))
+
+    def test_percent(self) -> None:
+        answer = scenario.so_far(
+            [factory.run(BARE_METAL, 0, 50), factory.run('i1', 0, 100)]
+        )
+        found = {row.label: row.percent.percent for row in answer.rows}
+        self.assertEqual(50.0, round(found[parse('i1').label], 6))
+        self.assertTrue(json.dumps(found))
