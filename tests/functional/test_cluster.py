@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster on the lab: created, sorted on, deleted without a trace."""
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, ClassVar
+
+import testtools
+
+from hvstack import conf, errors
+from hvstack.cloud import connection, journal, keys, placement, ratios, undo
+from hvstack.cluster import launch
+from hvstack.cluster.stack import StackCluster
+from hvstack.lab import clouds, identity, images
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.sweep import recovery
+from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload
+
+NAME = 'hv-test-cluster'
+#: Sets ratios and dies without any clean-up, as the kernel would have it.
+KILLED = """
+import os, signal
+from hvstack.cloud import connection, placement, ratios
+conn = connection.connect('hvstack-lab')
+hosts = placement.providers(conn, 'CUSTOM_HVSTACK_LAB_WORKER')
+ratios.set_ratios(conn, hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.2})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class LabTest(testtools.TestCase):
+    """What these tests share: the lab's administrator."""
+
+    conn: ClassVar[Any]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if os.environ.get('HVSTACK_LAB'):
+            cls.conn = connection.connect(clouds.ADMIN_CLOUD)
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs the lab (make test)')
+        recovery.recover([self.conn])
+        self.addCleanup(undo.undo_own, [self.conn])
+        self.options = conf.load().cloud
+
+    def workers(self) -> dict[str, str]:
+        return placement.providers(self.conn, 'CUSTOM_HVSTACK_LAB_WORKER')
+
+
+class ClusterTest(LabTest):
+    def test_cluster(self) -> None:
+        image = images.build('hadoop', Progress())
+        images.upload(identity.connect(), image, 'lxc')
+        wanted = launch.plan(self.conn, parse('i1'), self.options)
+        self.assertEqual(2, wanted.workers)
+        project = str(self.conn.current_project_id)
+        before = self.made()
+        ids = launch.publish(self.conn, wanted, [project])
+        cluster, outputs = launch.launch(
+            self.conn, self.conn, wanted, ids, NAME, self.options
+        )
+        self.addCleanup(cluster.close)
+        self.check_topology(cluster, outputs)
+        self.check_seen(cluster)
+        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        self.assertEqual('', outcome.reason)
+        self.assertGreater(outcome.rate, 0)
+        self.assertEqual(0, outcome.seen['blocks_on_one_host'])
+        undo.undo_own([self.conn])
+        self.assertEqual(before, self.made())
+        self.assertEqual([], journal.own())
+        self.assertFalse((keys.FOLDER / NAME).exists())
+
+    def made(self) -> dict[str, set[str]]:
+        """Return what is on the cloud, by kind."""
+        return {
+            'stacks': {one.name for one in self.conn.orchestration.stacks()},
+            'servers': {one.name for one in self.conn.compute.servers()},
+            'flavors': {
+                one.name for one in self.conn.compute.flavors(is_public=None)
+            },
+            'keys': {one.name for one in self.conn.compute.keypairs()},
+        }
+
+    def check_topology(
+        self, cluster: StackCluster, outputs: dict[str, Any]
+    ) -> None:
+        """Node groups that HDFS has are the hosts that Nova names."""
+        shown = cluster.gateway.run('hdfs dfsadmin -printTopology').stdout
+        groups = {one['host_id'] for one in outputs['workers']}
+        self.assertEqual(2, len(groups))
+        self.assertNotIn(outputs['controller']['host_id'], groups)
+        for group in groups:
+            self.assertIn(f'/rack1/ng-{group}', shown)
+
+    def check_seen(self, cluster: StackCluster) -> None:
+        allocations = cluster.placement['allocations']
+        self.assertEqual(3, len(allocations))
+        for name, one in allocations.items():
+            self.assertEqual(2, one['VCPU'], name)
+        self.assertEqual(
+            {'VCPU': 1.0, 'MEMORY_MB': 1.0},
+            cluster.placement['allocation_ratio']['during'],
+        )
+
+
+class RefusalTest(LabTest):
+    """What cannot work is refused before anything is made."""
+
+    def test_backend_cannot_honour_it(self) -> None:
+        error = self.assertRaises(
+            errors.InputError,
+            launch.plan,
+            self.conn,
+            parse('i2-dedicated'),
+            self.options,
+        )
+        self.assertIn('lxc', str(error))
+        self.assertEqual([], journal.own())
+
+    def test_larger_than_the_host(self) -> None:
+        self.assertRaises(
+            errors.InputError,
+            launch.plan,
+            self.conn,
+            parse('i1-c2'),
+            self.options,
+        )
+        self.assertEqual([], journal.own())
+
+
+class RatioTest(LabTest):
+    def test_killed_process(self) -> None:
+        hosts = self.workers()
+        before = ratios.current(self.conn, hosts)
+        done = subprocess.run([sys.executable, '-c', KILLED], check=False)
+        self.assertEqual(-signal.SIGKILL, done.returncode)
+        changed = ratios.current(self.conn, hosts)
+        for name in hosts:
+            self.assertEqual({'VCPU': 2.0, 'MEMORY_MB': 1.2}, changed[name])
+        lines = recovery.recover([self.conn])
+        self.assertEqual(2 * len(hosts), len(lines))
+        self.assertEqual(before, ratios.current(self.conn, hosts))
+        self.assertEqual([], recovery.recover([self.conn]))
