@@ -59,11 +59,15 @@ def up(wanted: LabSettings, progress: Progress) -> None:
             progress.say(f'{one.name} was left without Nova: starting it anew')
             host.shut_down(one.name)
     backend.warn(hosts, progress)
-    started = [one for one in hosts if _ensure(cloud, one, wanted, progress)]
+    began = time.time()
+    started = [
+        one.name for one in hosts if _ensure(cloud, one, wanted, progress)
+    ]
     names = [one.name for one in hosts if not host.is_bare(one.name)]
-    if not nova.ready(cloud, names):
-        _wait(cloud, names)
+    _wait(cloud, names)
     if started:
+        # One that was up a moment ago still looks so.
+        _wait(cloud, started, since=began)
         nova.discover()
     nova.set_traits(cloud, [one for one in hosts if one.name in names])
     nova.set_zones(cloud, hosts)

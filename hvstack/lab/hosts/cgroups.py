@@ -60,6 +60,17 @@ def folders(name: str) -> list[Path]:
     return [ROOT / controller / name for controller in CONTROLLERS]
 
 
+def entrances(name: str) -> list[Path]:
+    """Return the folders that a host's own processes are put into.
+
+    Under version 2 a group with controllers for its children has no
+    processes of its own: agents get a group beside libvirt's.
+    """
+    if version() == 2:
+        return [ROOT / name / 'agents']
+    return folders(name)
+
+
 def hierarchies() -> dict[str, list[str]]:
     """Return which controllers are mounted together, by mount options.
 
@@ -82,7 +93,7 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> None:
     """
     quota = round(cpu_cap * PERIOD)
     memory = memory_mib * 1024 * 1024
-    for folder in folders(name):
+    for folder in (*folders(name), *entrances(name)):
         folder.mkdir(exist_ok=True)
     if version() == 2:
         values = {
@@ -115,12 +126,6 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> None:
             raise errors.MissingPrerequisite(
                 f'{where[key]}: cannot write {value}: {exc.strerror}'
             ) from exc
-
-
-def join(name: str) -> None:
-    """Put this process into a host's cgroup, in every controller."""
-    for folder in folders(name):
-        (folder / 'cgroup.procs').write_text(f'{os.getpid()}\n')
 
 
 def members(name: str) -> set[int]:

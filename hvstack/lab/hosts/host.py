@@ -155,7 +155,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         'programs': programs(host),
         'cgroup_version': cgroups.version(),
         'hierarchies': cgroups.hierarchies(),
-        'cgroups': [str(path) for path in cgroups.folders(host.name)],
+        'cgroups': [str(path) for path in cgroups.entrances(host.name)],
         'dedicated': dedicated,
         'shared': sizes.rest_of(dedicated, host.cpus),
     }
@@ -271,6 +271,10 @@ def _launch(host: HostSize) -> None:
             ['unshare', host.name], process.returncode, log_tail(host.name)
         )
     number = child()
+    for path in cgroups.entrances(host.name):
+        # Under version 2 only its child may stay in the host's own group,
+        # and that one moves as soon as it can.
+        (path / 'cgroup.procs').write_text(str(process.pid))
     pids.write(here / 'pid.json', number)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'

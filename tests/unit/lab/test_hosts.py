@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, caps and files of lab hosts, without starting one."""
 
+import configparser
+import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell
+from hvstack.lab import pids
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 
@@ -114,6 +118,97 @@ class CgroupsTest(testtools.TestCase):
             self.skipTest('this machine has cgroup version 2')
         names = {path.parent.name for path in cgroups.folders('hv-host1')}
         self.assertEqual(set(cgroups.CONTROLLERS), names)
+
+
+class FilesTest(testtools.TestCase):
+    """What a host's files say, written to a folder of the test's."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.swap('hvstack.lab.settings._SECRETS', self.folder / 'secrets')
+        self.swap('hvstack.lab.hosts.host.HOSTS', self.folder)
+        self.swap('hvstack.lab.venv.folder', lambda: Path('/venv'))
+
+    def swap(self, name: str, value: Any) -> None:
+        self.useFixture(fixtures.MonkeyPatch(name, value))
+
+    def configured(
+        self, backend: str = 'lxc', dedicated: str = ''
+    ) -> tuple[Path, set[str]]:
+        one = dataclasses.replace(plan()[1], backend=backend)
+        options = {'dedicated': {one.name: dedicated}}
+        stale = host.configure(one, options)
+        return host.folder(one.name), stale
+
+    def nova(self, folder: Path) -> configparser.ConfigParser:
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read_string((folder / 'nova.conf').read_text())
+        return parser
+
+    def test_compute_has_no_database(self) -> None:
+        folder, _ = self.configured()
+        conf = self.nova(folder)
+        self.assertNotIn('database', conf)
+        self.assertNotIn('api_database', conf)
+        self.assertEqual('lxc', conf['libvirt']['virt_type'])
+        self.assertEqual('hv-host2', conf['DEFAULT']['host'])
+        self.assertNotIn('compute', conf)
+
+    def test_no_ratio_but_the_initial_ones(self) -> None:
+        folder, _ = self.configured()
+        ratios = [
+            key for key in self.nova(folder)['DEFAULT'] if 'ratio' in key
+        ]
+        self.assertEqual(3, len(ratios))
+        for key in ratios:
+            self.assertTrue(key.startswith('initial_'), key)
+
+    def test_qemu_host_shares_what_is_not_dedicated(self) -> None:
+        folder, _ = self.configured('qemu', '1')
+        conf = self.nova(folder)
+        self.assertEqual('qemu', conf['libvirt']['virt_type'])
+        self.assertEqual('1', conf['compute']['cpu_dedicated_set'])
+        self.assertEqual('0', conf['compute']['cpu_shared_set'])
+        self.assertIn('virtlogd', (folder / 'supervisord.conf').read_text())
+        self.assertIn('libvirt-qemu:', (folder / 'etc/passwd').read_text())
+
+    def test_secrets_are_roots(self) -> None:
+        folder, _ = self.configured()
+        for name in ('nova.conf', 'metadata.ini', 'supervisord.conf'):
+            mode = (folder / name).stat().st_mode & 0o777
+            self.assertEqual(0o600, mode, name)
+
+    def test_second_time_nothing_is_stale(self) -> None:
+        _, first = self.configured()
+        self.assertEqual({'nova-compute', 'metadata', 'libvirtd'}, first)
+        _, second = self.configured()
+        self.assertEqual(set(), second)
+
+    def test_reported_memory_is_the_cap(self) -> None:
+        folder, _ = self.configured()
+        words = (folder / 'sys/meminfo').read_text().split()
+        self.assertEqual(str(5120 * 1024), words[words.index('MemTotal:') + 1])
+        self.assertEqual('0-1\n', (folder / 'sys/cpus').read_text())
+        self.assertEqual('3\n', (folder / 'sys/cpumap').read_text())
+
+    def test_strangers_process_is_not_entered(self) -> None:
+        folder, _ = self.configured()
+        record = folder / 'pid.json'
+        pids.write(record, os.getpid())
+        data = json.loads(record.read_text())
+        record.write_text(json.dumps({**data, 'start': data['start'] + 1}))
+        done = shell.run([folder / 'enter', 'true'], check=False)
+        self.assertEqual(69, done.returncode)
+        self.assertIn('lab host on hv-host2', done.stderr)
+
+    def test_programs_are_valid_shell(self) -> None:
+        folder, _ = self.configured()
+        for name in ('init', 'enter', 'enter-bare', 'bin/losetup'):
+            shell.run(['bash', '-n', folder / name])
+        compile(
+            (folder / 'bin/nova-compute').read_text(), 'nova-compute', 'exec'
+        )
 
 
 class DisksTest(testtools.TestCase):
