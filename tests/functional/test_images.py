@@ -18,11 +18,16 @@ TRAIT = {'trait:CUSTOM_HVSTACK_LAB_WORKER': 'required'}
 ONE_NODE = """\
 #!/bin/bash
 site() {
-    echo "<configuration><property><name>$2</name>"
-    echo "<value>$3</value></property></configuration>"
-} >/etc/hadoop/$1-site.xml
-site core fs.defaultFS hdfs://%ADDRESS%:8020
-site hdfs dfs.replication 1
+    echo '<configuration>'
+    while [ $# -ge 2 ]; do
+        echo "<property><name>$1</name><value>$2</value></property>"
+        shift 2
+    done
+    echo '</configuration>'
+}
+site fs.defaultFS hdfs://%ADDRESS%:8020 >/etc/hadoop/core-site.xml
+site dfs.replication 1 dfs.namenode.name.dir /srv/hdfs/name \\
+    dfs.datanode.data.dir /srv/hdfs/data >/etc/hadoop/hdfs-site.xml
 echo 'ROLES="namenode datanode"' >/etc/hvstack/node.env
 /usr/lib/hvstack/node start
 """

@@ -26,6 +26,11 @@ case "$*" in
 esac
 exec sleep 60
 """
+SITE = """\
+<configuration><property>
+  <name>dfs.namenode.name.dir</name><value>file:///srv/hdfs/name</value>
+</property></configuration>
+"""
 
 
 class TestNode(testtools.TestCase):
@@ -36,6 +41,7 @@ class TestNode(testtools.TestCase):
         (self.root / 'bin/java').write_text(JAVA)
         (self.root / 'bin/java').chmod(0o755)
         (self.root / 'etc/hadoop').mkdir(parents=True)
+        (self.root / 'etc/hadoop/hdfs-site.xml').write_text(SITE)
         self.env_file('datanode nodemanager')
         self.addCleanup(self.kill_all)
 
@@ -139,9 +145,9 @@ class TestNode(testtools.TestCase):
 
     def test_namenode_is_formatted_once(self) -> None:
         self.env_file('namenode')
-        for _ in range(2):
+        for count in (2, 3):
             self.node('start')
-            self.calls(2)
+            self.calls(count)
             self.node('stop')
         formats = [call for call in self.calls(3) if '-format' in call]
         self.assertEqual(1, len(formats))
@@ -216,6 +222,17 @@ class TestNode(testtools.TestCase):
         )
         (self.root / 'srv/other/current').mkdir(parents=True)
         (self.root / 'srv/other/current/VERSION').touch()
+        self.node('start', 'namenode')
+        self.assertNotIn('-format', self.calls(1)[0])
+
+    def test_name_folder_that_no_site_file_names(self) -> None:
+        (self.root / 'etc/hadoop/hdfs-site.xml').unlink()
+        (self.root / 'etc/hadoop/core-site.xml').write_text(
+            '<property><name>hadoop.tmp.dir</name><value>/srv/t</value>'
+            '</property>'
+        )
+        (self.root / 'srv/t/dfs/name/current').mkdir(parents=True)
+        (self.root / 'srv/t/dfs/name/current/VERSION').touch()
         self.node('start', 'namenode')
         self.assertNotIn('-format', self.calls(1)[0])
 
