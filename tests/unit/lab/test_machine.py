@@ -4,7 +4,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, paths
 from hvstack.lab import machine
 
 
@@ -17,7 +17,7 @@ class MachineTest(testtools.TestCase):
     def test_full_disk_is_refused_with_folder_and_sizes(self) -> None:
         self.set('DISK_GIB', 10**9)
         exc = self.assertRaises(errors.MissingPrerequisite, machine.check_disk)
-        self.assertIn('/var/lib/hvstack has ', str(exc))
+        self.assertIn(f'{paths.STATE} has ', str(exc))
         self.assertIn(f'needs {10**9}', str(exc))
 
     def test_room_enough_is_fine(self) -> None:

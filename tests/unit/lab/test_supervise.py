@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import configparser
+from pathlib import Path
 
+import fixtures
 import testtools
 from supervisor.options import ServerOptions, UnhosedConfigParser
 
@@ -9,6 +11,13 @@ from hvstack.lab.supervise import Program
 
 
 class SectionTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        # supervisord refuses a log in a folder that is not there.
+        lab = Path(self.useFixture(fixtures.TempDir()).path)
+        (lab / 'log').mkdir()
+        self.useFixture(fixtures.MonkeyPatch('hvstack.lab.settings.LAB', lab))
+
     def parsed(self, program: Program) -> object:
         """What supervisord itself makes of it."""
         parser = UnhosedConfigParser()
