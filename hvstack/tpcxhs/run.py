@@ -17,7 +17,7 @@ from typing import Any
 from hvstack import errors, shell
 from hvstack.cluster import probe
 from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemons, history, rest
+from hvstack.hadoop import daemons, history, rest, sites
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.tpcxhs import datacheck
@@ -123,7 +123,10 @@ def run(
     kills = probe.oom_lines(cluster.nodes)
     purge(cluster)
     check_fit(cluster, workload)
-    outcome.environment = cluster.environment()
+    outcome.environment = {
+        'hadoop_profile': sites.profile(workload.replication),
+        **cluster.environment(),
+    }
     outcome.seen = cluster.seen()
     cluster.drop_caches()
     runner = _Runner(cluster, workload, outcome, progress, phase_seconds)

@@ -97,3 +97,7 @@ class SitesTest(testtools.TestCase):
         self.assertEqual(
             str(sizing.container_mib), mapred['mapreduce.map.memory.mb']
         )
+
+    def test_profile_changes_with_what_all_configurations_share(self) -> None:
+        self.assertEqual(sites.profile(2), sites.profile(2))
+        self.assertNotEqual(sites.profile(2), sites.profile(3))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HSDataCheck, held against what fsck printed about real files."""
+
+from pathlib import Path
+
+import testtools
+
+from hvstack import errors, shell
+from hvstack.cluster.base import Members
+from hvstack.cluster.command import CommandNode
+from hvstack.tpcxhs import datacheck
+
+REAL = Path(__file__).parent / 'fsck'
+ADDRESSES = ('10.253.0.12', '10.253.0.13')
+BYTES = 10_000_000
+FILES = 6
+
+
+def real(name: str) -> str:
+    """Return one of the recorded outputs."""
+    return (REAL / f'{name}.txt').read_text()
+
+
+def wrong(text: str, hosts: dict[str, str] | None = None) -> str:
+    """Return what the check says about an output."""
+    return '; '.join(
+        datacheck.problems(
+            datacheck.parse(text),
+            expected_bytes=BYTES,
+            expected_files=FILES,
+            replication=2,
+            hosts=hosts,
+        )
+    )
+
+
+class DataCheckTest(testtools.TestCase):
+    def test_healthy(self) -> None:
+        files = datacheck.parse(real('healthy'))
+        self.assertEqual(FILES, len(files))
+        self.assertEqual(BYTES, sum(one.length for one in files))
+        places = {
+            place
+            for one in files
+            for block in one.blocks
+            for place in block.places
+        }
+        self.assertEqual(set(ADDRESSES), places)
+        self.assertEqual('', wrong(real('healthy')))
+
+    def test_missing_file(self) -> None:
+        found = wrong(real('file-removed'))
+        self.assertIn('5 files instead of 6', found)
+        self.assertIn(f'bytes instead of {BYTES}', found)
+
+    def test_short_file(self) -> None:
+        self.assertIn('bytes instead of', wrong(real('file-truncated')))
+
+    def test_asked_for_one_replica(self) -> None:
+        self.assertIn('replication 1, not 2', wrong(real('setrep-1')))
+
+    def test_datanode_gone(self) -> None:
+        self.assertIn(
+            'blocks with fewer than 2 replicas', wrong(real('datanode-dead'))
+        )
+
+    def test_all_replicas_gone(self) -> None:
+        self.assertIn('blocks missing', wrong(real('blocks-missing')))
+
+    def test_replicas_on_one_host(self) -> None:
+        apart = dict(zip(ADDRESSES, ('a', 'b'), strict=True))
+        together = dict.fromkeys(ADDRESSES, 'a')
+        self.assertEqual('', wrong(real('healthy'), apart))
+        self.assertIn(
+            'two replicas on one host', wrong(real('healthy'), together)
+        )
+        files = datacheck.parse(real('healthy'))
+        self.assertEqual(FILES, datacheck.on_one_host(files, together))
+
+    def test_records_that_are_not_whole(self) -> None:
+        text = real('healthy').replace('1666700', '1666750')
+        self.assertIn('no whole records', wrong(text))
+
+    def test_blocks_shorter_than_their_file(self) -> None:
+        text = real('healthy').replace('len=1666700', 'len=1666600', 1)
+        self.assertIn('its blocks are not as long as it is', wrong(text))
+
+    def test_unlisted_block(self) -> None:
+        text = '\n'.join(
+            line
+            for line in real('healthy').splitlines()
+            if not line.startswith('0. ')
+        )
+        self.assertIn('0 of 1 blocks listed', wrong(text))
+
+    def test_fsck_did_not_end(self) -> None:
+        for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):
+            self.assertRaises(errors.RunFailed, datacheck.parse, text)
+
+
+class CheckTest(testtools.TestCase):
+    """The check as a run calls it, with a program for the node."""
+
+    def cluster(self, name: str) -> Members:
+        def node(number: int) -> CommandNode:
+            return CommandNode(
+                name=f'node{number}',
+                address=f'10.253.0.1{number}',
+                role='worker',
+                host=f'host{number}',
+                enter=('sh', '-c', f'cat {REAL / name}.txt'),
+            )
+
+        return Members('test', node(1), [node(2), node(3)], 1, {}, None)
+
+    def check(self, name: str) -> dict[str, object]:
+        return datacheck.check(
+            self.cluster(name), '/in', BYTES, FILES, 2, spread=True
+        )
+
+    def test_counts(self) -> None:
+        self.assertEqual(
+            {
+                'files': FILES,
+                'bytes': BYTES,
+                'blocks': FILES,
+                'blocks_on_one_host': 0,
+            },
+            self.check('healthy'),
+        )
+
+    def test_raises(self) -> None:
+        for name in (
+            'file-removed',
+            'file-truncated',
+            'setrep-1',
+            'datanode-dead',
+            'blocks-missing',
+        ):
+            failure = self.assertRaises(errors.RunFailed, self.check, name)
+            self.assertIn('HSDataCheck of /in', str(failure))
+            self.assertNotIn('\n', str(failure))
+
+    def test_the_recorded_outputs_are_there(self) -> None:
+        found = shell.run(['ls', REAL]).stdout.split()
+        self.assertEqual(6, len(found))

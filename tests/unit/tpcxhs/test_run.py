@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole run against a node that answers as Hadoop's programs did."""
+
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors, shell
+from hvstack.cluster.base import Node
+from hvstack.results import record
+from hvstack.tpcxhs import run
+from hvstack.tpcxhs.workload import Workload
+
+FSCK = (Path(__file__).parent / 'fsck' / 'healthy.txt').read_text()
+BYTES = 10_000_000
+JOBS = {'teragen': 'job_1_0001', 'terasort': 'job_1_0002'}
+OOM = (
+    '[9.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/hv-host2,'
+    'task=java,pid=4\n'
+)
+
+
+@dataclass
+class Hadoop:
+    """A controller on which commands end as they did on a real one.
+
+    :param broken: a piece of a command, and what it gives instead.
+    """
+
+    name: str = 'c'
+    address: str = '10.0.0.1'
+    role: str = 'controller'
+    host: str = 'h'
+    broken: dict[str, shell.Result] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+    remaining: int = 10**12
+    log: list[str] = field(default_factory=lambda: [''])
+    dead: str = ''
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        raise NotImplementedError
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        self.commands.append(command)
+        for piece, result in self.broken.items():
+            if piece in command:
+                if check and result.returncode:
+                    raise errors.CommandFailed([command], 1, result.stderr)
+                return result
+        return shell.Result(0, self.answer(command), '')
+
+    def answer(self, command: str) -> str:
+        if command == 'dmesg':
+            return self.log[0] if len(self.log) == 1 else self.log.pop(0)
+        if 'node status' in command:
+            return self.dead
+        if 'hadoop jar' in command:
+            program = shlex.split(command)[3]
+            job = JOBS.get(program, 'job_1_0003')
+            return f'INFO mapreduce.Job: Running job: {job}\n'
+        if 'fsck' in command:
+            time.sleep(0.002)
+            return FSCK
+        if '-cat' in command:
+            return 'checksum\tff\n'
+        if 'bean' in command or 'jmx' in command:
+            bean = {
+                'CapacityRemaining': self.remaining,
+                'PendingDeletionBlocks': 0,
+            }
+            return json.dumps({'beans': [bean]})
+        if 'cluster/apps' in command:
+            return json.dumps({'apps': None})
+        return self.history(command)
+
+    def history(self, command: str) -> str:
+        if '/tasks' in command:
+            return json.dumps({'tasks': {'task': []}})
+        if '/counters' in command:
+            records = BYTES // 100
+            names = {
+                'MAP_INPUT_RECORDS': records,
+                'MAP_OUTPUT_RECORDS': records,
+                'REDUCE_OUTPUT_RECORDS': records,
+                'CHECKSUM': 255,
+            }
+            counters = [
+                {
+                    'name': name,
+                    'totalCounterValue': value,
+                    'mapCounterValue': value,
+                }
+                for name, value in names.items()
+            ]
+            group = {'counterGroupName': 'x.TaskCounter', 'counter': counters}
+            return json.dumps({'jobCounters': {'counterGroup': [group]}})
+        if '/jobs/' in command:
+            job = {'id': 'job_1_0001', 'state': 'SUCCEEDED', 'startTime': 0}
+            more = {'finishTime': 9, 'mapsTotal': 6, 'reducesTotal': 6}
+            return json.dumps({'job': {**job, **more}})
+        return ''
+
+
+@dataclass
+class Some:
+    """A cluster of one such node."""
+
+    gateway: Hadoop
+    dropped: int = 0
+    name: str = 'some'
+    kind: str = 'hosts'
+    worker_hosts: int = 2
+    processors: int = 1
+
+    @property
+    def workers(self) -> Sequence[Node]:
+        return []
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        return [self.gateway]
+
+    def environment(self) -> dict[str, Any]:
+        return {'kernel': '6'}
+
+    def seen(self) -> dict[str, Any]:
+        return {'workers': 2}
+
+    def drop_caches(self) -> None:
+        self.dropped += 1
+
+    def ui(self, role: str) -> tuple[str, int]:
+        return self.gateway.address, 1
+
+
+class RunTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.gateway = Hadoop()
+        self.cluster = Some(self.gateway)
+        self.work = Workload(BYTES, 2, 6, 6)
+
+    def run_once(self) -> run.Outcome:
+        return run.run(self.cluster, self.work)
+
+    def jobs(self) -> list[str]:
+        return [
+            shlex.split(command)[3]
+            for command in self.gateway.commands
+            if command.startswith('hadoop jar')
+        ]
+
+    def test_phases_in_order(self) -> None:
+        outcome = self.run_once()
+        self.assertEqual('', outcome.reason)
+        self.assertEqual(
+            list(run.PHASES), [phase['name'] for phase in outcome.phases]
+        )
+        self.assertEqual(['teragen', 'terasort', 'teravalidate'], self.jobs())
+        self.assertGreaterEqual(
+            outcome.total_seconds,
+            sum(phase['seconds'] for phase in outcome.phases) - 0.01,
+        )
+        self.assertGreater(outcome.rate, 0)
+
+    def test_purged_and_dropped_before_the_first_phase(self) -> None:
+        self.run_once()
+        commands = self.gateway.commands
+        purge = next(n for n, c in enumerate(commands) if '-rm -r' in c)
+        first = next(n for n, c in enumerate(commands) if 'teragen' in c)
+        self.assertLess(purge, first)
+        self.assertIn('-skipTrash', commands[purge])
+        self.assertIn('.Trash', commands[purge])
+        self.assertEqual(1, self.cluster.dropped)
+
+    def test_replication_is_asked_for_in_all_of_it(self) -> None:
+        self.run_once()
+        sort = next(c for c in self.gateway.commands if 'terasort ' in c)
+        self.assertIn('-Dmapreduce.terasort.output.replication=2', sort)
+        self.assertIn('-Ddfs.replication=2', sort)
+
+    def test_does_not_fit(self) -> None:
+        self.gateway.remaining = int(self.work.needed_bytes) - 1
+        failure = self.assertRaises(errors.InputError, self.run_once)
+        self.assertIn('take a smaller size', str(failure))
+        self.assertEqual([], self.jobs())
+
+    def test_just_fits(self) -> None:
+        self.gateway.remaining = int(self.work.needed_bytes)
+        self.assertTrue(self.run_once().valid)
+
+    def test_failed_phase_ends_the_run(self) -> None:
+        self.gateway.broken['terasort'] = shell.Result(
+            1, 'Running job: job_1_2', 'Container exited. Exit code is 137\n'
+        )
+        outcome = self.run_once()
+        self.assertFalse(outcome.valid)
+        self.assertIn('HSSort ended with status 1', outcome.reason)
+        self.assertIn('Exit code is 137', outcome.reason)
+        self.assertEqual(['teragen', 'terasort'], self.jobs())
+        self.assertEqual(0.0, outcome.rate)
+
+    def test_data_check_ends_the_run(self) -> None:
+        short = FSCK.replace('1666700 bytes', '1666600 bytes', 1)
+        self.gateway.broken['fsck'] = shell.Result(0, short, '')
+        outcome = self.run_once()
+        self.assertIn('HSDataCheck of', outcome.reason)
+        self.assertEqual(['teragen'], self.jobs())
+
+    def test_killed_for_want_of_memory_is_failed(self) -> None:
+        self.gateway.log = ['', OOM]
+        outcome = self.run_once()
+        self.assertFalse(outcome.valid)
+        self.assertIn('oom_memcg=/hv-host2', outcome.reason)
+        self.assertEqual([OOM.strip()], outcome.seen['killed'])
+
+    def test_kill_before_the_run_is_not_its_own(self) -> None:
+        self.gateway.log = [OOM, OOM]
+        self.assertTrue(self.run_once().valid)
+
+    def test_daemon_that_died_is_failed(self) -> None:
+        self.gateway.dead = 'namenode running 5\nnodemanager dead -\n'
+        self.assertIn('c: nodemanager is dead', self.run_once().reason)
+
+    def test_unsorted_output(self) -> None:
+        for report, words in (
+            ('misorder\ta b\nchecksum\tff\n', 'not sorted'),
+            ('', 'not sorted'),
+            ('checksum\tfe\n', 'not that of the input'),
+        ):
+            self.gateway.broken['-cat'] = shell.Result(0, report, '')
+            self.assertIn(words, self.run_once().reason)
+
+    def test_lost_records(self) -> None:
+        self.work = Workload(BYTES, 2, 6, 6)
+        answer = self.gateway.history('/counters').replace(
+            '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 100000',
+            '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 99999',
+        )
+        self.gateway.broken['/counters'] = shell.Result(0, answer, '')
+        self.assertIn(
+            'REDUCE_OUTPUT_RECORDS of HSSort is 99999', self.run_once().reason
+        )
+
+    def test_measure_leaves_a_record_either_way(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for index, dead in enumerate(('', 'datanode dead -\n')):
+            self.gateway.dead = dead
+            run.measure(
+                self.cluster,
+                self.work,
+                folder,
+                sweep='s',
+                kind='baseline',
+                configuration=record.BARE_METAL,
+                index=index,
+            )
+        found = sorted(record.load_all(folder), key=lambda one: one.index)
+        self.assertEqual([True, False], [one.valid for one in found])
+        self.assertEqual('6', found[0].environment['kernel'])
+        self.assertIn('hadoop_profile', found[0].environment)
+        self.assertIn('datanode is dead', found[1].reason)
