@@ -33,12 +33,14 @@ class _Context(context.Context):
     def setup(self) -> None:
         """Prepare, if any run of the workload is still to be done."""
         here = session.get(self.context)
-        if not here.pending(self.config):
+        pending = here.pending(self.config)
+        if not pending:
             return
         try:
             self.prepare(here)
         except errors.HVStackError as exc:
-            here.fail(self.config, str(exc))
+            for step in pending:
+                here.fail(self.config, step, str(exc))
             raise
 
     def prepare(self, here: Session) -> None:
@@ -66,6 +68,7 @@ class Flavors(_Context):
             here.options.cloud,
         )
         here.plan = wanted
+        here.known_kills = here.kills()
         here.flavor_ids = launch.publish(
             here.admin, wanted, [str(here.tenant.current_project_id)]
         )
@@ -73,7 +76,9 @@ class Flavors(_Context):
     def cleanup(self) -> None:
         """Delete the flavors that were made here."""
         super().cleanup()
-        session.get(self.context).finish()
+        here = session.get(self.context)
+        here.plan = None
+        here.finish()
 
 
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)

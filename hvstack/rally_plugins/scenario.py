@@ -53,7 +53,7 @@ class TPCxHS(scenario.OpenStackScenario):
         step = here.steps(config)[self.context['iteration'] - 1]
         found, _ = state.find(name, step)
         if found is None:
-            found = _measure(here, name, step)
+            found = _measure(here, config, step)
         else:
             here.progress.say(
                 f'{step.label}, run {step.index + 1}: taken from the record '
@@ -64,7 +64,7 @@ class TPCxHS(scenario.OpenStackScenario):
             raise errors.RunFailed(f'{step.label}: {found.reason}')
 
 
-def _measure(here: Session, sweep: str, step: Step) -> Record:
+def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
     if here.cluster is None:
         raise errors.InputError(
             f'{step.label}: there is no cluster to run on, add the contexts '
@@ -73,17 +73,21 @@ def _measure(here: Session, sweep: str, step: Step) -> Record:
         )
     work = here.workload(step.size_bytes)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
-    with here.progress.stage(title):
-        found = tpcxhs.measure(
-            here.cluster,
-            work,
-            state.RECORDS,
-            sweep=sweep,
-            kind=step.kind,
-            configuration=step.configuration,
-            index=step.index,
-            progress=here.progress,
-        )
+    try:
+        with here.progress.stage(title):
+            found = tpcxhs.measure(
+                here.cluster,
+                work,
+                state.RECORDS,
+                sweep=here.sweep_id(config),
+                kind=step.kind,
+                configuration=step.configuration,
+                index=step.index,
+                progress=here.progress,
+            )
+    except errors.HVStackError as exc:
+        here.fail(config, step, str(exc))
+        raise
     here.made.append((state.RECORDS, found))
     return found
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import conf, errors
+from hvstack import conf, errors, shell
 from hvstack.cloud import connection, undo
-from hvstack.cluster import hosts
+from hvstack.cluster import hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.launch import Plan
 from hvstack.hadoop.sizing import size_node
@@ -81,6 +81,7 @@ class Session:
     flavor_ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
+    known_kills: set[str] = field(default_factory=set)
     made: list[tuple[Path, record.Record]] = field(default_factory=list)
 
     @property
@@ -133,14 +134,22 @@ class Session:
         parts = tasks(containers)
         return Workload(size_bytes, min(3, len(workers)), parts, parts)
 
-    def fail(self, config: Mapping[str, Any], reason: str) -> None:
-        """Leave an invalid record of a workload that could not begin."""
-        step = self.pending(config)[0]
-        work = self.workload(step.size_bytes)
+    def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
+        """Leave an invalid record of a run that could not be done.
+
+        :param why: the reason; what the kernel killed meanwhile is added.
+        """
         moment = state.now()
         outcome = tpcxhs.Outcome(
-            work, started=moment, ended=moment, reason=reason[:2000]
+            self.workload(step.size_bytes), started=moment, ended=moment
         )
+        outcome.reason = ' '.join(why.split())[:2000]
+        killed = sorted(self.kills() - self.known_kills)
+        if killed:
+            outcome.seen['killed'] = killed
+            outcome.reason = (
+                f'killed for want of memory: {killed[0]}; {outcome.reason}'
+            )[:2000]
         record.save(
             outcome.to_record(
                 sweep=self.sweep_id(config),
@@ -150,7 +159,16 @@ class Session:
             ),
             state.RECORDS,
         )
-        self.progress.say(f'{step.label} failed: {reason[:300]}')
+        self.progress.say(f'{step.label} failed: {outcome.reason[:300]}')
+
+    def kills(self) -> set[str]:
+        """Return what this kernel killed for want of memory.
+
+        None where guests have kernels, or hosts, of their own.
+        """
+        if self.plan is None or not self.plan.shared_kernel:
+            return set()
+        return probe.oom(shell.run(['dmesg'], check=False).stdout)
 
     def finish(self) -> None:
         """Mark an "auto" sweep as finished when nothing of it is left."""
