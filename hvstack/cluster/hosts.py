@@ -202,9 +202,11 @@ class BareHosts(Members):
         *,
         replication: int | None = None,
         progress: Progress | None = None,
-        drop_command: Sequence[str] | None = LOCAL_DROP_CACHES,
     ) -> Self:
         """Make a cluster of a baseline file.
+
+        The lab's hosts share this machine's page cache, others have each
+        their own.
 
         :param replication: min(3, worker hosts) by default.
         :raises hvstack.errors.InputError: the file is not well formed.
@@ -227,7 +229,7 @@ class BareHosts(Members):
             workers=list(workers),
             processors=next(h.vcpus for h in hosts if h.role == 'worker'),
             given=environment(hosts),
-            drop_command=drop_command,
+            drop_command=LOCAL_DROP_CACHES if path == LAB else None,
             hosts=hosts,
             replication=replication or min(3, len(workers)),
             progress=progress,
