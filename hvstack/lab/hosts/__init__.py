@@ -21,14 +21,15 @@ BASELINE = settings.LAB / 'baseline.json'
 _READY_SECONDS = 240
 
 
-def planned(wanted: LabSettings) -> list[HostSize]:
+def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
     """Return the hosts that settings ask for, with real backends.
 
+    :param probing: try what ``auto`` is, if that is not known yet.
     :raises hvstack.errors.MissingPrerequisite: a backend cannot be had.
     :raises hvstack.errors.InputError: dedicated CPUs where there are none.
     """
     found = [
-        replace(size, backend=backend.resolve(size.backend))
+        replace(size, backend=backend.resolve(size.backend, probing=probing))
         for size in sizes.plan(wanted)
     ]
     backends = {one.name: one.backend for one in found}
@@ -181,11 +182,13 @@ def destroy(wanted: LabSettings) -> None:
 
 def status(wanted: LabSettings) -> list[HostStatus]:
     """Look at every host; change nothing."""
-    found = []
+    found: list[HostStatus] = []
+    if not host.known():
+        return found
     try:
-        hosts = planned(wanted)
+        hosts = planned(wanted, probing=False)
     except errors.HVStackError:
-        return []
+        return found
     for one in hosts:
         states = host.agents(one.name)
         state = 'off'

@@ -2,8 +2,6 @@
 """Which compute backend a lab host can have on this machine."""
 
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
 from hvstack import errors
 from hvstack.lab.hosts import probe
@@ -11,15 +9,20 @@ from hvstack.lab.hosts.sizes import HostSize
 from hvstack.progress import Progress
 
 
-def resolve(wanted: str) -> str:
+def resolve(wanted: str, *, probing: bool = True) -> str:
     """Return the backend to use.
 
     :param wanted: ``auto``, or one that must be had.
+    :param probing: try whether KVM works if that is not known yet; without
+        it ``auto`` may stay ``auto``.
     :raises hvstack.errors.MissingPrerequisite: ``kvm`` boots no kernel here.
     """
     if wanted in ('lxc', 'qemu'):
         return wanted
-    if kvm_works():
+    works = probe.kvm_boots() if probing else probe.known()
+    if works is None:
+        return wanted
+    if works:
         return 'kvm'
     if wanted == 'kvm':
         raise errors.MissingPrerequisite(
@@ -27,17 +30,6 @@ def resolve(wanted: str) -> str:
             'lxc for speed, or qemu for function'
         )
     return 'lxc'
-
-
-@cache
-def kvm_works() -> bool:
-    """Tell whether a kernel really boots under KVM, not just that it opens.
-
-    The answer of the probe is kept for the machine's current boot.
-    """
-    if not Path('/dev/kvm').exists():
-        return False
-    return probe.kvm_boots()
 
 
 def warn(hosts: Iterable[HostSize], progress: Progress) -> None:

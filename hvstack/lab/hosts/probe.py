@@ -13,6 +13,7 @@ from pathlib import Path
 from hvstack import paths
 from hvstack.lab import settings
 
+_DEVICE = Path('/dev/kvm')
 _ANSWER = paths.CACHE / 'kvm.json'
 _BOOT = Path('/proc/sys/kernel/random/boot_id')
 #: Seconds for a kernel to print its first lines; it takes one or two.
@@ -20,21 +21,29 @@ _SECONDS = 20
 _GREETING = b'Linux version'
 
 
+def known() -> bool | None:
+    """Return what was found since the machine booted, if it was tried."""
+    if not _DEVICE.exists():
+        return False
+    try:
+        record = json.loads(_ANSWER.read_text())
+        if record['boot'] == _BOOT.read_text().strip():
+            return bool(record['boots'])
+    except (OSError, ValueError, KeyError):
+        pass
+    return None
+
+
 def kvm_boots() -> bool:
     """Boot Debian's cloud kernel under KVM and listen for its greeting.
 
     The answer is kept until the machine boots again.
     """
-    boot = _BOOT.read_text().strip()
-    try:
-        known = json.loads(_ANSWER.read_text())
-        if known['boot'] == boot:
-            return bool(known['boots'])
-    except (OSError, ValueError, KeyError):
-        pass
-    boots = _try()
-    record = {'boot': boot, 'boots': boots}
-    paths.write_whole(_ANSWER, json.dumps(record) + '\n')
+    boots = known()
+    if boots is None:
+        boots = _try()
+        record = {'boot': _BOOT.read_text().strip(), 'boots': boots}
+        paths.write_whole(_ANSWER, json.dumps(record) + '\n')
     return boots
 
 

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab's hosts cost, and how long their power and bare metal take.
+
+Takes the last host of a lab that is up, and has no servers on it, off and on.
+Run it as root with the Python of the virtual environment: .venv/bin/python
+benchmarks/hosts.py
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from hvstack import shell
+from hvstack.lab import hosts, settings
+from hvstack.lab.hosts import host, nova
+
+HVSTACK = Path(sys.executable).with_name('hvstack')
+#: Goal for the memory of one host's agents in MiB.
+GOAL_PSS = 690
+
+
+def seconds(*words: str) -> float:
+    """Return how long a command about a host takes."""
+    begin = time.monotonic()
+    shell.run([HVSTACK, 'lab', 'host', *words], timeout=600)
+    return time.monotonic() - begin
+
+
+def main() -> int:
+    """Measure and print; status 1 if the memory goal is missed."""
+    planned = hosts.planned(settings.load() or settings.LabSettings())
+    last = planned[-1].name
+    busy = nova.servers(nova.connect(), [last])
+    if busy:
+        print(f'{last} has servers: {", ".join(busy[last])}', file=sys.stderr)
+        return 2
+    for words in (('off',), ('on',), ('prepare',), ('release',)):
+        print(f'{words[0]:24} {seconds(*words, last):8.1f} s')
+    worst = 0.0
+    for one in planned:
+        pss = host.memory_mib(one.name)
+        worst = max(worst, pss)
+        print(f'{one.name:24} {pss:8.1f} MiB, goal {GOAL_PSS}')
+    return int(worst > GOAL_PSS)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
