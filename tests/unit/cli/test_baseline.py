@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack baseline``: what needs no hosts."""
+
+import argparse
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack.cli import baseline
+from hvstack.cli.app import main
+from hvstack.cluster import hosts
+from hvstack.results import record
+from tests.unit.results.factory import run
+
+
+class BaselineTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.records = self.folder / 'records'
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.hosts.TAKEN', self.folder / 'taken'
+            )
+        )
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(['baseline', *words, '--records', str(self.records)])
+        return status, out.getvalue(), err.getvalue()
+
+    def save(self, where: Path, configuration: str, **more: str) -> Path:
+        return record.save(run(configuration, 0, 120.0, **more), where)  # type: ignore
+
+    def test_size(self) -> None:
+        for text, expected in (
+            ('500MB', 500_000_000),
+            ('1g', 10**9),
+            ('0.5 GB', 500_000_000),
+            ('1050', 1000),
+        ):
+            self.assertEqual(expected, baseline.size(text))
+        for text in ('', 'much', '-1MB', '5 MiB'):
+            self.assertRaises(argparse.ArgumentTypeError, baseline.size, text)
+
+    def test_list_has_bare_metal_only(self) -> None:
+        self.save(self.records, 'bare-metal')
+        self.save(self.records, 'bare-metal', sweep='other')
+        self.save(self.records, 'i1')
+        status, out, _ = self.call('list', '-f', 'json')
+        self.assertEqual((0, 2), (status, len(json.loads(out))))
+        _, out, _ = self.call('list', '-f', 'json', '--sweep', 'other')
+        self.assertEqual('other', json.loads(out)[0]['Sweep'])
+
+    def test_show(self) -> None:
+        self.save(self.records, 'bare-metal')
+        (found,) = record.load_all(self.records)
+        status, out, _ = self.call('show', '-f', 'json', found.id[:8])
+        shown = json.loads(out)
+        self.assertEqual(0, status)
+        self.assertEqual((found.id, '60.0 s'), (shown['ID'], shown['HSSort']))
+        status, _, err = self.call('show', 'none')
+        self.assertEqual(2, status)
+        self.assertIn('hvstack baseline list', err)
+
+    def test_import(self) -> None:
+        given = self.save(self.folder, 'bare-metal')
+        for _ in range(2):
+            self.assertEqual(0, self.call('import', str(given))[0])
+        self.assertEqual(1, len(record.load_all(self.records)))
+
+    def test_import_takes_all_or_none(self) -> None:
+        good = self.save(self.folder, 'bare-metal')
+        for bad in (
+            self.save(self.folder / 'a', 'i1'),
+            self.save(self.folder / 'b', 'bare-metal', reason='killed'),
+        ):
+            status, _, err = self.call('import', str(good), str(bad))
+            self.assertEqual(2, status)
+            self.assertIn(bad.name, err)
+        self.assertEqual([], record.load_all(self.records))
+
+    def test_run_without_hosts(self) -> None:
+        status, _, err = self.call(
+            'run', '--hosts', str(self.folder / 'none.json')
+        )
+        self.assertEqual(2, status)
+        self.assertIn('none.json', err)
+        self.assertNotIn('Traceback', err)
+
+    def test_run_refuses_more_replicas_than_hosts(self) -> None:
+        one = {
+            'address': '10.0.0.1',
+            'vcpus': 2,
+            'memory_mib': 4096,
+            'enter': ['false'],
+        }
+        file = self.folder / 'hosts.json'
+        file.write_text(
+            json.dumps(
+                [
+                    {**one, 'name': 'c', 'role': 'controller'},
+                    {**one, 'name': 'w', 'role': 'worker'},
+                ]
+            )
+        )
+        words = ('run', '--hosts', str(file), '--replication', '2')
+        status, _, err = self.call(*words)
+        self.assertEqual(2, status)
+        self.assertIn('--replication 2', err)
+
+    def test_workload_fills_one_wave(self) -> None:
+        worker = hosts.Host('w', 'worker', '', 2, 4864, ('false',))
+        cluster = hosts.BareHosts(
+            'b',
+            None,
+            [None, None],
+            2,
+            {},
+            None,
+            [worker],  # type: ignore
+        )
+        found = baseline.workload(cluster, 1000, None, None)
+        self.assertEqual((6, 6), (found.maps, found.reduces))
+        found = baseline.workload(cluster, 1000, 3, 4)
+        self.assertEqual((3, 4), (found.maps, found.reduces))
