@@ -274,3 +274,14 @@ class RunTest(testtools.TestCase):
         self.assertEqual('6', found[0].environment['kernel'])
         self.assertIn('hadoop_profile', found[0].environment)
         self.assertIn('datanode is dead', found[1].reason)
+
+    def test_warm_up_is_small(self) -> None:
+        fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
+        self.gateway.broken['fsck'] = shell.Result(0, fsck, '')
+        failure = self.assertRaises(
+            errors.RunFailed, run.warm_up, self.cluster, self.work
+        )
+        self.assertIn('5 files instead of 2', str(failure))
+        self.assertEqual(['teragen', 'terasort'], self.jobs())
+        sort = next(c for c in self.gateway.commands if 'terasort ' in c)
+        self.assertIn('-Dmapreduce.job.reduces=2', sort)
