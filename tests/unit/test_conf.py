@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options: defaults, files, mistakes in one line."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+from oslo_config import generator
+
+from hvstack import conf, errors
+
+SAMPLE = Path(__file__).parents[2] / 'etc/hvstack/hvstack.conf.sample'
+
+
+class ConfTest(testtools.TestCase):
+    def file(self, text: str) -> Path:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'hvstack.conf'
+        path.write_text(text)
+        return path
+
+    def test_defaults(self) -> None:
+        found = conf.load((Path('/none/hvstack.conf'),))
+        self.assertEqual('lab-worker', found.cloud.host_profile)
+        self.assertIsNone(found.cloud.backend)
+
+    def test_the_later_file_wins(self) -> None:
+        one = self.file('[cloud]\nimage = a\nnetwork = n\n')
+        two = self.file('[cloud]\nimage = b\n')
+        found = conf.load((one, two))
+        self.assertEqual(('b', 'n'), (found.cloud.image, found.cloud.network))
+
+    def test_mistakes(self) -> None:
+        for text in (
+            '[cloud]\nstack_timeout = soon\n',
+            '[cloud]\nbackend = xen\n',
+            'no section\n',
+        ):
+            error = self.assertRaises(
+                errors.InputError, conf.load, (self.file(text),)
+            )
+            self.assertIn('hvstack.conf', str(error))
+
+    def test_sample_is_current(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'sample'
+        generator.main(['--namespace', 'hvstack', '--output-file', str(path)])
+        self.assertEqual(path.read_text(), SAMPLE.read_text())
