@@ -21,7 +21,6 @@ from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
 from hvstack.results import record
 from hvstack.tpcxhs import run as tpcxhs
-from hvstack.tpcxhs.workload import Workload
 
 
 class _Context(context.Context):
@@ -184,11 +183,6 @@ def _plan(here: Session) -> Any:
 
 
 def _warm_up(here: Session, label: str) -> None:
-    """Sort a little once: a task a host is enough to wake every daemon."""
     assert here.cluster is not None
-    hosts = here.cluster.worker_hosts
-    small = Workload(
-        tpcxhs.WARM_UP_BYTES, min(3, hosts), maps=hosts, reduces=hosts
-    )
     with here.progress.stage(f'{label}: warm-up'):
-        tpcxhs.warm_up(here.cluster, small)
+        tpcxhs.warm_up(here.cluster, here.workload(tpcxhs.WARM_UP_BYTES))
