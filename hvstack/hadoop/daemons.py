@@ -44,14 +44,21 @@ def stop(nodes: Sequence[Runner]) -> None:
     _everywhere(nodes, f'{NODE} stop', check=False)
 
 
-def dead(nodes: Sequence[Runner]) -> list[str]:
-    """Return daemons that should run and do not, as "node: role"."""
+def dead(nodes: Sequence[Runner], *, silent: bool = False) -> list[str]:
+    """Return daemons that should run and do not, as "node: role".
+
+    :param silent: a node that does not answer counts too; it may as well
+        still be on its way.
+    """
     found = []
     for node in nodes:
-        for line in node.run(f'{NODE} status', check=False).stdout.split('\n'):
+        result = node.run(f'{NODE} status', check=False, timeout=60)
+        for line in result.stdout.split('\n'):
             role, _, state = line.partition(' ')
             if state.startswith('dead'):
                 found.append(f'{node.name}: {role}')
+        if silent and result.returncode > 1:
+            found.append(f'{node.name}: every daemon')
     return found
 
 

@@ -256,7 +256,8 @@ def _killed(cluster: Cluster, before: set[str]) -> list[str]:
     try:
         lines = sorted(probe.oom_lines(cluster.nodes) - before)
         return lines + [
-            f'{what} is dead' for what in daemons.dead(cluster.nodes)
+            f'{what} is dead'
+            for what in daemons.dead(cluster.nodes, silent=True)
         ]
     except errors.HVStackError as exc:
         return [str(exc)]

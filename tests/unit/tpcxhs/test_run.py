@@ -236,6 +236,10 @@ class RunTest(testtools.TestCase):
         self.gateway.dead = 'namenode running 5\nnodemanager dead -\n'
         self.assertIn('c: nodemanager is dead', self.run_once().reason)
 
+    def test_node_that_does_not_answer_is_failed(self) -> None:
+        self.gateway.broken['node status'] = shell.Result(255, '', 'refused')
+        self.assertIn('c: every daemon is dead', self.run_once().reason)
+
     def test_unsorted_output(self) -> None:
         for report, words in (
             ('misorder\ta b\nchecksum\tff\n', 'not sorted'),
