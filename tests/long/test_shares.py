@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C and M over 1 divide the same host among bigger promises."""
+
+from pathlib import Path
+from typing import Any
+
+from hvstack import profiles, shell
+from hvstack.cloud import connection, placement, ratios, undo
+from hvstack.cluster import probe
+from hvstack.cluster.base import on_all
+from hvstack.cluster.ssh import SSHNode
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import Flavor, derive
+from tests.functional.test_hosts import HostsTest
+
+#: The host that the guests share, and how many there are.
+HOST = 'hv-host2'
+#: Fills memory as a process does: what tail holds is its own.
+FILL = 'head -c {size}M /dev/zero | tail -c {size}M | wc -c'
+#: MiB that a guest's own programs need beside it.
+_REST = 40
+
+
+class SharesTest(HostsTest):
+    def guests(self, label: str) -> tuple[Flavor, list[SSHNode]]:
+        """Return guests of a configuration, as many as share a host."""
+        configuration = parse(label)
+        profile = profiles.load('lab-worker')
+        shape = derive(profile, configuration, 'worker', cpu_shares=True)
+        # Its Placement microversion is the one that ratios ask for.
+        admin = connection.connect('hvstack-lab')
+        self.addCleanup(undo.undo_own, [admin])
+        ratios.set_ratios(
+            admin,
+            {HOST: placement.providers(admin)[HOST]},
+            {
+                'VCPU': configuration.cpu_ratio,
+                'MEMORY_MB': configuration.ram_ratio,
+            },
+        )
+        flavor = self.cloud.compute.create_flavor(
+            name=self.name, vcpus=shape.vcpus, ram=shape.ram, disk=1
+        )
+        self.addCleanup(self.cloud.compute.delete_flavor, flavor)
+        self.cloud.compute.create_flavor_extra_specs(flavor, shape.extra_specs)
+        servers = [
+            self.active(self.start(flavor, HOST))
+            for _ in range(configuration.instances)
+        ]
+        for server in servers:
+            self.wait(server, 'echo here', 'here')
+        return shape, [self.node(server) for server in servers]
+
+    def node(self, server: Any) -> SSHNode:
+        """Return a guest as a node."""
+        node = SSHNode(
+            name=server.id,
+            address=self.address(server),
+            role='worker',
+            host=HOST,
+            key=self.folder / 'key',
+            folder=self.folder / 'ssh',
+        )
+        self.addCleanup(node.close)
+        return node
+
+    def overflows(self, shape: Flavor, guests: list[SSHNode]) -> bool:
+        """Fill all guests at once; tell whether their host's cap was hit."""
+        before = probe.oom(shell.run(['dmesg']).stdout)
+        command = FILL.format(size=shape.ram - _REST)
+        done = on_all(guests, f'{command} || true', timeout=300)
+        self.assertEqual(len(guests), len(done))
+        new = probe.oom(shell.run(['dmesg']).stdout) - before
+        return any(f'oom_memcg=/{HOST},' in line for line in new)
+
+    def check_cpu(self, shape: Flavor, guests: list[SSHNode]) -> None:
+        """All of them together get the host's cap, each the same share."""
+        cap = profiles.load('lab-worker').cpu_cap
+        assert cap is not None
+        shares = probe.cpu_shares(guests, shape.vcpus, seconds=5).values()
+        self.assertLess(sum(shares), cap * 1.1)
+        self.assertLess(max(shares) / min(shares), 1.7)
+
+    def test_one_to_one(self) -> None:
+        shape, guests = self.guests('i2')
+        self.check_cpu(shape, guests)
+        self.assertFalse(self.overflows(shape, guests))
+
+    def test_twice_the_cpus(self) -> None:
+        shape, guests = self.guests('i2-c2')
+        self.assertEqual(profiles.load('lab-worker').cpus, shape.vcpus)
+        self.check_cpu(shape, guests)
+
+    def test_more_memory_than_there_is(self) -> None:
+        shape, guests = self.guests('i2-m1.2')
+        self.assertTrue(self.overflows(shape, guests))
+        limit = Path(f'/sys/fs/cgroup/memory/{HOST}/memory.limit_in_bytes')
+        cap = profiles.load('lab-worker').memory_cap_mib
+        assert cap is not None
+        self.assertEqual(cap * 1024**2, int(limit.read_text()))
