@@ -15,8 +15,9 @@ from tests.functional.test_hosts import HostsTest
 
 #: The host that the guests share, and how many there are.
 HOST = 'hv-host2'
-#: Fills memory as a process does: what tail holds is its own.
-FILL = 'head -c {size}M /dev/zero | tail -c {size}M | wc -c'
+#: Fills memory as a process does: what tail holds is its own. It holds it
+#: for a while, so that all guests have theirs at the same time.
+FILL = '(head -c {size}M /dev/zero; sleep 15) | tail -c {size}M | wc -c'
 #: MiB that a guest's own programs need beside it.
 _REST = 40
 
