@@ -26,7 +26,7 @@ from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
 
-#: What the issue of a percent of bare metal is about, in this order.
+#: What a first look at one's machine compares, in this order.
 CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
 SIZE_BYTES = 500_000_000
 RUNS = 2

@@ -5,6 +5,7 @@ Each prepares only what runs without a valid record still need, and its
 clean-up is also done by the journal: Rally skips it on Ctrl-C and SIGKILL.
 """
 
+import abc
 import secrets
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,9 @@ class _Context(context.Context):
                 here.fail(self.config, step, str(exc))
             raise
 
+    @abc.abstractmethod
     def prepare(self, here: Session) -> None:
         """Do what the context is for."""
-        raise NotImplementedError
 
     def cleanup(self) -> None:
         """Undo it."""
