@@ -17,10 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths
+from hvstack import errors, paths, pids
 
 FOLDER = paths.STATE / 'journal'
-_BOOT = Path('/proc/sys/kernel/random/boot_id')
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,10 @@ class Entry:
     @property
     def alive(self) -> bool:
         """Whether the process that made it still runs."""
-        return self.boot == _boot() and _start_time(self.pid) == self.start
+        return (
+            self.boot == pids.boot()
+            and pids.start_time(self.pid) == self.start
+        )
 
     @property
     def abandoned(self) -> bool:
@@ -61,26 +63,12 @@ class Entry:
         return not self.owner and not self.alive
 
 
-def _boot() -> str:
-    return _BOOT.read_text().strip()
-
-
-def _start_time(pid: int) -> int | None:
-    try:
-        text = Path(f'/proc/{pid}/stat').read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name in parentheses may itself hold spaces and parentheses.
-    words = text.rpartition(')')[2].split()
-    return None if words[0] == 'Z' else int(words[19])
-
-
 def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
     """Write an entry, before the change that it tells of.
 
     :raises OSError: it cannot be written, so nothing may be changed.
     """
-    start = _start_time(os.getpid())
+    start = pids.start_time(os.getpid())
     assert start is not None
     entry = Entry(
         kind=kind,
@@ -89,7 +77,7 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
         owner='',
         pid=os.getpid(),
         start=start,
-        boot=_boot(),
+        boot=pids.boot(),
         made=time.time(),
         id=str(uuid.uuid4()),
     )
@@ -134,13 +122,13 @@ def entries() -> list[Entry]:
 
 def own() -> list[Entry]:
     """Return this process' entries, oldest first."""
-    start = _start_time(os.getpid())
+    start = pids.start_time(os.getpid())
     return [
         entry
         for entry in entries()
         if not entry.owner
         and (entry.pid, entry.start) == (os.getpid(), start)
-        and entry.boot == _boot()
+        and entry.boot == pids.boot()
     ]
 
 

@@ -9,19 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hvstack import shell
+from hvstack.hadoop.rest import Runner
 from hvstack.hadoop.sites import UI_PORTS
 
 
-class Node(Protocol):
+class Node(Runner, Protocol):
     """One machine of a cluster, a guest or a host."""
-
-    @property
-    def name(self) -> str:
-        """Its host name."""
-
-    @property
-    def address(self) -> str:
-        """The address that the cluster's other nodes use."""
 
     @property
     def role(self) -> str:
@@ -30,24 +23,6 @@ class Node(Protocol):
     @property
     def host(self) -> str:
         """The physical host: the same for all nodes of a node group."""
-
-    def run(
-        self,
-        command: str,
-        *,
-        timeout: float = 600,
-        check: bool = True,
-        stdin: str | None = None,
-    ) -> shell.Result:
-        """Run a shell command as root.
-
-        :param command: for ``sh -c``.
-        :raises hvstack.errors.CommandFailed: it failed and ``check`` is set.
-        :raises hvstack.errors.DeadlineExceeded: it took too long.
-        """
-
-    def put(self, text: str, path: str, mode: int = 0o644) -> None:
-        """Write a file whole, and make its folder."""
 
 
 @dataclass(frozen=True)

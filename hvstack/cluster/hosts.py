@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, pids, shell
 from hvstack.cluster import probe
 from hvstack.cluster.base import LOCAL_DROP_CACHES, Members
 from hvstack.cluster.command import CommandNode
@@ -134,15 +134,6 @@ def environment(hosts: Sequence[Host]) -> dict[str, Any]:
     return found
 
 
-def _started(pid: int) -> str | None:
-    """Return when a process began, in the kernel's ticks; None if gone."""
-    try:
-        stat = Path(f'/proc/{pid}/stat').read_text()
-    except OSError:
-        return None
-    return stat.rpartition(')')[2].split()[19]
-
-
 def recover() -> list[str]:
     """Give back the hosts that dead processes had taken.
 
@@ -153,7 +144,7 @@ def recover() -> list[str]:
     names: list[str] = []
     for path in sorted(TAKEN.glob('*.json')):
         entry = json.loads(path.read_text())
-        if _started(entry['pid']) == entry['started']:
+        if pids.start_time(entry['pid']) == entry['started']:
             continue
         _release(
             [(one['name'], tuple(one['release'])) for one in entry['hosts']]
@@ -319,7 +310,7 @@ class BareHosts(Members):
         self._mark = TAKEN / f'{uuid.uuid4()}.json'
         entry = {
             'pid': pid,
-            'started': _started(pid),
+            'started': pids.start_time(pid),
             'hosts': [
                 {'name': host.name, 'release': list(host.release)}
                 for host in self.hosts

@@ -32,10 +32,15 @@ class Runner(Protocol):
         check: bool = True,
         stdin: str | None = None,
     ) -> shell.Result:
-        """Run a shell command."""
+        """Run a shell command as root.
+
+        :param command: for ``sh -c``.
+        :raises hvstack.errors.CommandFailed: it failed and ``check`` is set.
+        :raises hvstack.errors.DeadlineExceeded: it took too long.
+        """
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
-        """Write a file."""
+        """Write a file whole, and make its folder."""
 
 
 class Members(Protocol):

@@ -16,8 +16,8 @@ from xmlrpc import client
 
 from supervisor.xmlrpc import SupervisorTransport
 
-from hvstack import errors, paths, shell
-from hvstack.lab import pids, render, settings, tracking, venv
+from hvstack import errors, paths, pids, shell
+from hvstack.lab import render, settings, tracking, venv
 
 SOCKET = paths.RUN / 'supervisor.sock'
 _PID = paths.RUN / 'supervisord.pid.json'

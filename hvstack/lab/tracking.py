@@ -9,8 +9,7 @@ Limits are not set here, so any hierarchy will do.
 import time
 from pathlib import Path
 
-from hvstack import errors
-from hvstack.lab import pids
+from hvstack import errors, pids
 
 #: Name of the cgroup below a hierarchy's root.
 NAME = 'hvstack-control'

@@ -16,11 +16,10 @@ import requests
 import testtools
 from openstack import exceptions
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, pids, shell
 from hvstack.lab import (
     control,
     lock,
-    pids,
     services,
     settings,
     supervise,

@@ -13,8 +13,8 @@ from pathlib import Path
 import openstack
 import testtools
 
-from hvstack import paths, shell
-from hvstack.lab import control, pids, services, supervise, tracking
+from hvstack import paths, pids, shell
+from hvstack.lab import control, services, supervise, tracking
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from hvstack import errors, shell
-from hvstack.lab import images, pids
+from hvstack import errors, pids, shell
+from hvstack.lab import images
 from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
 

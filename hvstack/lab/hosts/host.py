@@ -15,8 +15,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, shell
-from hvstack.lab import pids, render, settings, venv
+from hvstack import errors, pids, shell
+from hvstack.lab import render, settings, venv
 from hvstack.lab.hosts import cgroups, sizes
 from hvstack.lab.hosts.sizes import HostSize
 

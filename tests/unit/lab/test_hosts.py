@@ -11,8 +11,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, shell
-from hvstack.lab import pids
+from hvstack import errors, pids, shell
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
-from hvstack.lab import pids
+from hvstack import errors, pids
 
 
 class PidsTest(testtools.TestCase):

@@ -18,6 +18,11 @@ from hvstack import errors, paths
 _BOOT = Path('/proc/sys/kernel/random/boot_id')
 
 
+def boot() -> str:
+    """Return the id of the machine's current boot."""
+    return _BOOT.read_text().strip()
+
+
 def start_time(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot.
 
@@ -40,7 +45,7 @@ def write(path: Path, pid: int) -> None:
     started = start_time(pid)
     if started is None:
         raise errors.CommandFailed([path.stem], 1, 'it ended at once')
-    record = {'pid': pid, 'start': started, 'boot': _BOOT.read_text().strip()}
+    record = {'pid': pid, 'start': started, 'boot': boot()}
     paths.write_whole(path, json.dumps(record) + '\n')
 
 
@@ -49,10 +54,10 @@ def read(path: Path) -> int | None:
     try:
         record = json.loads(path.read_text())
         pid, started = int(record['pid']), int(record['start'])
-        boot = record['boot']
+        booted = record['boot']
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    if boot != _BOOT.read_text().strip() or start_time(pid) != started:
+    if booted != boot() or start_time(pid) != started:
         return None
     return pid
 
