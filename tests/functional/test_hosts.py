@@ -265,12 +265,22 @@ class BareTest(HostsTest):
         self.assertTrue(host.is_abandoned('hv-host2'))
         self.assertFalse(host.is_abandoned(LAST))
         sleeper = self.bare('sh', '-c', 'sleep 987 >/dev/null 2>&1 & echo $!')
-        for folder in cgroups.folders(LAST):
-            inside = (folder / 'cgroup.procs').read_text().split()
-            words = [
-                Path(f'/proc/{pid}/cmdline').read_text() for pid in inside
-            ]
-            self.assertIn('sleep\x00987\x00', words, str(folder))
+
+        def inside() -> bool:
+            """Tell whether it is in all of the host's cgroups.
+
+            The shell gives its number before it has become the sleeper.
+            """
+            return all(
+                'sleep\x00987\x00'
+                in [
+                    Path(f'/proc/{pid}/cmdline').read_text()
+                    for pid in (folder / 'cgroup.procs').read_text().split()
+                ]
+                for folder in cgroups.folders(LAST)
+            )
+
+        shell.wait_for(inside, 'the sleeper in each cgroup', timeout=10)
         shell.run(entry['release'], timeout=240)
         left = shell.run(
             [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
