@@ -272,11 +272,10 @@ class BareTest(HostsTest):
             The shell gives its number before it has become the sleeper.
             """
             return all(
-                'sleep\x00987\x00'
-                in [
-                    Path(f'/proc/{pid}/cmdline').read_text()
+                any(
+                    self.command_line(pid) == 'sleep\x00987\x00'
                     for pid in (folder / 'cgroup.procs').read_text().split()
-                ]
+                )
                 for folder in cgroups.folders(LAST)
             )
 
@@ -289,6 +288,13 @@ class BareTest(HostsTest):
         self.assertFalse((host.folder(LAST) / 'bare.raw').exists())
         self.assertEqual('up', self.service(LAST))
         self.answers(self.active(self.start(self.flavor(), LAST)))
+
+    def command_line(self, pid: str) -> str:
+        """Return a process' command line; nothing if it has ended."""
+        try:
+            return Path(f'/proc/{pid}/cmdline').read_text()
+        except OSError:
+            return ''
 
     def enter(self) -> list[str]:
         """Return how to enter the last host."""
