@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +14,8 @@ from hvstack import errors
 
 #: How many trailing lines of a failed program's output an error carries.
 TAIL_LINES = 15
+#: Colours that programs print even where no terminal reads them.
+_COLOURS = re.compile(r'\x1b\[[0-9;]*m')
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,9 @@ class Result:
 
 
 def tail(text: str, lines: int = TAIL_LINES) -> str:
-    """Return the last lines of a text."""
-    return '\n'.join(text.rstrip().splitlines()[-lines:])
+    """Return the last lines of a text, without colours."""
+    plain = _COLOURS.sub('', text).rstrip()
+    return '\n'.join(plain.splitlines()[-lines:])
 
 
 def run(
@@ -83,7 +87,7 @@ def run(
         out, err = process.communicate()
         raise errors.DeadlineExceeded(
             f"'{' '.join(names)[:200]}' did not end within {timeout:.0f} s: "
-            f'{tail(err or out) or "it printed nothing"}'
+            f'{tail(err) or tail(out) or "it printed nothing"}'
         ) from None
     except BaseException:
         _kill_session(process)
@@ -92,7 +96,7 @@ def run(
     result = Result(process.returncode, out, err)
     if check and result.returncode != 0:
         raise errors.CommandFailed(
-            names, result.returncode, tail(err if err.strip() else out)
+            names, result.returncode, tail(err) or tail(out)
         )
     return result
 

@@ -21,6 +21,14 @@ class RunTest(testtools.TestCase):
         self.assertEqual(7, exc.returncode)
         self.assertEqual('16', exc.tail.splitlines()[0])
 
+    def test_colours_do_not_hide_what_was_said(self) -> None:
+        exc = self.assertRaises(
+            errors.CommandFailed,
+            shell.run,
+            ['sh', '-c', r"printf '\033[0m\n' >&2; echo reason; exit 1"],
+        )
+        self.assertEqual('reason', exc.tail)
+
     def test_secret_is_not_shown(self) -> None:
         exc = self.assertRaises(
             errors.CommandFailed,
