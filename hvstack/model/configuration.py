@@ -84,6 +84,21 @@ class Configuration:
         return '-'.join(self._parts())
 
     @property
+    def cost(self) -> tuple[float, int, bool, bool, bool]:
+        """What is cheaper comes first: taken where rates are tied.
+
+        Less over-subscription, then fewer instances, shared before
+        dedicated, unpinned before pinned, local before ceph.
+        """
+        return (
+            max(1.0, self.cpu_ratio) * max(1.0, self.ram_ratio),
+            self.instances,
+            self.cpu_policy != CPU_POLICIES[0],
+            self.disk_pinning,
+            self.storage != STORAGES[0],
+        )
+
+    @property
     def label(self) -> str:
         """The instances and what else is not the default: ``i2-c2``."""
         parts = self._parts()

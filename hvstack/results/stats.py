@@ -5,16 +5,29 @@ Rates multiply, so everything is computed with their logarithms. Two runs
 of one configuration alone have a single degree of freedom; the variance is
 therefore pooled over all rows, bare metal included, which assumes that runs
 scatter by the same factor everywhere.
+
+Formulas, with logarithms of rates: the difference of two rows' means has the
+variance s^2 (1/n + 1/m), with s^2 pooled over the rows and the quantile of
+Student's t with its degrees of freedom (Montgomery, "Design and Analysis of
+Experiments", two-sample t procedures and one-way analysis of variance). A
+drift is the least-squares line through the baseline runs over time; where it
+is applied, the difference also has s^2 (u - v)^2 / Sxx of the slope, with u
+and v the rows' mean times (same book, simple linear regression).
 """
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hvstack import errors
 
 #: Probability that the interval covers the true ratio.
 CONFIDENCE = 0.95
+#: Baseline runs without which no drift is computed: a line through three
+#: points has one degree of freedom.
+DRIFT_RUNS = 4
 
 
 @dataclass(frozen=True)
@@ -53,10 +66,143 @@ class Pooled:
     degrees_of_freedom: int
 
 
-def pooled(rows: Sequence[Sequence[float]]) -> Pooled:
+@dataclass(frozen=True)
+class Drift:
+    """How bare metal's log rate changed over the sweep.
+
+    :param slope: of the log rate, an hour.
+    :param half_width: of the slope's 95 % interval.
+    :param hours: when the baseline runs were, from any start.
+    """
+
+    slope: float
+    half_width: float
+    hours: tuple[float, ...]
+
+    @property
+    def applied(self) -> bool:
+        """Whether rates are corrected: the interval excludes no drift."""
+        return abs(self.slope) > max(self.half_width, 1e-9)
+
+    @property
+    def percent_an_hour(self) -> tuple[float, float, float]:
+        """Change of the rate an hour, and the bounds of its interval."""
+        low, high = self.slope - self.half_width, self.slope + self.half_width
+        return (
+            100 * math.expm1(self.slope),
+            100 * math.expm1(low),
+            100 * math.expm1(high),
+        )
+
+    def corrected(
+        self, rates: Sequence[float], hours: Sequence[float]
+    ) -> list[float]:
+        """Return rates as they would be at the baseline's mean time.
+
+        :param hours: when these runs were.
+        """
+        centre = _mean(self.hours)
+        return [
+            rate * math.exp(-self.slope * (hour - centre))
+            for rate, hour in zip(rates, hours, strict=True)
+        ]
+
+    def variance(self, one: Sequence[float], other: Sequence[float]) -> float:
+        """Return what the slope's error adds to a difference, in s^2.
+
+        :param one: hours of a row's runs.
+        :param other: hours of the row that it is compared with.
+        """
+        return (_mean(one) - _mean(other)) ** 2 / _squares(self.hours)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which configuration is best, as far as that can be told.
+
+    :param best: with the highest geometric mean.
+    :param tied: those whose ratio to it has an interval that holds 100.
+    :param taken: the cheapest of the best and of those tied with it.
+    """
+
+    best: str
+    tied: tuple[str, ...]
+    taken: str
+
+    @property
+    def winner(self) -> str | None:
+        """The best one, if nothing is tied with it."""
+        return None if self.tied else self.best
+
+
+def drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
+    """Return the drift of the baseline, or None with too few runs.
+
+    :param hours: when each run was, from any start.
+    :param rates: of the valid runs on bare metal.
+    :raises hvstack.errors.InputError: a rate that is none.
+    """
+    logs = _logs(rates)
+    if len(logs) < DRIFT_RUNS or not _squares(hours):
+        return None
+    hour, log = _mean(hours), _mean(logs)
+    slope = math.fsum(
+        (x - hour) * (y - log) for x, y in zip(hours, logs, strict=True)
+    ) / _squares(hours)
+    rest = math.fsum(
+        (y - log - slope * (x - hour)) ** 2
+        for x, y in zip(hours, logs, strict=True)
+    )
+    degrees = len(logs) - 2
+    error = math.sqrt(rest / degrees / _squares(hours))
+    return Drift(slope, t_quantile(degrees) * error, tuple(hours))
+
+
+def choose(
+    runs: Mapping[str, Sequence[float]],
+    spread: Pooled,
+    cost: Callable[[str], Any],
+    among: Collection[str] | None = None,
+) -> Choice | None:
+    """Return the best configuration and what is tied with it.
+
+    Bare metal's own scatter is in every percentage alike and cancels when
+    two configurations are compared, so their ratio is looked at. Without
+    any interval everything is tied.
+
+    :param runs: rates of each configuration's valid runs, corrected for a
+        drift where there is one.
+    :param spread: the pooled variance of the sweep.
+    :param cost: of a configuration; the lowest is taken of those tied.
+    :param among: which may be taken; all of them if not given.
+    :returns: None without any run.
+    """
+    rows = {
+        name: rates
+        for name, rates in runs.items()
+        if rates and (among is None or name in among)
+    }
+    if not rows:
+        return None
+    best = max(rows, key=lambda name: _mean(_logs(rows[name])))
+    tied = [
+        name
+        for name, rates in rows.items()
+        if name != best and not _slower(ratio(rates, rows[best], spread))
+    ]
+    taken = min([best, *tied], key=cost)
+    return Choice(best, tuple(tied), taken)
+
+
+def _slower(percent: Percent) -> bool:
+    return percent.high is not None and percent.high < 100
+
+
+def pooled(rows: Sequence[Sequence[float]], lost: int = 0) -> Pooled:
     """Return the standard deviation of log rates pooled over rows.
 
     :param rows: rates of each row's valid runs.
+    :param lost: degrees of freedom that a correction took: 1 for a drift.
     """
     squares = 0.0
     degrees = 0
@@ -67,44 +213,83 @@ def pooled(rows: Sequence[Sequence[float]]) -> Pooled:
         mean = math.fsum(logs) / len(logs)
         squares += math.fsum((log - mean) ** 2 for log in logs)
         degrees += len(logs) - 1
-    if not degrees:
+    degrees -= lost
+    if degrees < 1:
         return Pooled(None, 0)
     return Pooled(math.sqrt(squares / degrees), degrees)
 
 
 def percent_of_bare_metal(
-    runs: Mapping[str, Sequence[float]], baseline: Sequence[float]
+    runs: Mapping[str, Sequence[float]],
+    baseline: Sequence[float],
+    drift: Drift | None = None,
+    hours: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Percent]:
     """Return every row's percent of bare metal.
 
     :param runs: rates of each configuration's valid runs; a row without
         any is left out.
     :param baseline: rates of the valid runs on bare metal.
+    :param drift: of the baseline; used where it is to be applied.
+    :param hours: when each run of each configuration was.
     :raises hvstack.errors.InputError: no baseline, or a rate that is none.
     """
     if not baseline:
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    spread = pooled([*runs.values(), baseline])
-    base = _mean(_logs(baseline))
-    found = {}
-    for name, rates in runs.items():
-        if not rates:
-            continue
-        ratio = _mean(_logs(rates)) - base
-        half = _half_width(spread, 1 / len(rates) + 1 / len(baseline))
-        found[name] = Percent(
-            percent=100 * math.exp(ratio),
-            low=None if half is None else 100 * math.exp(ratio - half),
-            high=None if half is None else 100 * math.exp(ratio + half),
-            runs=len(rates),
-            baseline_runs=len(baseline),
-            half_width=half,
-            degrees_of_freedom=spread.degrees_of_freedom,
-            performance_ratio=_performance_ratio(rates, baseline),
+    rows = {name: rates for name, rates in runs.items() if rates}
+    if drift is None or not drift.applied or hours is None:
+        spread = pooled([*rows.values(), baseline])
+        return {
+            name: ratio(rates, baseline, spread)
+            for name, rates in rows.items()
+        }
+    even = {
+        name: drift.corrected(rates, hours[name])
+        for name, rates in rows.items()
+    }
+    base = drift.corrected(baseline, drift.hours)
+    spread = pooled([*even.values(), base], lost=1)
+    return {
+        # TPC's performance run is one that was measured, not a corrected one.
+        name: replace(
+            ratio(
+                rates, base, spread, drift.variance(hours[name], drift.hours)
+            ),
+            performance_ratio=_performance_ratio(runs[name], baseline),
         )
-    return found
+        for name, rates in even.items()
+    }
+
+
+def ratio(
+    rates: Sequence[float],
+    base: Sequence[float],
+    spread: Pooled,
+    more: float = 0.0,
+) -> Percent:
+    """Return rates in percent of others, with the interval.
+
+    :param rates: of one or more valid runs.
+    :param base: of the runs that count as 100.
+    :param spread: variance pooled over all rows of the sweep.
+    :param more: variance of the difference beside that of the two means, as
+        a multiple of the pooled one.
+    :raises hvstack.errors.InputError: a rate that is none.
+    """
+    log = _mean(_logs(rates)) - _mean(_logs(base))
+    half = _half_width(spread, 1 / len(rates) + 1 / len(base) + more)
+    return Percent(
+        percent=100 * math.exp(log),
+        low=None if half is None else 100 * math.exp(log - half),
+        high=None if half is None else 100 * math.exp(log + half),
+        runs=len(rates),
+        baseline_runs=len(base),
+        half_width=half,
+        degrees_of_freedom=spread.degrees_of_freedom,
+        performance_ratio=_performance_ratio(rates, base),
+    )
 
 
 def bare_metal(
@@ -144,6 +329,7 @@ def no_difference(percent: Percent) -> bool:
     return percent.low <= 100 <= percent.high
 
 
+@functools.cache
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided t quantile.
 
@@ -218,8 +404,14 @@ def _slowest(rates: Sequence[float], size: int) -> float:
     )
 
 
-def _mean(logs: Sequence[float]) -> float:
-    return math.fsum(logs) / len(logs)
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Return the sum of squared distances from the mean."""
+    mean = _mean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
 
 
 def _logs(rates: Sequence[float]) -> list[float]:

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep goes over: parameters, their values, and what can exist."""
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, yamlfile
+from hvstack.model import backends
+from hvstack.model.configuration import (
+    Configuration,
+    parse,
+    ratio_text,
+)
+from hvstack.model.fields import Fields
+from hvstack.model.flavor import derive
+from hvstack.model.host import HostProfile
+
+#: In the order of the dell deck, one after the other (its "Methodology").
+PARAMETERS = (
+    'instances',
+    'cpu_ratio',
+    'ram_ratio',
+    'storage',
+    'cpu_policy',
+    'disk_pinning',
+)
+
+#: What a cloud may lack, as (parameter, value, why).
+LACKS: dict[str, tuple[str, object, str]] = {
+    'ceph': ('storage', 'ceph', 'this cloud has no Ceph'),
+    'dedicated': (
+        'cpu_policy',
+        'dedicated',
+        'the hosts are in shared mode, switch them to dedicated CPUs',
+    ),
+    'disk-pinning': (
+        'disk_pinning',
+        True,
+        'this cloud has no volume type for each disk',
+    ),
+}
+
+_FLAGS = {'off': False, 'on': True, 'false': False, 'true': True}
+#: More is a mistake: a sweep of them would take months.
+_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A combination of values that cannot exist.
+
+    :param name: its label, or its values.
+    :param reason: why, for a person.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """Parameters with their values, and the configurations of them.
+
+    :param values: in the order of :data:`PARAMETERS`.
+    :param start: where a sweep of one parameter after the other starts.
+    :param possible: configurations that can exist, in order.
+    :param skipped: the other combinations.
+    """
+
+    values: Mapping[str, tuple[Any, ...]]
+    start: Configuration
+    possible: tuple[Configuration, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    def at(
+        self, configuration: Configuration, parameter: str, value: object
+    ) -> Configuration | None:
+        """Return a configuration with another value, if that can exist."""
+        try:
+            changed = replace(configuration, **{parameter: value})  # type: ignore[arg-type]
+        except errors.InputError:
+            return None
+        return changed if changed in self.possible else None
+
+
+def from_file(path: Path) -> Space:
+    """Read a space file: ``values`` by parameter, and perhaps ``start``.
+
+    :raises hvstack.errors.InputError: one line with file, field, remedy.
+    """
+    document = yamlfile.load(path)
+    place = document.place()
+    top = Fields(document.data, place, ('start', 'values'))
+    fields = Fields(top.raw('values'), place, PARAMETERS, 'values')
+    given = {}
+    for name in PARAMETERS:
+        if not fields.has(name):
+            continue
+        items = fields.raw(name)
+        if not isinstance(items, list):
+            raise fields.wrong(name, 'is no list, write it as [1, 2]')
+        given[name] = [str(item).lower() for item in items]
+    start = top.text('start') if top.has('start') else None
+    return _space(given, start, lambda name: place(f'values.{name}'))
+
+
+def from_words(words: Sequence[str], start: str | None = None) -> Space:
+    """Return the space of words such as ``instances=1,2,4``.
+
+    :param start: name or label of the start.
+    :raises hvstack.errors.InputError: unknown parameter or value.
+    """
+    given: dict[str, list[str]] = {}
+    for word in words:
+        name, equals, values = word.partition('=')
+        if not equals or name not in PARAMETERS:
+            raise errors.InputError(
+                f"--values '{word}': write it as 'instances=1,2,4', with one "
+                f'of {", ".join(PARAMETERS)}'
+            )
+        if name in given:
+            raise errors.InputError(
+                f'--values {name}: comes twice, give all its values at once'
+            )
+        given[name] = values.split(',')
+    return _space(given, start, lambda _: '--values')
+
+
+def _space(
+    given: Mapping[str, Sequence[str]],
+    start: str | None,
+    place: Callable[[str], str],
+) -> Space:
+    values = {}
+    for name in PARAMETERS:
+        if name not in given:
+            continue
+        found = [_value(name, text.strip(), place) for text in given[name]]
+        if not found or len(set(found)) < len(found):
+            raise errors.InputError(
+                f"{place(name)}: '{name}' is empty or has a value twice, "
+                'give each once'
+            )
+        values[name] = tuple(found)
+    if not values:
+        raise errors.InputError(
+            "a sweep needs 'values' of one parameter at least, such as "
+            'instances=1,2,4'
+        )
+    count = 1
+    for found in values.values():
+        count *= len(found)
+    if count > _MOST:
+        raise errors.InputError(
+            f"'values' make {count} combinations, more than {_MOST}: give "
+            'fewer values'
+        )
+    if start is None:
+        first = {name: found[0] for name, found in values.items()}
+        return Space(values, Configuration(**first))
+    chosen = parse(start)
+    for name, found in values.items():
+        if getattr(chosen, name) not in found:
+            raise errors.InputError(
+                f"start '{start}': its {name} {getattr(chosen, name)} is "
+                'none of the values, add it to them'
+            )
+    return Space(values, chosen)
+
+
+def _value(name: str, text: str, place: Callable[[str], str]) -> Any:
+    """Read one value of a parameter, and prove that it makes sense."""
+    value: Any
+    try:
+        if name == 'instances':
+            value = int(text)
+        elif name in ('cpu_ratio', 'ram_ratio'):
+            value = float(text)
+        elif name == 'disk_pinning':
+            value = _FLAGS[text]
+        else:
+            value = text
+        Configuration(**{name: value})
+    except (ValueError, KeyError):
+        what = {
+            'instances': 'a whole number',
+            'disk_pinning': 'on or off',
+        }.get(name, 'a number')
+        raise errors.InputError(
+            f"{place(name)}: {name} is '{text[:40]}', give {what}"
+        ) from None
+    except errors.InputError as exc:
+        # cpu_policy is proved here without the ratios.
+        raise errors.InputError(f'{place(name)}: {exc}') from None
+    return value
+
+
+def shown(name: str, value: Any) -> str:
+    """Return a value for a person: 1.2, ceph, on."""
+    if name in ('cpu_ratio', 'ram_ratio'):
+        return ratio_text(value)
+    if name == 'disk_pinning':
+        return 'on' if value else 'off'
+    return str(value)
+
+
+def explored(
+    space: Space,
+    profile: HostProfile,
+    backend: str,
+    lacks: Collection[str] = (),
+) -> Space:
+    """Return the space with what can exist on these hosts, and what not.
+
+    :param profile: of the workers' hosts.
+    :param backend: their compute backend.
+    :param lacks: of :data:`LACKS`.
+    :raises hvstack.errors.InputError: nothing of it can exist, or not the
+        start.
+    """
+    possible: list[Configuration] = []
+    skipped: list[Skipped] = []
+    fixed = {
+        name: getattr(space.start, name)
+        for name in PARAMETERS
+        if name not in space.values
+    }
+    for combination in itertools.product(*space.values.values()):
+        point = dict(zip(space.values, combination, strict=True))
+        name = ', '.join(f'{key} {shown(key, v)}' for key, v in point.items())
+        try:
+            configuration = Configuration(**fixed, **point)
+            name = configuration.label
+            _refuse(configuration, profile, backend, lacks)
+        except errors.InputError as exc:
+            reason = str(exc).removeprefix(f'{name}: ')
+            skipped.append(Skipped(name, reason))
+        else:
+            possible.append(configuration)
+    if space.start not in possible:
+        why = {one.name: one.reason for one in skipped}
+        raise errors.InputError(
+            f"start '{space.start.label}' cannot exist: "
+            f'{why[space.start.label]}; give another start'
+        )
+    return replace(space, possible=tuple(possible), skipped=tuple(skipped))
+
+
+def _refuse(
+    configuration: Configuration,
+    profile: HostProfile,
+    backend: str,
+    lacks: Collection[str],
+) -> None:
+    """Raise the reason why a configuration cannot exist, if there is one."""
+    reason = backends.refuse(configuration, backend)
+    if reason:
+        raise errors.InputError(reason)
+    for name in lacks:
+        parameter, value, why = LACKS[name]
+        if getattr(configuration, parameter) == value:
+            raise errors.InputError(why)
+    for role in ('worker', 'namenode'):
+        derive(profile, configuration, role)

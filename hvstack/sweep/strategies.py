@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies: which configuration of a sweep is measured next.
+
+A strategy's only state are the runs so far. The same runs give the same
+next step, in another process and after a crash as well.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hvstack import errors
+from hvstack.model.configuration import Configuration
+from hvstack.results import stats
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.sweep.plan import Step
+from hvstack.sweep.space import Space
+
+#: How often a run is tried; one that was killed for want of memory would be
+#: killed again.
+TRIES = 2
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a strategy wants next.
+
+    :param configuration: full name.
+    :param runs: how many further ones of it.
+    """
+
+    configuration: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs so far.
+
+    :param rates: of the valid runs by configuration, in order; bare metal's
+        as well.
+    :param given_up: configurations with a run that failed for good.
+    """
+
+    rates: Mapping[str, Sequence[float]]
+    given_up: frozenset[str] = frozenset()
+
+    def of(self, configuration: Configuration | str) -> Sequence[float]:
+        """Return the rates of one configuration."""
+        if isinstance(configuration, Configuration):
+            configuration = configuration.name
+        return self.rates.get(configuration, ())
+
+    def lost(self, configuration: Configuration) -> bool:
+        """Tell whether a configuration failed for good."""
+        return configuration.name in self.given_up
+
+
+class Strategy(ABC):
+    """One way to go through a space.
+
+    :param space: with what can exist of it.
+    :param runs: of each configuration that is measured.
+    :raises hvstack.errors.InputError: fewer than one run.
+    """
+
+    #: As the command line has it.
+    name = ''
+
+    def __init__(self, space: Space, runs: int) -> None:
+        if runs < 1:
+            raise errors.InputError(f'runs is {runs}: give 1 or more')
+        self.space = space
+        self.runs = runs
+
+    @abstractmethod
+    def ask(self, measured: Measured) -> list[Ask]:
+        """Return the next steps; none when it is finished."""
+
+    def among(self, measured: Measured) -> list[str]:
+        """Return the configurations that may still win, by full name."""
+        return [
+            one.name
+            for one in self.space.possible
+            if measured.of(one) and not measured.lost(one)
+        ]
+
+    def choice(self, measured: Measured) -> stats.Choice | None:
+        """Return the best configuration so far, and what is tied with it."""
+        by_name = {one.name: one for one in self.space.possible}
+        return stats.choose(
+            {name: measured.of(name) for name in by_name},
+            stats.pooled(list(measured.rates.values())),
+            lambda name: by_name[name].cost,
+            self.among(measured),
+        )
+
+    def _missing(
+        self, wanted: Iterable[Configuration], measured: Measured, runs: int
+    ) -> list[Ask]:
+        return [
+            Ask(one.name, runs - len(measured.of(one)))
+            for one in wanted
+            if len(measured.of(one)) < runs and not measured.lost(one)
+        ]
+
+
+class FullFactorial(Strategy):
+    """Every configuration, as many runs of each."""
+
+    name = 'full-factorial'
+
+    def ask(self, measured: Measured) -> list[Ask]:
+        """Return all that is missing."""
+        return self._missing(self.space.possible, measured, self.runs)
+
+
+class OneAtATime(Strategy):
+    """One parameter after the other, the best value kept.
+
+    The dell deck ("Methodology"): start with the initial configuration, go
+    through each parameter's values, use the best for every later test. It
+    sees no interaction of two parameters.
+    """
+
+    name = 'one-at-a-time'
+
+    def ask(self, measured: Measured) -> list[Ask]:
+        """Return the runs that the next parameter to be decided lacks."""
+        return self._walk(measured)[0]
+
+    def path(self, measured: Measured) -> list[Configuration]:
+        """Return the configurations kept: the start, then by parameter."""
+        return self._walk(measured)[1]
+
+    def _walk(
+        self, measured: Measured
+    ) -> tuple[list[Ask], list[Configuration]]:
+        current = self.space.start
+        path = [current]
+        missing = self._missing(path, measured, self.runs)
+        for name, values in self.space.values.items():
+            if missing:
+                break
+            options = [
+                one
+                for value in values
+                if (one := self.space.at(current, name, value))
+            ]
+            missing = self._missing(options, measured, self.runs)
+            if missing:
+                break
+            good = [one for one in options if not measured.lost(one)]
+            current = max(
+                good or [current], key=lambda one: _log_mean(measured.of(one))
+            )
+            path.append(current)
+        return missing, path
+
+
+class Racing(Strategy):
+    """Drop what cannot win any more, repeat what is close.
+
+    A race as in Birattari et al., "A Racing Algorithm for Configuring
+    Metaheuristics" (2002), with the pooled t interval for its test: a
+    configuration is dropped when the 95 % interval of its ratio to the best
+    one excludes 100. A value is gone with its last configuration. Runs that
+    this saves go to those left, up to :data:`MOST` times as many of each as
+    full-factorial has, and never more in all.
+    """
+
+    name = 'racing'
+    #: Runs of each configuration in the first round, and in later ones.
+    FIRST = 1
+    FURTHER = 1
+    #: Runs of one configuration at most, as a multiple of ``runs``.
+    MOST = 2
+
+    def ask(self, measured: Measured) -> list[Ask]:
+        """Return what the round that is on lacks."""
+        return self._race(measured)[0]
+
+    def among(self, measured: Measured) -> list[str]:
+        """Return those that are still in the race and have runs."""
+        alive = self._race(measured)[1]
+        return [one.name for one in alive if measured.of(one)]
+
+    def _race(
+        self, measured: Measured
+    ) -> tuple[list[Ask], list[Configuration]]:
+        """Run the rounds again, each with the runs that it had."""
+        alive = [one for one in self.space.possible if not measured.lost(one)]
+        budget = self.runs * len(alive)
+        seen: dict[str, Sequence[float]] = {}
+        count = min(self.FIRST, self.runs)
+        spent = visits = 0
+        while True:
+            missing = self._missing(alive, measured, count)
+            if missing:
+                return missing, alive
+            visits += len(alive)
+            for one in alive:
+                spent += count - len(seen.get(one.name, ()))
+                seen[one.name] = measured.of(one)[:count]
+            # A baseline run stands before each visit of a configuration.
+            base = measured.of(BARE_METAL)[:visits]
+            alive = self._left(alive, seen, base)
+            further = min(self.FURTHER, self.runs * self.MOST - count)
+            if (
+                len(alive) < 2
+                or further < 1
+                or spent + further * len(alive) > budget
+            ):
+                return [], alive
+            count += further
+
+    def _left(
+        self,
+        alive: list[Configuration],
+        seen: Mapping[str, Sequence[float]],
+        base: Sequence[float],
+    ) -> list[Configuration]:
+        """Return those that the runs so far do not exclude."""
+        found = stats.choose(
+            {one.name: seen[one.name] for one in alive},
+            stats.pooled([*seen.values(), base]),
+            # What is taken does not matter here.
+            lambda name: name,
+        )
+        assert found
+        close = {found.best, *found.tied}
+        return [one for one in alive if one.name in close]
+
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    one.name: one for one in (OneAtATime, FullFactorial, Racing)
+}
+
+
+def make(name: str, space: Space, runs: int) -> Strategy:
+    """Return a strategy by name.
+
+    :raises hvstack.errors.InputError: unknown.
+    """
+    if name not in STRATEGIES:
+        raise errors.InputError(
+            f"strategy is '{name}': take one of {', '.join(STRATEGIES)}"
+        )
+    return STRATEGIES[name](space, runs)
+
+
+def _settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
+    """Return a record for each run that is over, valid or failed for good."""
+    runs: dict[tuple[str, int], list[Record]] = {}
+    for one in records:
+        if one.size_bytes == size_bytes:
+            runs.setdefault((one.configuration, one.index), []).append(one)
+    found = []
+    for tries in runs.values():
+        valid = [one for one in tries if one.valid]
+        if valid:
+            found.append(valid[0])
+        elif len(tries) >= TRIES or tries[-1].seen.get('killed'):
+            found.append(tries[-1])
+    return sorted(found, key=lambda one: (one.started, one.index))
+
+
+def measured(records: Iterable[Record], size_bytes: int) -> Measured:
+    """Return what the records of a sweep say to its strategy.
+
+    :param records: of one sweep.
+    :param size_bytes: of the sweep's data; other sizes do not count.
+    """
+    rates: dict[str, list[float]] = {}
+    given_up = set()
+    settled = _settled(records, size_bytes)
+    for one in sorted(settled, key=lambda one: one.index):
+        if one.valid:
+            rates.setdefault(one.configuration, []).append(one.rate)
+        elif one.kind != 'baseline':
+            given_up.add(one.configuration)
+    return Measured(rates, frozenset(given_up))
+
+
+def next_workloads(
+    strategy: Strategy, records: Sequence[Record], size_bytes: int
+) -> list[list[Step]]:
+    """Return the next runs, those of a workload on one cluster.
+
+    One baseline run before each configuration and one at the end; none
+    again where a crash came between a baseline run and the configuration's.
+
+    :param records: of the sweep, valid or not.
+    :returns: nothing when the sweep is finished.
+    """
+    settled = _settled(records, size_bytes)
+    asks = strategy.ask(measured(records, size_bytes))
+    last = [one.configuration for one in settled]
+    base = 1 + max((one.index for one in settled if _bare(one)), default=-1)
+    workloads = []
+    for ask in asks:
+        before = next((n for n in reversed(last) if n != ask.configuration), 0)
+        if before != BARE_METAL:
+            workloads.append([Step(BARE_METAL, base, size_bytes)])
+            base += 1
+        done = last.count(ask.configuration)
+        workloads.append(
+            [
+                Step(ask.configuration, done + number, size_bytes)
+                for number in range(ask.runs)
+            ]
+        )
+        last.append(ask.configuration)
+    if not asks and last and last[-1] != BARE_METAL:
+        workloads.append([Step(BARE_METAL, base, size_bytes)])
+    return workloads
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to do.
+
+    :param configurations: that are measured.
+    :param visits: how often one of them, or bare metal, is set up.
+    :param runs: in all, those on bare metal as well.
+    """
+
+    configurations: int
+    visits: int
+    runs: int
+
+    def seconds(self, run: float, setup: float) -> float:
+        """Return how long it takes.
+
+        :param run: seconds of a run.
+        :param setup: seconds of setting a cluster up and taking it away.
+        """
+        return self.runs * run + self.visits * setup
+
+
+def extent(strategy: Strategy) -> tuple[Extent, Extent]:
+    """Return the least and the most that a sweep can take.
+
+    The strategy is rehearsed with rates that do not scatter: all alike, so
+    that nothing is ever dropped, or with the first or the last one best.
+    """
+    names = [one.name for one in strategy.space.possible]
+    found = [
+        rehearse(strategy, rate)
+        for rate in (
+            lambda _: 1.0,
+            lambda name: 1.0 / (1 + names.index(name)),
+            lambda name: 1.0 + names.index(name),
+        )
+    ]
+    by_runs = sorted(found, key=lambda one: (one.runs, one.visits))
+    return by_runs[0], by_runs[-1]
+
+
+def rehearse(strategy: Strategy, rate: Callable[[str], float]) -> Extent:
+    """Go through a strategy with given rates, and count.
+
+    :param rate: of a configuration, by full name.
+    """
+    rates: dict[str, list[float]] = {BARE_METAL: []}
+    visits = runs = 0
+    while asks := strategy.ask(Measured(rates)):
+        for ask in asks:
+            rates[BARE_METAL].append(1.0)
+            row = rates.setdefault(ask.configuration, [])
+            row += [rate(ask.configuration)] * ask.runs
+            visits += 2
+            runs += 1 + ask.runs
+    return Extent(len(rates) - 1, visits + 1, runs + 1)
+
+
+def _bare(one: Record) -> bool:
+    return one.configuration == BARE_METAL
+
+
+def _log_mean(rates: Sequence[float]) -> float:
+    if not rates:
+        return -math.inf
+    return math.fsum(map(math.log, rates)) / len(rates)
