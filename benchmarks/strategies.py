@@ -135,7 +135,7 @@ def main() -> int:
             results = []
             for seed in range(seeds):
                 truth = surface(area, random.Random(seed))  # noqa: S311
-                source = random.Random(-seed - 1)  # noqa: S311
+                source = random.Random(seeds + seed)  # noqa: S311
                 results.append(sweep(strategy, truth, errors, source))
             counts, regrets = zip(*results, strict=True)
             needed, lost = quantiles(counts), quantiles(regrets)

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from cliff.command import Command
@@ -14,13 +15,19 @@ from hvstack.results import record
 RECORDS = paths.STATE / 'records'
 
 
-def render(records: list[record.Record], form: str) -> str:
-    """Return the answer in one of the forms ``table``, ``json``, ``html``."""
+def render(
+    records: list[record.Record], form: str, allow: Collection[str] = ()
+) -> str:
+    """Return the answer in one of the forms ``table``, ``json``, ``html``.
+
+    :param allow: facts that may differ between runs.
+    """
     if form == 'json':
-        return json.dumps(report.results_json(records), indent=1) + '\n'
+        data = report.results_json(records, allow)
+        return json.dumps(data, indent=1) + '\n'
     if form == 'html':
-        return report.page(records)
-    return report.table(records)
+        return report.page(records, allow)
+    return report.table(records, allow)
 
 
 class Report(Command):
@@ -56,6 +63,14 @@ class Report(Command):
             metavar='FOLDER',
             help=f'folder of the run records (default: {RECORDS})',
         )
+        parser.add_argument(
+            '--allow',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='a fact that may differ between runs, such as caps; the '
+            'difference is said beside the figures (can be repeated)',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -64,7 +79,7 @@ class Report(Command):
         if records and parsed_args.sweep is None:
             last = records[-1].sweep
             records = [one for one in records if one.sweep == last]
-        text = render(records, parsed_args.format)
+        text = render(records, parsed_args.format, parsed_args.allow)
         if parsed_args.output is None:
             self.app.stdout.write(text)
             return

@@ -2,8 +2,9 @@
 """The answer of a sweep: rows with percent of bare metal and provenance."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from importlib import metadata
 from typing import Any
 
@@ -157,6 +158,9 @@ class Answer:
     records: list[Record]
     pooled: stats.Pooled
     growth: list[Growth]
+    drift: stats.Drift | None = None
+    choice: stats.Choice | None = None
+    allowed: list[str] = field(default_factory=list)
 
     @property
     def environments(self) -> list[dict[str, Any]]:
@@ -221,18 +225,72 @@ class Answer:
                 f'Replication is {low[0]}: below the three copies that the '
                 'benchmark asks for.'
             )
+        lines += [f'Allowed to differ: {line}.' for line in self.allowed]
+        unknown = compare.unknown(self.records)
+        if unknown:
+            lines.append(
+                f'Not recorded, so not compared: {", ".join(unknown)}.'
+            )
+        lines += [self._drift_note, *self._choice_note]
         return lines
+
+    @property
+    def _worker_hosts(self) -> str:
+        """Return how many hosts carry workers, on both sides if they differ.
+
+        vsphere6 has 31.5 against 31 on bare metal.
+        """
+        sides = {
+            kind: record.environment.get('worker_hosts')
+            for kind in ('configuration', 'baseline')
+            for record in self.records
+            if record.kind == kind
+        }
+        values = [value for value in sides.values() if value is not None]
+        if len(values) == 2 and values[0] != values[1]:
+            return f'{_count(values[0])}; bare metal {_count(values[1])}'
+        return _count(values[0]) if values else ''
+
+    @property
+    def _drift_note(self) -> str:
+        if self.drift is None:
+            return (
+                "Bare metal's drift over the sweep: not known, it takes "
+                f'{stats.DRIFT_RUNS} valid runs at different times.'
+            )
+        mean, low, high = self.drift.percent_an_hour
+        return (
+            f"Bare metal's drift over the sweep: {mean:+.1f} % an hour (95 % "
+            f'interval {low:+.1f} to {high:+.1f}), '
+            + (
+                'taken out of all rates that percentages are made of.'
+                if self.drift.applied
+                else 'not told from none, nothing is corrected.'
+            )
+        )
+
+    @property
+    def _choice_note(self) -> list[str]:
+        if self.choice is None:
+            return []
+        label = {row.configuration: row.label for row in self.rows}
+        if self.choice.winner:
+            return [f'Winner: {label[self.choice.best]}.']
+        tied = ', '.join(label[name] for name in self.choice.tied)
+        return [
+            f'Tied: {label[self.choice.best]} with {tied}; the cheapest, '
+            f'{label[self.choice.taken]}, is taken.'
+        ]
 
     def facts(self) -> list[tuple[str, str]]:
         """Return the provenance: name and value, in order."""
         hosts = self.value('hosts')
-        workers = self.value('worker_hosts')
         first = self.records[0]
         facts = [
             ('sweep', self.sweep),
             ('compute backend', ', '.join(self.backends) or 'none'),
             ('hosts', _count(hosts)),
-            ('effective worker hosts', _count(workers)),
+            ('effective worker hosts', self._worker_hosts),
             ('data', size_text(self.size_bytes)),
             ('replication', str(first.replication)),
             ('caps', plain(self.value('caps'))),
@@ -243,9 +301,10 @@ class Answer:
         return [(name, value) for name, value in facts if value]
 
 
-def build(records: Sequence[Record]) -> Answer:
+def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
     """Make the answer of a sweep's records.
 
+    :param allow: facts that may differ; what does is said beside figures.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ from
         each other in what must agree.
@@ -256,36 +315,55 @@ def build(records: Sequence[Record]) -> Answer:
             'name another one with --sweep'
         )
     records = sorted(records, key=lambda one: (one.started, one.index))
+    allow = compare.checked(allow, records)
     configured = [r for r in records if r.kind == 'configuration']
     bases = [r for r in records if r.kind == 'baseline']
     size = min(r.size_bytes for r in (configured or bases))
     baseline = [r for r in bases if r.size_bytes == size]
     good = [record for record in baseline if record.valid]
     for record in good[1:]:
-        compare.require_comparable(record, good[0])
+        compare.require_comparable(record, good[0], allow)
     rows = _rows(configured)
     usual = _usual([r for r in configured if r.valid] or records)
     for row in rows:
-        _judge(row, good[:1], usual)
-    rates = {
-        row.configuration: [record.rate for record in row.valid]
-        for row in rows
-        if row.status == 'ok'
-    }
+        _judge(row, good[:1], usual, allow)
+    fair = [row for row in rows if row.status == 'ok']
+    rates = {row.configuration: [r.rate for r in row.valid] for row in fair}
+    hours = {row.configuration: _hours(row.valid) for row in fair}
     base_rates = [record.rate for record in good]
+    drift = stats.drift(_hours(good), base_rates)
     if base_rates:
-        percents = stats.percent_of_bare_metal(rates, base_rates)
+        percents = stats.percent_of_bare_metal(rates, base_rates, drift, hours)
         for row in rows:
             row.percent = percents.get(row.configuration)
+    if drift and drift.applied:
+        rates = {
+            name: drift.corrected(row, hours[name])
+            for name, row in rates.items()
+        }
+        base_rates = drift.corrected(base_rates, drift.hours)
+    lost = int(drift is not None and drift.applied)
+    spread = stats.pooled([*rates.values(), base_rates], lost)
     if baseline:
-        rows.insert(0, _bare_metal_row(baseline, rates))
+        rows.insert(0, _bare_metal_row(baseline, rates, base_rates, lost))
     return Answer(
         sweep=', '.join(sorted({record.sweep for record in records})),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        pooled=stats.pooled([*rates.values(), base_rates]),
+        pooled=spread,
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
+        drift=drift,
+        choice=stats.choose(rates, spread, lambda name: parse(name).cost),
+        allowed=sorted(
+            {
+                line
+                for one in (good or records)[:1]
+                for other in records
+                if other.valid
+                for line in compare.allowed_differences(other, one, allow)
+            }
+        ),
     )
 
 
@@ -312,6 +390,10 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
             )
         },
         'pooled': asdict(answer.pooled),
+        'drift': _drift_mapping(answer.drift),
+        'choice': _choice_mapping(answer.choice),
+        'allowed': answer.allowed,
+        'not_recorded': compare.unknown(answer.records),
         'confidence': stats.CONFIDENCE,
         'rows': [_row_mapping(row) for row in answer.rows],
         'growth': [
@@ -389,9 +471,23 @@ def _rows(records: Iterable[Record]) -> list[Row]:
     return list(rows.values())
 
 
-def _judge(row: Row, baseline: list[Record], usual: Record) -> None:
+def _hours(records: Sequence[Record]) -> list[float]:
+    """Return when runs began, in hours from any start."""
+    return [
+        datetime.fromisoformat(record.started).timestamp() / 3600
+        for record in records
+    ]
+
+
+def _judge(
+    row: Row,
+    baseline: list[Record],
+    usual: Record,
+    allow: Collection[str] = (),
+) -> None:
     """Set a row's status and the reasons for it.
 
+    :param allow: facts that may differ.
     :param baseline: a run on bare metal, if there is one.
     :param usual: the configurations' run that most others agree with.
     """
@@ -407,7 +503,7 @@ def _judge(row: Row, baseline: list[Record], usual: Record) -> None:
         line
         for record in row.valid
         for other, may in ((baseline[0], swept), (usual, _ALL_SWEPT))
-        for line in compare.record_differences(record, other, may)
+        for line in compare.record_differences(record, other, may.union(allow))
     ]
     row.status = 'not comparable' if found else 'ok'
     row.reasons += dict.fromkeys(found)
@@ -435,14 +531,17 @@ def _swept(configuration: Configuration) -> frozenset[str]:
 
 
 def _bare_metal_row(
-    baseline: list[Record], rates: dict[str, list[float]]
+    baseline: list[Record],
+    rates: dict[str, list[float]],
+    base_rates: list[float],
+    lost: int,
 ) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.bare_metal(rates, [one.rate for one in good])
+        row.percent = stats.bare_metal(rates, base_rates, lost)
     return row
 
 
@@ -464,6 +563,25 @@ def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
             )
         )
     return found
+
+
+def _drift_mapping(drift: stats.Drift | None) -> dict[str, Any] | None:
+    if drift is None:
+        return None
+    mean, low, high = drift.percent_an_hour
+    return {
+        'percent_an_hour': mean,
+        'low': low,
+        'high': high,
+        'runs': len(drift.hours),
+        'applied': drift.applied,
+    }
+
+
+def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
+    if choice is None:
+        return None
+    return {**asdict(choice), 'winner': choice.winner}
 
 
 def _row_mapping(row: Row) -> dict[str, Any]:

@@ -1,23 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparability: two measurements may differ only in what was swept."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from hvstack import errors
 from hvstack.results.record import Record
 
-#: What bare metal does not have by nature; a value on both sides must agree.
-VIRTUALIZATION = frozenset({'backend', 'nova', 'libvirt', 'qemu'})
-
 #: Fields of the record itself that must agree.
 WORKLOAD = ('size_bytes', 'replication', 'derived')
+
+#: Facts that must agree between a configuration and its baseline.
+WITH_BASELINE = (
+    'cpu_model',
+    'smt',
+    'governor',
+    'hosts',
+    'data_disks',
+    'caps',
+    'os_release',
+    'os_profile',
+    'jre',
+    'hadoop',
+    'hadoop_profile',
+)
+
+#: Facts that must agree between configurations, and between baseline runs,
+#: but not across: bare metal has none of them, or its own.
+ALIKE = frozenset(
+    {
+        'backend',
+        'kernel',
+        'nova',
+        'qemu',
+        'libvirt',
+        'mtu',
+        'storage',
+        'disk',
+    }
+)
+
+#: Shown on both sides, and no reason to refuse: controllers take a slot on
+#: one side and a host on the other (vsphere6: 31.5 hosts against 31).
+SHOWN = frozenset({'worker_hosts'})
 
 
 def differences(
     one: Mapping[str, Any],
     other: Mapping[str, Any],
-    swept: frozenset[str] | set[str] = frozenset(),
+    swept: Collection[str] = (),
 ) -> list[str]:
     """Return one line for each field that should agree and does not.
 
@@ -25,35 +56,50 @@ def differences(
     :param other: environment of the run that it is compared with.
     :param swept: fields that may differ.
     """
-    lines = []
-    for name in sorted(set(one) | set(other)):
-        a, b = one.get(name), other.get(name)
-        if a == b or name in swept:
-            continue
-        if name in VIRTUALIZATION and (a is None or b is None):
-            continue
-        lines.append(f'{name} is {_shown(a)} here and {_shown(b)} there')
-    return lines
+    return [
+        f'{name} is {_shown(one.get(name))} here and '
+        f'{_shown(other.get(name))} there'
+        for name in sorted(set(one) | set(other))
+        if one.get(name) != other.get(name) and name not in swept
+    ]
 
 
 def record_differences(
-    one: Record,
-    other: Record,
-    swept: frozenset[str] | set[str] = frozenset(),
+    one: Record, other: Record, swept: Collection[str] = ()
 ) -> list[str]:
-    """Return the differences of two runs, workload and environment."""
-    workload = differences(
-        {name: getattr(one, name) for name in WORKLOAD},
-        {name: getattr(other, name) for name in WORKLOAD},
-        swept,
-    )
-    return workload + differences(one.environment, other.environment, swept)
+    """Return the differences of two runs, workload and environment.
+
+    :param swept: fields that may differ, beside those that bare metal has
+        otherwise by nature.
+    """
+    may = SHOWN.union(swept)
+    if one.kind != other.kind:
+        may |= ALIKE
+    workload = differences(_workload(one), _workload(other), swept)
+    return workload + differences(one.environment, other.environment, may)
+
+
+def allowed_differences(
+    one: Record, other: Record, allow: Iterable[str]
+) -> list[str]:
+    """Return the differences that were allowed, to be shown beside a figure.
+
+    :param allow: names of fields.
+    """
+    names = set(allow)
+    sides = [
+        {
+            name: value
+            for name, value in (_workload(run) | run.environment).items()
+            if name in names
+        }
+        for run in (one, other)
+    ]
+    return differences(*sides)
 
 
 def require_comparable(
-    one: Record,
-    other: Record,
-    swept: frozenset[str] | set[str] = frozenset(),
+    one: Record, other: Record, swept: Collection[str] = ()
 ) -> None:
     """Refuse to compare two runs that differ in what was not swept.
 
@@ -62,6 +108,39 @@ def require_comparable(
     found = record_differences(one, other, swept)
     if found:
         raise errors.NotComparable(found)
+
+
+def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
+    """Return names of fields that may differ, if they are any.
+
+    :raises hvstack.errors.InputError: a name that nothing has.
+    """
+    known = {*WORKLOAD, *WITH_BASELINE, *ALIKE}
+    for one in records:
+        known |= set(one.environment)
+    names = list(dict.fromkeys(allow))
+    for name in names:
+        if name not in known:
+            raise errors.InputError(
+                f"--allow '{name}': no such fact, take one of "
+                f'{", ".join(sorted(known))}'
+            )
+    return names
+
+
+def unknown(records: Iterable[Record]) -> list[str]:
+    """Return the facts that should agree and that no record has."""
+    found = {
+        name
+        for one in records
+        for name, value in one.environment.items()
+        if value is not None
+    }
+    return [name for name in WITH_BASELINE if name not in found]
+
+
+def _workload(one: Record) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in WORKLOAD}
 
 
 def _shown(value: Any) -> str:

@@ -37,6 +37,12 @@ def rate(size_bytes: int, seconds: float) -> float:
     return size_bytes / 1e12 / (seconds / 3600)
 
 
+def seconds_between(earlier: str, later: str) -> float:
+    """Return seconds between two times of records."""
+    first, last = map(datetime.fromisoformat, (earlier, later))
+    return (last - first).total_seconds()
+
+
 @dataclass
 class Record:
     """One benchmark run.

@@ -293,19 +293,22 @@ def ratio(
 
 
 def bare_metal(
-    runs: Mapping[str, Sequence[float]], baseline: Sequence[float]
+    runs: Mapping[str, Sequence[float]],
+    baseline: Sequence[float],
+    lost: int = 0,
 ) -> Percent:
     """Return bare metal's own row: 100, and how well that is known.
 
     Its interval is that of its own mean; the other rows' already hold it.
 
+    :param lost: degrees of freedom that a correction took.
     :raises hvstack.errors.InputError: no baseline, or a rate that is none.
     """
     if not baseline:
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    spread = pooled([*runs.values(), baseline])
+    spread = pooled([*runs.values(), baseline], lost)
     half = _half_width(spread, 1 / len(baseline))
     return Percent(
         percent=100.0,

@@ -2,6 +2,7 @@
 """What a sweep goes over: parameters, their values, and what can exist."""
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,7 +135,7 @@ def _space(
     start: str | None,
     place: Callable[[str], str],
 ) -> Space:
-    values = {}
+    values: dict[str, tuple[Any, ...]] = {}
     for name in PARAMETERS:
         if name not in given:
             continue
@@ -150,20 +151,18 @@ def _space(
             "a sweep needs 'values' of one parameter at least, such as "
             'instances=1,2,4'
         )
-    count = 1
-    for found in values.values():
-        count *= len(found)
+    count = math.prod(map(len, values.values()))
     if count > _MOST:
         raise errors.InputError(
             f"'values' make {count} combinations, more than {_MOST}: give "
             'fewer values'
         )
     if start is None:
-        first = {name: found[0] for name, found in values.items()}
+        first = {name: listed[0] for name, listed in values.items()}
         return Space(values, Configuration(**first))
     chosen = parse(start)
-    for name, found in values.items():
-        if getattr(chosen, name) not in found:
+    for name, listed in values.items():
+        if getattr(chosen, name) not in listed:
             raise errors.InputError(
                 f"start '{start}': its {name} {getattr(chosen, name)} is "
                 'none of the values, add it to them'

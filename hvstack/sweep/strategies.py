@@ -9,13 +9,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.results import stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep.plan import Step
-from hvstack.sweep.space import Space
+from hvstack.sweep.space import Space, shown
 
 #: How often a run is tried; one that was killed for want of memory would be
 #: killed again.
@@ -116,6 +117,20 @@ class FullFactorial(Strategy):
         return self._missing(self.space.possible, measured, self.runs)
 
 
+class Tried(NamedTuple):
+    """A value that was tried on the way.
+
+    :param value: as a person writes it.
+    :param configuration: full name.
+    :param before: full name of what was kept before.
+    """
+
+    parameter: str
+    value: str
+    configuration: str
+    before: str
+
+
 class OneAtATime(Strategy):
     """One parameter after the other, the best value kept.
 
@@ -130,33 +145,35 @@ class OneAtATime(Strategy):
         """Return the runs that the next parameter to be decided lacks."""
         return self._walk(measured)[0]
 
-    def path(self, measured: Measured) -> list[Configuration]:
-        """Return the configurations kept: the start, then by parameter."""
+    def way(self, measured: Measured) -> list[Tried]:
+        """Return each value that was tried, with what was kept before."""
         return self._walk(measured)[1]
 
-    def _walk(
-        self, measured: Measured
-    ) -> tuple[list[Ask], list[Configuration]]:
-        current = self.space.start
-        path = [current]
-        missing = self._missing(path, measured, self.runs)
+    def _walk(self, measured: Measured) -> tuple[list[Ask], list[Tried]]:
+        kept = self.space.start
+        way: list[Tried] = []
+        missing = self._missing([kept], measured, self.runs)
         for name, values in self.space.values.items():
-            if missing:
-                break
-            options = [
-                one
+            options = {
+                value: one
                 for value in values
-                if (one := self.space.at(current, name, value))
-            ]
-            missing = self._missing(options, measured, self.runs)
+                if (one := self.space.at(kept, name, value))
+            }
+            missing = missing or self._missing(
+                options.values(), measured, self.runs
+            )
             if missing:
                 break
-            good = [one for one in options if not measured.lost(one)]
-            current = max(
-                good or [current], key=lambda one: _log_mean(measured.of(one))
+            way += [
+                Tried(name, shown(name, value), one.name, kept.name)
+                for value, one in options.items()
+                if one != kept and measured.of(one)
+            ]
+            good = [one for one in options.values() if not measured.lost(one)]
+            kept = max(
+                good or [kept], key=lambda one: _log_mean(measured.of(one))
             )
-            path.append(current)
-        return missing, path
+        return missing, way
 
 
 class Racing(Strategy):
@@ -167,13 +184,14 @@ class Racing(Strategy):
     configuration is dropped when the 95 % interval of its ratio to the best
     one excludes 100. A value is gone with its last configuration. Runs that
     this saves go to those left, up to :data:`MOST` times as many of each as
-    full-factorial has, and never more in all.
+    full-factorial has, and never more in all. Runs on bare metal are not in
+    that: a race sets more clusters up, each with one before it.
     """
 
     name = 'racing'
     #: Runs of each configuration in the first round, and in later ones.
     FIRST = 1
-    FURTHER = 1
+    FURTHER = 2
     #: Runs of one configuration at most, as a multiple of ``runs``.
     MOST = 2
 
@@ -194,24 +212,23 @@ class Racing(Strategy):
         budget = self.runs * len(alive)
         seen: dict[str, Sequence[float]] = {}
         count = min(self.FIRST, self.runs)
-        spent = visits = 0
+        visits = 0
         while True:
             missing = self._missing(alive, measured, count)
             if missing:
                 return missing, alive
             visits += len(alive)
-            for one in alive:
-                spent += count - len(seen.get(one.name, ()))
-                seen[one.name] = measured.of(one)[:count]
-            # A baseline run stands before each visit of a configuration.
+            seen |= {one.name: measured.of(one)[:count] for one in alive}
+            # One on bare metal stands before each visit of a configuration.
             base = measured.of(BARE_METAL)[:visits]
             alive = self._left(alive, seen, base)
-            further = min(self.FURTHER, self.runs * self.MOST - count)
-            if (
-                len(alive) < 2
-                or further < 1
-                or spent + further * len(alive) > budget
-            ):
+            left = budget - sum(map(len, seen.values()))
+            further = min(
+                self.FURTHER,
+                self.runs * self.MOST - count,
+                left // max(1, len(alive)),
+            )
+            if len(alive) < 2 or further < 1:
                 return [], alive
             count += further
 

@@ -2,7 +2,14 @@
 import testtools
 
 from hvstack import errors
-from hvstack.results.compare import differences, require_comparable
+from hvstack.results.compare import (
+    allowed_differences,
+    checked,
+    differences,
+    record_differences,
+    require_comparable,
+    unknown,
+)
 from tests.unit.results.factory import run
 
 
@@ -30,14 +37,14 @@ class Comparable(testtools.TestCase):
         exc = self.assertRaises(
             errors.NotComparable,
             require_comparable,
-            run('i1', 0, 90, cpu_model='Opteron', mtu=9000),
+            run('i1', 0, 90, cpu_model='Opteron', smt=1),
             run('bare-metal', 0, 90, size=2 * 10**9),
         )
         self.assertEqual(
             [
                 'size_bytes is 1000000000 here and 2000000000 there',
                 'cpu_model is Opteron here and Xeon there',
-                'mtu is 9000 here and missing there',
+                'smt is 1 here and missing there',
             ],
             exc.differences,
         )
@@ -54,3 +61,52 @@ class Comparable(testtools.TestCase):
         self.assertEqual(
             ['a is 1 here and missing there'], differences({'a': 1}, {})
         )
+
+    def test_replication_is_refused_by_name(self) -> None:
+        one, other = run('i1', 0, 90), run('bare-metal', 0, 90)
+        other.replication = 3
+        exc = self.assertRaises(
+            errors.NotComparable, require_comparable, one, other
+        )
+        self.assertIn('replication is 2 here and 3 there', str(exc))
+        other.replication = 2
+        require_comparable(one, other)
+
+    def test_the_baseline_has_its_own_kernel(self) -> None:
+        guest = run('i1', 0, 90, kernel='6.1', mtu='1450', disk='xfs')
+        host = run('bare-metal', 0, 90, kernel='6.12', mtu='9000', disk='ext4')
+        require_comparable(guest, host)
+        other = run('i2', 0, 90, kernel='6.12', mtu='9000', disk='ext4')
+        exc = self.assertRaises(
+            errors.NotComparable, require_comparable, guest, other
+        )
+        self.assertEqual(
+            ['disk', 'kernel', 'mtu'],
+            [line.split()[0] for line in exc.differences],
+        )
+
+    def test_worker_hosts_are_shown_not_compared(self) -> None:
+        require_comparable(
+            run('i2', 0, 90, worker_hosts=31.5),
+            run('bare-metal', 0, 90, worker_hosts=31),
+        )
+
+    def test_allowed(self) -> None:
+        one = run('i1', 0, 90, caps='0.7', jre='17')
+        other = run('bare-metal', 0, 90, caps='1.0', jre='21')
+        self.assertEqual(
+            ['jre is 17 here and 21 there'],
+            record_differences(one, other, ['caps']),
+        )
+        self.assertEqual(
+            ['caps is 0.7 here and 1.0 there'],
+            allowed_differences(one, other, ['caps']),
+        )
+        self.assertEqual(['caps'], checked(['caps', 'caps'], [one]))
+        exc = self.assertRaises(errors.InputError, checked, ['cap'], [one])
+        self.assertIn("--allow 'cap'", str(exc))
+
+    def test_facts_that_nobody_recorded(self) -> None:
+        one = run('i1', 0, 90, governor=None, smt='0')
+        self.assertIn('governor', unknown([one]))
+        self.assertNotIn('smt', unknown([one]))

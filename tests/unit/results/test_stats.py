@@ -9,6 +9,8 @@ from hvstack import errors
 from hvstack.results.stats import (
     Percent,
     bare_metal,
+    choose,
+    drift,
     no_difference,
     percent_of_bare_metal,
     pooled,
@@ -165,3 +167,100 @@ class Percents(testtools.TestCase):
         same = percent_of_bare_metal({'a': base}, base)['a']
         self.assertAlmostEqual(100, same.percent, 6)
         self.assertAlmostEqual(100, same.performance_ratio, 6)
+
+
+class Drifts(testtools.TestCase):
+    """Drift of the baseline."""
+
+    def test_by_hand(self) -> None:
+        # Log rates 0, 1, 1, 2 at hours 0 to 3: slope 3/5, squares left 1/5.
+        found = drift([0, 1, 2, 3], [1, math.e, math.e, math.e**2])
+        assert found
+        self.assertAlmostEqual(0.6, found.slope)
+        # s^2 is 0.2 / 2, Sxx is 5, and t with 2 degrees is 4.3027.
+        half = 4.302653 * math.sqrt(0.1 / 5)
+        self.assertAlmostEqual(half, found.half_width, 5)
+        self.assertFalse(found.applied)
+        self.assertAlmostEqual(
+            100 * (math.exp(0.6) - 1), found.percent_an_hour[0]
+        )
+
+    def test_too_few_runs(self) -> None:
+        self.assertIsNone(drift([0, 1, 2], [1, 2, 3]))
+        self.assertIsNone(drift([1, 1, 1, 1], [1, 2, 3, 4]))
+
+    def test_it_is_taken_out(self) -> None:
+        # Everything slows down by 10 % an hour; truly i1 has 90 %.
+        hours = [0.0, 1.0, 2.0, 3.0, 4.0]
+        noise = [1.001, 0.999, 1.0, 0.999, 1.001]
+        base = [n * math.exp(-0.1 * h) for n, h in zip(noise, hours)]
+        found = drift(hours, base)
+        assert found and found.applied
+        late = {'i1': [3.5, 3.7]}
+        runs = {'i1': [0.9 * math.exp(-0.1 * h) for h in late['i1']]}
+        plain = percent_of_bare_metal(runs, base)['i1']
+        fair = percent_of_bare_metal(runs, base, found, late)['i1']
+        self.assertTrue(plain.percent < 80)
+        self.assertAlmostEqual(90, fair.percent, 0)
+        # One degree of freedom goes to the slope: 1 + 4 - 1.
+        self.assertEqual(4, fair.degrees_of_freedom)
+        self.assertEqual(plain.performance_ratio, fair.performance_ratio)
+        spread = pooled(
+            [found.corrected(runs['i1'], late['i1']),
+             found.corrected(base, hours)], 1
+        )  # fmt: skip
+        # Mean times 3.6 and 2, Sxx 10; t with 4 degrees is 2.7764.
+        half = 2.776445 * (spread.deviation or 0)
+        half *= math.sqrt(1 / 2 + 1 / 5 + 1.6**2 / 10)
+        self.assertAlmostEqual(half, fair.half_width or 0, 6)
+
+    def test_no_drift_is_not_applied(self) -> None:
+        base = [1.0, 1.02, 0.98, 1.01, 0.99]
+        found = drift([0, 1, 2, 3, 4], base)
+        assert found
+        self.assertFalse(found.applied)
+        runs = {'a': [1.0, 1.1]}
+        self.assertEqual(
+            percent_of_bare_metal(runs, base),
+            percent_of_bare_metal(runs, base, found, {'a': [1, 2]}),
+        )
+        flat = drift([0, 1, 2, 3], [2, 2, 2, 2])
+        self.assertFalse(flat and flat.applied)
+
+
+class Choices(testtools.TestCase):
+    """A winner, or a tie."""
+
+    COST = {'dear': 3, 'cheap': 1, 'slow': 0}
+
+    def choose(self, **runs: list[float]) -> tuple[object, ...]:
+        found = choose(
+            runs, pooled(list(runs.values())), self.COST.__getitem__
+        )
+        assert found
+        return found.winner, found.best, set(found.tied), found.taken
+
+    def test_winner(self) -> None:
+        self.assertEqual(
+            ('dear', 'dear', set(), 'dear'),
+            self.choose(dear=[10, 10.1], cheap=[9, 9.1], slow=[5, 5.1]),
+        )
+
+    def test_the_cheaper_of_a_tie(self) -> None:
+        self.assertEqual(
+            (None, 'dear', {'cheap'}, 'cheap'),
+            self.choose(dear=[10, 10.5], cheap=[9.9, 10.3], slow=[5, 5.1]),
+        )
+
+    def test_without_intervals_all_are_tied(self) -> None:
+        self.assertEqual(
+            (None, 'dear', {'cheap', 'slow'}, 'slow'),
+            self.choose(dear=[10], cheap=[9], slow=[5]),
+        )
+
+    def test_only_among_some(self) -> None:
+        runs = {'dear': [10, 10.5], 'cheap': [9.9, 10.3], 'slow': []}
+        found = choose(runs, pooled([]), self.COST.__getitem__, ['dear'])
+        assert found
+        self.assertEqual('dear', found.winner)
+        self.assertIsNone(choose({'slow': []}, pooled([]), len))

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack sweep plan``: what a sweep will do, before anything starts."""
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cliff.command import Command
+
+from hvstack import errors, paths, profiles
+from hvstack.cli.demo import SIZE_BYTES, size
+from hvstack.model.backends import BACKENDS
+from hvstack.results import record
+from hvstack.results.record import Record
+from hvstack.sweep import space, strategies
+from hvstack.sweep.space import LACKS, Space
+from hvstack.sweep.strategies import STRATEGIES
+
+RECORDS = paths.STATE / 'records'
+
+
+class Plan(Command):
+    """Say what a sweep will measure, what it skips and why, and how long.
+
+    Nothing is started or changed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_space(parser)
+        parser.add_argument(
+            '-f',
+            '--format',
+            choices=('table', 'json'),
+            default='table',
+            help='form of the plan (default: table)',
+        )
+        parser.add_argument(
+            '--size',
+            type=size,
+            default=SIZE_BYTES,
+            help='data of a run (default: 500MB)',
+        )
+        parser.add_argument(
+            '--run-seconds',
+            type=float,
+            metavar='S',
+            help='how long a run takes (default: from recorded runs of this '
+            'size)',
+        )
+        parser.add_argument(
+            '--setup-seconds',
+            type=float,
+            metavar='S',
+            help='how long it takes to set a cluster up and to take it away '
+            '(default: from recorded runs)',
+        )
+        parser.add_argument(
+            '--records',
+            type=Path,
+            default=RECORDS,
+            metavar='FOLDER',
+            help=f'folder of the run records (default: {RECORDS})',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Plan and show it."""
+        area = chosen_space(parsed_args)
+        strategy = strategies.make(
+            parsed_args.strategy, area, parsed_args.runs
+        )
+        run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
+        for name, value in (('run', run), ('setup', setup)):
+            if value is not None and not 0 <= value < 1e7:
+                raise errors.InputError(
+                    f'--{name}-seconds is {value:g}: give 0 or more'
+                )
+        if run is None or setup is None:
+            known = times(
+                record.load_all(parsed_args.records), parsed_args.size
+            )
+            run = known[0] if run is None else run
+            setup = known[1] if setup is None else setup
+        least, most = strategies.extent(strategy)
+        shown: dict[str, Any] = {
+            'strategy': strategy.name,
+            'start': area.start.label,
+            'configurations': [one.label for one in area.possible],
+            'skipped': [
+                {'configuration': one.name, 'reason': one.reason}
+                for one in area.skipped
+            ],
+            'runs_of_each': strategy.runs,
+            'runs': [least.runs, most.runs],
+            'measured': [least.configurations, most.configurations],
+            'run_seconds': run,
+            'setup_seconds': setup,
+            'seconds': None
+            if run is None
+            else [one.seconds(run, setup or 0) for one in (least, most)],
+        }
+        if parsed_args.format == 'json':
+            self.app.stdout.write(json.dumps(shown, indent=1) + '\n')
+        else:
+            self.app.stdout.write('\n'.join(_lines(shown)) + '\n')
+
+
+def add_space(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a space and a strategy."""
+    parser.add_argument(
+        '--host',
+        required=True,
+        metavar='PROFILE',
+        help="profile of the workers' hosts: its name (lab-worker) or its "
+        'YAML file',
+    )
+    parser.add_argument(
+        '--backend',
+        required=True,
+        choices=BACKENDS,
+        help='compute backend of these hosts',
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        '--values',
+        nargs='+',
+        metavar='PARAMETER=V,V',
+        help='what to go over, such as instances=1,2,4 cpu_ratio=1,2',
+    )
+    which.add_argument(
+        '--space',
+        type=Path,
+        metavar='FILE',
+        help="YAML file with 'values' by parameter, and perhaps 'start'",
+    )
+    parser.add_argument(
+        '--start',
+        metavar='NAME',
+        help='configuration to start with (default: the first values)',
+    )
+    parser.add_argument(
+        '--without',
+        nargs='+',
+        default=[],
+        choices=tuple(LACKS),
+        help='what this cloud lacks',
+    )
+    parser.add_argument(
+        '--strategy',
+        choices=tuple(STRATEGIES),
+        default='one-at-a-time',
+        help='how to go through it (default: one-at-a-time)',
+    )
+    parser.add_argument(
+        '--runs',
+        type=int,
+        default=2,
+        help='runs of each configuration (default: 2)',
+    )
+
+
+def chosen_space(parsed_args: argparse.Namespace) -> Space:
+    """Return the space that the options name, with what can exist of it.
+
+    :raises hvstack.errors.InputError: it makes no sense.
+    """
+    if parsed_args.space is not None:
+        if parsed_args.start is not None:
+            raise errors.InputError(
+                "--start beside --space: write 'start' into the file"
+            )
+        found = space.from_file(parsed_args.space)
+    else:
+        found = space.from_words(parsed_args.values, parsed_args.start)
+    profile = profiles.load(parsed_args.host)
+    return space.explored(
+        found, profile, parsed_args.backend, parsed_args.without
+    )
+
+
+def times(
+    records: Sequence[Record], size_bytes: int
+) -> tuple[float | None, float | None]:
+    """Return median seconds of a run, and of what lies between clusters.
+
+    :param records: by start time, of any sweeps.
+    :param size_bytes: of the runs that count.
+    :returns: None for what no record tells.
+    """
+    runs = [
+        one.total_seconds
+        for one in records
+        if one.valid and one.size_bytes == size_bytes
+    ]
+    gaps = []
+    by_sweep: dict[str, Record] = {}
+    for one in records:
+        last = by_sweep.get(one.sweep)
+        if last is not None and last.configuration != one.configuration:
+            gaps.append(record.seconds_between(last.ended, one.started))
+        by_sweep[one.sweep] = one
+    return (
+        statistics.median(runs) if runs else None,
+        statistics.median(gaps) if gaps else None,
+    )
+
+
+def _lines(shown: dict[str, Any]) -> list[str]:
+    """Return the plan for a terminal."""
+    possible, skipped = shown['configurations'], shown['skipped']
+    lines = [
+        f'{len(possible)} of {len(possible) + len(skipped)} configurations '
+        f'can exist: {", ".join(possible)}'
+    ]
+    lines += [
+        f'skipped: {one["configuration"]}: {one["reason"]}' for one in skipped
+    ]
+    lines.append(
+        f'{shown["strategy"]} from {shown["start"]}, {shown["runs_of_each"]} '
+        f'runs of each: measures {_range(shown["measured"])} of them in '
+        f'{_range(shown["runs"])} runs, those on bare metal included'
+    )
+    if shown['seconds'] is None:
+        lines.append(
+            'how long is not known: no run of this size is recorded, give '
+            '--run-seconds and --setup-seconds'
+        )
+        return lines
+    setup = (
+        'no time for clusters, which --setup-seconds gives'
+        if shown['setup_seconds'] is None
+        else f'{shown["setup_seconds"]:.0f} s for each cluster'
+    )
+    hours = [f'{value / 3600:.1f}' for value in shown['seconds']]
+    lines.append(
+        f'about {_range(hours)} hours: {shown["run_seconds"]:.0f} s a run, '
+        f'{setup}'
+    )
+    return lines
+
+
+def _range(values: Sequence[Any]) -> str:
+    first, last = values
+    return f'{first}' if first == last else f'{first} to {last}'

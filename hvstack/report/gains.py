@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each step of a sweep gained over the step before.
+
+The form of the dell deck ("Tests and Results"): +5, -2, -13, -64, +22, +2,
++15 %, each against what was kept before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hvstack.results import stats
+from hvstack.results.stats import Percent, Pooled
+
+
+class Tried(Protocol):
+    """A value that was tried, and the full names of both configurations."""
+
+    @property
+    def parameter(self) -> str:
+        """Which parameter was changed."""
+
+    @property
+    def value(self) -> str:
+        """To which value, for a person."""
+
+    @property
+    def configuration(self) -> str:
+        """What was tried."""
+
+    @property
+    def before(self) -> str:
+        """What was kept of the step before."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a value gained.
+
+    :param percent: rates in percent of those of the step before.
+    """
+
+    parameter: str
+    value: str
+    percent: Percent
+
+    @property
+    def text(self) -> str:
+        """The gain in the deck's form, such as +5 %."""
+        return f'{_gain(self.percent.percent)} %'
+
+
+def gains(
+    way: Sequence[Tried], rates: Mapping[str, Sequence[float]], spread: Pooled
+) -> list[Gain]:
+    """Return the gain of each value that was tried, in order.
+
+    :param rates: of the valid runs by configuration.
+    :param spread: variance pooled over the sweep.
+    """
+    return [
+        Gain(
+            one.parameter,
+            one.value,
+            stats.ratio(rates[one.configuration], rates[one.before], spread),
+        )
+        for one in way
+        if rates.get(one.configuration) and rates.get(one.before)
+    ]
+
+
+def lines(found: Sequence[Gain]) -> list[str]:
+    """Return the gains for a terminal, a line each."""
+    texts = []
+    for one in found:
+        low, high = one.percent.low, one.percent.high
+        interval = (
+            'no interval'
+            if low is None or high is None
+            else f'{_gain(low)} to {_gain(high)}'
+        )
+        texts.append(
+            f'{one.parameter} {one.value}'.ljust(24)
+            + f'{one.text:>7}  (95 % interval {interval})'
+        )
+    return texts
+
+
+def _gain(percent: float) -> str:
+    """Return a percentage as a gain without decimals, and never as -0."""
+    return f'{round(percent - 100):+d}'

@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spaces, strategies, and the way a sweep goes over crashes."""
+
+import io
+import json
+import math
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack import errors
+from hvstack.cli.app import main
+from hvstack.model.configuration import parse
+from hvstack.model.host import HostProfile, NumaCell
+from hvstack.report import gains
+from hvstack.results import record, stats
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.sweep import space, strategies
+from hvstack.sweep.space import Space
+from hvstack.sweep.strategies import Measured
+from tests.unit.results import factory
+
+SIZE = 10**9
+#: As the lab sizes its workers' hosts on a machine of two cores.
+HOST = HostProfile(
+    name='lab-like',
+    sockets=1,
+    cores_per_socket=2,
+    threads_per_core=1,
+    memory_mib=4864,
+    cells=(NumaCell(0, (0, 1), 4864),),
+    root_gb=12,
+    reserved_memory_mib=768,
+    controllers_rule='host',
+    cpu_cap=0.65,
+    memory_cap_mib=4864,
+)
+#: A host on which all that is asked for can exist.
+LARGE = HostProfile(
+    name='large',
+    sockets=1,
+    cores_per_socket=16,
+    threads_per_core=1,
+    memory_mib=65536,
+    cells=(NumaCell(0, tuple(range(16)), 65536),),
+    reserved_memory_mib=32768,
+)
+WORDS = ('instances=1,2,4', 'cpu_ratio=1,2', 'ram_ratio=1.0,1.2')
+
+
+def explored(*words: str, host: HostProfile = LARGE) -> Space:
+    return space.explored(space.from_words(words), host, 'kvm')
+
+
+class SpaceTest(testtools.TestCase):
+    def test_seven_of_twelve_on_two_cpus(self) -> None:
+        found = space.explored(space.from_words(WORDS), HOST, 'lxc')
+        self.assertEqual(
+            ['i1', 'i2', 'i2-m1.2', 'i2-c2', 'i2-c2-m1.2', 'i4-c2',
+             'i4-c2-m1.2'],
+            [one.label for one in found.possible],
+        )  # fmt: skip
+        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertEqual(
+            {'i1-m1.2', 'i1-c2', 'i1-c2-m1.2', 'i4', 'i4-m1.2'}, set(reasons)
+        )
+        self.assertIn('4915 MiB', reasons['i1-m1.2'])
+        self.assertIn('cpu_ratio of at most 1', reasons['i1-c2'])
+        self.assertIn('no CPU or memory for each', reasons['i4'])
+
+    def test_what_backend_and_cloud_cannot(self) -> None:
+        words = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
+                 'cpu_ratio=1,2', 'instances=2')  # fmt: skip
+        found = space.explored(space.from_words(words), LARGE, 'lxc')
+        self.assertEqual(
+            ['i2', 'i2-c2'], [one.label for one in found.possible]
+        )
+        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertIn('cannot attach volumes', reasons['i2-ceph'])
+        self.assertIn('backend lxc', reasons['i2-dedicated'])
+        odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
+        self.assertIn('promises a dedicated CPU', reasons[odd])
+        found = space.explored(
+            space.from_words(words), LARGE, 'kvm', ('ceph', 'dedicated')
+        )
+        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
+        self.assertIn('shared mode', reasons['i2-dedicated'])
+
+    def test_nonsense_is_one_line(self) -> None:
+        for words in (
+            (),
+            ('instances',),
+            ('instanses=1',),
+            ('instances=1,1',),
+            ('instances=',),
+            ('instances=one',),
+            ('instances=0',),
+            ('cpu_ratio=1.00001',),
+            ('storage=nfs',),
+            ('disk_pinning=maybe',),
+            ('instances=1', 'instances=2'),
+            ('instances=' + ','.join(map(str, range(1, 1000))),
+             'cpu_ratio=' + ','.join(map(str, range(1, 100)))),
+        ):  # fmt: skip
+            exc = self.assertRaises(errors.InputError, space.from_words, words)
+            self.assertNotIn('\n', str(exc))
+        for start in ('i3', 'nonsense'):
+            self.assertRaises(
+                errors.InputError, space.from_words, ('instances=1,2',), start
+            )
+        exc = self.assertRaises(errors.InputError, explored, 'instances=64,1')
+        self.assertIn("start 'i64' cannot exist", str(exc))
+
+    def test_file(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        path = folder / 'space.yaml'
+        path.write_text(
+            'start: i2\nvalues:\n  instances: [1, 2]\n'
+            '  ram_ratio: [1.0, 1.2]\n  disk_pinning: [off, on]\n'
+        )
+        found = space.from_file(path)
+        self.assertEqual('i2', found.start.label)
+        self.assertEqual(
+            {'instances': (1, 2), 'ram_ratio': (1.0, 1.2),
+             'disk_pinning': (False, True)},
+            found.values,
+        )  # fmt: skip
+        for text, line in (
+            ('values: {instances: [1, 2], cpus: [1]}', 1),
+            ('values:\n  instances: 1', 2),
+            ('values:\n  instances: [1]\n  cpu_ratio: [many]', 3),
+            ('starts: i1', 1),
+            ('start: i1', 1),
+            ('start: [i1]\nvalues: {instances: [1]}', 1),
+        ):
+            path.write_text(text)
+            exc = self.assertRaises(errors.InputError, space.from_file, path)
+            self.assertIn(f'{path}:{line}: ', str(exc))
+
+
+class Played:
+    """A sweep whose runs have given rates."""
+
+    def __init__(self, strategy: strategies.Strategy, **rates: float) -> None:
+        self.strategy = strategy
+        self.rates = rates
+        self.records: list[Record] = []
+        self.bad: set[str] = set()
+
+    def step(self) -> bool:
+        """Do one run, as a process would that is killed after it."""
+        workloads = strategies.next_workloads(
+            self.strategy, self.records, SIZE
+        )
+        if not workloads:
+            return False
+        step = workloads[0][0]
+        name = step.label.replace('-', '_').replace(' ', '_')
+        number = len(self.records)
+        # Two runs of one never agree, so that there is a variance.
+        rate = self.rates.get(name, 1.0) * (1.01 if step.index % 2 else 1)
+        self.records.append(
+            factory.run(
+                step.configuration,
+                step.index,
+                100 / rate,
+                size=SIZE,
+                started=f'2026-11-21T{number // 60:02d}:{number % 60:02d}:00Z',
+                reason='dead' if step.label in self.bad else '',
+            )
+        )
+        return True
+
+    def whole(self) -> list[tuple[str, int]]:
+        """Run all of it, and return its runs."""
+        while self.step():
+            assert len(self.records) < 500
+        return self.runs
+
+    @property
+    def runs(self) -> list[tuple[str, int]]:
+        return [
+            (
+                'bare'
+                if one.configuration == BARE_METAL
+                else parse(one.configuration).label,
+                one.index,
+            )
+            for one in self.records
+        ]
+
+    def count(self, label: str) -> int:
+        return sum(name == label for name, _ in self.runs)
+
+
+class StrategyTest(testtools.TestCase):
+    def play(self, name: str, *words: str, runs: int = 2, **rates: float):
+        return Played(strategies.make(name, explored(*words), runs), **rates)
+
+    def test_full_factorial(self) -> None:
+        one = self.play('full-factorial', 'instances=1,2')
+        self.assertEqual(
+            [('bare', 0), ('i1', 0), ('i1', 1), ('bare', 1), ('i2', 0),
+             ('i2', 1), ('bare', 2)],
+            one.whole(),
+        )  # fmt: skip
+
+    def test_one_at_a_time_keeps_the_best(self) -> None:
+        one = self.play(
+            'one-at-a-time',
+            'instances=1,2,4',
+            'cpu_ratio=1,2',
+            'storage=ceph,local',
+            runs=1,
+            i1_ceph=1.0,
+            i2_ceph=1.3,
+            i4_ceph=1.1,
+            i2_c2_ceph=1.2,
+            i2=1.6,
+        )
+        self.assertEqual(
+            ['i1-ceph', 'i2-ceph', 'i4-ceph', 'i2-c2-ceph', 'i2'],
+            [name for name, _ in one.whole() if name != 'bare'],
+        )
+        found = strategies.measured(one.records, SIZE)
+        way = one.strategy.way(found)
+        self.assertEqual(
+            ['+30 %', '+10 %', '-8 %', '+23 %'],
+            [
+                gain.text
+                for gain in gains.gains(way, found.rates, stats.pooled([]))
+            ],
+        )
+
+    def test_gains_as_in_the_deck(self) -> None:
+        way = [strategies.Tried('cpu_ratio', '3', 'b', 'a')]
+        (gain,) = gains.gains(
+            way, {'a': [1.0, 1.02], 'b': [0.87, 0.89]},
+            stats.pooled([[1.0, 1.02], [0.87, 0.89]]),
+        )  # fmt: skip
+        self.assertEqual('-13 %', gain.text)
+        (line,) = gains.lines([gain])
+        self.assertIn('cpu_ratio 3', line)
+        self.assertIn('95 % interval -', line)
+        (line,) = gains.lines(
+            gains.gains(way, {'a': [1.0], 'b': [0.998]}, stats.pooled([]))
+        )
+        self.assertIn('+0 %  (95 % interval no interval)', line)
+
+    def test_a_race_drops_the_slow_and_repeats_the_close(self) -> None:
+        one = self.play(
+            'racing', 'instances=1,2,4', 'cpu_ratio=1,2', runs=3,
+            i1=1.0, i2=1.002, i4=0.5, i2_c2=0.4, i4_c2=0.3,
+        )  # fmt: skip
+        one.whole()
+        self.assertEqual(1, one.count('i4-c2'))
+        self.assertEqual(1, one.count('i2-c2'))
+        self.assertEqual(6, one.count('i1'))
+        self.assertEqual(6, one.count('i2'))
+        choice = one.strategy.choice(strategies.measured(one.records, SIZE))
+        assert choice
+        self.assertEqual('i1', parse(choice.taken).label)
+        self.assertIsNone(choice.winner)
+
+    def test_a_race_ends_with_one_left(self) -> None:
+        one = self.play('racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1)
+        one.whole()
+        self.assertEqual((1, 1, 1), tuple(map(one.count, ('i1', 'i2', 'i4'))))
+        choice = one.strategy.choice(strategies.measured(one.records, SIZE))
+        assert choice
+        self.assertEqual('i2', parse(choice.winner or '').label)
+
+    def test_a_race_never_runs_more_configurations_than_all(self) -> None:
+        for runs in (1, 2, 3, 4):
+            one = self.play('racing', 'instances=1,2,4', runs=runs)
+            one.whole()
+            count = len(one.runs) - one.count('bare')
+            self.assertEqual(3 * runs, count)
+
+    def test_killed_anywhere_the_runs_are_the_same(self) -> None:
+        """Played asks anew after each run, so each run ends a process."""
+        for name in strategies.STRATEGIES:
+            strategy = strategies.make(
+                name, explored('instances=1,2,4', 'cpu_ratio=1,2'), 3
+            )
+            rates = {'i2': 1.05, 'i4': 1.04, 'i4_c2': 0.7}
+            killed = Played(strategy, **rates)
+            killed.whole()
+            again = Played(strategy, **rates)
+            while workloads := strategies.next_workloads(
+                strategy, again.records, SIZE
+            ):
+                planned = [step for part in workloads for step in part]
+                for step in planned:
+                    self.assertEqual(
+                        step,
+                        strategies.next_workloads(
+                            strategy, again.records, SIZE
+                        )[0][0],
+                    )
+                    again.step()
+            self.assertEqual(killed.runs, again.runs)
+            self.assertEqual(len(set(killed.runs)), len(killed.runs))
+            self.assertEqual('bare', killed.runs[-1][0])
+
+    def test_a_run_is_tried_twice_and_given_up(self) -> None:
+        for name in strategies.STRATEGIES:
+            one = self.play(name, 'instances=1,2,4', i4=1.1)
+            one.bad = {'i2'}
+            one.whole()
+            self.assertEqual(
+                [('i2', 0)] * 2, [r for r in one.runs if r[0] == 'i2']
+            )
+            self.assertLess(0, one.count('i4'))
+            found = strategies.measured(one.records, SIZE)
+            self.assertEqual({parse('i2').name}, found.given_up)
+            choice = one.strategy.choice(found)
+            assert choice
+            self.assertNotEqual('i2', parse(choice.taken).label)
+
+    def test_killed_for_memory_is_not_tried_again(self) -> None:
+        bad = factory.run(
+            'i1', 0, 9, size=SIZE, reason='OOM', seen={'killed': ['x']}
+        )
+        found = strategies.measured([bad], SIZE)
+        self.assertEqual({parse('i1').name}, found.given_up)
+
+    def test_a_baseline_that_fails_does_not_stop_all(self) -> None:
+        one = self.play('full-factorial', 'instances=1,2')
+        one.bad = {'bare metal'}
+        one.whole()
+        self.assertEqual(
+            [('bare', 0), ('bare', 0), ('i1', 0), ('i1', 1), ('bare', 1),
+             ('bare', 1), ('i2', 0), ('i2', 1), ('bare', 2), ('bare', 2)],
+            one.runs,
+        )  # fmt: skip
+
+    def test_other_sizes_do_not_count(self) -> None:
+        large = factory.run(BARE_METAL, 0, 9, size=2 * SIZE)
+        self.assertEqual({}, strategies.measured([large], SIZE).rates)
+
+    def test_extent(self) -> None:
+        area = explored('instances=1,2,4')
+        least, most = strategies.extent(
+            strategies.make('full-factorial', area, 2)
+        )
+        self.assertEqual(least, most)
+        self.assertEqual(
+            (3, 7, 10), (most.configurations, most.visits, most.runs)
+        )
+        self.assertEqual(10 * 60 + 7 * 10, most.seconds(60, 10))
+        least, most = strategies.extent(strategies.make('racing', area, 2))
+        self.assertEqual((7, 13), (least.runs, most.runs))
+
+    def test_nonsense(self) -> None:
+        area = explored('instances=1,2')
+        self.assertRaises(errors.InputError, strategies.make, 'luck', area, 2)
+        self.assertRaises(
+            errors.InputError, strategies.make, 'racing', area, 0
+        )
+
+    def test_nothing_measured_no_choice(self) -> None:
+        for name in strategies.STRATEGIES:
+            strategy = self.play(name, 'instances=1,2').strategy
+            self.assertIsNone(strategy.choice(Measured({})))
+
+    def test_costs(self) -> None:
+        names = ['i1', 'i2', 'i2-pinned', 'i2-dedicated', 'i1-m1.1', 'i2-c2']
+        costs = [parse(name).cost for name in names]
+        self.assertEqual(sorted(costs), costs)
+        self.assertTrue(math.isclose(parse('i1-c0.5').cost[0], 1))
+
+
+class PlanCommandTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = Path(self.useFixture(fixtures.TempDir()).path)
+        self.host = self.top / 'host.yaml'
+        self.host.write_text(yaml.safe_dump(HOST.to_mapping()))
+        (self.top / 'records').mkdir()
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(
+                ['sweep', 'plan', '--host', str(self.host), '--backend',
+                 'lxc', '--records', str(self.top / 'records'), *words]
+            )  # fmt: skip
+        return status, out.getvalue(), err.getvalue()
+
+    def test_table(self) -> None:
+        status, out, err = self.call(
+            '--values', *WORDS, '--strategy', 'full-factorial'
+        )
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn('7 of 12 configurations can exist: i1, i2, ', out)
+        self.assertIn('skipped: i4: 4 instances leave no CPU', out)
+        self.assertIn('measures 7 of them in 22 runs', out)
+        self.assertIn('how long is not known', out)
+
+    def test_json_with_recorded_times(self) -> None:
+        for configuration, index, minute, seconds in (
+            (BARE_METAL, 0, 0, 100),
+            ('i1', 0, 2, 120),
+            ('i1', 1, 7, 140),
+        ):
+            record.save(
+                factory.run(
+                    configuration,
+                    index,
+                    seconds,
+                    size=500_000_000,
+                    started=f'2026-11-21T05:{minute:02d}:00Z',
+                ),
+                self.top / 'records',
+            )
+        status, out, _ = self.call(
+            '--values', *WORDS, '--strategy', 'full-factorial', '-f', 'json'
+        )
+        self.assertEqual(0, status)
+        data = json.loads(out)
+        self.assertEqual(
+            (7, 5), (len(data['configurations']), len(data['skipped']))
+        )
+        self.assertEqual([22, 22], data['runs'])
+        # A record's end is its start here: the gap is two minutes.
+        self.assertEqual(
+            (120, 120), (data['run_seconds'], data['setup_seconds'])
+        )
+        self.assertEqual([22 * 120 + 15 * 120] * 2, data['seconds'])
+
+    def test_given_times(self) -> None:
+        status, out, _ = self.call(
+            '--values', 'instances=1,2', '--run-seconds', '600'
+        )
+        self.assertEqual(0, status)
+        self.assertIn('about 1.2 hours: 600 s a run', out)
+
+    def test_bad_input_is_one_line(self) -> None:
+        for words in (
+            ('--values', 'instances=1,x'),
+            ('--values', 'cpus=1'),
+            ('--values', 'instances=1', '--runs', '0'),
+            ('--values', 'instances=1', '--run-seconds', '-1'),
+            ('--values', 'instances=1', '--start', 'i2'),
+            ('--space', str(self.top / 'none.yaml')),
+            ('--space', str(self.host)),
+            ('--space', str(self.host), '--start', 'i1'),
+        ):
+            status, out, err = self.call(*words)
+            self.assertEqual((2, ''), (status, out), words)
+            self.assertEqual(1, err.count('\n'), err)
