@@ -228,9 +228,7 @@ class Answer:
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         unknown = compare.unknown(self.records)
         if unknown:
-            lines.append(
-                f'Not recorded, so not compared: {", ".join(unknown)}.'
-            )
+            lines.append(f'Not recorded by all runs: {", ".join(unknown)}.')
         lines += [self._drift_note, *self._choice_note]
         return lines
 
@@ -271,9 +269,10 @@ class Answer:
 
     @property
     def _choice_note(self) -> list[str]:
-        if self.choice is None:
-            return []
         label = {row.configuration: row.label for row in self.rows}
+        label.pop(BARE_METAL, None)
+        if self.choice is None or len(label) < 2:
+            return []
         if self.choice.winner:
             return [f'Winner: {label[self.choice.best]}.']
         tied = ', '.join(label[name] for name in self.choice.tied)

@@ -40,6 +40,10 @@ ALIKE = frozenset(
     }
 )
 
+#: Facts that older records lack: compared where both sides have them, and
+#: named in a report where one has not.
+LATER = frozenset({'data_disks', 'os_profile'})
+
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
 SHOWN = frozenset({'worker_hosts'})
@@ -75,6 +79,8 @@ def record_differences(
     may = SHOWN.union(swept)
     if one.kind != other.kind:
         may |= ALIKE
+    for run in (one, other):
+        may |= {n for n in LATER if run.environment.get(n) is None}
     workload = differences(_workload(one), _workload(other), swept)
     return workload + differences(one.environment, other.environment, may)
 
@@ -129,14 +135,17 @@ def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
 
 
 def unknown(records: Iterable[Record]) -> list[str]:
-    """Return the facts that should agree and that no record has."""
-    found = {
-        name
-        for one in records
-        for name, value in one.environment.items()
-        if value is not None
-    }
-    return [name for name in WITH_BASELINE if name not in found]
+    """Return the facts that should agree and cannot be compared.
+
+    Those that no record has, and of :data:`LATER` those that one has not.
+    """
+    environments = [one.environment for one in records]
+    found = []
+    for name in WITH_BASELINE:
+        has = [one.get(name) is not None for one in environments]
+        if not (all(has) if name in LATER else any(has)):
+            found.append(name)
+    return found
 
 
 def _workload(one: Record) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class ProbeTest(testtools.TestCase):
         self.assertIn('kernel', found)
         self.assertIn('os_release', found)
         self.assertNotIn('image_digest', found)
+        self.assertLess(0, int(found['data_disks']))
 
     def test_memory_of_this_machine(self) -> None:
         self.assertLess(0, probe.memory([node('here')])['here'])

@@ -202,6 +202,87 @@ class Refusals(testtools.TestCase):
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
 
 
+class Allowed(testtools.TestCase):
+    """``--allow``, drift, and who wins."""
+
+    def sweep(self, *seconds: float, caps: float = 1.0) -> list[Record]:
+        """Return bare metal and two configurations, one an hour."""
+        names = ['bare-metal', 'i1', 'i2'] * (len(seconds) // 3)
+        return [
+            run(
+                name,
+                hour // 3,
+                time,
+                started=f'2026-11-21T{hour:02d}:00:00Z',
+                **({} if name == 'bare-metal' else {'caps': caps}),
+                **({'caps': 1.0} if name == 'bare-metal' else {}),
+            )
+            for hour, (name, time) in enumerate(
+                zip(names, seconds, strict=True)
+            )
+        ]
+
+    def test_two_replications_are_refused(self) -> None:
+        records = sweep()
+        for record in records:
+            if record.configuration.startswith('i2-c1-m1-'):
+                record.replication = 3
+        rows = report.results_json(records)['rows']
+        row = next(row for row in rows if row['label'] == 'i2')
+        self.assertEqual('not comparable', row['status'])
+        self.assertIn('replication is 3 here and 2 there', row['reasons'])
+
+    def test_a_difference_that_is_allowed_is_said(self) -> None:
+        records = self.sweep(100, 101, 102, 100, 102, 101, caps=0.7)
+        data = report.results_json(records)
+        self.assertEqual('not comparable', data['rows'][1]['status'])
+        data = report.results_json(records, ['caps'])
+        self.assertEqual('ok', data['rows'][1]['status'])
+        self.assertEqual(['caps is 0.7 here and 1.0 there'], data['allowed'])
+        text = ' '.join(report.table(records, ['caps']).split())
+        self.assertIn('Allowed to differ: caps is 0.7 here', text)
+        self.assertIn(
+            'caps is 0.7', Page(report.page(records, ['caps'])).words
+        )
+
+    def test_tie_and_winner(self) -> None:
+        text = report.table(self.sweep(100, 101, 100, 99, 100, 102))
+        self.assertIn('the cheapest, i1, is taken', ' '.join(text.split()))
+        records = self.sweep(100, 151, 101, 99, 150, 100)
+        self.assertIn('Winner: i2.', report.table(records))
+        choice = report.results_json(records)['choice']
+        self.assertEqual('i2-c1-m1-local-shared-unpinned', choice['winner'])
+
+    def test_drift(self) -> None:
+        self.assertIn(
+            'it takes 4 valid runs',
+            ' '.join(report.table(self.sweep(100, 101, 102)).split()),
+        )
+        slower = [100 * 1.1**hour for hour in range(12)]
+        for hour in (3, 5, 8):
+            slower[hour] *= 1.01
+        data = report.results_json(self.sweep(*slower))
+        self.assertTrue(data['drift']['applied'])
+        self.assertAlmostEqual(
+            -100 / 11, data['drift']['percent_an_hour'], delta=0.3
+        )
+        for row in data['rows'][1:]:
+            percent = row['percent_of_bare_metal']
+            self.assertAlmostEqual(100, percent['percent'], delta=1)
+            self.assertEqual(8, percent['degrees_of_freedom'])
+        self.assertEqual(8, data['pooled']['degrees_of_freedom'])
+        text = ' '.join(report.table(self.sweep(*slower)).split())
+        self.assertIn('taken out of all rates', text)
+
+    def test_worker_hosts_on_both_sides(self) -> None:
+        records = [
+            run('bare-metal', 0, 100, worker_hosts=31),
+            run('i1', 0, 100, worker_hosts=31.5),
+        ]
+        text = ' '.join(report.table(records).split())
+        self.assertIn('worker hosts: 31.5; bare metal 31', text)
+
+
 def _counts(row: dict[str, object]) -> tuple[object, ...]:
     return row['status'], row['runs'], row['failed_runs']
 

@@ -110,3 +110,16 @@ class Comparable(testtools.TestCase):
         one = run('i1', 0, 90, governor=None, smt='0')
         self.assertIn('governor', unknown([one]))
         self.assertNotIn('smt', unknown([one]))
+
+    def test_facts_that_older_records_lack(self) -> None:
+        old = run('i1', 0, 90)
+        new = run('bare-metal', 0, 90, data_disks='1')
+        require_comparable(old, new)
+        self.assertIn('data_disks', unknown([old, new]))
+        self.assertNotIn('data_disks', unknown([new]))
+        self.assertRaises(
+            errors.NotComparable,
+            require_comparable,
+            run('i1', 0, 90, data_disks='5'),
+            new,
+        )

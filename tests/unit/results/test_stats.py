@@ -193,7 +193,9 @@ class Drifts(testtools.TestCase):
         # Everything slows down by 10 % an hour; truly i1 has 90 %.
         hours = [0.0, 1.0, 2.0, 3.0, 4.0]
         noise = [1.001, 0.999, 1.0, 0.999, 1.001]
-        base = [n * math.exp(-0.1 * h) for n, h in zip(noise, hours)]
+        base = [
+            n * math.exp(-0.1 * h) for n, h in zip(noise, hours, strict=True)
+        ]
         found = drift(hours, base)
         assert found and found.applied
         late = {'i1': [3.5, 3.7]}
