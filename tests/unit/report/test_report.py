@@ -214,8 +214,7 @@ class Allowed(testtools.TestCase):
                 hour // 3,
                 time,
                 started=f'2026-11-21T{hour:02d}:00:00Z',
-                **({} if name == 'bare-metal' else {'caps': caps}),
-                **({'caps': 1.0} if name == 'bare-metal' else {}),
+                caps=1.0 if name == 'bare-metal' else caps,
             )
             for hour, (name, time) in enumerate(
                 zip(names, seconds, strict=True)
