@@ -335,13 +335,14 @@ def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
         percents = stats.percent_of_bare_metal(rates, base_rates, drift, hours)
         for row in rows:
             row.percent = percents.get(row.configuration)
-    if drift and drift.applied:
+    used = drift if drift and drift.applied else None
+    if used:
         rates = {
-            name: drift.corrected(row, hours[name])
+            name: used.corrected(row, hours[name])
             for name, row in rates.items()
         }
-        base_rates = drift.corrected(base_rates, drift.hours)
-    lost = int(drift is not None and drift.applied)
+        base_rates = used.corrected(base_rates, used.hours)
+    lost = 1 if used else 0
     spread = stats.pooled([*rates.values(), base_rates], lost)
     if baseline:
         rows.insert(0, _bare_metal_row(baseline, rates, base_rates, lost))
@@ -353,7 +354,14 @@ def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
         pooled=spread,
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
         drift=drift,
-        choice=stats.choose(rates, spread, lambda name: parse(name).cost),
+        choice=stats.choose(
+            rates,
+            spread,
+            lambda name: parse(name).cost,
+            more=lambda one, other: (
+                used.variance(hours[one], hours[other]) if used else 0.0
+            ),
+        ),
         allowed=sorted(
             {
                 line

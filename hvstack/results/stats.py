@@ -163,6 +163,7 @@ def choose(
     spread: Pooled,
     cost: Callable[[str], Any],
     among: Collection[str] | None = None,
+    more: Callable[[str, str], float] = lambda _one, _other: 0.0,
 ) -> Choice | None:
     """Return the best configuration and what is tied with it.
 
@@ -175,6 +176,7 @@ def choose(
     :param spread: the pooled variance of the sweep.
     :param cost: of a configuration; the lowest is taken of those tied.
     :param among: which may be taken; all of them if not given.
+    :param more: further variance of a difference of two, as in :func:`ratio`.
     :returns: None without any run.
     """
     rows = {
@@ -188,7 +190,8 @@ def choose(
     tied = [
         name
         for name, rates in rows.items()
-        if name != best and not _slower(ratio(rates, rows[best], spread))
+        if name != best
+        and not _slower(ratio(rates, rows[best], spread, more(name, best)))
     ]
     taken = min([best, *tied], key=cost)
     return Choice(best, tuple(tied), taken)

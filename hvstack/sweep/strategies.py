@@ -215,7 +215,7 @@ class Racing(Strategy):
         visits = 0
         while True:
             missing = self._missing(alive, measured, count)
-            if missing:
+            if missing or not alive:
                 return missing, alive
             visits += len(alive)
             seen |= {one.name: measured.of(one)[:count] for one in alive}
@@ -226,10 +226,11 @@ class Racing(Strategy):
             further = min(
                 self.FURTHER,
                 self.runs * self.MOST - count,
-                left // max(1, len(alive)),
+                left // len(alive),
             )
             if len(alive) < 2 or further < 1:
-                return [], alive
+                # The benchmark asks for a pair of runs.
+                return self._missing(alive, measured, min(2, self.runs)), alive
             count += further
 
     def _left(

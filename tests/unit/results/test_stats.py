@@ -254,6 +254,15 @@ class Choices(testtools.TestCase):
             self.choose(dear=[10, 10.5], cheap=[9.9, 10.3], slow=[5, 5.1]),
         )
 
+    def test_further_variance_makes_a_tie(self) -> None:
+        runs = {'dear': [10, 10.1], 'cheap': [9, 9.1]}
+        spread = pooled(list(runs.values()))
+        cost = self.COST.__getitem__
+        for more, winner in ((0.0, 'dear'), (10.0, None)):
+            found = choose(runs, spread, cost, more=lambda _a, _b, m=more: m)
+            assert found
+            self.assertEqual(winner, found.winner)
+
     def test_without_intervals_all_are_tied(self) -> None:
         self.assertEqual(
             (None, 'dear', {'cheap', 'slow'}, 'slow'),

@@ -269,7 +269,7 @@ class StrategyTest(testtools.TestCase):
     def test_a_race_ends_with_one_left(self) -> None:
         one = self.play('racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1)
         one.whole()
-        self.assertEqual((1, 1, 1), tuple(map(one.count, ('i1', 'i2', 'i4'))))
+        self.assertEqual((1, 2, 1), tuple(map(one.count, ('i1', 'i2', 'i4'))))
         choice = one.strategy.choice(strategies.measured(one.records, SIZE))
         assert choice
         self.assertEqual('i2', parse(choice.winner or '').label)
@@ -322,6 +322,15 @@ class StrategyTest(testtools.TestCase):
             assert choice
             self.assertNotEqual('i2', parse(choice.taken).label)
 
+    def test_everything_fails(self) -> None:
+        for name in strategies.STRATEGIES:
+            one = self.play(name, 'instances=1,2')
+            one.bad = {'i1', 'i2'}
+            one.whole()
+            self.assertEqual((2, 2), (one.count('i1'), one.count('i2')))
+            found = strategies.measured(one.records, SIZE)
+            self.assertIsNone(one.strategy.choice(found))
+
     def test_killed_for_memory_is_not_tried_again(self) -> None:
         bad = factory.run(
             'i1', 0, 9, size=SIZE, reason='OOM', seen={'killed': ['x']}
@@ -354,7 +363,7 @@ class StrategyTest(testtools.TestCase):
         )
         self.assertEqual(10 * 60 + 7 * 10, most.seconds(60, 10))
         least, most = strategies.extent(strategies.make('racing', area, 2))
-        self.assertEqual((7, 13), (least.runs, most.runs))
+        self.assertEqual((9, 13), (least.runs, most.runs))
 
     def test_nonsense(self) -> None:
         area = explored('instances=1,2')
