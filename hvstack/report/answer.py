@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of a sweep: rows with percent of bare metal and provenance."""
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -157,6 +158,93 @@ class Answer:
     records: list[Record]
     pooled: stats.Pooled
     growth: list[Growth]
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def ranked(self) -> list[Row]:
+        """Configurations with a percentage, the best first."""
+        found = [
+            row
+            for row in self.rows
+            if row.percent and row.configuration != BARE_METAL
+        ]
+        return sorted(found, key=_percent, reverse=True)
+
+    @property
+    def bare_metal(self) -> Row | None:
+        """The baseline's row, if it has a valid run."""
+        for row in self.rows:
+            if row.configuration == BARE_METAL and row.valid:
+                return row
+        return None
+
+    def ties(self, best: Row) -> list[Row]:
+        """Return the rows that cannot be told apart from one.
+
+        Those whose ratio to it has an interval that holds 100.
+        """
+        return [
+            row
+            for row in self.ranked
+            if row is not best
+            and stats.no_difference(self.ratio(row.valid, best.valid))
+        ]
+
+    def ratio(self, runs: list[Record], base: list[Record]) -> Percent:
+        """Return runs in percent of others, with the sweep's variance."""
+        return stats.ratio(
+            [one.rate for one in runs],
+            [one.rate for one in base],
+            self.pooled,
+        )
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence or two."""
+        if not self.ranked:
+            if self.bare_metal is None:
+                return (
+                    'No percentage: there is no valid run on bare metal to '
+                    'compare with.'
+                )
+            return (
+                'No percentage: no configuration has a valid run that can '
+                'be compared with bare metal.'
+            )
+        best = self.ranked[0]
+        percent = best.percent
+        assert percent
+        text = f'{best.label} is best: {percent.percent:.1f} % of bare metal'
+        if percent.low is None or percent.high is None:
+            return (
+                f'{text}. There are too few runs for an interval, so nothing '
+                'can be said about differences.'
+            )
+        text += (
+            f' (95 % interval {percent.low:.1f} to {percent.high:.1f}, '
+            f'{percent.runs} against {percent.baseline_runs} runs)'
+        )
+        if stats.no_difference(percent):
+            text += ', which cannot be told apart from bare metal'
+        ties = [row.label for row in self.ties(best)]
+        if ties:
+            text += f'. It cannot be told apart from {", ".join(ties)}'
+        elif len(self.ranked) > 1:
+            text += '. Every other one that can be compared is slower'
+        return f'{text}.'
+
+    @property
+    def gaps(self) -> list[str]:
+        """Runs that must have been, since later ones were, and are not."""
+        seen: dict[str, set[int]] = {}
+        for record in self.records:
+            seen.setdefault(record.configuration, set()).add(record.index)
+        return [
+            f'{name}: run {index} has no record'
+            for name, found in seen.items()
+            for index in range(max(found))
+            if index not in found
+        ]
 
     @property
     def environments(self) -> list[dict[str, Any]]:
@@ -221,6 +309,8 @@ class Answer:
                 f'Replication is {low[0]}: below the three copies that the '
                 'benchmark asks for.'
             )
+        lines += [f'Left out: {reason}.' for reason in self.left_out]
+        lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
 
     def facts(self) -> list[tuple[str, str]]:
@@ -243,9 +333,12 @@ class Answer:
         return [(name, value) for name, value in facts if value]
 
 
-def build(records: Sequence[Record]) -> Answer:
+def build(
+    records: Sequence[Record], left_out: Sequence[str] = ()
+) -> Answer:
     """Make the answer of a sweep's records.
 
+    :param left_out: why further records could not be used.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ from
         each other in what must agree.
@@ -253,7 +346,8 @@ def build(records: Sequence[Record]) -> Answer:
     if not records:
         raise errors.InputError(
             'there are no run records of this sweep: run a sweep first, or '
-            'name another one with --sweep'
+            'name another one'
+            + ''.join(f'; left out: {reason}' for reason in left_out[:3])
         )
     records = sorted(records, key=lambda one: (one.started, one.index))
     configured = [r for r in records if r.kind == 'configuration']
@@ -286,6 +380,7 @@ def build(records: Sequence[Record]) -> Answer:
         records=list(records),
         pooled=stats.pooled([*rates.values(), base_rates]),
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
+        left_out=list(left_out),
     )
 
 
@@ -295,6 +390,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'format': FORMAT,
         'hvstack': version(),
         'sweep': answer.sweep,
+        'headline': answer.headline,
         'notes': answer.notes,
         'derived': answer.derived,
         'rate_name': answer.rate_name,
@@ -368,6 +464,10 @@ def plain(value: Any) -> str:
     return str(value)
 
 
+def _percent(row: Row) -> float:
+    return row.percent.percent if row.percent else 0.0
+
+
 def version() -> str:
     """Return the version of hvstack that makes the report."""
     return metadata.version('hvstack')
@@ -415,13 +515,24 @@ def _judge(row: Row, baseline: list[Record], usual: Record) -> None:
 
 def _usual(records: list[Record]) -> Record:
     """Return the run that agrees with most of these."""
+    # Of thousands of runs few differ; only these are held together.
+    kinds: dict[str, tuple[Record, int]] = {}
+    for record in records:
+        key = _environment_key(record)
+        kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
     return max(
-        records,
+        (record for record, _ in kinds.values()),
         key=lambda one: sum(
-            not compare.record_differences(one, other, _ALL_SWEPT)
-            for other in records
+            count
+            for other, count in kinds.values()
+            if not compare.record_differences(one, other, _ALL_SWEPT)
         ),
     )
+
+
+def _environment_key(record: Record) -> str:
+    workload = [getattr(record, name) for name in compare.WORKLOAD]
+    return json.dumps([workload, record.environment], sort_keys=True)
 
 
 def _swept(configuration: Configuration) -> frozenset[str]:

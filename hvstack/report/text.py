@@ -22,7 +22,7 @@ _COLUMNS = (
 
 def table(answer: Answer) -> str:
     """Return the whole answer as text: notes, table, what was seen."""
-    lines = [*_facts(answer), '']
+    lines = [*_facts(answer), '', *_wrapped(answer.headline), '']
     lines += _aligned(
         [_COLUMNS, *(_cells(row) for row in answer.rows)], left=(0, -1)
     )

@@ -87,24 +87,35 @@ def percent_of_bare_metal(
             'no valid run on bare metal: run the baseline first'
         )
     spread = pooled([*runs.values(), baseline])
-    base = _mean(_logs(baseline))
-    found = {}
-    for name, rates in runs.items():
-        if not rates:
-            continue
-        ratio = _mean(_logs(rates)) - base
-        half = _half_width(spread, 1 / len(rates) + 1 / len(baseline))
-        found[name] = Percent(
-            percent=100 * math.exp(ratio),
-            low=None if half is None else 100 * math.exp(ratio - half),
-            high=None if half is None else 100 * math.exp(ratio + half),
-            runs=len(rates),
-            baseline_runs=len(baseline),
-            half_width=half,
-            degrees_of_freedom=spread.degrees_of_freedom,
-            performance_ratio=_performance_ratio(rates, baseline),
-        )
-    return found
+    return {
+        name: ratio(rates, baseline, spread)
+        for name, rates in runs.items()
+        if rates
+    }
+
+
+def ratio(
+    rates: Sequence[float], base: Sequence[float], spread: Pooled
+) -> Percent:
+    """Return rates in percent of others, with the interval.
+
+    :param rates: of one or more valid runs.
+    :param base: of the runs that count as 100.
+    :param spread: variance pooled over all rows of the sweep.
+    :raises hvstack.errors.InputError: a rate that is none.
+    """
+    log = _mean(_logs(rates)) - _mean(_logs(base))
+    half = _half_width(spread, 1 / len(rates) + 1 / len(base))
+    return Percent(
+        percent=100 * math.exp(log),
+        low=None if half is None else 100 * math.exp(log - half),
+        high=None if half is None else 100 * math.exp(log + half),
+        runs=len(rates),
+        baseline_runs=len(base),
+        half_width=half,
+        degrees_of_freedom=spread.degrees_of_freedom,
+        performance_ratio=_performance_ratio(rates, base),
+    )
 
 
 def bare_metal(
