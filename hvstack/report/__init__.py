@@ -1,35 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a sweep as plain data, as text and as a page."""
+"""The answer of a sweep, or of two, as plain data, as text and as a page."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from hvstack.report import answer, html, text
+from hvstack.report import answer, comparison, html, text
 from hvstack.results.record import Record
 
 
-def results_json(records: Sequence[Record]) -> dict[str, Any]:
+def results_json(
+    records: Sequence[Record], left_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the answer as plain data, for ``results.json``.
 
+    :param left_out: why further records could not be used.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return answer.to_mapping(answer.build(records))
+    return answer.to_mapping(answer.build(records, left_out))
 
 
-def table(records: Sequence[Record]) -> str:
+def table(records: Sequence[Record], left_out: Sequence[str] = ()) -> str:
     """Return the answer as a table for a terminal.
 
+    :param left_out: why further records could not be used.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.table(answer.build(records))
+    return text.table(answer.build(records, left_out))
 
 
-def page(records: Sequence[Record]) -> str:
-    """Return the answer as a self-contained HTML page with one chart.
+def page(records: Sequence[Record], left_out: Sequence[str] = ()) -> str:
+    """Return the answer as a self-contained HTML page.
 
+    :param left_out: why further records could not be used.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return html.page(answer.build(records))
+    return html.page(answer.build(records, left_out))
+
+
+def compare(
+    before: answer.Answer,
+    after: answer.Answer,
+    changed: Collection[str] = (),
+    form: str = 'table',
+) -> str:
+    """Return two sweeps side by side.
+
+    :param changed: fields of the environment that may differ between them.
+    :param form: ``table``, ``json`` or ``html``.
+    """
+    both = comparison.build(before, after, changed)
+    if form == 'json':
+        return json.dumps(comparison.to_mapping(both), indent=1) + '\n'
+    if form == 'html':
+        return html.comparison_page(both)
+    return text.comparison_table(both)

@@ -260,6 +260,12 @@ class Answer:
         return None
 
     @property
+    def environment(self) -> dict[str, Any]:
+        """Every field of the environment with :meth:`value`."""
+        names = sorted({key for env in self.environments for key in env})
+        return {name: self.value(name) for name in names}
+
+    @property
     def backends(self) -> list[str]:
         """Compute backends that were used."""
         found = {
@@ -333,9 +339,7 @@ class Answer:
         return [(name, value) for name, value in facts if value]
 
 
-def build(
-    records: Sequence[Record], left_out: Sequence[str] = ()
-) -> Answer:
+def build(records: Sequence[Record], left_out: Sequence[str] = ()) -> Answer:
     """Make the answer of a sweep's records.
 
     :param left_out: why further records could not be used.
@@ -401,12 +405,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'scale_model': answer.value('scale_model'),
         'size_bytes': answer.size_bytes,
         'versions': {name: answer.value(name) for name in HEAD},
-        'environment': {
-            name: answer.value(name)
-            for name in sorted(
-                {key for env in answer.environments for key in env}
-            )
-        },
+        'environment': answer.environment,
         'pooled': asdict(answer.pooled),
         'confidence': stats.CONFIDENCE,
         'rows': [_row_mapping(row) for row in answer.rows],
