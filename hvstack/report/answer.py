@@ -224,11 +224,11 @@ class Answer:
             f' (95 % interval {percent.low:.1f} to {percent.high:.1f}, '
             f'{percent.runs} against {percent.baseline_runs} runs)'
         )
+        alike = [row.label for row in self.ties(best)]
         if stats.no_difference(percent):
-            text += ', which cannot be told apart from bare metal'
-        ties = [row.label for row in self.ties(best)]
-        if ties:
-            text += f'. It cannot be told apart from {", ".join(ties)}'
+            alike.insert(0, 'bare metal')
+        if alike:
+            text += f'. It cannot be told apart from {", ".join(alike)}'
         elif len(self.ranked) > 1:
             text += '. Every other one that can be compared is slower'
         return f'{text}.'

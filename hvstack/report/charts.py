@@ -76,7 +76,7 @@ class Chart:
     traces: list[dict[str, Any]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
     head: tuple[str, ...] = ()
-    rows: list[tuple[str, ...]] = field(default_factory=list)
+    rows: list[Sequence[str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
@@ -453,7 +453,7 @@ def _in_order(answer: Answer) -> list[Row]:
 def _without(one: Configuration, name: str) -> Configuration:
     """Return a configuration with one parameter at its default."""
     usual = getattr(Configuration(), name)
-    return replace(one, **{name: usual})  # type: ignore[arg-type]
+    return replace(one, **{name: usual})
 
 
 def _shown(name: str, row: Row) -> str:

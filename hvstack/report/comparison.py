@@ -102,9 +102,9 @@ def build(
     pooled = stats.pooled(
         [_rates(row) for one in good for row in (one.before, one.after)]
     )
-    for one in good:
-        one.percent = stats.ratio(
-            _rates(one.after), _rates(one.before), pooled
+    for change in good:
+        change.percent = stats.ratio(
+            _rates(change.after), _rates(change.before), pooled
         )
     return Comparison(before, after, tuple(changed), changes, pooled)
 
