@@ -10,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def make(patterns: list[record.Record], folder: Path) -> None:
         for cpu_ratio in (1.0, 1.5, 2.0)
         for ram_ratio in (1.0, 1.1, 1.2)
     ]
+    counts: Counter[str] = Counter()
     for number in range(RUNS):
         bare = number % 10 == 0
         pattern = kinds['baseline' if bare else 'configuration']
@@ -42,12 +44,13 @@ def make(patterns: list[record.Record], folder: Path) -> None:
             pattern,
             sweep='benchmark',
             configuration=name,
-            index=number // 10 if bare else number // len(names),
+            index=counts[name],
             started=f'2026-01-01T{number // 60:02d}:{number % 60:02d}:00Z',
             total_seconds=seconds,
             rate=record.rate(pattern.size_bytes, seconds),
             id=f'{number:08d}',
         )
+        counts[name] += 1
         record.save(one, folder)
 
 

@@ -76,7 +76,7 @@ class Chart:
     traces: list[dict[str, Any]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
     head: tuple[str, ...] = ()
-    rows: list[Sequence[str]] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
 
@@ -478,7 +478,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
         'and a mark of their own.',
         head=('Value', 'Configuration', 'Run', 'Percent of bare metal'),
     )
-    base = answer.bare_metal
+    mean = answer.bare_metal.rate if answer.bare_metal else None
     series: dict[str, list[tuple[Any, Row, Record]]] = {}
     for row in answer.ranked:
         found = parse(row.configuration)
@@ -487,7 +487,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
             (getattr(found, name), row, run) for run in row.valid
         )
     values = {value for points in series.values() for value, _, _ in points}
-    if base is None or not values:
+    if not mean or not values:
         chart.missing.append('no configuration has a percentage')
         return chart
     if len(values) == 1:
@@ -499,9 +499,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
     texts = [plain_value(value) for value in order]
     for place, (rest, points) in enumerate(series.items()):
         points.sort(key=lambda point: (point[0], point[2].started))
-        percents = [
-            answer.ratio([run], base.valid).percent for _, _, run in points
-        ]
+        percents = [100 * run.rate / mean for _, _, run in points]
         chart.traces.append(
             {
                 'type': 'scatter',

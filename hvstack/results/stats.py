@@ -10,6 +10,7 @@ scatter by the same factor everywhere.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hvstack import errors
 
@@ -155,6 +156,7 @@ def no_difference(percent: Percent) -> bool:
     return percent.low <= 100 <= percent.high
 
 
+@cache
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided t quantile.
 
