@@ -3,12 +3,13 @@
 
 import argparse
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from cliff.command import Command
 
 from hvstack import errors, paths, report
+from hvstack.report import answer
 from hvstack.results import record
 
 #: Where runs leave their records.
@@ -16,31 +17,56 @@ RECORDS = paths.STATE / 'records'
 
 
 def render(
-    records: list[record.Record], form: str, allow: Collection[str] = ()
+    records: list[record.Record],
+    form: str,
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> str:
     """Return the answer in one of the forms ``table``, ``json``, ``html``.
 
+    :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
     """
     if form == 'json':
-        data = report.results_json(records, allow)
+        data = report.results_json(records, left_out, allow)
         return json.dumps(data, indent=1) + '\n'
     if form == 'html':
-        return report.page(records, allow)
-    return report.table(records, allow)
+        return report.page(records, left_out, allow)
+    return report.table(records, left_out, allow)
 
 
 class Report(Command):
     """Show percent of bare metal, with what it was measured on.
 
-    Everything is computed from the run records.
+    Everything is computed from the run records. With two sweeps, such as
+    before and after an upgrade, the second is shown in percent of the first.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--sweep', metavar='ID', help='which sweep (default: the last)'
+            'sweeps',
+            nargs='*',
+            metavar='SWEEP',
+            help='which sweep, or two to compare (default: the last)',
+        )
+        parser.add_argument(
+            '--sweep', metavar='ID', help='the same as one SWEEP'
+        )
+        parser.add_argument(
+            '--changed',
+            action='append',
+            default=[],
+            metavar='FIELD',
+            help='what was changed on purpose between two sweeps, such as '
+            'nova or kernel (can be given several times)',
+        )
+        parser.add_argument(
+            '--html',
+            type=Path,
+            metavar='FILE',
+            help='write the page to a file; short for -f html -o FILE',
         )
         parser.add_argument(
             '-f',
@@ -75,18 +101,46 @@ class Report(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Compute and show it."""
-        records = record.load_all(parsed_args.records, parsed_args.sweep)
-        if records and parsed_args.sweep is None:
-            last = records[-1].sweep
-            records = [one for one in records if one.sweep == last]
-        text = render(records, parsed_args.format, parsed_args.allow)
-        if parsed_args.output is None:
+        form, output = parsed_args.format, parsed_args.output
+        if parsed_args.html:
+            form, output = 'html', parsed_args.html
+        sweeps = [*parsed_args.sweeps, *filter(None, [parsed_args.sweep])]
+        if len(sweeps) > 2:
+            raise errors.InputError(
+                f'{len(sweeps)} sweeps are given: give one, or two to compare'
+            )
+        if parsed_args.changed and len(sweeps) < 2:
+            raise errors.InputError(
+                '--changed says what differs between two sweeps: give two'
+            )
+        records, left_out = record.load_usable(parsed_args.records)
+        if not sweeps:
+            sweeps = [records[-1].sweep] if records else ['']
+        given = [_of(sweep, records, left_out) for sweep in sweeps]
+        if len(given) == 2:
+            before, after = (
+                answer.build(*one, parsed_args.allow) for one in given
+            )
+            text = report.compare(before, after, parsed_args.changed, form)
+        else:
+            text = render(given[0][0], form, given[0][1], parsed_args.allow)
+        if output is None:
             self.app.stdout.write(text)
             return
         try:
-            paths.write_whole(parsed_args.output, text)
+            paths.write_whole(output, text)
         except OSError as exc:
             raise errors.InputError(
-                f'{parsed_args.output}: cannot be written ({exc.strerror}), '
-                'give another --output'
+                f'{output}: cannot be written ({exc.strerror}), '
+                'give another file'
             ) from exc
+
+
+def _of(
+    sweep: str, records: list[record.Record], left_out: list[record.LeftOut]
+) -> tuple[list[record.Record], list[str]]:
+    """Return what there is of one sweep, usable and not."""
+    return (
+        [one for one in records if one.sweep == sweep],
+        [one.reason for one in left_out if one.sweep in ('', sweep)],
+    )

@@ -1,40 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a sweep as plain data, as text and as a page."""
+"""The answer of a sweep, or of two, as plain data, as text and as a page."""
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hvstack.report import answer, html, text
+from hvstack.report import answer, comparison, html, text
 from hvstack.results.record import Record
 
 
 def results_json(
-    records: Sequence[Record], allow: Collection[str] = ()
+    records: Sequence[Record],
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the answer as plain data, for ``results.json``.
 
+    :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return answer.to_mapping(answer.build(records, allow))
+    return answer.to_mapping(answer.build(records, left_out, allow))
 
 
-def table(records: Sequence[Record], allow: Collection[str] = ()) -> str:
+def table(
+    records: Sequence[Record],
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
+) -> str:
     """Return the answer as a table for a terminal.
 
+    :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.table(answer.build(records, allow))
+    return text.table(answer.build(records, left_out, allow))
 
 
-def page(records: Sequence[Record], allow: Collection[str] = ()) -> str:
-    """Return the answer as a self-contained HTML page with one chart.
+def page(
+    records: Sequence[Record],
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
+) -> str:
+    """Return the answer as a self-contained HTML page.
 
+    :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return html.page(answer.build(records, allow))
+    return html.page(answer.build(records, left_out, allow))
+
+
+def compare(
+    before: answer.Answer,
+    after: answer.Answer,
+    changed: Collection[str] = (),
+    form: str = 'table',
+) -> str:
+    """Return two sweeps side by side.
+
+    :param changed: fields of the environment that may differ between them.
+    :param form: ``table``, ``json`` or ``html``.
+    """
+    both = comparison.build(before, after, changed)
+    if form == 'json':
+        return json.dumps(comparison.to_mapping(both), indent=1) + '\n'
+    if form == 'html':
+        return html.comparison_page(both)
+    return text.comparison_table(both)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of a sweep: rows with percent of bare metal and provenance."""
 
+import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -161,6 +162,82 @@ class Answer:
     drift: stats.Drift | None = None
     choice: stats.Choice | None = None
     allowed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def ranked(self) -> list[Row]:
+        """Configurations with a percentage, the best first."""
+        found = [
+            row
+            for row in self.rows
+            if row.percent and row.configuration != BARE_METAL
+        ]
+        return sorted(found, key=_percent, reverse=True)
+
+    @property
+    def bare_metal(self) -> Row | None:
+        """The baseline's row, if it has a valid run."""
+        for row in self.rows:
+            if row.configuration == BARE_METAL and row.valid:
+                return row
+        return None
+
+    def ratio(self, runs: list[Record], base: list[Record]) -> Percent:
+        """Return runs in percent of others, with the sweep's variance."""
+        return stats.ratio(
+            [one.rate for one in runs],
+            [one.rate for one in base],
+            self.pooled,
+        )
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence or two."""
+        if not self.ranked:
+            if self.bare_metal is None:
+                return (
+                    'No percentage: there is no valid run on bare metal to '
+                    'compare with.'
+                )
+            return (
+                'No percentage: no configuration has a valid run that can '
+                'be compared with bare metal.'
+            )
+        best = self.ranked[0]
+        percent = best.percent
+        assert percent
+        text = f'{best.label} is best: {percent.percent:.1f} % of bare metal'
+        if percent.low is None or percent.high is None:
+            return (
+                f'{text}. There are too few runs for an interval, so nothing '
+                'can be said about differences.'
+            )
+        text += (
+            f' (95 % interval {percent.low:.1f} to {percent.high:.1f}, '
+            f'{percent.runs} against {percent.baseline_runs} runs)'
+        )
+        tied = self.choice.tied if self.choice else ()
+        alike = [row.label for row in self.ranked if row.configuration in tied]
+        if stats.no_difference(percent):
+            alike.insert(0, 'bare metal')
+        if alike:
+            text += f'. It cannot be told apart from {", ".join(alike)}'
+        elif len(self.ranked) > 1:
+            text += '. Every other one that can be compared is slower'
+        return f'{text}.'
+
+    @property
+    def gaps(self) -> list[str]:
+        """Runs that must have been, since later ones were, and are not."""
+        seen: dict[str, set[int]] = {}
+        for record in self.records:
+            seen.setdefault(record.configuration, set()).add(record.index)
+        return [
+            f'{name}: run {index} has no record'
+            for name, found in seen.items()
+            for index in range(max(found))
+            if index not in found
+        ]
 
     @property
     def environments(self) -> list[dict[str, Any]]:
@@ -174,6 +251,12 @@ class Answer:
             if environment.get(name) is not None:
                 return environment[name]
         return None
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Every field of the environment with :meth:`value`."""
+        names = sorted({key for env in self.environments for key in env})
+        return {name: self.value(name) for name in names}
 
     @property
     def backends(self) -> list[str]:
@@ -230,6 +313,8 @@ class Answer:
         if unknown:
             lines.append(f'Not recorded by all runs: {", ".join(unknown)}.')
         lines += [self._drift_note, *self._choice_note]
+        lines += [f'Left out: {reason}.' for reason in self.left_out]
+        lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
 
     @property
@@ -300,9 +385,14 @@ class Answer:
         return [(name, value) for name, value in facts if value]
 
 
-def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
+def build(
+    records: Sequence[Record],
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
+) -> Answer:
     """Make the answer of a sweep's records.
 
+    :param left_out: why further records could not be used.
     :param allow: facts that may differ; what does is said beside figures.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ from
@@ -311,7 +401,8 @@ def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
     if not records:
         raise errors.InputError(
             'there are no run records of this sweep: run a sweep first, or '
-            'name another one with --sweep'
+            'name another one'
+            + ''.join(f'; left out: {reason}' for reason in left_out[:3])
         )
     records = sorted(records, key=lambda one: (one.started, one.index))
     allow = compare.checked(allow, records)
@@ -371,6 +462,7 @@ def build(records: Sequence[Record], allow: Collection[str] = ()) -> Answer:
                 for line in compare.allowed_differences(other, one, allow)
             }
         ),
+        left_out=list(left_out),
     )
 
 
@@ -380,6 +472,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'format': FORMAT,
         'hvstack': version(),
         'sweep': answer.sweep,
+        'headline': answer.headline,
         'notes': answer.notes,
         'derived': answer.derived,
         'rate_name': answer.rate_name,
@@ -390,12 +483,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'scale_model': answer.value('scale_model'),
         'size_bytes': answer.size_bytes,
         'versions': {name: answer.value(name) for name in HEAD},
-        'environment': {
-            name: answer.value(name)
-            for name in sorted(
-                {key for env in answer.environments for key in env}
-            )
-        },
+        'environment': answer.environment,
         'pooled': asdict(answer.pooled),
         'drift': _drift_mapping(answer.drift),
         'choice': _choice_mapping(answer.choice),
@@ -455,6 +543,10 @@ def plain(value: Any) -> str:
     if isinstance(value, float):
         return f'{value:.4g}'
     return str(value)
+
+
+def _percent(row: Row) -> float:
+    return row.percent.percent if row.percent else 0.0
 
 
 def version() -> str:
@@ -518,13 +610,24 @@ def _judge(
 
 def _usual(records: list[Record]) -> Record:
     """Return the run that agrees with most of these."""
+    # Of thousands of runs few differ; only these are held together.
+    kinds: dict[str, tuple[Record, int]] = {}
+    for record in records:
+        key = _environment_key(record)
+        kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
     return max(
-        records,
+        (record for record, _ in kinds.values()),
         key=lambda one: sum(
-            not compare.record_differences(one, other, _ALL_SWEPT)
-            for other in records
+            count
+            for other, count in kinds.values()
+            if not compare.record_differences(one, other, _ALL_SWEPT)
         ),
     )
+
+
+def _environment_key(record: Record) -> str:
+    workload = [getattr(record, name) for name in compare.WORKLOAD]
+    return json.dumps([workload, record.environment], sort_keys=True)
 
 
 def _swept(configuration: Configuration) -> frozenset[str]:

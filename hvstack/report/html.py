@@ -1,101 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer as one self-contained page with one chart."""
+"""Answers as self-contained pages that open offline.
 
-from dataclasses import dataclass
+Plotly's script is written into the page. The page's own policy lets nothing
+else run and nothing be fetched.
+"""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from hvstack.report import charts, findings, published
 from hvstack.report.answer import PHASES, Answer, plain, size_text
+from hvstack.report.charts import Chart
+from hvstack.report.comparison import Comparison
 from hvstack.report.text import interval, number
+from hvstack.results.record import Record
 
-_LEFT, _WIDTH, _STEP = 210, 860, 38
-_PLOT = 330
-#: Where the figures of each bar stand.
-_TEXT = _LEFT + _PLOT + 16
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar of the chart, in the units of the drawing.
-
-    :param y: its middle.
-    :param low: left end of the interval, None without one.
-    """
-
-    label: str
-    text: str
-    y: float
-    width: float
-    low: float | None
-    high: float | None
+#: What all charts have in common; fixed colours, also for print.
+_LAYOUT: dict[str, Any] = {
+    'font': {'family': 'sans-serif', 'size': 13, 'color': '#1a1a1a'},
+    'paper_bgcolor': '#fff',
+    'plot_bgcolor': '#fff',
+    'margin': {'l': 60, 'r': 16, 't': 16, 'b': 50},
+    'legend': {
+        'orientation': 'h',
+        'yref': 'container',
+        'y': 0,
+        'yanchor': 'bottom',
+    },
+    'showlegend': True,
+    'hovermode': 'closest',
+}
+_AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
 def page(answer: Answer) -> str:
-    """Return the page; it needs nothing from the network."""
-    template = resources.files('hvstack.report') / 'page.html.j2'
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {'plain': plain, 'number': number}
-    environment.globals |= {'interval': interval, 'size_text': size_text}
-    top = _top(answer)
-    bars = _bars(answer, top)
-    return environment.from_string(template.read_text('utf-8')).render(
+    """Return the page of one sweep."""
+    return _render(
+        'page.html.j2',
+        charts.build(answer),
         answer=answer,
         phases=PHASES,
-        bars=bars,
-        ticks=[
-            (tick, _x(tick, top))
-            for tick in range(0, int(top) + 1, _tick(top))
-        ],
-        hundred=_x(100, top),
-        left=_LEFT,
-        text=_TEXT,
-        width=_WIDTH,
-        height=_STEP * len(bars) + 34,
+        findings=findings.find(answer),
+        not_judged=findings.not_judged(answer),
+        papers=published.load(),
+        archive=_archive(answer.records),
     )
 
 
-def _top(answer: Answer) -> float:
-    """Return the largest percentage that the chart must show."""
-    values = [100.0]
-    for row in answer.rows:
-        if row.percent:
-            values += [row.percent.percent, row.percent.high or 0]
-    # An interval of very few runs must not squeeze all bars to nothing.
-    return min(max(values), 3 * max(100, _largest(answer))) * 1.02
-
-
-def _largest(answer: Answer) -> float:
-    return max(
-        (r.percent.percent for r in answer.rows if r.percent), default=0
+def comparison_page(comparison: Comparison) -> str:
+    """Return the page of two sweeps."""
+    return _render(
+        'comparison.html.j2',
+        charts.compare(comparison),
+        comparison=comparison,
     )
 
 
-def _tick(top: float) -> int:
-    return next(
-        step for step in (20, 50, 100, 200, 500, 10**9) if top <= 10 * step
+def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader('hvstack.report', ''),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {'plain': plain, 'number': number}
+    environment.globals |= {'interval': interval, 'size_text': size_text}
+    script = (resources.files('hvstack.report') / 'page.js').read_text()
+    return environment.get_template(template).render(
+        charts=drawn,
+        data=_data(drawn),
+        plotly=_plotly(),
+        script=script,
+        policy=' '.join(_digest(text) for text in (_plotly(), script)),
+        **given,
     )
 
 
-def _x(percent: float, top: float) -> float:
-    return round(_LEFT + _PLOT * min(percent, top) / top, 1)
+@cache
+def _plotly() -> str:
+    """Return the charting library's script, as its package ships it."""
+    path = resources.files('plotly') / 'package_data' / 'plotly.min.js'
+    return path.read_text('utf-8')
 
 
-def _bars(answer: Answer, top: float) -> list[Bar]:
-    bars = []
-    for number_, row in enumerate(answer.rows):
-        percent = row.percent
-        text = row.verdict
-        low = high = None
-        width = 0.0
-        if percent:
-            width = _x(percent.percent, top) - _LEFT
-            text = f'{percent.percent:.1f} %'
-            if percent.low is not None and percent.high is not None:
-                low, high = _x(percent.low, top), _x(percent.high, top)
-                text += f' ({interval(row)}), {row.verdict}'
-            else:
-                text += f', {row.verdict}'
-        y = _STEP * number_ + _STEP / 2 + 4
-        bars.append(Bar(row.label, text, y, round(width, 1), low, high))
-    return bars
+def _digest(script: str) -> str:
+    """Return a script as a Content-Security-Policy names it."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _data(drawn: Sequence[Chart]) -> str:
+    """Return the charts for the page's script; no text can end it early."""
+    data = {
+        chart.name: {'data': chart.traces, 'layout': _layout(chart)}
+        for chart in drawn
+        if chart.traces
+    }
+    text = json.dumps(data, separators=(',', ':'), allow_nan=False)
+    return text.replace('<', '\\u003c')
+
+
+def _layout(chart: Chart) -> dict[str, Any]:
+    return (
+        _LAYOUT
+        | chart.layout
+        | {
+            axis: _AXIS | chart.layout.get(axis, {})
+            for axis in ('xaxis', 'yaxis')
+        }
+    )
+
+
+def _archive(records: Sequence[Record]) -> str:
+    """Return all records as a packed folder in base64.
+
+    Unpacked, it can be given to ``--records``, and the digests fit.
+    """
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode='w') as tar:
+        for record in records:
+            text = json.dumps(vars(record), sort_keys=True).encode()
+            info = tarfile.TarInfo(f'records/{record.id}.json')
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    # Without a time in it, the same records make the same page.
+    return base64.b64encode(gzip.compress(packed.getvalue(), mtime=0)).decode()

@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Sequence
 
 from hvstack.report.answer import PHASES, Answer, Growth, Row, plain, size_text
+from hvstack.report.comparison import Change, Comparison
+from hvstack.results.stats import Percent
 
 _WIDTH = 100
 _COLUMNS = (
@@ -18,11 +20,21 @@ _COLUMNS = (
     'perf. runs %',
     'verdict',
 )
+_CHANGE_COLUMNS = (
+    'configuration',
+    'runs before',
+    'after',
+    'after, % of before',
+    '95 % interval',
+    '% of bare metal before',
+    'after',
+    'verdict',
+)
 
 
 def table(answer: Answer) -> str:
     """Return the whole answer as text: notes, table, what was seen."""
-    lines = [*_facts(answer), '']
+    lines = [*_facts(answer), '', *_wrapped(answer.headline), '']
     lines += _aligned(
         [_COLUMNS, *(_cells(row) for row in answer.rows)], left=(0, -1)
     )
@@ -58,10 +70,45 @@ def number(value: float | None, digits: int = 1) -> str:
 
 def interval(row: Row) -> str:
     """Return a row's interval, or a dash."""
-    percent = row.percent
+    return bounds(row.percent)
+
+
+def bounds(percent: Percent | None) -> str:
+    """Return the interval of a percentage, or a dash."""
     if percent is None or percent.low is None or percent.high is None:
         return '-'
     return f'{percent.low:.1f} to {percent.high:.1f}'
+
+
+def change_cells(change: Change) -> tuple[str, ...]:
+    """Return one row of the table of two sweeps."""
+    before, after = change.before, change.after
+    return (
+        change.label,
+        str(len(before.valid) if before else 0),
+        str(len(after.valid) if after else 0),
+        number(change.percent.percent if change.percent else None),
+        bounds(change.percent),
+        number(before.percent.percent if before and before.percent else None),
+        number(after.percent.percent if after and after.percent else None),
+        change.verdict,
+    )
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """Return two sweeps as text."""
+    lines = [*_wrapped(comparison.headline), '']
+    lines += _aligned(
+        [_CHANGE_COLUMNS, *map(change_cells, comparison.changes)],
+        left=(0, -1),
+    )
+    lines.append('')
+    for change in comparison.changes:
+        for reason in change.reasons:
+            lines += _wrapped(f'{change.label}: {reason}')
+    for note in comparison.notes:
+        lines += _wrapped(note)
+    return '\n'.join(lines) + '\n'
 
 
 def _cells(row: Row) -> tuple[str, ...]:

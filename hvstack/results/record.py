@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -102,7 +103,7 @@ class Record:
 
     def computed_digest(self) -> str:
         """Return the digest that the content has now."""
-        content = asdict(self)
+        content = {**vars(self)}
         del content['digest']
         text = json.dumps(content, sort_keys=True, separators=(',', ':'))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -159,15 +160,57 @@ def load_all(folder: Path, sweep: str | None = None) -> list[Record]:
     :param sweep: only those of one sweep.
     :raises hvstack.errors.InputError: one of the files is no whole record.
     """
-    records = [
-        load(path)
+    return _ordered(
+        one
+        for one in map(load, _files(folder))
+        if sweep is None or one.sweep == sweep
+    )
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that is no usable record.
+
+    :param reason: one line with file, field and remedy.
+    :param sweep: which sweep it says it is of; empty if it does not.
+    """
+
+    reason: str
+    sweep: str
+
+
+def load_usable(folder: Path) -> tuple[list[Record], list[LeftOut]]:
+    """Return a folder's records by start time, and what is none.
+
+    A report is made of what is there, and names what it leaves out.
+    """
+    records, left_out = [], []
+    for path in _files(folder):
+        try:
+            records.append(load(path))
+        except errors.InputError as exc:
+            left_out.append(LeftOut(str(exc), _said_sweep(path)))
+    return _ordered(records), left_out
+
+
+def _files(folder: Path) -> list[Path]:
+    return [
+        path
         for path in sorted(folder.glob('*.json'))
         if not path.name.startswith('.')
     ]
-    return sorted(
-        (one for one in records if sweep is None or one.sweep == sweep),
-        key=lambda one: (one.started, one.index),
-    )
+
+
+def _ordered(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda one: (one.started, one.index))
+
+
+def _said_sweep(path: Path) -> str:
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return ''
+    return str(data.get('sweep', '')) if isinstance(data, dict) else ''
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {

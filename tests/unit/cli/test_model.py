@@ -85,8 +85,57 @@ class Commands(testtools.TestCase):
         page = folder / 'page.html'
         status, out, _ = self.call(*words, '-f', 'html', '-o', str(page))
         self.assertEqual((0, ''), (status, out))
-        self.assertIn('<svg', page.read_text())
+        self.assertIn('No percentage', page.read_text())
         status, _, err = self.call(*words, '--sweep', 'c')
+        self.assertEqual((2, 1), (status, err.count('\n')))
+
+    def test_report_leaves_out_what_is_edited(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        words = ('report', '--records', str(folder))
+        record.save(run('i1', 0, 95, sweep='b'), folder)
+        edited = record.save(run('i1', 1, 95, sweep='b'), folder)
+        edited.write_text(edited.read_text().replace('Xeon', 'Xenon'))
+        newer = record.save(run('i1', 2, 95, sweep='b'), folder)
+        newer.write_text(
+            newer.read_text().replace('"schema": 1', '"schema": 2')
+        )
+        other = record.save(run('i1', 3, 95, sweep='a'), folder)
+        other.write_text(other.read_text().replace('Xeon', 'Xenon'))
+        (folder / 'torn.json').write_text('{"sweep"')
+        status, out, _ = self.call(*words, '-f', 'json')
+        self.assertEqual(0, status)
+        data = json.loads(out)
+        self.assertEqual(1, data['rows'][0]['runs'])
+        said = [one for one in data['notes'] if one.startswith('Left out')]
+        self.assertEqual(3, len(said))
+        for one, (path, word) in zip(
+            said,
+            (
+                (edited, 'was edited'),
+                (newer, 'newer release'),
+                (folder / 'torn.json', 'no whole run record'),
+            ),
+            strict=True,
+        ):
+            self.assertIn(str(path), one)
+            self.assertIn(word, one)
+
+    def test_report_of_two_sweeps(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for sweep, seconds in (('a', 90), ('b', 100)):
+            record.save(run('i1', 0, seconds, sweep=sweep), folder)
+        words = ('report', '--records', str(folder), 'a', 'b')
+        status, out, _ = self.call(*words)
+        self.assertEqual(0, status)
+        self.assertIn('b against a', out)
+        self.assertIn('90.0', out)
+        page = folder / 'page.html'
+        status, out, _ = self.call(*words, '--html', str(page))
+        self.assertEqual((0, ''), (status, out))
+        self.assertIn('b against a', page.read_text())
+        status, _, err = self.call(*words, 'c')
+        self.assertEqual((2, 1), (status, err.count('\n')))
+        status, _, err = self.call(*words[:4], '--changed', 'nova')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_catalogue_and_lint(self) -> None:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-from html.parser import HTMLParser
 
 import testtools
 
@@ -37,26 +36,6 @@ def sweep() -> list[Record]:
     ]
     failed = run('i2-m1.2', 0, 40, reason=OOM, started='2026-11-21T07:00:00Z')
     return [*records, failed]
-
-
-class Page(HTMLParser):
-    """Collects what a page holds."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.words = ''
-        self.feed(text)
-
-    def handle_starttag(
-        self, tag: str, attrs: list[tuple[str, str | None]]
-    ) -> None:
-        self.tags.append(tag)
-        self.links += [v or '' for k, v in attrs if k in ('src', 'href')]
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 class Json(testtools.TestCase):
@@ -326,17 +305,30 @@ class Words(testtools.TestCase):
         self.assertEqual('HSph@SF1', data['rate_name'])
         self.assertFalse(any(DERIVED in note for note in data['notes']))
 
-    def test_page(self) -> None:
-        text = report.page(sweep())
-        page = Page(text)
-        self.assertEqual(1, page.tags.count('svg'))
-        self.assertEqual([], page.links)
-        self.assertNotIn('script', page.tags)
-        self.assertNotIn('<script', text)
-        self.assertIn(OOM, page.words)
-        for words in (DERIVED, 'lxc', 'Scale model', 'slower'):
-            self.assertIn(words, page.words)
+    def test_headline(self) -> None:
+        self.assertEqual(
+            'i1 is best: 97.1 % of bare metal (95 % interval 88.0 to 107.3, '
+            '2 against 3 runs). It cannot be told apart from bare metal.',
+            report.results_json(sweep())['headline'],
+        )
 
-    def test_page_without_percentages(self) -> None:
+    def test_headline_names_ties(self) -> None:
+        records = [*sweep(), run('i4', 0, 126), run('i4', 1, 127)]
+        self.assertIn(
+            'apart from bare metal, i4.',
+            report.results_json(records)['headline'],
+        )
+
+    def test_headline_without_a_baseline(self) -> None:
         records = [one for one in sweep() if one.kind == 'configuration']
-        self.assertIn('no baseline', report.page(records))
+        self.assertIn(
+            'no valid run on bare metal',
+            report.results_json(records)['headline'],
+        )
+
+    def test_missing_and_left_out(self) -> None:
+        records = [one for one in sweep() if one.index != 1]
+        records.append(run('i1', 2, 125))
+        text = ' '.join(report.table(records, ['x.json: edited']).split())
+        self.assertIn('Left out: x.json: edited.', text)
+        self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)

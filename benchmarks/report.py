@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long a report of 1,000 runs takes, and how large its page is.
+
+Takes run records as patterns, with all their counters, and makes a sweep of
+so many runs of them: .venv/bin/python benchmarks/report.py [FOLDER]
+"""
+
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from hvstack import paths, shell
+from hvstack.model.configuration import Configuration
+from hvstack.results import record
+
+RUNS = 1000
+#: Goals: seconds, and bytes of the page.
+GOAL_SECONDS, GOAL_BYTES = 5.0, 10_000_000
+HVSTACK = Path(sys.executable).with_name('hvstack')
+
+
+def make(patterns: list[record.Record], folder: Path) -> None:
+    """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
+    random.seed(1)
+    kinds = {one.kind: one for one in patterns}
+    names = [
+        Configuration(instances, cpu_ratio, ram_ratio).name
+        for instances in (1, 2, 4, 8, 16)
+        for cpu_ratio in (1.0, 1.5, 2.0)
+        for ram_ratio in (1.0, 1.1, 1.2)
+    ]
+    counts: Counter[str] = Counter()
+    for number in range(RUNS):
+        bare = number % 10 == 0
+        pattern = kinds['baseline' if bare else 'configuration']
+        name = record.BARE_METAL if bare else names[number % len(names)]
+        seconds = pattern.total_seconds * random.uniform(0.95, 1.05)  # noqa: S311
+        one = replace(
+            pattern,
+            sweep='benchmark',
+            configuration=name,
+            index=counts[name],
+            started=f'2026-01-01T{number // 60:02d}:{number % 60:02d}:00Z',
+            total_seconds=seconds,
+            rate=record.rate(pattern.size_bytes, seconds),
+            id=f'{number:08d}',
+        )
+        counts[name] += 1
+        record.save(one, folder)
+
+
+def main() -> int:
+    """Measure and print; status 1 if a goal is missed."""
+    given = Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
+    patterns = [one for one in record.load_all(given) if one.valid]
+    if len({one.kind for one in patterns}) < 2:
+        print(f'{given}: no valid runs of both kinds, run a sweep first')
+        return 2
+    missed = False
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(patterns, folder)
+        for form in ('table', 'json', 'html'):
+            path = folder / f'report.{form}.txt'
+            begin = time.monotonic()
+            shell.run(
+                [
+                    *(HVSTACK, 'report', '--records', folder),
+                    *('-f', form, '-o', path),
+                ],
+                timeout=600,
+            )
+            took = time.monotonic() - begin
+            size = path.stat().st_size
+            missed |= took > GOAL_SECONDS or size > GOAL_BYTES
+            print(f'{RUNS} runs, {form:5} {took:6.1f} s {size:10} bytes')
+    print(f'goals: {GOAL_SECONDS} s, {GOAL_BYTES} bytes')
+    return int(missed)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,742 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of an answer as Plotly's plain data, each with its table.
+
+A chart that cannot be drawn says why; nothing is interpolated.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from markupsafe import escape
+
+from hvstack.model.configuration import Configuration, parse
+from hvstack.report import published
+from hvstack.report.answer import Answer, Row
+from hvstack.report.comparison import Comparison
+from hvstack.report.text import bounds, change_cells, interval, number
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.stats import Percent
+
+#: Okabe and Ito's palette: told apart by the colour-blind, and as grey by
+#: their order; yellow is left out, it is not seen on white.
+COLOURS = (
+    '#0072B2',
+    '#D55E00',
+    '#009E73',
+    '#CC79A7',
+    '#56B4E9',
+    '#E69F00',
+    '#000000',
+)
+#: What papers report: always hollow diamonds in grey.
+PAPER = '#5f5f5f'
+#: Height in pixels of one row of a chart with rows, and of its axes.
+_ROW, _AXES = 34, 130
+#: Configurations in the chart of phases.
+_MOST_BARS = 8
+
+#: A paper's program or phase, and the one of ours that it stands beside.
+_PHASES = {
+    'HSGen': 'TeraGen',
+    'HSSort': 'TeraSort',
+    'map-shuffle': 'map-shuffle',
+    'reduce-merge': 'reduce-merge',
+    'HSValidate': 'TeraValidate',
+}
+_PARAMETERS = {
+    'instances': 'Instances per host (I)',
+    'cpu_ratio': 'CPU ratio (C)',
+    'ram_ratio': 'RAM ratio (M)',
+    'storage': 'Storage',
+    'cpu_policy': 'CPU policy',
+    'disk_pinning': 'Disk pinning',
+}
+_LOCALITY = {
+    'DATA_LOCAL_MAPS': 'data-local',
+    'RACK_LOCAL_MAPS': "rack-local (YARN's rack: the same physical host)",
+    'OTHER_LOCAL_MAPS': 'off-rack',
+}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart.
+
+    :param name: unique in the page, a plain word.
+    :param caption: how to read it.
+    :param traces: as Plotly takes them; none if it is not drawn.
+    :param head: columns of its table.
+    :param missing: what is not drawn, and why.
+    """
+
+    name: str
+    title: str
+    caption: str
+    traces: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+    head: tuple[str, ...] = ()
+    rows: list[Any] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def build(answer: Answer) -> list[Chart]:
+    """Return all charts of an answer, in the order of the page."""
+    return [
+        _percents(answer),
+        _way(answer),
+        _gains(answer),
+        *(_parameter(answer, name) for name in _PARAMETERS),
+        _phases(answer),
+        _locality(answer),
+        Chart(
+            'telemetry',
+            'CPU, disk and network over time',
+            '',
+            missing=['the records hold no telemetry'],
+        ),
+    ]
+
+
+def compare(comparison: Comparison) -> list[Chart]:
+    """Return the charts of two sweeps."""
+    shown = [one for one in comparison.changes if one.percent]
+    chart = Chart(
+        'after',
+        'Rate after in percent of the rate before',
+        'Points: ratios of geometric means. Lines: 95 % intervals, variance '
+        'of log rates pooled over the rows of both sweeps '
+        f'({comparison.pooled.degrees_of_freedom} degrees of freedom). '
+        'Dashed: no change.',
+        head=(
+            'Configuration',
+            'Runs before',
+            'Runs after',
+            'After in percent of before',
+            '95 % interval',
+            'Percent of bare metal before',
+            'Percent of bare metal after',
+            'Verdict',
+        ),
+        rows=[change_cells(one) for one in comparison.changes],
+        missing=[
+            f'{one.label}: {reason}'
+            for one in comparison.changes
+            for reason in one.reasons
+        ],
+    )
+    if shown:
+        chart.traces.append(
+            by_row(
+                'After over before',
+                [one.label for one in shown],
+                [one.percent for one in shown if one.percent],
+            )
+        )
+        chart.layout.update(rows_layout('Percent of before', len(shown)))
+    return [chart]
+
+
+def safe(text: object) -> str:
+    """Return text for Plotly, which would read it as HTML."""
+    return str(escape(str(text)))
+
+
+def interval_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
+    """Return Plotly's error bars for rows; nothing where there is none."""
+    up, down = [], []
+    for one in percents:
+        known = one and one.low is not None and one.high is not None
+        up.append(one.high - one.percent if known else None)  # type: ignore
+        down.append(one.percent - one.low if known else None)  # type: ignore
+    return {
+        'type': 'data',
+        'symmetric': False,
+        'array': up,
+        'arrayminus': down,
+        'thickness': 1.5,
+    }
+
+
+def by_row(
+    name: str,
+    labels: Sequence[str],
+    percents: Sequence[Percent],
+    colour: str = COLOURS[0],
+) -> dict[str, Any]:
+    """Return a trace with one point and its interval for each row."""
+    return {
+        'type': 'scatter',
+        'mode': 'markers',
+        'name': name,
+        'x': [one.percent for one in percents],
+        'y': [safe(label) for label in labels],
+        'error_x': interval_bars(percents),
+        'marker': {'size': 10, 'color': colour},
+        'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+    }
+
+
+def rows_layout(title: str, count: int) -> dict[str, Any]:
+    """Return the layout of a chart with a row for each configuration."""
+    return {
+        'height': _AXES + _ROW * max(count, 2),
+        'xaxis': {'title': {'text': title}, 'zeroline': False},
+        'yaxis': {
+            'autorange': 'reversed',
+            'type': 'category',
+            'automargin': True,
+        },
+        'shapes': [_hundred('x')],
+    }
+
+
+def _hundred(axis: str) -> dict[str, Any]:
+    """Return the line of bare metal."""
+    other = 'y' if axis == 'x' else 'x'
+    return {
+        'type': 'line',
+        f'{axis}0': 100,
+        f'{axis}1': 100,
+        f'{other}0': 0,
+        f'{other}1': 1,
+        f'{other}ref': 'paper',
+        'line': {'dash': 'dash', 'width': 1.5, 'color': '#b3261e'},
+    }
+
+
+def _paper_trace(name: str, **given: Any) -> dict[str, Any]:
+    """Return a trace that is clearly none of ours."""
+    return {
+        'type': 'scatter',
+        'mode': 'markers',
+        'name': f'Paper, not measured here: {name}',
+        'marker': {
+            'symbol': 'diamond-open',
+            'size': 12,
+            'color': PAPER,
+            'line': {'width': 2},
+        },
+    } | given
+
+
+def _drawn(answer: Answer) -> list[Row]:
+    return [row for row in answer.rows if row.percent]
+
+
+def _undrawn(answer: Answer) -> list[str]:
+    """Say which rows have no percentage, and why."""
+    return [
+        f'{row.label}: {row.status}'
+        + (f' ({"; ".join(row.reasons[:2])})' if row.reasons else '')
+        for row in answer.rows
+        if not row.percent
+    ]
+
+
+def _vms(configuration: str) -> str | None:
+    """Return vsphere6's row for a configuration that only varies I."""
+    if configuration == BARE_METAL:
+        return None
+    found = parse(configuration)
+    if found != Configuration(instances=found.instances):
+        return None
+    plural = '' if found.instances == 1 else 's'
+    return f'{found.instances} VM{plural}'
+
+
+def _percents(answer: Answer) -> Chart:
+    drawn = _drawn(answer)
+    table = published.load().table('vsphere6', 'Table 2')
+    papers = table.percents()
+    beside = {
+        row.label: papers[vms]
+        for row in drawn
+        if (vms := _vms(row.configuration)) in papers and vms
+    }
+    chart = Chart(
+        'percent',
+        'Percent of bare metal by configuration',
+        'Points: geometric means of valid runs. Lines: 95 % intervals, '
+        'variance of log rates pooled over all rows '
+        f'({answer.pooled.degrees_of_freedom} degrees of freedom). Dashed: '
+        'bare metal. Hollow diamonds: vsphere6, Table 2, whole suite, best '
+        'run, converted by the same definition; other hosts, data and '
+        'software.',
+        head=(
+            'Configuration',
+            'Runs',
+            'Percent of bare metal',
+            '95 % interval',
+            'Verdict',
+            'vsphere6, Table 2 (not measured here)',
+        ),
+        rows=[
+            (
+                row.label,
+                str(len(row.valid)),
+                number(row.percent.percent if row.percent else None),
+                interval(row),
+                row.verdict,
+                number(beside.get(row.label)),
+            )
+            for row in answer.rows
+        ],
+        missing=_undrawn(answer),
+    )
+    if not drawn:
+        return chart
+    chart.traces.append(
+        by_row(
+            'Measured',
+            [row.label for row in drawn],
+            [row.percent for row in drawn if row.percent],
+        )
+    )
+    if beside:
+        chart.traces.append(
+            _paper_trace(
+                'vsphere6, Table 2 (best run)',
+                x=list(beside.values()),
+                y=[safe(label) for label in beside],
+            )
+        )
+    chart.layout.update(rows_layout('Percent of bare metal', len(drawn)))
+    return chart
+
+
+def _way(answer: Answer) -> Chart:
+    """Return the best so far, in the order in which rows were begun."""
+    rows = _in_order(answer)
+    chain = published.load().dell_chain()
+    chart = Chart(
+        'way',
+        'The way there',
+        'Line: the best percentage so far, in the order in which '
+        'configurations were first run. Points: each configuration. Hollow '
+        "diamonds: dell's last steps, from its 94 % of bare metal back by "
+        'its gains over the step before; other hosts and parameters.',
+        head=('Step', 'Percent of bare metal', 'Best so far', 'Source'),
+    )
+    if not rows:
+        chart.missing.append('no configuration has a percentage')
+        return chart
+    best: list[float] = []
+    for row in rows:
+        value = row.percent.percent if row.percent else 0.0
+        best.append(max([value, *best[-1:]]))
+        chart.rows.append(
+            (row.label, number(value), number(best[-1]), 'measured')
+        )
+    chart.rows.extend(
+        (step, number(value), '-', 'dell, not measured here')
+        for step, value in chain.items()
+    )
+    labels = [safe(row.label) for row in rows]
+    chart.traces.extend(
+        [
+            {
+                'type': 'scatter',
+                'mode': 'lines',
+                'name': 'Best so far',
+                'x': labels,
+                'y': best,
+                'line': {'shape': 'hv', 'color': COLOURS[0], 'width': 3},
+            },
+            {
+                'type': 'scatter',
+                'mode': 'markers',
+                'name': 'Measured',
+                'x': labels,
+                'y': [row.percent.percent for row in rows if row.percent],
+                'error_y': interval_bars(row.percent for row in rows),
+                'marker': {'size': 9, 'color': COLOURS[1]},
+            },
+            _paper_trace(
+                'dell (gains over the step before)',
+                x=[f'dell: {step}' for step in chain],
+                y=list(chain.values()),
+            ),
+        ]
+    )
+    chart.layout.update(
+        _columns_layout('Percent of bare metal') | {'shapes': [_hundred('y')]}
+    )
+    return chart
+
+
+def _columns_layout(title: str) -> dict[str, Any]:
+    return {
+        'height': 440,
+        'yaxis': {
+            'title': {'text': title},
+            'zeroline': False,
+            'automargin': True,
+        },
+        'xaxis': {'type': 'category', 'automargin': True},
+    }
+
+
+def _gains(answer: Answer) -> Chart:
+    """Return what one change gave, ours beside dell's."""
+    found = [
+        (
+            f'{_PARAMETERS[name]}: {_shown(name, base)} to '
+            f'{_shown(name, row)} ({base.label} to {row.label})',
+            answer.ratio(row.valid, base.valid),
+        )
+        for name, base, row in _changes(answer)
+    ]
+    gains = published.load().gains
+    chart = Chart(
+        'gains',
+        'What one change gave',
+        'Rate in percent of the same configuration without the change, with '
+        "95 % intervals. Hollow diamonds: dell's gains over the step before.",
+        head=('Change', 'Percent of the rate before', '95 % interval'),
+        rows=[(what, number(one.percent), bounds(one)) for what, one in found]
+        + [
+            (
+                f'dell: {one.step} over {one.over} (not measured here)',
+                number(100 + one.gain, 0),
+                '-',
+            )
+            for one in gains
+        ],
+    )
+    if not found:
+        chart.missing.append(
+            'no two configurations with a percentage differ in one parameter'
+        )
+        return chart
+    papers = [(f'dell: {one.step}', 100 + one.gain) for one in gains]
+    chart.traces.extend(
+        [
+            by_row(
+                'Measured', [what for what, _ in found], [p for _, p in found]
+            ),
+            _paper_trace(
+                'dell (gains over the step before)',
+                x=[value for _, value in papers],
+                y=[safe(what) for what, _ in papers],
+            ),
+        ]
+    )
+    chart.layout.update(
+        rows_layout('Percent of the rate before', len(found) + len(papers))
+    )
+    return chart
+
+
+def _changes(answer: Answer) -> list[tuple[str, Row, Row]]:
+    """Pair rows with the first one that differs in one parameter alone."""
+    first: dict[tuple[str, Configuration], Row] = {}
+    pairs = []
+    for row in _in_order(answer):
+        one = parse(row.configuration)
+        for name in _PARAMETERS:
+            base = first.setdefault((name, _without(one, name)), row)
+            if base is not row:
+                pairs.append((name, base, row))
+    return pairs
+
+
+def _in_order(answer: Answer) -> list[Row]:
+    """Return rows with a percentage in the order they were begun."""
+    return [
+        row
+        for row in answer.rows
+        if row.percent and row.configuration != BARE_METAL
+    ]
+
+
+def _without(one: Configuration, name: str) -> Configuration:
+    """Return a configuration with one parameter at its default."""
+    usual = getattr(Configuration(), name)
+    return replace(one, **{name: usual})
+
+
+def _shown(name: str, row: Row) -> str:
+    return plain_value(getattr(parse(row.configuration), name))
+
+
+def plain_value(value: Any) -> str:
+    """Return a parameter's value as people write it."""
+    if isinstance(value, bool):
+        return 'on' if value else 'off'
+    return f'{value:g}' if isinstance(value, float) else str(value)
+
+
+def _parameter(answer: Answer, name: str) -> Chart:
+    """Return every run by one parameter's value."""
+    title = _PARAMETERS[name]
+    chart = Chart(
+        name,
+        title,
+        'Every valid run is a point: its rate in percent of the mean on bare '
+        'metal. Configurations that differ in anything else have a colour '
+        'and a mark of their own.',
+        head=('Value', 'Configuration', 'Run', 'Percent of bare metal'),
+    )
+    mean = answer.bare_metal.rate if answer.bare_metal else None
+    series: dict[str, list[tuple[Any, Row, Record]]] = {}
+    for row in answer.ranked:
+        found = parse(row.configuration)
+        rest = _rest(_without(found, name), name)
+        series.setdefault(rest, []).extend(
+            (getattr(found, name), row, run) for run in row.valid
+        )
+    values = {value for points in series.values() for value, _, _ in points}
+    if not mean or not values:
+        chart.missing.append('no configuration has a percentage')
+        return chart
+    if len(values) == 1:
+        chart.missing.append(
+            f'only {plain_value(values.pop())} has runs with a percentage'
+        )
+        return chart
+    order = sorted(values)
+    texts = [plain_value(value) for value in order]
+    for place, (rest, points) in enumerate(series.items()):
+        points.sort(key=lambda point: (point[0], point[2].started))
+        percents = [100 * run.rate / mean for _, _, run in points]
+        chart.traces.append(
+            {
+                'type': 'scatter',
+                'mode': 'markers',
+                'name': safe(rest),
+                'x': [plain_value(value) for value, _, _ in points],
+                'y': percents,
+                'text': [
+                    safe(f'{row.label}, run {run.index}')
+                    for _, row, run in points
+                ],
+                'hovertemplate': '%{text}: %{y:.1f} %<extra></extra>',
+                'marker': {
+                    'size': 10,
+                    'opacity': 0.8,
+                    'color': COLOURS[place % len(COLOURS)],
+                    'symbol': _MARKS[place % len(_MARKS)],
+                },
+            }
+        )
+        chart.rows.extend(
+            (plain_value(value), row.label, str(run.index), number(percent))
+            for (value, row, run), percent in zip(
+                points, percents, strict=True
+            )
+        )
+    if name == 'instances':
+        papers = published.load().table('vsphere6', 'Table 2').percents()
+        beside = {
+            vms.split()[0]: percent
+            for vms, percent in papers.items()
+            if vms.split()[0] in texts
+        }
+        if beside:
+            chart.traces.append(
+                _paper_trace(
+                    'vsphere6, Table 2 (best run)',
+                    x=list(beside),
+                    y=list(beside.values()),
+                )
+            )
+    chart.layout.update(_columns_layout('Percent of bare metal'))
+    chart.layout['shapes'] = [_hundred('y')]
+    chart.layout['xaxis'] |= {
+        'title': {'text': title},
+        'categoryorder': 'array',
+        'categoryarray': texts,
+    }
+    return chart
+
+
+def _rest(configuration: Configuration, name: str) -> str:
+    """Name a series by what is the same in all its points."""
+    words = configuration.label.split('-')
+    if name == 'instances':
+        words = words[1:]
+    return '-'.join(words) or 'all else at its default'
+
+
+_MARKS = ('circle', 'square', 'triangle-up', 'cross', 'x', 'star', 'hexagon')
+
+
+def _phase_means(row: Row) -> dict[str, float]:
+    """Return mean seconds by phase, HSSort's two parts behind it."""
+    means: dict[str, float] = {}
+    for phase, seconds in row.seconds.items():
+        means[phase] = seconds
+        if phase != 'HSSort':
+            continue
+        for name, key in (
+            ('map-shuffle', 'map_shuffle_seconds'),
+            ('reduce-merge', 'reduce_merge_seconds'),
+        ):
+            found = [
+                float(one[key])
+                for run in row.valid
+                for one in run.phases
+                if one['name'] == phase and one.get(key)
+            ]
+            if len(found) == len(row.valid):
+                means[name] = sum(found) / len(found)
+    return means
+
+
+def _phases(answer: Answer) -> Chart:
+    """Return times over bare metal's, as figure 2 of vsphere6."""
+    chart = Chart(
+        'phases',
+        'Phases against bare metal',
+        "Mean seconds over bare metal's; lower is better. map-shuffle and "
+        "reduce-merge are the two parts of HSSort's job. Hollow diamonds: "
+        'vsphere6, figure 2 (from Table 2, best run), where the instances '
+        'per host are the same.',
+        head=(
+            'Configuration',
+            'Phase',
+            'Seconds',
+            'Bare metal, s',
+            'Ratio',
+            'vsphere6 (not measured here)',
+        ),
+    )
+    base = answer.bare_metal
+    if base is None or not answer.ranked:
+        chart.missing.append('no configuration has a percentage')
+        return chart
+    usual = _phase_means(base)
+    table = published.load().table('vsphere6', 'Table 2')
+    paper_x: list[list[str]] = [[], []]
+    paper_y: list[float] = []
+    names = list(usual)
+    if 'map-shuffle' not in names:
+        chart.missing.append(
+            'map-shuffle and reduce-merge: bare metal has runs without them'
+        )
+    drawn = answer.ranked[:_MOST_BARS]
+    if len(answer.ranked) > _MOST_BARS:
+        chart.missing.append(
+            f'drawn are the best {_MOST_BARS} configurations; the table has '
+            'all'
+        )
+    for place, row in enumerate(answer.ranked):
+        means = _phase_means(row)
+        vms = _vms(row.configuration)
+        papers = table.phase_ratios(vms) if vms in table.rows and vms else {}
+        ratios: list[float | None] = []
+        for name in names:
+            value = means.get(name)
+            ratio = value / usual[name] if value and usual[name] else None
+            ratios.append(ratio)
+            paper = papers.get(_PHASES.get(name, ''))
+            if paper and row in drawn:
+                paper_x[0].append(name)
+                paper_x[1].append(safe(row.label))
+                paper_y.append(paper)
+            chart.rows.append(
+                (
+                    row.label,
+                    name,
+                    number(value),
+                    number(usual[name]),
+                    number(ratio, 2),
+                    number(paper, 2),
+                )
+            )
+        if row not in drawn:
+            continue
+        chart.traces.append(
+            {
+                'type': 'bar',
+                'name': safe(row.label),
+                'y': [
+                    list(names),
+                    [safe(row.label)] * len(names),
+                ],
+                'x': ratios,
+                'orientation': 'h',
+                'marker': {'color': COLOURS[place % len(COLOURS)]},
+                'hovertemplate': '%{y}: %{x:.2f}<extra></extra>',
+            }
+        )
+    if paper_y:
+        chart.traces.append(
+            _paper_trace('vsphere6, figure 2', y=paper_x, x=paper_y)
+        )
+    chart.layout.update(
+        {
+            'height': _AXES + 22 * len(names) * len(drawn),
+            'barmode': 'overlay',
+            'bargap': 0.15,
+            'xaxis': {'title': {'text': 'Seconds over bare metal, ratio'}},
+            'yaxis': {
+                'type': 'multicategory',
+                'autorange': 'reversed',
+                'automargin': True,
+            },
+            'shapes': [_hundred('x') | {'x0': 1, 'x1': 1}],
+        }
+    )
+    return chart
+
+
+def _locality(answer: Answer) -> Chart:
+    """Return where HSSort's map tasks found their data."""
+    chart = Chart(
+        'locality',
+        "Locality of HSSort's map tasks",
+        "Percent of the map tasks of all valid runs, from the job's counters.",
+        head=('Configuration', *_LOCALITY.values()),
+    )
+    found: dict[str, list[int]] = {}
+    for row in answer.rows:
+        counts = [
+            sum(counter(run, 'HSSort', name) for run in row.valid)
+            for name in _LOCALITY
+        ]
+        if sum(counts):
+            found[row.label] = counts
+        else:
+            chart.missing.append(
+                f'{row.label}: no valid run has counters of locality'
+            )
+    for place, name in enumerate(_LOCALITY.values()):
+        chart.traces.append(
+            {
+                'type': 'bar',
+                'orientation': 'h',
+                'name': safe(name),
+                'y': [safe(label) for label in found],
+                'x': [
+                    100 * counts[place] / sum(counts)
+                    for counts in found.values()
+                ],
+                'marker': {
+                    'color': COLOURS[place],
+                    'pattern': {'shape': ('', '/', 'x')[place]},
+                },
+                'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+            }
+        )
+    if not found:
+        chart.traces.clear()
+        return chart
+    chart.rows.extend(
+        (label, *map(str, counts)) for label, counts in found.items()
+    )
+    chart.layout.update(
+        rows_layout('Percent of map tasks', len(found))
+        | {'barmode': 'stack', 'shapes': []}
+    )
+    return chart
+
+
+def counter(record: Record, phase: str, name: str) -> int:
+    """Return a job's counter, 0 if the record has none."""
+    return sum(
+        int((one.get('counters') or {}).get(name, 0))
+        for one in record.phases
+        if one['name'] == phase
+    )

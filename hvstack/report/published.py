@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What papers report, converted by our own definition of percent.
+
+A paper's seconds are of its own hosts, data and statistic. They are drawn
+beside a sweep for orientation and take no part in any of its figures.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hvstack import yamlfile
+
+#: The three programs whose times make a paper's whole suite.
+SUITE = ('TeraGen', 'TeraSort', 'TeraValidate')
+#: The row that a table's other rows are compared with.
+NATIVE = 'Native'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    :param source: which table or section.
+    :param statistic: what kind of statistic its numbers are.
+    :param rows: the numbers in the order of ``columns``.
+    """
+
+    paper: str
+    source: str
+    statistic: str
+    what: str
+    unit: str
+    columns: tuple[str, ...]
+    rows: dict[str, tuple[float | None, ...]]
+
+    def value(self, row: str, column: str) -> float:
+        """Return one number.
+
+        :raises KeyError: the paper does not give it.
+        """
+        found = self.rows[row][self.columns.index(column)]
+        if found is None:
+            raise KeyError(column)
+        return found
+
+    def suite_seconds(self, row: str) -> float:
+        """Return the elapsed time of the whole suite."""
+        return sum(self.value(row, name) for name in SUITE)
+
+    def percents(self) -> dict[str, float]:
+        """Return the suite's percent of native, by platform.
+
+        100 x rate / native rate; of the same data, so 100 x native seconds
+        / seconds.
+        """
+        native = self.suite_seconds(NATIVE)
+        return {
+            row: 100 * native / self.suite_seconds(row)
+            for row in self.rows
+            if row != NATIVE
+        }
+
+    def phase_ratios(self, row: str) -> dict[str, float]:
+        """Return times over native's, as Figure 2 of vsphere6 has them."""
+        return {
+            name: self.value(row, name) / self.value(NATIVE, name)
+            for name in self.columns
+        }
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A step of a sweep in a paper: gain over the step before, percent."""
+
+    paper: str
+    source: str
+    statistic: str
+    parameter: str
+    step: str
+    over: str
+    gain: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A single value of a paper."""
+
+    paper: str
+    source: str
+    statistic: str
+    what: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Where a paper's words do not fit its own numbers."""
+
+    paper: str
+    source: str
+    says: str
+    finds: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """Everything of ``published.yaml``.
+
+    :param papers: title, statistic and system, by short name.
+    """
+
+    papers: dict[str, dict[str, str]]
+    tables: tuple[Table, ...]
+    gains: tuple[Gain, ...]
+    figures: tuple[Figure, ...]
+    contradictions: tuple[Contradiction, ...]
+
+    def table(self, paper: str, source: str) -> Table:
+        """Return the first table of that name.
+
+        :raises StopIteration: there is none.
+        """
+        return next(
+            one
+            for one in self.tables
+            if (one.paper, one.source) == (paper, source)
+        )
+
+    def dell_chain(self) -> dict[str, float]:
+        """Return percents of bare metal before each of dell's last steps.
+
+        Its conclusion (94 %) divided by the gains, from the last step back
+        to Ceph. Only these ran on the hardware of bare metal.
+        """
+        value = next(
+            one.value
+            for one in self.figures
+            if one.paper == 'dell' and one.unit == '%'
+        )
+        chain: dict[str, float] = {}
+        for one in reversed(
+            [g for g in self.gains if g.parameter in _ON_BARE_METALS_HARDWARE]
+        ):
+            chain[one.step] = value
+            value /= 1 + one.gain / 100
+            chain[one.over] = value
+        return dict(reversed(chain.items()))
+
+
+_ON_BARE_METALS_HARDWARE = ('storage', 'cpu_policy', 'disk_pinning')
+
+
+@cache
+def load() -> Published:
+    """Read the papers' figures.
+
+    :raises hvstack.errors.InputError: the file is damaged.
+    """
+    with resources.as_file(
+        resources.files('hvstack.report') / 'published.yaml'
+    ) as path:
+        data = yamlfile.load(Path(path)).data
+    papers = data['papers']
+
+    def said(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, 'statistic': papers[item['paper']]['statistic']}
+
+    return Published(
+        papers=papers,
+        tables=tuple(
+            Table(
+                **{
+                    **said(item),
+                    'columns': tuple(item['columns']),
+                    'rows': {
+                        name: tuple(row) for name, row in item['rows'].items()
+                    },
+                }
+            )
+            for item in data['tables']
+        ),
+        gains=tuple(
+            Gain(**said(item)) for item in data['figures'] if 'gain' in item
+        ),
+        figures=tuple(
+            Figure(**said(item))
+            for item in data['figures']
+            if 'gain' not in item
+        ),
+        contradictions=tuple(
+            Contradiction(**item) for item in data['contradictions']
+        ),
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages in a browser: no error, no request, charts and tables there."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import report, shell
+from hvstack.lab import packages
+from hvstack.report import answer
+from hvstack.results.record import Record
+from tests.unit.report.test_page import EVIL, Page, counted
+from tests.unit.report.test_report import sweep
+from tests.unit.results.factory import run
+
+#: Chromium without what it fetches for itself.
+CHROMIUM = (
+    'chromium',
+    *('--headless', '--no-sandbox', '--disable-gpu', '--no-first-run'),
+    *('--disable-background-networking', '--disable-component-update'),
+    *('--disable-sync', '--disable-default-apps', '--disable-extensions'),
+    '--host-resolver-rules=MAP * ~NOTFOUND',
+    *('--enable-logging=stderr', '--virtual-time-budget=20000'),
+)
+
+
+#: Who starts what Chromium fetches for itself.
+NOBODY = 'not an origin'
+
+
+class BrowserTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('installs chromium with apt (make test-long)')
+        packages.install(['chromium'])
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def opened(self, text: str) -> tuple[str, list[str], list[str]]:
+        """Return a page's elements, its console, and what it fetched."""
+        path = self.folder / 'page.html'
+        path.write_text(text)
+        log = self.folder / 'net.json'
+        done = shell.run(
+            [
+                *CHROMIUM,
+                f'--user-data-dir={self.folder / "profile"}',
+                f'--log-net-log={log}',
+                '--dump-dom',
+                path.as_uri(),
+            ],
+            timeout=300,
+        )
+        console = [one for one in done.stderr.splitlines() if 'CONSOLE' in one]
+        # Chromium asks for things of its own; those have no origin.
+        fetched = [
+            one['params']['url']
+            for one in json.loads(log.read_text())['events']
+            if one.get('params', {}).get('initiator', NOBODY) != NOBODY
+            and not one['params']['url'].startswith(('file:', 'data:'))
+        ]
+        return done.stdout, console, fetched
+
+    def assert_drawn(self, text: str, charts: int) -> str:
+        page = Page(text)
+        self.assertEqual(charts, len(page.drawn))
+        elements, console, fetched = self.opened(text)
+        self.assertEqual([], console)
+        self.assertEqual([], fetched)
+        shown = Page(elements)
+        for name in page.drawn:
+            self.assertIn(f'chart-{name}', shown.attributes['id'])
+        self.assertEqual(
+            charts,
+            sum(
+                'js-plotly-plot' in one.split()
+                for one in shown.attributes['class']
+            ),
+        )
+        self.assertEqual(page.tags.count('table'), shown.tags.count('table'))
+        self.assertGreaterEqual(page.tags.count('table'), charts)
+        return elements
+
+    def test_what_is_wrong_is_seen(self) -> None:
+        _, console, fetched = self.opened(
+            '<img src="http://elsewhere.example/x.png">'
+            '<script>undefined.x</script>'
+        )
+        self.assertEqual(['http://elsewhere.example/x.png'], [*set(fetched)])
+        self.assertIn('TypeError', ' '.join(console))
+
+    def test_page(self) -> None:
+        records = [counted(one) for one in sweep()]
+        elements = self.assert_drawn(report.page(records), 6)
+        points = re.findall(r'<path class="point', elements)
+        self.assertGreater(len(points), 20)
+
+    def test_script_in_a_name(self) -> None:
+        records: list[Record] = [
+            counted(run(name, 0, 100, sweep=EVIL, cpu_model=EVIL))
+            for name in ('bare-metal', 'i1')
+        ]
+        elements = self.assert_drawn(report.page(records), 4)
+        self.assertNotIn(EVIL, elements)
+        self.assertIn('&lt;script&gt;alert(1)', elements)
+
+    def test_two_sweeps(self) -> None:
+        one = answer.build([run('i1', 0, 90, sweep='a')])
+        two = answer.build([run('i1', 0, 100, sweep='b')])
+        self.assert_drawn(report.compare(one, two, form='html'), 1)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import math
+
+import testtools
+
+from hvstack import report
+from hvstack.report import answer, comparison
+from hvstack.report.comparison import Comparison
+from hvstack.results.record import Record
+from tests.unit.report.test_page import Page
+from tests.unit.results.factory import run
+
+
+def runs(sweep: str, i1: float, **environment: object) -> list[Record]:
+    """Return two runs on bare metal and two of i1, one per cent apart."""
+    return [
+        run(name, index, seconds * (1 + index / 100), sweep=sweep, **more)
+        for name, seconds, more in (
+            ('bare-metal', 100.0, {}),
+            ('i1', i1, environment),
+        )
+        for index in (0, 1)
+    ]
+
+
+def both(
+    before: list[Record], after: list[Record], *changed: str
+) -> Comparison:
+    return comparison.build(answer.build(before), answer.build(after), changed)
+
+
+class Compare(testtools.TestCase):
+    """Two sweeps with the statistics and refusals of one."""
+
+    def test_after_in_percent_of_before(self) -> None:
+        base, i1 = both(runs('a', 120), runs('b', 100)).changes
+        self.assertEqual(
+            ('no difference', 'faster'), (base.verdict, i1.verdict)
+        )
+        assert i1.percent and i1.percent.low and i1.percent.high
+        self.assertAlmostEqual(120, i1.percent.percent)
+        self.assertEqual(4, i1.percent.degrees_of_freedom)
+        # Four rows with a pair each, one per cent apart: by hand.
+        half = 2.7764451 * math.log(1.01) / math.sqrt(2)
+        self.assertAlmostEqual(120 * math.exp(half), i1.percent.high, 4)
+
+    def test_what_changed_must_be_named(self) -> None:
+        before, after = runs('a', 120), runs('b', 100, nova='35.0.0')
+        refused = both(before, after).changes[1]
+        self.assertIsNone(refused.percent)
+        self.assertIn(
+            'nova is 35.0.0 here and 34.0.0 there', refused.reasons[0]
+        )
+        self.assertIn('--changed', refused.reasons[0])
+        named = both(before, after, 'nova')
+        self.assertEqual('faster', named.changes[1].verdict)
+        self.assertIn('nova: 34.0.0 before, 35.0.0 after.', named.notes)
+
+    def test_another_size_is_refused(self) -> None:
+        after = [run('bare-metal', 0, 9, size=2 * 10**9, sweep='b')]
+        change = both(runs('a', 100), after).changes[0]
+        self.assertIn('size_bytes', change.reasons[0])
+
+    def test_a_row_of_one_sweep_alone(self) -> None:
+        after = [*runs('b', 100), run('i2', 0, 90, sweep='b')]
+        change = both(runs('a', 100), after).changes[2]
+        self.assertEqual(
+            ['the earlier sweep does not have it'], change.reasons
+        )
+
+    def test_no_valid_run(self) -> None:
+        after = [run('i1', 0, 90, sweep='b', reason='no space')]
+        change = both(runs('a', 100), after).changes[1]
+        self.assertEqual(
+            ['the later sweep has no valid run of it'], change.reasons
+        )
+
+    def test_forms(self) -> None:
+        given = answer.build(runs('a', 120)), answer.build(runs('b', 100))
+        text = report.compare(*given)
+        self.assertIn('b against a: 1 no difference, 1 faster of 2', text)
+        data = json.loads(report.compare(*given, form='json'))
+        self.assertEqual('faster', data['rows'][1]['verdict'])
+        page = Page(report.compare(*given, form='html'))
+        self.assertEqual({'after'}, set(page.drawn))
+        self.assertIn('1 faster', page.words)

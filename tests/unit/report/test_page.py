@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+import base64
+import io
+import json
+import re
+import tarfile
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import report
+from hvstack.report.answer import DERIVED
+from hvstack.results import record
+from hvstack.results.record import Record
+from tests.unit.report.test_report import OOM, sweep
+from tests.unit.results.factory import run
+
+EVIL = '<script>alert(1)</script>'
+
+
+class Page(HTMLParser):
+    """Collects what a page holds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.attributes: dict[str, list[str]] = {}
+        self.words = ''
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
+        self.tags.append(tag)
+        if tag == 'script':
+            self.scripts.append('')
+        for name, value in attrs:
+            self.attributes.setdefault(name, []).append(value or '')
+        self.links += [v or '' for k, v in attrs if k in ('src', 'href')]
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == 'script':
+            self.scripts[-1] += data
+        else:
+            self.words += data
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """The charts that the page's script draws."""
+        found = json.loads(self.scripts[0])
+        assert isinstance(found, dict)
+        return found
+
+
+def counted(record_: Record, **counters: int) -> Record:
+    """Give a record's HSSort counters of a clean run, then these."""
+    usual = {
+        'DATA_LOCAL_MAPS': 4,
+        'RACK_LOCAL_MAPS': 2,
+        'MAP_OUTPUT_RECORDS': 100,
+        'MAP.SPILLED_RECORDS': 100,
+        'SPILLED_RECORDS': 200,
+        'REDUCE_INPUT_RECORDS': 100,
+        'HDFS_BYTES_WRITTEN': record_.size_bytes,
+    }
+    for phase in record_.phases:
+        if phase['name'] in ('HSGen', 'HSSort'):
+            phase['counters'] = usual | counters
+        if phase['name'] == 'HSSort':
+            phase['map_shuffle_seconds'] = 0.6 * phase['seconds']
+            phase['reduce_merge_seconds'] = 0.3 * phase['seconds']
+    return record_
+
+
+class PageTest(testtools.TestCase):
+    """What a page holds."""
+
+    def page(self, *records: Record) -> Page:
+        return Page(report.page(list(records)))
+
+    def test_offline_and_alone(self) -> None:
+        text = report.page(sweep())
+        page = Page(text)
+        outside = [
+            link for link in page.links if not link.startswith(('#', 'data:'))
+        ]
+        self.assertEqual([], outside)
+        self.assertIn("default-src 'none'", text)
+        self.assertLess(len(text), 10_000_000)
+
+    def test_answer_comes_first(self) -> None:
+        page = self.page(*sweep())
+        words = page.words
+        self.assertLess(
+            words.index('i1 is best: 97.1 %'), words.index('The way there')
+        )
+        for one in (DERIVED, 'lxc', 'Scale model', 'slower'):
+            self.assertIn(one, words)
+
+    def test_every_run_is_a_point(self) -> None:
+        points = self.page(*sweep()).drawn['instances']['data'][0]
+        self.assertEqual(['1', '1', '2', '2'], points['x'])
+        self.assertEqual(4, len(set(points['y'])))
+
+    def test_every_chart_has_its_table(self) -> None:
+        records = [counted(one) for one in sweep()]
+        page = self.page(*records)
+        self.assertEqual(
+            {'percent', 'way', 'gains', 'instances', 'phases', 'locality'},
+            set(page.drawn),
+        )
+        for name in page.drawn:
+            self.assertIn(f'chart-{name}', page.attributes['id'])
+        text = report.page(records)
+        for name in page.drawn:
+            section = re.search(
+                f'<section id="{name}">.*?</section>', text, re.S
+            )
+            assert section
+            self.assertIn('<table>', section[0])
+
+    def test_papers_are_told_apart(self) -> None:
+        page = self.page(*sweep())
+        traces = [
+            trace for one in page.drawn.values() for trace in one['data']
+        ]
+        papers = [one for one in traces if 'Paper' in one.get('name', '')]
+        self.assertEqual(5, len(papers))
+        for one in papers:
+            self.assertIn('not measured here', one['name'])
+            self.assertEqual('diamond-open', one['marker']['symbol'])
+        self.assertEqual(
+            [90.9, 104.2], [round(value, 1) for value in papers[0]['x']]
+        )
+
+    def test_phases_against_bare_metal(self) -> None:
+        page = self.page(
+            counted(run('bare-metal', 0, 100)), counted(run('i1', 0, 110))
+        )
+        bar = page.drawn['phases']['data'][0]
+        self.assertEqual(
+            [
+                'HSGen',
+                'HSDataCheck',
+                'HSSort',
+                'map-shuffle',
+                'reduce-merge',
+                'HSDataCheck 2',
+                'HSValidate',
+            ],
+            bar['y'][0],
+        )
+        self.assertEqual([1.1] * 7, [round(one, 3) for one in bar['x']])
+
+    def test_script_in_a_name_is_harmless(self) -> None:
+        records = [
+            run('bare-metal', 0, 100, sweep=EVIL, cpu_model=EVIL),
+            run('i1', 0, 110, sweep=EVIL, cpu_model=EVIL, seen={EVIL: EVIL}),
+        ]
+        text = report.page([*records, run('i2', 0, 40, reason=OOM)])
+        self.assertNotIn(EVIL, text)
+        self.assertIn(EVIL, Page(text).words)
+        self.assertIn(OOM, Page(text).words)
+        self.assertEqual(3, Page(text).tags.count('script'))
+
+    def test_records_come_out_as_they_went_in(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for one in sweep():
+            record.save(one, folder / 'in')
+        before = record.load_all(folder / 'in')
+        page = Page(report.page(before))
+        packed = next(
+            one.partition('base64,')[2] for one in page.links if 'gzip' in one
+        )
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
+            tar.extractall(folder / 'out')
+        after = record.load_all(folder / 'out' / 'records')
+        self.assertEqual(before, after)
+        self.assertIn(before[0].digest, page.words)
+
+    def test_same_records_make_the_same_page(self) -> None:
+        records = sweep()
+        self.assertEqual(report.page(records), report.page(records))
+
+
+class NotDrawn(testtools.TestCase):
+    """A page says what it could not draw, and why."""
+
+    def test_no_telemetry(self) -> None:
+        words = Page(report.page(sweep())).words
+        self.assertIn('the records hold no telemetry', words)
+        self.assertIn('bare metal: no valid run has counters', words)
+
+    def test_a_parameter_with_one_value(self) -> None:
+        page = Page(report.page(sweep()))
+        self.assertNotIn('storage', page.drawn)
+        self.assertIn('only local has runs with a percentage', page.words)
+
+    def test_without_a_baseline(self) -> None:
+        records = [one for one in sweep() if one.kind == 'configuration']
+        page = Page(report.page(records))
+        self.assertEqual({}, page.drawn)
+        self.assertIn('i1: no baseline', page.words)
+
+    def test_one_run(self) -> None:
+        page = Page(report.page([run('i1', 0, 100)]))
+        self.assertEqual({}, page.drawn)
+
+    def test_one_run_each(self) -> None:
+        page = Page(report.page([run('bare-metal', 0, 9), run('i1', 0, 9)]))
+        self.assertIn('too few runs for an interval', page.words)
+        bars = page.drawn['percent']['data'][0]['error_x']
+        self.assertEqual([None, None], bars['array'])
+
+    def test_all_invalid(self) -> None:
+        page = Page(report.page([run('i1', 0, 9, reason='no space left')]))
+        self.assertEqual({}, page.drawn)
+        self.assertIn('no space left', page.words)
+
+    def test_left_out(self) -> None:
+        page = Page(report.page(sweep(), ["x.json: 'digest' does not fit"]))
+        self.assertIn("Left out: x.json: 'digest' does not fit", page.words)
+
+    def test_a_phase_without_its_parts_is_not_guessed(self) -> None:
+        records = [counted(run('bare-metal', 0, 9)), run('i1', 0, 9)]
+        bar = Page(report.page(records)).drawn['phases']['data'][0]
+        self.assertIsNone(bar['x'][bar['y'][0].index('map-shuffle')])
