@@ -27,10 +27,9 @@ COLOURS = (
     '#CC79A7',
     '#56B4E9',
     '#E69F00',
-    '#000000',
 )
-#: What papers report: always hollow diamonds in grey.
-PAPER = '#5f5f5f'
+#: What papers report: always hollow diamonds, black to be seen on bars.
+PAPER = '#000000'
 #: Height in pixels of one row of a chart with rows, and of its axes.
 _ROW, _AXES = 34, 130
 #: Configurations in the chart of phases.
@@ -657,7 +656,10 @@ def _phases(answer: Answer) -> Chart:
                 ],
                 'x': ratios,
                 'orientation': 'h',
-                'marker': {'color': COLOURS[place % len(COLOURS)]},
+                'marker': {
+                    'color': COLOURS[place % len(COLOURS)],
+                    'opacity': 0.75,
+                },
                 'hovertemplate': '%{y}: %{x:.2f}<extra></extra>',
             }
         )
