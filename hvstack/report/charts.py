@@ -27,10 +27,9 @@ COLOURS = (
     '#CC79A7',
     '#56B4E9',
     '#E69F00',
-    '#000000',
 )
-#: What papers report: always hollow diamonds in grey.
-PAPER = '#5f5f5f'
+#: What papers report: always hollow diamonds, black to be seen on bars.
+PAPER = '#000000'
 #: Height in pixels of one row of a chart with rows, and of its axes.
 _ROW, _AXES = 34, 130
 #: Configurations in the chart of phases.
@@ -162,7 +161,6 @@ def by_row(
     name: str,
     labels: Sequence[str],
     percents: Sequence[Percent],
-    colour: str = COLOURS[0],
 ) -> dict[str, Any]:
     """Return a trace with one point and its interval for each row."""
     return {
@@ -172,7 +170,7 @@ def by_row(
         'x': [one.percent for one in percents],
         'y': [safe(label) for label in labels],
         'error_x': interval_bars(percents),
-        'marker': {'size': 10, 'color': colour},
+        'marker': {'size': 10, 'color': COLOURS[0]},
         'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
     }
 
@@ -657,7 +655,10 @@ def _phases(answer: Answer) -> Chart:
                 ],
                 'x': ratios,
                 'orientation': 'h',
-                'marker': {'color': COLOURS[place % len(COLOURS)]},
+                'marker': {
+                    'color': COLOURS[place % len(COLOURS)],
+                    'opacity': 0.75,
+                },
                 'hovertemplate': '%{y}: %{x:.2f}<extra></extra>',
             }
         )
@@ -693,7 +694,7 @@ def _locality(answer: Answer) -> Chart:
     found: dict[str, list[int]] = {}
     for row in answer.rows:
         counts = [
-            sum(counter(run, 'HSSort', name) for run in row.valid)
+            sum(run.counters('HSSort').get(name, 0) for run in row.valid)
             for name in _LOCALITY
         ]
         if sum(counts):
@@ -731,12 +732,3 @@ def _locality(answer: Answer) -> Chart:
         | {'barmode': 'stack', 'shapes': []}
     )
     return chart
-
-
-def counter(record: Record, phase: str, name: str) -> int:
-    """Return a job's counter, 0 if the record has none."""
-    return sum(
-        int((one.get('counters') or {}).get(name, 0))
-        for one in record.phases
-        if one['name'] == phase
-    )

@@ -73,9 +73,9 @@ class Comparison:
     def notes(self) -> list[str]:
         """What must be said beside every figure."""
         lines = [
-            f'{field}: {self.before.value(field)} before, '
-            f'{self.after.value(field)} after.'
-            for field in self.changed
+            f'{name}: {self.before.value(name)} before, '
+            f'{self.after.value(name)} after.'
+            for name in self.changed
         ]
         return lines + list(
             dict.fromkeys(self.before.notes + self.after.notes)

@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack.report.answer import Answer, size_text
 from hvstack.results.record import Record
@@ -76,7 +75,7 @@ def not_judged(answer: Answer) -> list[tuple[str, str]]:
                 "records hold no memory of the hosts ('caps')",
             )
         )
-    without = sum(not _counters(record, 'HSSort') for record in answer.records)
+    without = sum(not record.counters('HSSort') for record in answer.records)
     if without:
         lines.append(
             (
@@ -120,15 +119,8 @@ def _memory_mib(record: Record) -> float:
     )
 
 
-def _counters(record: Record, phase: str) -> dict[str, Any]:
-    for one in record.phases:
-        if one['name'] == phase and isinstance(one.get('counters'), dict):
-            return dict(one['counters'])
-    return {}
-
-
 def _map_spills(record: Record) -> Iterator[str]:
-    counters = _counters(record, 'HSSort')
+    counters = record.counters('HSSort')
     spilled = counters.get('MAP.SPILLED_RECORDS', 0)
     made = counters.get('MAP_OUTPUT_RECORDS', 0)
     if made and spilled > EXTRA_SPILL * made:
@@ -139,7 +131,7 @@ def _map_spills(record: Record) -> Iterator[str]:
 
 
 def _reduce_spills(record: Record) -> Iterator[str]:
-    counters = _counters(record, 'HSSort')
+    counters = record.counters('HSSort')
     if 'MAP.SPILLED_RECORDS' not in counters:
         return
     spilled = (
@@ -160,7 +152,7 @@ def _bytes(record: Record) -> Iterator[str]:
     """
     expected = record.size_bytes * record.replication
     for phase, name in (('HSGen', 'HSGen'), ('HSSort', 'reduce-merge')):
-        counted = _counters(record, phase).get('HDFS_BYTES_WRITTEN')
+        counted = record.counters(phase).get('HDFS_BYTES_WRITTEN')
         if counted is None:
             continue
         written = counted * record.replication

@@ -79,7 +79,7 @@ def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
     script = (resources.files('hvstack.report') / 'page.js').read_text()
     return environment.get_template(template).render(
         charts=drawn,
-        data=_data(drawn),
+        data=script_data(drawn),
         plotly=_plotly(),
         script=script,
         policy=' '.join(_digest(text) for text in (_plotly(), script)),
@@ -100,7 +100,7 @@ def _digest(script: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _data(drawn: Sequence[Chart]) -> str:
+def script_data(drawn: Sequence[Chart]) -> str:
     """Return the charts for the page's script; no text can end it early."""
     data = {
         chart.name: {'data': chart.traces, 'layout': _layout(chart)}

@@ -101,6 +101,13 @@ class Record:
             found[name] = float(phase['seconds'])
         return found
 
+    def counters(self, phase: str) -> dict[str, Any]:
+        """Counters of a phase's job; none if the record has none."""
+        for one in self.phases:
+            if one['name'] == phase and isinstance(one.get('counters'), dict):
+                return dict(one['counters'])
+        return {}
+
     def computed_digest(self) -> str:
         """Return the digest that the content has now."""
         content = {**vars(self)}

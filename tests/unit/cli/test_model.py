@@ -93,9 +93,13 @@ class Commands(testtools.TestCase):
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         words = ('report', '--records', str(folder))
         record.save(run('i1', 0, 95, sweep='b'), folder)
-        edited = record.save(run('i1', 1, 95, sweep='b'), folder)
+        edited = record.save(
+            run('i1', 1, 95, sweep='b', started='2027-01-01'), folder
+        )
         edited.write_text(edited.read_text().replace('Xeon', 'Xenon'))
-        newer = record.save(run('i1', 2, 95, sweep='b'), folder)
+        newer = record.save(
+            run('i1', 2, 95, sweep='b', started='2027-01-02'), folder
+        )
         newer.write_text(
             newer.read_text().replace('"schema": 1', '"schema": 2')
         )

@@ -12,7 +12,9 @@ import fixtures
 import testtools
 
 from hvstack import report
+from hvstack.report import html
 from hvstack.report.answer import DERIVED
+from hvstack.report.charts import Chart
 from hvstack.results import record
 from hvstack.results.record import Record
 from tests.unit.report.test_report import OOM, sweep
@@ -167,6 +169,12 @@ class PageTest(testtools.TestCase):
         self.assertIn(EVIL, Page(text).words)
         self.assertIn(OOM, Page(text).words)
         self.assertEqual(3, Page(text).tags.count('script'))
+
+    def test_no_text_ends_a_charts_data(self) -> None:
+        trace = {'name': '</script><script>alert(1)</script>'}
+        data = html.script_data([Chart('a', 'a', '', [trace])])
+        self.assertNotIn('<', data)
+        self.assertEqual([trace], json.loads(data)['a']['data'])
 
     def test_records_come_out_as_they_went_in(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
