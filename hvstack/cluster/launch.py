@@ -79,15 +79,22 @@ def templates() -> Path:
     return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
 
 
-def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
+def plan(
+    conn: Connection,
+    configuration: Configuration,
+    options: Any,
+    replication: int | None = None,
+) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
     Nothing is changed.
 
     :param conn: an administrator's.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param replication: of HDFS; by default 3, or the number of worker hosts
+        if that is less.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend.
+        hosts or their backend, or there are more replicas than hosts.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     profile = profiles.load(options.host_profile)
@@ -103,6 +110,12 @@ def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
         raise errors.CloudError(
             f"no host for workers is up (profile '{profile.name}', trait "
             f"{trait or 'none'}): see 'openstack hypervisor list'"
+        )
+    if replication is not None and not 1 <= replication <= len(providers):
+        raise errors.InputError(
+            f'replication {replication} cannot be: no two replicas share one '
+            f'of the {len(providers)} worker hosts that are up, take 1 to '
+            f'{len(providers)}'
         )
     backend = hosts.backend(
         [known[name] for name in providers], options.backend
@@ -128,7 +141,7 @@ def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
         controller=controller,
         providers=providers,
         workers=_workers(profile, configuration, len(providers)),
-        replication=min(3, len(providers)),
+        replication=replication or min(3, len(providers)),
         backend=backend,
         sizing=size_node(worker.vcpus, worker.ram),
         environment=_environment(conn, profile, backend, known, providers),
