@@ -55,6 +55,10 @@ HOSTS = (
 )
 #: What making guest images needs.
 IMAGES = ('mmdebstrap',)
+#: What reaching guests needs.
+GUESTS = ('iputils-ping', 'openssh-client')
+#: All that the lab needs.
+ALL = (*CONTROL, *BUILD, *HOSTS, *IMAGES, *GUESTS)
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
