@@ -11,7 +11,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, pids, shell
+from hvstack import errors, pids, profiles, shell
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 
@@ -87,28 +87,31 @@ class DedicatedTest(testtools.TestCase):
 
 
 class FakeProfileTest(testtools.TestCase):
-    def read(self, data: object) -> dict[str, Any]:
-        path = Path(self.useFixture(fixtures.TempDir()).path) / 'profile'
-        path.write_text(data if isinstance(data, str) else json.dumps(data))
-        return fake.read(path)
+    def test_dedicated_host_of_vsphere6(self) -> None:
+        found = fake.from_profile(profiles.load('vsphere6'))
+        first, second = found['cells']
+        self.assertEqual(set(fake.DEFAULT_PROFILE['cells'][0]), set(first))
+        self.assertEqual(
+            [*range(10), *range(20, 30)], sorted(first['dedicated'])
+        )
+        self.assertEqual([], first['shared'])
+        self.assertEqual([[n, n + 20] for n in range(10)], first['siblings'])
+        self.assertEqual(
+            [[n, n + 20] for n in range(10, 20)], second['siblings']
+        )
+        self.assertEqual(131072, first['memory_mib'])
+        # vsphere6, Table 1: 241 GiB for guests.
+        self.assertEqual(
+            241 * 1024, 2 * (first['hugepages_2m'] + second['hugepages_2m'])
+        )
+        self.assertGreater(found['disk_gb'], 20 * 600)
 
-    def test_own_example_is_taken(self) -> None:
-        self.assertEqual(fake.DEFAULT_PROFILE, self.read(fake.DEFAULT_PROFILE))
-
-    def test_wrong_files_are_named_with_field(self) -> None:
-        cell = dict(fake.DEFAULT_PROFILE['cells'][0])
-        for data, word in (
-            ('{', 'JSON'),
-            ([], 'disk_gb'),
-            ({'cells': [{}], 'disk_gb': 1}, 'dedicated'),
-            ({'cells': [{**cell, 'x': 1}], 'disk_gb': 1}, "'x'"),
-            (
-                {'cells': [{**cell, 'memory_mib': '1'}], 'disk_gb': 1},
-                'cells[0].memory_mib',
-            ),
-        ):
-            exc = self.assertRaises(errors.InputError, self.read, data)
-            self.assertIn(word, str(exc))
+    def test_shared_host(self) -> None:
+        found = fake.from_profile(profiles.load('amd'), 'shared')
+        for cell in found['cells']:
+            self.assertEqual([], cell['dedicated'])
+            self.assertNotEqual([], cell['shared'])
+            self.assertEqual(0, cell['hugepages_2m'])
 
 
 class CgroupsTest(testtools.TestCase):
