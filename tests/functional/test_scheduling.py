@@ -25,15 +25,7 @@ class FillTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
         self.profile = profiles.load('vsphere6')
-        image = self.cloud.image.create_image(
-            name=self.name,
-            disk_format='raw',
-            container_format='bare',
-            data=b'no system',
-            wait=True,
-        )
-        self.addCleanup(self.cloud.image.delete_image, image)
-        self.image_id = image.id
+        self.image_id = self.no_system()
 
     def published(self, label: str) -> Any:
         """Return Nova's flavor of a configuration's worker."""
