@@ -656,6 +656,12 @@ _SIZES: Table = {
             f.container_mib,
             "the default, 1536, is more than a small worker's containers",
         ),
+    ),
+}
+
+#: The ApplicationMaster of the papers' tunings.
+_MASTER: Table = {
+    'master': (
         _own(
             MAPRED,
             'yarn.app.mapreduce.am.command-opts',
@@ -808,16 +814,17 @@ _STOCK: Table = {
 #: What each tuning profile sets besides what no cluster runs without.
 TUNINGS: dict[str, Table] = {
     'hvstack': {**_SIZES, **_SOON, **_HVSTACK},
-    'vsphere6': {**_SIZES, **_SOON, **VSPHERE6},
+    'vsphere6': {**_SIZES, **_MASTER, **_SOON, **VSPHERE6},
     'vsan': {
         **_SIZES,
+        **_MASTER,
         **_SOON,
         'heaps': _java(
             f.no_heap_jvm, f.no_heap_jvm, 'Java must know its processors'
         ),
         **VSAN,
     },
-    'amd': {**_SIZES, **_SOON, **AMD},
+    'amd': {**_SIZES, **_MASTER, **_SOON, **AMD},
     'stock': _STOCK,
 }
 
