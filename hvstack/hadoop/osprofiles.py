@@ -55,9 +55,9 @@ _MTU = "the network's MTU is Neutron's to say, by DHCP"
 _QUEUES = "one queue is the flavor's and the image's default"
 
 
-def _sysctls(source: str, **values: str) -> tuple[Setting, ...]:
+def _sysctls(source: str, values: dict[str, str]) -> tuple[Setting, ...]:
     return tuple(
-        Setting(Kind.SYSCTL, name.replace('__', '.'), value, source)
+        Setting(Kind.SYSCTL, name, value, source)
         for name, value in values.items()
     )
 
@@ -74,19 +74,21 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
     'vsphere6': (
         # "Ensure large pages are used by the hypervisor, guest OS, and
         # Java": the JVMs of the tuning profile ask for them.
-        Setting(Kind.THP, 'enabled', 'madvise', 'Best Practices'),
+        Setting(Kind.THP, 'enabled', 'madvise', 'Best Practices: large pages'),
         *_limits('appendix A, limits.conf', '32768'),
         *_sysctls(
             'appendix A, sysctl.conf',
-            net__ipv4__conf__all__arp_filter='1',
-            vm__dirty_background_ratio='1',
-            vm__swappiness='0',
-            vm__overcommit_memory='0',
-            net__core__rmem_max='16777216',
-            net__core__wmem_max='16777216',
-            net__ipv4__tcp_rmem='4096 87380 16777216',
-            net__ipv4__tcp_wmem='4096 65536 16777216',
-            net__ipv4__tcp_mtu_probing='1',
+            {
+                'net.ipv4.conf.all.arp_filter': '1',
+                'vm.dirty_background_ratio': '1',
+                'vm.swappiness': '0',
+                'vm.overcommit_memory': '0',
+                'net.core.rmem_max': '16777216',
+                'net.core.wmem_max': '16777216',
+                'net.ipv4.tcp_rmem': '4096 87380 16777216',
+                'net.ipv4.tcp_wmem': '4096 65536 16777216',
+                'net.ipv4.tcp_mtu_probing': '1',
+            },
         ),
         Setting(Kind.MKFS, 'xfs', '-d agcount=1', 'appendix A, Linux'),
         Setting(
@@ -131,12 +133,14 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
         *_limits('appendix A', '65536'),
         *_sysctls(
             'appendix A',
-            net__core__rmem_max='16777216',
-            net__core__wmem_max='16777216',
-            net__ipv4__tcp_rmem='4096 87380 16777216',
-            net__ipv4__tcp_wmem='4096 65536 16777216',
-            net__core__netdev_max_backlog='250000',
-            vm__swappiness='0',
+            {
+                'net.core.rmem_max': '16777216',
+                'net.core.wmem_max': '16777216',
+                'net.ipv4.tcp_rmem': '4096 87380 16777216',
+                'net.ipv4.tcp_wmem': '4096 65536 16777216',
+                'net.core.netdev_max_backlog': '250000',
+                'vm.swappiness': '0',
+            },
         ),
         Setting(Kind.MKFS, 'xfs', '-i size=2048', 'appendix A'),
         Setting(
@@ -147,7 +151,7 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
     'amd': (
         Setting(Kind.THP, 'enabled', 'never', '3.3.1'),
         Setting(Kind.LIMIT, 'nofile', '32768', '2.4.1'),
-        *_sysctls('2.4.1', net__core__somaxconn='1024'),
+        *_sysctls('2.4.1', {'net.core.somaxconn': '1024'}),
         Setting(Kind.MKFS, 'ext4', '', '3.3.2'),
         Setting(Kind.MOUNT, 'options', 'noatime', '3.3.2'),
         Setting(

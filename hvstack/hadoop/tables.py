@@ -74,7 +74,11 @@ VSPHERE6: Table = {
     'appendix A, hdfs-site.xml': (
         _same(HDFS, 'dfs.datanode.max.transfer.threads', '4096'),
         Parameter(
-            'dfs.replication', '3', HDFS, 'dfs.replication', f.replication
+            'dfs.replication',
+            '3 (final = true)',
+            HDFS,
+            'dfs.replication',
+            f.replication,
         ),
         Parameter(
             'dfs.blocksize', '268435456', HDFS, 'dfs.blocksize', f.block_bytes
