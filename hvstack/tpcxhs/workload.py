@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.hadoop.sizing import tasks as tasks
+from hvstack.hadoop import sizing
 
 #: Bytes of a record, in TPCx-HS as in TeraSort.
 RECORD_BYTES = 100
@@ -64,3 +64,15 @@ class Workload:
     def needed_bytes(self) -> float:
         """Room in HDFS for input, output and intermediate data."""
         return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
+
+
+def tasks(containers: int) -> int:
+    """Return how many maps, and reduces, a cluster runs at a time.
+
+    vsphere6 "Parameter Tuning": all of a phase's tasks in one wave. One
+    container is the ApplicationMaster's, one stays free for reduces that
+    start before the last map has ended.
+
+    :param containers: of the whole cluster.
+    """
+    return sizing.tasks(containers)
