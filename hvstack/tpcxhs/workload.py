@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from hvstack import errors
+from hvstack.hadoop import sizing
 
 #: Bytes of a record, in TPCx-HS as in TeraSort.
 RECORD_BYTES = 100
@@ -94,4 +95,4 @@ def tasks(containers: int) -> int:
 
     :param containers: of the whole cluster.
     """
-    return max(1, containers - 2)
+    return sizing.tasks(containers)
