@@ -16,6 +16,8 @@ STATUSES = ('candidate', 'approved')
 #: Percent of bare metal that the interval's lower bound of an approved
 #: flavor must reach, unless the catalogue says otherwise.
 MIN_PERCENT = 90
+#: More is no percent of bare metal but a mistake.
+MOST_PERCENT = 1000
 
 #: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
 #: being a space.
@@ -37,6 +39,25 @@ _ENTRY = (
     'extra_specs',
     'evidence',
 )
+
+#: What evidence must have; ``min_percent``, ``baseline_runs`` and, with
+#: Ceph, ``pool_size`` stand beside it.
+EVIDENCE = (
+    'percent',
+    'low',
+    'high',
+    'runs',
+    'size_bytes',
+    'backend',
+    'date',
+    'releases',
+    'configuration',
+    'host',
+    'sweep',
+    'digest',
+)
+_RELEASES = ('nova', 'hadoop', 'hvstack')
+_DIGEST = re.compile('[0-9a-f]{64}')
 
 
 @dataclass(frozen=True)
@@ -90,7 +111,7 @@ def from_mapping(data: Any, place: Place) -> Catalogue:
     return Catalogue(
         host=fields.text('host'),
         min_percent=(
-            fields.number('min_percent', 0, 1000)
+            fields.number('min_percent', 0, MOST_PERCENT)
             if fields.has('min_percent')
             else MIN_PERCENT
         ),
@@ -119,9 +140,6 @@ def _entry(item: Any, place: Place, prefix: str) -> Entry:
         ),
         extra_specs=_specs(fields),
     )
-    evidence = fields.raw('evidence')
-    if evidence is not None and not isinstance(evidence, Mapping):
-        raise fields.wrong('evidence', 'is no mapping, let approve write it')
 
     def at(field: str) -> str:
         return place(f'{prefix}.{field}')
@@ -130,9 +148,39 @@ def _entry(item: Any, place: Place, prefix: str) -> Entry:
         flavor=flavor,
         configuration=parse(fields.text('configuration')),
         status=fields.choice('status', STATUSES, 'candidate'),
-        evidence=evidence,
+        evidence=_evidence(fields, place),
         place=at,
     )
+
+
+def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
+    """Check what is there of the evidence; lint tells what is missing."""
+    given: Any = top.raw('evidence')
+    if given is None:
+        return None
+    name = top.name('evidence')
+    known = (*EVIDENCE, 'min_percent', 'baseline_runs', 'pool_size')
+    fields = Fields(given, place, known, name)
+    for field in given:
+        if field in ('percent', 'low', 'high', 'min_percent'):
+            fields.number(field, 0, MOST_PERCENT)
+        elif field in ('runs', 'baseline_runs', 'pool_size'):
+            fields.integer(field, 1, 1000)
+        elif field == 'size_bytes':
+            fields.integer(field, 1, 10**18)
+        elif field == 'releases':
+            releases = Fields(
+                given[field], place, _RELEASES, f'{name}.{field}'
+            )
+            for release in given[field]:
+                releases.text(release)
+        else:
+            fields.text(field)
+    if fields.has('digest') and not _DIGEST.fullmatch(given['digest']):
+        raise fields.wrong(
+            'digest', "is no SHA-256, let 'hvstack flavor approve' write it"
+        )
+    return dict(given)
 
 
 def _specs(fields: Fields) -> dict[str, str]:

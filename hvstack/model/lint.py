@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hvstack.model import extra_specs
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import EVIDENCE, Catalogue, Entry
 from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
 
@@ -272,8 +272,33 @@ def _approved_with_ratio(profile: HostProfile, entry: Entry) -> Found:
 
 
 def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
-    if entry.status == 'approved' and not entry.evidence:
-        yield 'status', 'approved without evidence: measure it first'
+    if entry.status != 'approved':
+        return
+    evidence = entry.evidence or {}
+    missing = [name for name in EVIDENCE if name not in evidence]
+    if missing:
+        yield (
+            'evidence',
+            f"lacks {', '.join(missing)}: measure it and let 'hvstack flavor "
+            "approve' write it",
+        )
+    elif evidence['configuration'] != entry.configuration.name:
+        yield (
+            'evidence.configuration',
+            f'is of another one than {entry.configuration.name}: measure '
+            'this one',
+        )
+
+
+def _single_copy(profile: HostProfile, entry: Entry) -> Found:
+    if entry.status == 'approved' and entry.configuration.storage == 'ceph':
+        copies = (entry.evidence or {}).get('pool_size')
+        if copies is None or copies < 2:
+            yield (
+                'evidence.pool_size',
+                f'{copies or "unknown"}: with one copy a lost disk loses '
+                'volumes, measure it on a pool of two or more',
+            )
 
 
 def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
@@ -399,6 +424,7 @@ RULES: tuple[Rule, ...] = (
     ('HV014', WARNING, 'NUMA without dedicated CPUs', _numa_without_pins),
     ('HV015', ERROR, 'no CPU for emulator threads', _no_cpu_for_emulator),
     ('HV016', ERROR, 'approved without evidence', _approved_without_evidence),
+    ('HV018', ERROR, 'approved on a single copy', _single_copy),
 )
 #: The rule over the set: two names for one shape.
 SET_RULE = ('HV017', WARNING, 'two names for one shape')

@@ -79,6 +79,53 @@ class Load(Files):
         self.assertIn('No such file', str(exc))
 
 
+class WithFields(Files):
+    """Fields are set, all else stays as it was."""
+
+    TEXT = """\
+# Head.
+list:
+- status: candidate  # soon
+  size: 4
+  # Between.
+  note: |
+    two
+    lines
+- {size: 5, status: candidate}  # flow
+-   size: 6
+    proof:
+      old: [1,
+            2]
+      # Last of it.
+
+# Tail.
+- size: 7
+"""
+
+    def test_set(self) -> None:
+        before = yamlfile.load(self.write(self.TEXT)).data
+        new = {'a': 1.5, 'b': {'c': 'x: y # z'}}
+        changes = {
+            f'list.{number}': {'status': 'approved', 'proof': new}
+            for number in range(4)
+        }
+        text = yamlfile.with_fields(self.TEXT, changes)
+        after = yamlfile.load(self.write(text)).data
+        for item in before['list']:
+            item |= {'status': 'approved', 'proof': new}
+        self.assertEqual(before, after)
+        for comment in ('Head', 'Between', 'flow', 'Last of it', 'Tail'):
+            self.assertIn(f'# {comment}', text)
+        # A second time nothing changes any more.
+        self.assertEqual(text, yamlfile.with_fields(text, changes))
+
+    def test_top(self) -> None:
+        self.assertEqual(
+            'a: 2\nb: 3\n',
+            yamlfile.with_fields('a: 1\n', {'': {'a': 2, 'b': 3}}),
+        )
+
+
 class Profiles(Files):
     """Host profiles in files."""
 

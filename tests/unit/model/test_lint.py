@@ -12,6 +12,24 @@ from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding, lint
 from tests.unit.model.test_flavor import profile
 
+#: Evidence as approve writes it.
+EVIDENCE: dict[str, Any] = {
+    'percent': 97.5,
+    'low': 95.0,
+    'high': 100.1,
+    'min_percent': 90,
+    'runs': 3,
+    'baseline_runs': 4,
+    'size_bytes': 10**9,
+    'backend': 'kvm',
+    'date': '2026-11-21',
+    'releases': {'nova': '34.0.0', 'hadoop': '3.4.3', 'hvstack': '0.1'},
+    'configuration': 'i4-c1-m1-local-shared-unpinned',
+    'host': 'small',
+    'sweep': 'quick',
+    'digest': '0a' * 32,
+}
+
 
 def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
     """Return a good flavor for the small host, with changes.
@@ -65,8 +83,8 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         entry('i4-dedicated', ram=3002),
     ),
     'HV006': (
-        entry('i4-c2', status='approved', evidence={'percent': 95}),
-        entry('i4', status='approved', evidence={'percent': 95}),
+        entry('i4-c2', status='approved', evidence=EVIDENCE),
+        entry('i4', status='approved', evidence=EVIDENCE),
     ),
     'HV007': (entry('i4', ram=3585), entry('i4', ram=3584)),
     'HV008': (entry(disks=6), entry(disks=5)),
@@ -104,7 +122,15 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     'HV016': (
         entry(status='approved'),
-        entry(status='approved', evidence={'percent': 95}),
+        entry(status='approved', evidence=EVIDENCE),
+    ),
+    'HV018': (
+        entry(
+            'i4-ceph', status='approved', evidence={**EVIDENCE, 'pool_size': 1}
+        ),
+        entry(
+            'i4-ceph', status='approved', evidence={**EVIDENCE, 'pool_size': 2}
+        ),
     ),
 }
 
@@ -119,7 +145,7 @@ class Rules(testtools.TestCase):
         page = Path(__file__).parents[3] / 'doc' / 'lint.md'
         sections = re.findall(r'^## (HV\d+)\n(\w+):', page.read_text(), re.M)
         rules = [(rule, level) for rule, level, *_ in RULES]
-        self.assertEqual([*rules, SET_RULE[:2]], sections)
+        self.assertEqual(sorted([*rules, SET_RULE[:2]]), sections)
 
     def test_examples(self) -> None:
         for rule, (bad, good) in EXAMPLES.items():
@@ -174,6 +200,21 @@ class Rules(testtools.TestCase):
         self.assertIn('HV010', broken(entry(specs={'cpu_policy': 'x'})))
         self.assertNotIn('HV010', broken(entry(specs={'hvstack:a': 'x'})))
         self.assertIn('HV010', broken(entry(specs={'quota:speed': '1'})))
+
+    def test_evidence_is_whole_and_of_this_configuration(self) -> None:
+        for name in catalogue.EVIDENCE:
+            lacking = {k: v for k, v in EVIDENCE.items() if k != name}
+            found = findings(entry(status='approved', evidence=lacking))
+            self.assertEqual(['HV016'], [one.rule for one in found], name)
+            self.assertIn(f'lacks {name}:', found[0].message)
+        other = entry('i2', status='approved', evidence=EVIDENCE)
+        self.assertIn('HV016', broken(other))
+        self.assertEqual(set(), broken(entry(evidence={'percent': 3})))
+
+    def test_copies_of_a_pool_are_known(self) -> None:
+        lone = entry('i4-ceph', status='approved', evidence=EVIDENCE)
+        self.assertIn('HV018', broken(lone))
+        self.assertNotIn('HV018', broken({**lone, 'status': 'candidate'}))
 
     def test_two_names_for_one_shape(self) -> None:
         one = entry()
@@ -267,6 +308,25 @@ class Read(testtools.TestCase):
             data = {'host': 'small', 'flavors': [entry(**{field: value})]}
             text = self.refused(data)
             self.assertTrue(text.startswith(f'flavors.0.{field}'), text)
+
+    def test_evidence(self) -> None:
+        for field, value in (
+            ('percent', '97'),
+            ('low', float('nan')),
+            ('high', -1),
+            ('runs', 2.5),
+            ('size_bytes', 0),
+            ('digest', 'abc'),
+            ('date', 20261121),
+            ('releases', '34'),
+            ('releases', {'nova': 34}),
+            ('mood', 'good'),
+        ):
+            bad = entry(evidence={**EVIDENCE, field: value})
+            text = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(
+                text.startswith(f'flavors.0.evidence.{field}'), text
+            )
 
     def test_values_of_specs_are_texts(self) -> None:
         bad = entry(specs={'hw:cpu_cores': 4})
