@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding and reading host profiles.
+"""Finding and reading host profiles, and the catalogues for them.
 
-A file holds one profile, or under ``profiles`` several by name, as the
-lab's ``hosts.yaml`` does.
+A file holds one profile, or under ``profiles`` several by name, as the lab's
+``hosts.yaml`` does.
 """
 
 import sysconfig
 from pathlib import Path
 
 from hvstack import errors, paths, yamlfile
+from hvstack.model import catalogue
+from hvstack.model.fields import Fields
 from hvstack.model.host import HostProfile, from_mapping
 
 #: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
@@ -33,6 +35,7 @@ def read(path: Path) -> dict[str, HostProfile]:
     document = yamlfile.load(path)
     data = document.data
     if isinstance(data, dict) and isinstance(data.get('profiles'), dict):
+        Fields(data, document.place(), ('profiles',))
         found = {}
         for name, item in data['profiles'].items():
             place = document.place(f'profiles.{name}')
@@ -76,3 +79,22 @@ def load(name: str) -> HostProfile:
         f'{", ".join(dict.fromkeys(known)) or "none"}, or the path of a '
         'YAML file'
     )
+
+
+def read_catalogue(
+    path: Path, host: str | None = None
+) -> tuple[catalogue.Catalogue, HostProfile]:
+    """Return a catalogue and the profile of its hosts.
+
+    :param host: another profile than the catalogue names.
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    document = yamlfile.load(path)
+    place = document.place()
+    found = catalogue.from_mapping(document.data, place)
+    if host is not None:
+        return found, load(host)
+    try:
+        return found, load(found.host)
+    except errors.InputError as exc:
+        raise errors.InputError(f"{place('host')}: 'host': {exc}") from exc

@@ -207,9 +207,9 @@ def _walk(
             line = key.start_mark.line + 1
             text = str(loader.construct_object(key, deep=True))
             if text in seen:
+                shown = ' '.join(_join(name, text).split())
                 raise errors.InputError(
-                    f"{path}:{line}: '{_join(name, text)}' comes twice, "
-                    'remove one'
+                    f"{path}:{line}: '{shown}' comes twice, remove one"
                 )
             seen.add(text)
             lines[_join(name, text)] = line

@@ -8,7 +8,6 @@ from cliff.command import Command
 
 from hvstack import errors, paths, profiles, yamlfile
 from hvstack.cli.report import RECORDS
-from hvstack.model import catalogue
 from hvstack.report import earned
 from hvstack.results import record
 
@@ -54,8 +53,7 @@ class Approve(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Judge them, then change the file."""
         path = parsed_args.catalogue
-        document = yamlfile.load(path)
-        listed = catalogue.from_mapping(document.data, document.place())
+        listed, profile = profiles.read_catalogue(path)
         records = record.load_all(parsed_args.records, parsed_args.sweep)
         if records and parsed_args.sweep is None:
             last = records[-1].sweep
@@ -63,7 +61,7 @@ class Approve(Command):
         found = earned.approve(
             listed,
             parsed_args.flavors,
-            profiles.load(listed.host),
+            profile,
             records,
             parsed_args.min_percent,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.fields import Fields, Place
 from hvstack.model.flavor import ROLES, Flavor, derive
@@ -22,7 +23,14 @@ MOST_PERCENT = 1000
 #: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
 #: being a space.
 _NAME = re.compile(r'\S(.{0,253}\S)?')
-_MOST = 2**31 - 1
+#: Of any host: more is a mistyped unit.
+_MOST_VCPUS = 2**19
+_MOST_MIB = 2**26
+_MOST_GB = 10**9
+_LONGEST_DESCRIPTION = 65535
+#: Likewise an extra spec's name and value.
+_SPEC = re.compile(r'[A-Za-z0-9_.: -]{1,255}')
+_LONGEST_SPEC = 255
 
 _ENTRY = (
     'name',
@@ -129,24 +137,33 @@ def _entry(item: Any, place: Place, prefix: str) -> Entry:
     flavor = Flavor(
         name=name,
         role=fields.choice('role', ROLES, 'worker'),
-        vcpus=fields.integer('vcpus', 1, _MOST),
-        ram=fields.integer('ram', 1, _MOST),
-        disk=fields.integer('disk', 0, _MOST, 0),
-        ephemeral=fields.integer('ephemeral', 0, _MOST, 0),
+        vcpus=fields.integer('vcpus', 1, _MOST_VCPUS),
+        ram=fields.integer('ram', 1, _MOST_MIB),
+        disk=fields.integer('disk', 0, _MOST_GB, 0),
+        ephemeral=fields.integer('ephemeral', 0, _MOST_GB, 0),
         disks=fields.integer('disks', 0, 1000, 0),
-        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST, 0),
+        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST_GB, 0),
         description=(
             fields.text('description') if fields.has('description') else ''
         ),
         extra_specs=_specs(fields),
     )
 
+    if len(flavor.description) > _LONGEST_DESCRIPTION:
+        raise fields.wrong(
+            'description', f'is longer than {_LONGEST_DESCRIPTION} characters'
+        )
+    try:
+        configuration = parse(fields.text('configuration'))
+    except errors.InputError as exc:
+        raise fields.wrong('configuration', f'names none: {exc}') from exc
+
     def at(field: str) -> str:
         return place(f'{prefix}.{field}')
 
     return Entry(
         flavor=flavor,
-        configuration=parse(fields.text('configuration')),
+        configuration=configuration,
         status=fields.choice('status', STATUSES, 'candidate'),
         evidence=_evidence(fields, place),
         place=at,
@@ -190,9 +207,22 @@ def _specs(fields: Fields) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise fields.wrong('extra_specs', 'is no mapping, give name: value')
     for key, value in given.items():
+        if not _SPEC.fullmatch(str(key)):
+            raise fields.wrong(
+                f'extra_specs.{str(key)[:60]!r}',
+                'is no name of a spec for Nova, take up to 255 letters, '
+                'digits, _ . : - and spaces',
+            )
         if not isinstance(key, str) or not isinstance(value, str):
             raise fields.wrong(
-                f'extra_specs.{key}', f'is {value!r}, give a text in quotes'
+                f'extra_specs.{key}',
+                f'is {str(value)[:60]!r}, give a text in quotes',
+            )
+        if len(value) > _LONGEST_SPEC or not value.isprintable():
+            raise fields.wrong(
+                f'extra_specs.{key}',
+                f'is {value[:60]!r}, give at most {_LONGEST_SPEC} printable '
+                'characters',
             )
     return dict(given)
 

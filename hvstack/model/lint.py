@@ -16,6 +16,8 @@ from hvstack.model.host import HostProfile
 
 #: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
 FEW_DISKS = 5
+#: More NUMA cells than any host has.
+_MOST_CELLS = 1024
 
 ERROR = 'error'
 WARNING = 'warning'
@@ -87,7 +89,8 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     """
     specs = flavor.extra_specs
     count = specs.get('hw:numa_nodes', '1')
-    if not count.isdigit() or not 1 <= int(count) <= flavor.vcpus:
+    most = min(flavor.vcpus, _MOST_CELLS)
+    if not count.isdecimal() or not 1 <= int(count) <= most:
         return None
     cells = []
     for number in range(int(count)):
@@ -100,7 +103,7 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
         vcpus = (
             flavor.vcpus // int(count) if cpus is None else len(_cpus(cpus))
         )
-        if memory is not None and not memory.isdigit():
+        if memory is not None and not memory.isdecimal():
             return None
         mib = flavor.ram // int(count) if memory is None else int(memory)
         cells.append((vcpus, mib))
@@ -115,7 +118,7 @@ def _cpus(text: str) -> set[int]:
         target = without if part.startswith('^') else found
         first, _, last = part.removeprefix('^').partition('-')
         last = last or first
-        if not first.isdigit() or not last.isdigit() or int(last) > 65535:
+        if not first.isdecimal() or not last.isdecimal() or int(last) > 65535:
             return set()
         target |= set(range(int(first), int(last) + 1))
     return found - without
@@ -219,14 +222,14 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
     listed = [key for key in specs if key.startswith('hw:numa_cpus.')]
     if listed:
         cpus = [cpu for key in listed for cpu in _cpus(specs[key])]
-        if sorted(cpus) != list(range(flavor.vcpus)):
+        if len(cpus) != flavor.vcpus or set(cpus) != set(range(flavor.vcpus)):
             yield (
                 f'extra_specs.{listed[0]}',
                 f'the cells list {len(cpus)} CPUs: list each of 0 to '
                 f'{flavor.vcpus - 1} once',
             )
     memory = [key for key in specs if key.startswith('hw:numa_mem.')]
-    if memory and all(specs[key].isdigit() for key in memory):
+    if memory and all(specs[key].isdecimal() for key in memory):
         added = sum(int(specs[key]) for key in memory)
         if added != flavor.ram:
             yield (

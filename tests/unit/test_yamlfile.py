@@ -144,6 +144,17 @@ class Profiles(Files):
         exc = self.assertRaises(errors.InputError, profiles.load, str(path))
         self.assertIn(f"{path}:2: 'sockets'", str(exc))
 
+    def test_nothing_stands_beside_several(self) -> None:
+        path = self.write('profiles: {}\nlab: 3\n')
+        exc = self.assertRaises(errors.InputError, profiles.read, path)
+        self.assertIn(f"{path}:2: 'lab' is unknown", str(exc))
+
+    def test_line_breaks_in_keys(self) -> None:
+        for text in ('"a\\nb": 1\n', '{"a\\nb": 1, "a\\nb": 1}\n'):
+            path = self.write(text)
+            exc = self.assertRaises(errors.InputError, profiles.read, path)
+            self.assertNotIn('\n', str(exc))
+
     def test_lines_in_several(self) -> None:
         path = self.write('profiles:\n  two:\n    sockets: 0\n')
         exc = self.assertRaises(errors.InputError, profiles.read, path)

@@ -300,6 +300,9 @@ class Read(testtools.TestCase):
             ('vcpus', 0),
             ('vcpus', '4'),
             ('ram', -1),
+            ('ram', 2**26 + 1),
+            ('vcpus', 2**19 + 1),
+            ('description', 'x' * 65536),
             ('disk', 2**31),
             ('extra_specs', ['a']),
             ('evidence', 'yes'),
@@ -332,6 +335,36 @@ class Read(testtools.TestCase):
         bad = entry(specs={'hw:cpu_cores': 4})
         text = self.refused({'host': 'small', 'flavors': [bad]})
         self.assertIn('in quotes', text)
+
+    def test_configuration(self) -> None:
+        for text in ('two', 'i2-c3\nm4', 'i2-dedicated-c2', 'i0'):
+            bad = {**entry(), 'configuration': text}
+            told = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(
+                told.startswith("flavors.0.configuration: 'flavors"), told
+            )
+
+    def test_specs_are_such_as_nova_takes(self) -> None:
+        for key, value in (
+            ('a\nb:c', 'x'),
+            ('a/b', 'x'),
+            ('x' * 256, 'x'),
+            ('a:b', 'x' * 256),
+            ('a:b', 'x\ny'),
+        ):
+            bad = entry(specs={key: value})
+            text = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(text.startswith('flavors.0.extra_specs.'), text)
+
+    def test_absurd_specs_are_findings(self) -> None:
+        for key, value in (
+            ('hw:numa_nodes', '9' * 255),
+            ('hw:numa_nodes', '²'),
+            ('hw:numa_mem.0', '²'),
+            ('hw:numa_cpus.0', '0-²'),
+        ):
+            bad = entry('i4-dedicated', vcpus=2**19, specs={key: value})
+            self.assertIn('HV001', broken(bad))
 
     def test_top(self) -> None:
         for data in (
