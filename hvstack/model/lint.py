@@ -5,6 +5,7 @@ An error cannot be scheduled, or over-subscribes what is approved. A warning
 is against a best practice. ``doc/lint.md`` has a section for each rule.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,8 @@ from hvstack.model.host import HostProfile
 FEW_DISKS = 5
 #: More NUMA cells than any host has.
 _MOST_CELLS = 1024
+_PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
+_UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
 
 ERROR = 'error'
 WARNING = 'warning'
@@ -131,8 +134,9 @@ def fitting(
 ) -> int:
     """Return how many such guests fit into a host's cells, at most so many.
 
-    Each cell of a guest needs a host cell of its own. The emptiest cells
-    are taken first by the largest parts, which packs equal guests evenly.
+    Each cell of a guest needs a host cell of its own. The largest parts
+    come first, each into the cell that has room for most of its kind, which
+    packs equal guests evenly.
     """
     free = list(host)
     parts = sorted(guest, reverse=True)
@@ -146,7 +150,16 @@ def fitting(
             ]
             if not places:
                 return count
-            best = max(places, key=lambda number: free[number])
+            best = max(
+                places,
+                key=lambda number: (
+                    min(
+                        free[number][0] // max(vcpus, 1),
+                        free[number][1] // max(ram, 1),
+                    ),
+                    free[number],
+                ),
+            )
             free[best] = (free[best][0] - vcpus, free[best][1] - ram)
             taken.add(best)
     return most
@@ -168,10 +181,25 @@ def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
+def _taken(
+    profile: HostProfile, flavor: Flavor
+) -> list[tuple[int, int]] | None:
+    """Return (CPUs, MiB) that a dedicated guest takes of the host's cells.
+
+    With ``isolate`` no other guest gets the threads beside its own (Nova,
+    "CPU topologies"), so that each vCPU takes a whole core.
+    """
+    cells = guest_cells(flavor)
+    threads = flavor.extra_specs.get('hw:cpu_thread_policy')
+    if cells is None or threads != 'isolate':
+        return cells
+    return [(vcpus * profile.threads_per_core, ram) for vcpus, ram in cells]
+
+
 def _outside_cell(profile: HostProfile, entry: Entry) -> Found:
     if not dedicated(entry.flavor):
         return
-    guest = guest_cells(entry.flavor)
+    guest = _taken(profile, entry.flavor)
     host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
     if guest is not None and fitting(host, guest, 1) == 0:
         yield (
@@ -187,33 +215,37 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
         return
     count = entry.configuration.instances
     if dedicated(flavor):
-        guest = guest_cells(flavor)
+        guest = _taken(profile, flavor)
         host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
-        if guest is None or not fitting(host, guest, 1):
-            return
-        found = fitting(host, guest, count)
-        if found < count:
+        found = fitting(host, guest, count) if guest is not None else count
+        if 0 < found < count:
             yield (
                 'vcpus',
                 f'only {found} of {count} fit the cells of '
                 f"'{profile.name}' at the same time: take smaller ones",
             )
-        return
-    for field, each, total, ratio in (
-        ('vcpus', flavor.vcpus, profile.cpus, entry.configuration.cpu_ratio),
-        (
-            'ram',
-            flavor.ram,
-            profile.memory_mib,
-            entry.configuration.ram_ratio,
-        ),
-    ):
+    for field, each, total, ratio in _shared(profile, entry):
         if each * count > total * Fraction(str(ratio)):
             yield (
                 field,
                 f'{count} x {each} is more than {total} x {ratio:g} of '
                 f"'{profile.name}': take less or fewer instances",
             )
+
+
+def _shared(
+    profile: HostProfile, entry: Entry
+) -> Iterator[tuple[str, int, int, float]]:
+    """Yield (field, each, the host's, ratio) of what guests share."""
+    flavor, chosen = entry.flavor, entry.configuration
+    if not dedicated(flavor):
+        yield 'vcpus', flavor.vcpus, profile.cpus, chosen.cpu_ratio
+        yield 'ram', flavor.ram, profile.memory_mib, chosen.ram_ratio
+    disks = profile.disks
+    if disks and not profile.volumes:
+        space = disks.count * disks.size_gb
+        yield 'disks', flavor.disks, disks.count, 1
+        yield 'ephemeral', flavor.ephemeral, space, 1
 
 
 def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
@@ -244,21 +276,29 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
+def page_kib(flavor: Flavor) -> int | None:
+    """Return the page that a flavor asks for, in KiB; None if any will do.
+
+    As Nova reads it: a number is KiB, units are powers of 1024. ``large`` is
+    the smallest large one.
+    """
+    text = flavor.extra_specs.get('hw:mem_page_size', 'any')
+    if text == 'large':
+        return PAGE_MIB * 1024
+    found = _PAGE.fullmatch(text)
+    if not found:
+        return None
+    return int(found[1]) * _UNITS.get(found[2].lower(), 1)
+
+
 def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
-    if entry.flavor.extra_specs.get('hw:mem_page_size') not in (
-        'large',
-        '2MB',
-        '2MiB',
-        '2048',
-        '2048kB',
-    ):
-        return
+    page = page_kib(entry.flavor)
     for number, (_, ram) in enumerate(guest_cells(entry.flavor) or ()):
-        if ram % PAGE_MIB:
+        if page and ram * 1024 % page:
             yield (
                 'ram',
                 f'cell {number} has {ram} MiB, no multiple of the page of '
-                f'{PAGE_MIB} MiB: round down',
+                f'{page} KiB: round down',
             )
 
 

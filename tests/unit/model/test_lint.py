@@ -175,6 +175,53 @@ class Rules(testtools.TestCase):
         self.assertNotIn('HV003', broken(entry('i4-m1.1', ram=4505)))
         self.assertIn('HV003', broken(entry('i4-m1.1', ram=4506)))
 
+    def test_isolated_threads_take_whole_cores(self) -> None:
+        # The cells' eight CPUs are four cores.
+        isolate = {'hw:cpu_thread_policy': 'isolate'}
+        self.assertEqual(
+            {'HV003'}, broken(entry('i4-dedicated', specs=isolate))
+        )
+        half = entry('i4-dedicated', vcpus=2, specs=isolate)
+        self.assertEqual(set(), broken(half))
+        wide = entry('i4-dedicated', vcpus=5, specs=isolate)
+        self.assertEqual({'HV002'}, broken(wide))
+
+    def test_disks_at_the_same_time(self) -> None:
+        host = from_mapping(
+            {
+                **profile().to_mapping(),
+                'disks': {'count': 8, 'size_gb': 10},
+            },
+            'small',
+        )
+        for changes, rules in (
+            ({'disks': 2, 'ephemeral': 20}, set()),
+            ({'disks': 3}, {'HV003'}),
+            ({'ephemeral': 21}, {'HV003'}),
+        ):
+            for policy in ('i4', 'i4-dedicated'):
+                one = entry(policy, **changes)
+                self.assertEqual(rules, broken(one, host=host), changes)
+
+    def test_pages(self) -> None:
+        for page, ram, good in (
+            ('large', 3001, False),
+            ('large', 3002, True),
+            ('2048', 3001, False),
+            ('2MB', 3001, False),
+            ('2MiB', 3002, True),
+            ('4', 3001, True),
+            ('1GB', 3002, False),
+            ('1048576', 3002, False),
+            ('1GB', 3072, True),
+            ('small', 3001, True),
+            ('any', 3001, True),
+        ):
+            one = entry(
+                'i4-dedicated', ram=ram, specs={'hw:mem_page_size': page}
+            )
+            self.assertEqual(good, 'HV005' not in broken(one), (page, ram))
+
     def test_cells_that_do_not_add_up(self) -> None:
         self.assertIn(
             'HV004',
