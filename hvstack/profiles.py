@@ -27,6 +27,20 @@ def folders() -> list[Path]:
     ]
 
 
+def known() -> dict[str, Path]:
+    """Return the file of each profile that has a name, by that name.
+
+    :raises hvstack.errors.InputError: the lab's file is not well formed.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders():
+        for path in sorted(folder.glob('*.yaml')):
+            found.setdefault(path.stem, path)
+    if LAB.exists():
+        found |= dict.fromkeys(read(LAB), LAB)
+    return found
+
+
 def read(path: Path) -> dict[str, HostProfile]:
     """Return all profiles of a file, by name.
 
@@ -63,21 +77,16 @@ def load(name: str) -> HostProfile:
                 'with one'
             )
         return next(iter(profiles.values()))
-    known: list[str] = []
     for folder in folders():
-        for path in sorted(folder.glob('*.yaml')):
-            if path.stem == name:
-                return load(str(path))
-            known.append(path.stem)
-    if LAB.exists():
-        lab = read(LAB)
-        if name in lab:
-            return lab[name]
-        known += lab
+        path = folder / f'{name}.yaml'
+        if path.is_file():
+            return load(str(path))
+    found = known()
+    if name in found:
+        return read(found[name])[name]
     raise errors.InputError(
         f"host profile '{name}' is unknown: take one of "
-        f'{", ".join(dict.fromkeys(known)) or "none"}, or the path of a '
-        'YAML file'
+        f'{", ".join(found) or "none"}, or the path of a YAML file'
     )
 
 

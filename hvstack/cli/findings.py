@@ -14,7 +14,9 @@ from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding
 FORMS = ('table', 'json', 'sarif', 'junit')
 
 #: Title of each rule, by id.
-TITLES = {rule: title for rule, _, title, *_ in (*RULES, SET_RULE)}
+TITLES = {rule: title for rule, _, title, _ in RULES} | {
+    SET_RULE[0]: SET_RULE[2]
+}
 
 
 def render(form: str, checked: Catalogue, found: Sequence[Finding]) -> str:
