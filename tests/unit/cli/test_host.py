@@ -16,7 +16,6 @@ from hvstack.model.host import Disks
 from tests.unit.cloud import fake
 from tests.unit.model.test_detected import CLOUD, SAMPLES
 
-
 #: As clouds.yaml has it.
 CLOUDS_ENTRY = {
     'auth': {
