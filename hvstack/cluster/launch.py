@@ -4,13 +4,22 @@
 import math
 import sysconfig
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, profiles
-from hvstack.cloud import flavors, hosts, keys, placement, ratios, stacks
+from hvstack.cloud import (
+    flavors,
+    hosts,
+    keys,
+    placement,
+    ratios,
+    servers,
+    stacks,
+)
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
@@ -35,6 +44,7 @@ class Plan:
     :param replication: min(3, worker hosts).
     :param environment: facts of the hosts that their guests cannot see.
     :param shared_kernel: the guests' page cache is this machine's.
+    :param host_profiles: name and digest of the hosts' profile, by role.
     """
 
     configuration: Configuration
@@ -47,6 +57,7 @@ class Plan:
     sizing: NodeSizing
     environment: dict[str, Any] = field(default_factory=dict)
     shared_kernel: bool = False
+    host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -146,6 +157,10 @@ def plan(
         sizing=size_node(worker.vcpus, worker.ram),
         environment=_environment(conn, profile, backend, known, providers),
         shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
+        host_profiles={
+            flavor.role: {'name': one.name, 'digest': one.digest}
+            for flavor, one in ((worker, profile), (controller, chief))
+        },
     )
 
 
@@ -292,14 +307,21 @@ def launch(
 def seen(
     admin: Connection, wanted: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what Placement has while the cluster is there."""
-    servers = {
-        one['name']: one['server_id']
-        for one in [outputs['controller'], *outputs['workers']]
-    }
+    """Return what Nova and Placement have while the cluster is there.
+
+    All workers have one flavor: the first stands for them.
+    """
+    controller, workers = outputs['controller'], outputs['workers']
+    ids = {one['name']: one['server_id'] for one in [controller, *workers]}
     return {
+        'hvstack': metadata.version('hvstack'),
+        'host_profile': wanted.host_profiles,
+        'flavor': {
+            'worker': servers.flavor(admin, workers[0]['server_id']),
+            'controller': servers.flavor(admin, controller['server_id']),
+        },
         'inventory': placement.seen_inventories(admin, wanted.providers),
-        'allocations': placement.allocations(admin, servers),
+        'allocations': placement.allocations(admin, ids),
         'allocation_ratio': {
             'during': one_for_all(ratios.current(admin, wanted.providers))
         },
