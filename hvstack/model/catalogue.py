@@ -232,6 +232,8 @@ def build(
 ) -> dict[str, Any]:
     """Return a catalogue of candidates, as plain data for a file.
 
+    A profile whose traits name roles carries these roles alone.
+
     :raises hvstack.errors.InputError: the host cannot hold one of them.
     """
     flavors: dict[str, dict[str, Any]] = {}
@@ -241,7 +243,8 @@ def build(
             roles = ['worker', 'namenode', 'resourcemanager']
             if configuration.instances == 1:
                 roles = ['worker', 'controller']
-        for role in roles:
+        own = [role for role in roles if role in profile.traits]
+        for role in own or roles:
             flavor = derive(
                 profile,
                 configuration,

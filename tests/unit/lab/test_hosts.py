@@ -11,9 +11,10 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, pids, profiles, shell
+from hvstack import errors, pids, profiles, shell, yamlfile
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
+from hvstack.model import catalogue, lint
 
 GIB = 1024
 
@@ -72,6 +73,41 @@ class SizesTest(testtools.TestCase):
         self.assertEqual(sizes.RESERVED_MIB, worker.reserved_memory_mib)
         self.assertEqual({'worker': sizes.WORKER_TRAIT}, worker.traits)
         self.assertTrue(worker.scale_model)
+
+
+class CataloguesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.hosts.sizes.CATALOGUES', self.folder
+            )
+        )
+
+    def names(self, role: str) -> list[str]:
+        path = self.folder / f'lab-{role}.yaml'
+        return [one['name'] for one in yamlfile.load(path).data['flavors']]
+
+    def test_each_role_has_its_host(self) -> None:
+        hosts = plan()
+        sizes.write_catalogues(hosts)
+        self.assertEqual(2, len(self.names('worker')))
+        self.assertEqual(1, len(self.names('controller')))
+        for one in hosts[:2]:
+            document = yamlfile.load(self.folder / f'lab-{one.role}.yaml')
+            found = catalogue.from_mapping(document.data, document.place())
+            for finding in lint.lint(sizes.profile(one), found):
+                self.assertNotEqual(lint.ERROR, finding.level, str(finding))
+
+    def test_what_is_approved_stays_while_its_size_does(self) -> None:
+        sizes.write_catalogues(plan())
+        path = self.folder / 'lab-worker.yaml'
+        path.write_text(path.read_text().replace('candidate', 'approved'))
+        sizes.write_catalogues(plan())
+        self.assertEqual(2, path.read_text().count('status: approved'))
+        sizes.write_catalogues(plan(hosts=6))
+        self.assertNotIn('approved', path.read_text())
 
 
 class DedicatedTest(testtools.TestCase):
