@@ -77,7 +77,6 @@ class Detect(Command):
             data = _of_cloud(parsed_args)
         else:
             data = _of_machine(parsed_args)
-        self.app.stdout.write('# SPDX-License-Identifier: Apache-2.0\n')
         yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
 
 

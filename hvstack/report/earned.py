@@ -16,7 +16,7 @@ from hvstack.model.catalogue import MOST_PERCENT, Catalogue, Entry
 from hvstack.model.host import HostProfile
 from hvstack.report import answer
 from hvstack.report.answer import Row
-from hvstack.results.evidence import digest
+from hvstack.results.evidence import digest, rounded
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -347,17 +347,14 @@ CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
 
 
 def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
-    """Return what the catalogue says of the measurement.
-
-    Percentages are rounded as far as a person reads them.
-    """
+    """Return what the catalogue says of the measurement."""
     percent = case.percent
     runs = case.row.valid
     last = max(runs, key=lambda record: record.ended)
     evidence = {
-        'percent': round(percent.percent, 2),
-        'low': round(percent.low or 0, 2),
-        'high': round(percent.high or 0, 2),
+        'percent': rounded(percent.percent),
+        'low': rounded(percent.low or 0),
+        'high': rounded(percent.high or 0),
         'min_percent': case.min_percent,
         'runs': percent.runs,
         'baseline_runs': percent.baseline_runs,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
+from hvstack.results import stats
 from hvstack.results.record import Record
 
 
@@ -56,10 +57,11 @@ def verify(entry: Entry, records: Iterable[Record]) -> None:
         str(evidence.get('configuration')),
         int(evidence.get('size_bytes', 0)),
     )
-    if not found:
+    if len({record.kind for record in found}) < 2:
         raise errors.InputError(
             f"{place}: flavor '{name}' stands on sweep '{sweep}', of which "
-            'no record is here: give the folder that has them with --records'
+            'no run or no baseline is here: give the folder that has them '
+            'with --records'
         )
     if digest(found) != evidence.get('digest'):
         raise errors.InputError(
@@ -67,3 +69,29 @@ def verify(entry: Entry, records: Iterable[Record]) -> None:
             f"{len(found)} records of sweep '{sweep}': restore them, or "
             "approve it again with 'hvstack flavor approve'"
         )
+    figures = _figures(found)
+    for field, value in figures.items():
+        if evidence.get(field) != value:
+            raise errors.InputError(
+                f"{entry.place(f'evidence.{field}')}: '{field}' of flavor "
+                f"'{name}' is {evidence.get(field)}, but the records make "
+                f"{value}: approve it again with 'hvstack flavor approve'"
+            )
+
+
+def _figures(found: Iterable[Record]) -> dict[str, float]:
+    """Return what these records alone tell.
+
+    The interval is not among it: its variance is that of the whole sweep.
+    """
+    rates: dict[str, list[float]] = {'baseline': [], 'configuration': []}
+    for record in found:
+        rates[record.kind].append(record.rate)
+    base = rates.pop('baseline')
+    percent = stats.percent_of_bare_metal(rates, base)['configuration']
+    return {'percent': rounded(percent.percent), 'runs': percent.runs}
+
+
+def rounded(percent: float) -> float:
+    """Return a percentage as precisely as evidence has it."""
+    return round(percent, 2)
