@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding and reading host profiles.
+"""Finding and reading host profiles, and the catalogues for them.
 
-A file holds one profile, or under ``profiles`` several by name, as the
-lab's ``hosts.yaml`` does.
+A file holds one profile, or under ``profiles`` several by name, as the lab's
+``hosts.yaml`` does.
 """
 
 import sysconfig
 from pathlib import Path
 
 from hvstack import errors, paths, yamlfile
+from hvstack.model import catalogue
+from hvstack.model.fields import Fields
 from hvstack.model.host import HostProfile, from_mapping
 
 #: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
@@ -25,6 +27,20 @@ def folders() -> list[Path]:
     ]
 
 
+def known() -> dict[str, Path]:
+    """Return the file of each profile that has a name, by that name.
+
+    :raises hvstack.errors.InputError: the lab's file is not well formed.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders():
+        for path in sorted(folder.glob('*.yaml')):
+            found.setdefault(path.stem, path)
+    if LAB.exists():
+        found |= dict.fromkeys(read(LAB), LAB)
+    return found
+
+
 def read(path: Path) -> dict[str, HostProfile]:
     """Return all profiles of a file, by name.
 
@@ -33,6 +49,7 @@ def read(path: Path) -> dict[str, HostProfile]:
     document = yamlfile.load(path)
     data = document.data
     if isinstance(data, dict) and isinstance(data.get('profiles'), dict):
+        Fields(data, document.place(), ('profiles',))
         found = {}
         for name, item in data['profiles'].items():
             place = document.place(f'profiles.{name}')
@@ -60,19 +77,33 @@ def load(name: str) -> HostProfile:
                 'with one'
             )
         return next(iter(profiles.values()))
-    known: list[str] = []
     for folder in folders():
-        for path in sorted(folder.glob('*.yaml')):
-            if path.stem == name:
-                return load(str(path))
-            known.append(path.stem)
-    if LAB.exists():
-        lab = read(LAB)
-        if name in lab:
-            return lab[name]
-        known += lab
+        path = folder / f'{name}.yaml'
+        if path.is_file():
+            return load(str(path))
+    found = known()
+    if name in found:
+        return read(found[name])[name]
     raise errors.InputError(
         f"host profile '{name}' is unknown: take one of "
-        f'{", ".join(dict.fromkeys(known)) or "none"}, or the path of a '
-        'YAML file'
+        f'{", ".join(found) or "none"}, or the path of a YAML file'
     )
+
+
+def read_catalogue(
+    path: Path, host: str | None = None
+) -> tuple[catalogue.Catalogue, HostProfile]:
+    """Return a catalogue and the profile of its hosts.
+
+    :param host: another profile than the catalogue names.
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    document = yamlfile.load(path)
+    place = document.place()
+    found = catalogue.from_mapping(document.data, place)
+    if host is not None:
+        return found, load(host)
+    try:
+        return found, load(found.host)
+    except errors.InputError as exc:
+        raise errors.InputError(f"{place('host')}: 'host': {exc}") from exc

@@ -101,6 +101,26 @@ def run(
     return result
 
 
+def retried(
+    action: Callable[[], object], *, tries: int = 3, pause: float = 5.0
+) -> None:
+    """Do what may fail for reasons that pass, such as a download.
+
+    :param action: runs programs.
+    :param pause: seconds between two tries.
+    :raises hvstack.errors.CommandFailed: the last try failed too.
+    :raises hvstack.errors.DeadlineExceeded: the last try took too long.
+    """
+    for left in reversed(range(tries)):
+        try:
+            action()
+            return
+        except (errors.CommandFailed, errors.DeadlineExceeded):
+            if not left:
+                raise
+            time.sleep(pause)
+
+
 def _kill_session(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

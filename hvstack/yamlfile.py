@@ -5,7 +5,7 @@ Duplicate keys and aliases are refused: the first are a mistake, the second
 could blow a small file up to any size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,80 @@ def load(path: Path) -> Document:
         ) from exc
 
 
+def with_fields(text: str, changes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a YAML text with some fields set, and all else as it was.
+
+    Fields that are there are replaced; others come behind the first of
+    these, or before all fields of their mapping.
+
+    :param text: that :func:`load` has accepted.
+    :param changes: fields and their new values, by the dotted name of the
+        mapping that they belong to.
+    """
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    edits: list[tuple[int, int, str]] = []
+    for name, fields in changes.items():
+        edits += _edits(_named(root, name), fields)
+    for start, end, new in sorted(edits, reverse=True):
+        kept = len(text[start:end].rstrip())
+        text = text[:start] + new + text[start + kept :]
+    return text
+
+
+def _named(node: Any, name: str) -> Any:
+    for part in name.split('.') if name else ():
+        if isinstance(node, yaml.SequenceNode):
+            node = node.value[int(part)]
+        else:
+            node = next(v for k, v in node.value if k.value == part)
+    return node
+
+
+def _edits(
+    node: yaml.MappingNode, fields: Mapping[str, Any]
+) -> list[tuple[int, int, str]]:
+    """Return (start, end, new text) of what changes in a mapping."""
+    there = {key.value: (key, value) for key, value in node.value}
+    first = node.value[0][0]
+    indent = '\n' + ' ' * first.start_mark.column
+    between = ', ' if node.flow_style else indent
+
+    def rendered(names: list[str]) -> str:
+        text = yaml.safe_dump(
+            {name: fields[name] for name in names},
+            sort_keys=False,
+            default_flow_style=bool(node.flow_style),
+            width=MOST_BYTES,
+        ).rstrip('\n')
+        return text[1:-1] if node.flow_style else text.replace('\n', indent)
+
+    old = [name for name in fields if name in there]
+    new = [name for name in fields if name not in there]
+    if not old:
+        start = first.start_mark.index
+        return [(start, start, rendered(new) + between)]
+    return [
+        (
+            there[name][0].start_mark.index,
+            _end(there[name][1]),
+            rendered([name, *new] if name == old[0] else [name]),
+        )
+        for name in old
+    ]
+
+
+def _end(node: yaml.Node) -> int:
+    """Return where a value ends, without comments that come behind it."""
+    while (
+        isinstance(node, yaml.CollectionNode)
+        and not node.flow_style
+        and node.value
+    ):
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return int(node.end_mark.index)
+
+
 def _document(text: str, path: Path) -> Document:
     lines: dict[str, int] = {}
     loader = yaml.SafeLoader(text)
@@ -133,9 +207,9 @@ def _walk(
             line = key.start_mark.line + 1
             text = str(loader.construct_object(key, deep=True))
             if text in seen:
+                shown = ' '.join(_join(name, text).split())
                 raise errors.InputError(
-                    f"{path}:{line}: '{_join(name, text)}' comes twice, "
-                    'remove one'
+                    f"{path}:{line}: '{shown}' comes twice, remove one"
                 )
             seen.add(text)
             lines[_join(name, text)] = line

@@ -194,6 +194,7 @@ class Suite:
             'lab',
             hvstack,
             *('lab', 'up', '--hosts', '3', '--fake-hosts', '2'),
+            *('--fake-profile', 'vsphere6'),
             *('--compute', 'lxc'),
         )
         try:

@@ -2,6 +2,7 @@
 """The ``hvstack`` command: cliff, with errors made for people."""
 
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -57,5 +58,7 @@ class HVStack(App):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
+    # What is cleaned up on Ctrl-C is cleaned up when a shell ends us, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     words: list[Any] = list(sys.argv[1:] if argv is None else argv)
     return int(HVStack().run(words))

@@ -2,7 +2,6 @@
 """``hvstack baseline``: what bare metal reaches, without Nova."""
 
 import argparse
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,12 @@ from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import state
 from hvstack.tpcxhs import run
-from hvstack.tpcxhs.workload import RECORD_BYTES, Workload, tasks
+from hvstack.tpcxhs.workload import Workload, size, tasks
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
 #: Large enough that a lab's sort is more than the start of its JVMs.
 _SIZE = '500MB'
-_UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
 _COLUMNS = (
     'ID',
     'Started',
@@ -35,20 +33,6 @@ _COLUMNS = (
     'Seconds',
     'TB/h',
 )
-
-
-def size(text: str) -> int:
-    """Return the bytes that a size such as ``500MB`` means.
-
-    :raises argparse.ArgumentTypeError: it is none.
-    """
-    found = re.fullmatch(r'(\d+(?:\.\d+)?)\s*([KMGT]?B?)', text.upper())
-    if not found:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is no size, give one such as 500MB or 1GB"
-        )
-    unit = found[2] if found[2].endswith('B') else f'{found[2]}B'
-    return int(float(found[1]) * _UNITS[unit]) // RECORD_BYTES * RECORD_BYTES
 
 
 def workload(

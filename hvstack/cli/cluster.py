@@ -72,6 +72,13 @@ class Create(_OnCloud):
             help='full or short name, such as i2-c2 (default: i1)',
         )
         parser.add_argument(
+            '--replication',
+            type=int,
+            metavar='N',
+            help='replicas of HDFS, on as many hosts (default: 3, or the '
+            'number of worker hosts if that is less)',
+        )
+        parser.add_argument(
             '--dry-run',
             action='store_true',
             help='show flavors and sizes, change nothing',
@@ -84,7 +91,12 @@ class Create(_OnCloud):
         """Create it, or undo all of it."""
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
-        wanted = launch.plan(admin, parse(parsed_args.configuration), options)
+        wanted = launch.plan(
+            admin,
+            parse(parsed_args.configuration),
+            options,
+            parsed_args.replication,
+        )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())
         name = parsed_args.name

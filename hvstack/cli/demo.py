@@ -25,31 +25,17 @@ from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
+from hvstack.tpcxhs.workload import size
 
 #: What a first look at one's machine compares, in this order.
 CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
 SIZE_BYTES = 500_000_000
 RUNS = 2
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
-_UNITS = {'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
 #: Our own lines in what Rally prints.
 _OURS = re.compile(r'\[\d{2,}:\d\d\] ')
 _TRIES = 2
 _END_SECONDS = 180.0
-
-
-def size(text: str) -> int:
-    """Return bytes of "500MB", "1GB" or a plain number.
-
-    :raises argparse.ArgumentTypeError: it is none, or no multiple of 100.
-    """
-    found = re.fullmatch(r'(\d+(?:\.\d+)?)\s*(MB|GB|TB)?', text.strip())
-    value = round(float(found[1]) * _UNITS.get(found[2], 1)) if found else 0
-    if value < 100 or value % 100:
-        raise argparse.ArgumentTypeError(
-            f"'{text}': give bytes, a multiple of 100, such as 500MB"
-        )
-    return value
 
 
 class Demo(Command):

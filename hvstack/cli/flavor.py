@@ -12,8 +12,8 @@ from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import ROLES, derive, rest
 
 
-def add_configuration(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a host profile and a configuration."""
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a host profile."""
     parser.add_argument(
         '--host',
         required=True,
@@ -21,6 +21,11 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
         help='host profile: its name (vsphere6, vsan, amd, lab-worker) or '
         'its YAML file',
     )
+
+
+def add_configuration(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name a host profile and a configuration."""
+    add_host(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         '--instances',

@@ -2,15 +2,14 @@
 """``hvstack flavor lint`` and ``catalogue``: sets of flavors in files."""
 
 import argparse
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import yaml
 from cliff.command import Command
 
-from hvstack import errors, profiles, yamlfile
+from hvstack import errors, profiles
+from hvstack.cli import findings
+from hvstack.cli.flavor import add_host
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
 
@@ -21,9 +20,7 @@ class Catalogue(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--host', required=True, metavar='PROFILE', help='host profile'
-        )
+        add_host(parser)
         parser.add_argument(
             'configurations',
             nargs='+',
@@ -62,7 +59,7 @@ class Lint(Command):
         parser.add_argument(
             '-f',
             '--format',
-            choices=('table', 'json', 'sarif'),
+            choices=findings.FORMS,
             default='table',
             help='form of the findings (default: table)',
         )
@@ -70,64 +67,15 @@ class Lint(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Check it and print what was found."""
-        document = yamlfile.load(parsed_args.catalogue)
-        checked = catalogue.from_mapping(document.data, document.place())
-        profile = profiles.load(parsed_args.host or checked.host)
+        path = parsed_args.catalogue
+        checked, profile = profiles.read_catalogue(path, parsed_args.host)
         found = lint.lint(profile, checked)
-        if parsed_args.format == 'json':
-            text = json.dumps([asdict(one) for one in found], indent=1) + '\n'
-        elif parsed_args.format == 'sarif':
-            text = json.dumps(sarif(found), indent=1) + '\n'
-        else:
-            text = ''.join(f'{one}\n' for one in found)
-        self.app.stdout.write(text)
+        self.app.stdout.write(
+            findings.render(parsed_args.format, checked, found)
+        )
         wrong = sum(one.level == lint.ERROR for one in found)
         if wrong:
             raise errors.InputError(
-                f'{parsed_args.catalogue}: {wrong} error(s) and '
+                f'{path}: {wrong} error(s) and '
                 f'{len(found) - wrong} warning(s), correct the errors'
             )
-
-
-def sarif(findings: list[lint.Finding]) -> dict[str, Any]:
-    """Return findings in SARIF 2.1.0, which CI systems read."""
-    rules = [(rule, title) for rule, _, title, _ in lint.RULES]
-    rules.append((lint.SET_RULE[0], lint.SET_RULE[2]))
-    results = []
-    for one in findings:
-        path, _, line = one.where.rpartition(':')
-        results.append(
-            {
-                'ruleId': one.rule,
-                'level': one.level,
-                'message': {
-                    'text': f'{one.flavor}, {one.field}: {one.message}'
-                },
-                'locations': [
-                    {
-                        'physicalLocation': {
-                            'artifactLocation': {'uri': path},
-                            'region': {'startLine': int(line)},
-                        }
-                    }
-                ],
-            }
-        )
-    return {
-        'version': '2.1.0',
-        '$schema': 'https://json.schemastore.org/sarif-2.1.0.json',
-        'runs': [
-            {
-                'tool': {
-                    'driver': {
-                        'name': 'hvstack flavor lint',
-                        'rules': [
-                            {'id': rule, 'shortDescription': {'text': title}}
-                            for rule, title in rules
-                        ],
-                    }
-                },
-                'results': results,
-            }
-        ],
-    }

@@ -2,16 +2,16 @@
 """``hvstack lab``: an OpenStack with hosts of its own on this machine."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import errors, profiles
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, LabSettings
+from hvstack.model.configuration import CPU_POLICIES
 from hvstack.progress import Progress
 
 
@@ -55,12 +55,16 @@ class Up(Command):
         )
         parser.add_argument(
             '--fake-profile',
-            type=Path,
-            metavar='FILE',
-            help='JSON file that says what every fake host reports: '
-            '{"cells": [{"shared": [0], "dedicated": [1], "siblings": '
-            '[[0, 1]], "memory_mib": 8192, "hugepages_2m": 0}], '
-            '"disk_gb": 100}',
+            metavar='PROFILE',
+            help='host profile whose sockets, threads, cells, memory, pages '
+            'and disks every fake host reports: its name (vsphere6, vsan, '
+            'amd) or its YAML file (default: 16 CPUs, half of them dedicated)',
+        )
+        parser.add_argument(
+            '--fake-cpu-policy',
+            choices=CPU_POLICIES,
+            help="what the CPUs of a profile's fake hosts are for (default: "
+            'dedicated)',
         )
         parser.add_argument(
             '--racks',
@@ -94,7 +98,14 @@ class Up(Command):
                 '--dedicated', parsed_args.dedicated, 'hv-host3=1'
             )
         if parsed_args.fake_profile is not None:
-            options['fake_profile'] = fake.read(parsed_args.fake_profile)
+            options['fake_profile'] = fake.from_profile(
+                profiles.load(parsed_args.fake_profile),
+                parsed_args.fake_cpu_policy or 'dedicated',
+            )
+        elif parsed_args.fake_cpu_policy is not None:
+            raise errors.InputError(
+                '--fake-cpu-policy needs --fake-profile beside it'
+            )
 
         def change(before: LabSettings) -> LabSettings:
             merged = {**before.options, **options}

@@ -92,14 +92,21 @@ def _grant(conn: Connection, there: Any, project_ids: Iterable[str]) -> None:
 
 
 def differences(there: Any, flavor: Flavor) -> list[str]:
-    """Return in what Nova's flavor is not the derived one."""
+    """Return in what Nova's flavor is not the derived one.
+
+    Extra specs of our own scope tell of its evidence, not of its shape.
+    """
     pairs: dict[str, tuple[Any, Any]] = {
         'vcpus': (there.vcpus, flavor.vcpus),
         'ram': (there.ram, flavor.ram),
         'disk': (there.disk, flavor.disk),
         'ephemeral': (there.ephemeral or 0, flavor.ephemeral),
     }
-    specs = there.extra_specs or {}
+    specs = {
+        name: value
+        for name, value in (there.extra_specs or {}).items()
+        if not name.startswith('hvstack:')
+    }
     for name in sorted({*specs, *flavor.extra_specs}):
         pairs[name] = (specs.get(name), flavor.extra_specs.get(name))
     return [

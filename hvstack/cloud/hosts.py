@@ -3,11 +3,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import refused
+
+#: The newest compute API whose hypervisors have ``cpu_info``.
+_CPU_INFO_API = '2.87'
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,31 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
             )
             for item in conn.compute.hypervisors(details=True)
         ]
+
+
+def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
+    """Return what Nova tells of a host's CPUs; nothing if it does not.
+
+    :param host: its hypervisor's name.
+    :raises hvstack.errors.CloudError: Nova refused, or has no such host.
+    """
+    with refused(
+        f"hypervisor '{host}' cannot be looked at, take an administrator's "
+        'role (policy os_compute_api:os-hypervisors:list-detail)'
+    ):
+        content = conn.compute.get(
+            '/os-hypervisors/detail',
+            params={'hypervisor_hostname_pattern': host},
+            microversion=_CPU_INFO_API,
+            raise_exc=True,
+        ).json()
+    for item in content['hypervisors']:
+        if item['hypervisor_hostname'] == host:
+            return dict(item.get('cpu_info') or {})
+    raise errors.CloudError(
+        f"Nova has no hypervisor '{host}': take one of 'openstack hypervisor "
+        "list'"
+    )
 
 
 def backend(found: Iterable[Hypervisor], given: str | None = None) -> str:

@@ -43,6 +43,15 @@ def inventories(conn: Connection, provider: str) -> dict[str, Any]:
     return get(conn, f'/resource_providers/{provider}/inventories')
 
 
+def traits(conn: Connection, provider: str) -> list[str]:
+    """Return a provider's traits.
+
+    :param provider: its UUID.
+    """
+    found = get(conn, f'/resource_providers/{provider}/traits')
+    return [str(trait) for trait in found['traits']]
+
+
 def seen_inventories(
     conn: Connection, names: Iterable[str]
 ) -> dict[str, dict[str, Any]]:

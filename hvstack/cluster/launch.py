@@ -4,13 +4,22 @@
 import math
 import sysconfig
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, profiles
-from hvstack.cloud import flavors, hosts, keys, placement, ratios, stacks
+from hvstack.cloud import (
+    flavors,
+    hosts,
+    keys,
+    placement,
+    ratios,
+    servers,
+    stacks,
+)
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
@@ -35,6 +44,7 @@ class Plan:
     :param replication: min(3, worker hosts).
     :param environment: facts of the hosts that their guests cannot see.
     :param shared_kernel: the guests' page cache is this machine's.
+    :param host_profiles: name and digest of the hosts' profile, by role.
     """
 
     configuration: Configuration
@@ -47,6 +57,7 @@ class Plan:
     sizing: NodeSizing
     environment: dict[str, Any] = field(default_factory=dict)
     shared_kernel: bool = False
+    host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -79,15 +90,22 @@ def templates() -> Path:
     return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
 
 
-def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
+def plan(
+    conn: Connection,
+    configuration: Configuration,
+    options: Any,
+    replication: int | None = None,
+) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
     Nothing is changed.
 
     :param conn: an administrator's.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param replication: of HDFS; by default 3, or the number of worker hosts
+        if that is less.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend.
+        hosts or their backend, or there are more replicas than hosts.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     profile = profiles.load(options.host_profile)
@@ -103,6 +121,12 @@ def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
         raise errors.CloudError(
             f"no host for workers is up (profile '{profile.name}', trait "
             f"{trait or 'none'}): see 'openstack hypervisor list'"
+        )
+    if replication is not None and not 1 <= replication <= len(providers):
+        raise errors.InputError(
+            f'replication {replication} cannot be: no two replicas share one '
+            f'of the {len(providers)} worker hosts that are up, take 1 to '
+            f'{len(providers)}'
         )
     backend = hosts.backend(
         [known[name] for name in providers], options.backend
@@ -128,11 +152,15 @@ def plan(conn: Connection, configuration: Configuration, options: Any) -> Plan:
         controller=controller,
         providers=providers,
         workers=_workers(profile, configuration, len(providers)),
-        replication=min(3, len(providers)),
+        replication=replication or min(3, len(providers)),
         backend=backend,
         sizing=size_node(worker.vcpus, worker.ram),
         environment=_environment(conn, profile, backend, known, providers),
         shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
+        host_profiles={
+            flavor.role: {'name': one.name, 'digest': one.digest}
+            for flavor, one in ((worker, profile), (controller, chief))
+        },
     )
 
 
@@ -279,14 +307,21 @@ def launch(
 def seen(
     admin: Connection, wanted: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what Placement has while the cluster is there."""
-    servers = {
-        one['name']: one['server_id']
-        for one in [outputs['controller'], *outputs['workers']]
-    }
+    """Return what Nova and Placement have while the cluster is there.
+
+    All workers have one flavor: the first stands for them.
+    """
+    controller, workers = outputs['controller'], outputs['workers']
+    ids = {one['name']: one['server_id'] for one in [controller, *workers]}
     return {
+        'hvstack': metadata.version('hvstack'),
+        'host_profile': wanted.host_profiles,
+        'flavor': {
+            'worker': servers.flavor(admin, workers[0]['server_id']),
+            'controller': servers.flavor(admin, controller['server_id']),
+        },
         'inventory': placement.seen_inventories(admin, wanted.providers),
-        'allocations': placement.allocations(admin, servers),
+        'allocations': placement.allocations(admin, ids),
         'allocation_ratio': {
             'during': one_for_all(ratios.current(admin, wanted.providers))
         },

@@ -77,14 +77,7 @@ def _environment() -> None:
 
 
 def _packages() -> None:
-    packages.install(
-        [
-            *packages.CONTROL,
-            *packages.BUILD,
-            *packages.HOSTS,
-            *packages.IMAGES,
-        ]
-    )
+    packages.install(packages.ALL)
 
 
 def configure() -> None:

@@ -106,8 +106,7 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _software() -> Iterator[Finding]:
-    wanted = [*packages.CONTROL, *packages.BUILD, *packages.HOSTS]
-    lacking = packages.missing(wanted)
+    lacking = packages.missing(packages.ALL)
     yield Finding(
         'packages',
         'note' if lacking else 'ok',

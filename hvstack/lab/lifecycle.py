@@ -195,13 +195,8 @@ def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
 
 def stays(*, keep_cache: bool = False) -> list[str]:
     """Return what destroying the lab does not take away."""
-    every = {
-        *packages.CONTROL,
-        *packages.BUILD,
-        *packages.HOSTS,
-        *packages.IMAGES,
-    }
-    installed = sorted(every - set(packages.missing(every)))
+    every = packages.ALL
+    installed = sorted(set(every) - set(packages.missing(every)))
     known = {
         line.partition(':')[0]
         for line in Path('/etc/passwd').read_text().splitlines()

@@ -55,6 +55,10 @@ HOSTS = (
 )
 #: What making guest images needs.
 IMAGES = ('mmdebstrap',)
+#: What reaching guests needs.
+GUESTS = ('iputils-ping', 'openssh-client')
+#: All that the lab needs.
+ALL = (*CONTROL, *BUILD, *HOSTS, *IMAGES, *GUESTS)
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
@@ -95,7 +99,7 @@ def missing(names: Iterable[str]) -> list[str]:
     return [name for name in wanted if name not in installed]
 
 
-def install(names: Iterable[str], *, tries: int = 3) -> list[str]:
+def install(names: Iterable[str]) -> list[str]:
     """Install packages that are missing.
 
     dpkg's lock is waited for, downloads are retried, an interrupted
@@ -107,27 +111,27 @@ def install(names: Iterable[str], *, tries: int = 3) -> list[str]:
     wanted = missing(names)
     if not wanted:
         return []
-    with nothing_starts():
-        for left in reversed(range(tries)):
-            try:
-                _wait_for_dpkg(['dpkg', '--configure', '-a'])
-                shell.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
-                shell.run(
-                    [
-                        *_APT,
-                        *('install', '-q', '-y', '--no-install-recommends'),
-                        *wanted,
-                    ],
-                    env=_ENV,
-                    timeout=1500,
-                )
-                break
-            except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
-                if not left:
-                    raise errors.MissingPrerequisite(
-                        f'cannot install {", ".join(wanted)}: {exc}'
-                    ) from exc
-                time.sleep(5)
+
+    def fetch() -> None:
+        _wait_for_dpkg(['dpkg', '--configure', '-a'])
+        shell.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
+        shell.run(
+            [
+                *_APT,
+                *('install', '-q', '-y', '--no-install-recommends'),
+                *wanted,
+            ],
+            env=_ENV,
+            timeout=1500,
+        )
+
+    try:
+        with nothing_starts():
+            shell.retried(fetch)
+    except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
+        raise errors.MissingPrerequisite(
+            f'cannot install {", ".join(wanted)}: {exc}'
+        ) from exc
     return wanted
 
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compute backend honours which parameter."""
+"""Which compute backend honours which parameter and which extra spec."""
+
+import re
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import Flavor
 
 #: What each backend cannot honour, as (parameter, value, why). ``lxc`` was
 #: seen to refuse dedicated CPUs and NUMA, to leave out ephemeral disks and
@@ -18,6 +21,24 @@ _CANNOT: dict[str, tuple[tuple[str, object, str], ...]] = {
         ),
         ('storage', 'ceph', 'containers cannot attach volumes'),
         ('disk_pinning', True, 'containers cannot attach volumes or devices'),
+    ),
+}
+
+#: Likewise for extra specs, as (expression of ``name=value``, why). A
+#: container has no sockets or cores of its own, so ``hw:cpu_cores`` and the
+#: like promise nothing there.
+_CANNOT_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
+    'kvm': (),
+    'qemu': (),
+    'lxc': (
+        (
+            'hw:cpu_policy=(dedicated|mixed)|hw:(cpu_dedicated_mask'
+            '|cpu_realtime|cpu_thread_policy|emulator_threads_policy'
+            '|locked_memory|mem_page_size|numa_|pmem).*',
+            "Nova's libvirt driver pins CPUs and memory for QEMU only",
+        ),
+        ('pci_passthrough:.*', 'containers cannot attach devices'),
+        ('quota:disk_.*', 'limits do not hold what containers buffer'),
     ),
 }
 
@@ -40,4 +61,18 @@ def refuse(configuration: Configuration, backend: str) -> str | None:
                 f'{configuration.label}: backend {backend} cannot honour '
                 f'{parameter} {value}: {why}; take kvm or qemu'
             )
+    return None
+
+
+def dishonoured(flavor: Flavor, backend: str) -> str | None:
+    """Return what of a flavor a backend does not honour and why, or None.
+
+    :param backend: one of :data:`BACKENDS`.
+    """
+    if backend == 'lxc' and flavor.ephemeral:
+        return 'ephemeral: Nova leaves ephemeral disks of containers out'
+    for name, value in flavor.extra_specs.items():
+        for pattern, why in _CANNOT_SPECS[backend]:
+            if re.fullmatch(pattern, f'{name}={value}'):
+                return f'extra_specs.{name}: {why}'
     return None

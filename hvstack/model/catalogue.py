@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.fields import Fields, Place
 from hvstack.model.flavor import ROLES, Flavor, derive
@@ -16,11 +17,20 @@ STATUSES = ('candidate', 'approved')
 #: Percent of bare metal that the interval's lower bound of an approved
 #: flavor must reach, unless the catalogue says otherwise.
 MIN_PERCENT = 90
+#: More is no percent of bare metal but a mistake.
+MOST_PERCENT = 1000
 
 #: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
 #: being a space.
 _NAME = re.compile(r'\S(.{0,253}\S)?')
-_MOST = 2**31 - 1
+#: Of any host: more is a mistyped unit.
+_MOST_VCPUS = 2**19
+_MOST_MIB = 2**26
+_MOST_GB = 10**9
+_LONGEST_DESCRIPTION = 65535
+#: Likewise an extra spec's name and value.
+_SPEC = re.compile(r'[A-Za-z0-9_.: -]{1,255}')
+_LONGEST_SPEC = 255
 
 _ENTRY = (
     'name',
@@ -37,6 +47,25 @@ _ENTRY = (
     'extra_specs',
     'evidence',
 )
+
+#: What evidence must have; ``min_percent``, ``baseline_runs`` and, with
+#: Ceph, ``pool_size`` stand beside it.
+EVIDENCE = (
+    'percent',
+    'low',
+    'high',
+    'runs',
+    'size_bytes',
+    'backend',
+    'date',
+    'releases',
+    'configuration',
+    'host',
+    'sweep',
+    'digest',
+)
+_RELEASES = ('nova', 'hadoop', 'hvstack')
+_DIGEST = re.compile('[0-9a-f]{64}')
 
 
 @dataclass(frozen=True)
@@ -90,7 +119,7 @@ def from_mapping(data: Any, place: Place) -> Catalogue:
     return Catalogue(
         host=fields.text('host'),
         min_percent=(
-            fields.number('min_percent', 0, 1000)
+            fields.number('min_percent', 0, MOST_PERCENT)
             if fields.has('min_percent')
             else MIN_PERCENT
         ),
@@ -108,31 +137,67 @@ def _entry(item: Any, place: Place, prefix: str) -> Entry:
     flavor = Flavor(
         name=name,
         role=fields.choice('role', ROLES, 'worker'),
-        vcpus=fields.integer('vcpus', 1, _MOST),
-        ram=fields.integer('ram', 1, _MOST),
-        disk=fields.integer('disk', 0, _MOST, 0),
-        ephemeral=fields.integer('ephemeral', 0, _MOST, 0),
+        vcpus=fields.integer('vcpus', 1, _MOST_VCPUS),
+        ram=fields.integer('ram', 1, _MOST_MIB),
+        disk=fields.integer('disk', 0, _MOST_GB, 0),
+        ephemeral=fields.integer('ephemeral', 0, _MOST_GB, 0),
         disks=fields.integer('disks', 0, 1000, 0),
-        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST, 0),
+        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST_GB, 0),
         description=(
             fields.text('description') if fields.has('description') else ''
         ),
         extra_specs=_specs(fields),
     )
-    evidence = fields.raw('evidence')
-    if evidence is not None and not isinstance(evidence, Mapping):
-        raise fields.wrong('evidence', 'is no mapping, let approve write it')
+
+    if len(flavor.description) > _LONGEST_DESCRIPTION:
+        raise fields.wrong(
+            'description', f'is longer than {_LONGEST_DESCRIPTION} characters'
+        )
+    try:
+        configuration = parse(fields.text('configuration'))
+    except errors.InputError as exc:
+        raise fields.wrong('configuration', f'names none: {exc}') from exc
 
     def at(field: str) -> str:
         return place(f'{prefix}.{field}')
 
     return Entry(
         flavor=flavor,
-        configuration=parse(fields.text('configuration')),
+        configuration=configuration,
         status=fields.choice('status', STATUSES, 'candidate'),
-        evidence=evidence,
+        evidence=_evidence(fields, place),
         place=at,
     )
+
+
+def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
+    """Check what is there of the evidence; lint tells what is missing."""
+    given: Any = top.raw('evidence')
+    if given is None:
+        return None
+    name = top.name('evidence')
+    known = (*EVIDENCE, 'min_percent', 'baseline_runs', 'pool_size')
+    fields = Fields(given, place, known, name)
+    for field in given:
+        if field in ('percent', 'low', 'high', 'min_percent'):
+            fields.number(field, 0, MOST_PERCENT)
+        elif field in ('runs', 'baseline_runs', 'pool_size'):
+            fields.integer(field, 1, 1000)
+        elif field == 'size_bytes':
+            fields.integer(field, 1, 10**18)
+        elif field == 'releases':
+            releases = Fields(
+                given[field], place, _RELEASES, f'{name}.{field}'
+            )
+            for release in given[field]:
+                releases.text(release)
+        else:
+            fields.text(field)
+    if fields.has('digest') and not _DIGEST.fullmatch(given['digest']):
+        raise fields.wrong(
+            'digest', "is no SHA-256, let 'hvstack flavor approve' write it"
+        )
+    return dict(given)
 
 
 def _specs(fields: Fields) -> dict[str, str]:
@@ -142,9 +207,22 @@ def _specs(fields: Fields) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise fields.wrong('extra_specs', 'is no mapping, give name: value')
     for key, value in given.items():
+        if not _SPEC.fullmatch(str(key)):
+            raise fields.wrong(
+                f'extra_specs.{str(key)[:60]!r}',
+                'is no name of a spec for Nova, take up to 255 letters, '
+                'digits, _ . : - and spaces',
+            )
         if not isinstance(key, str) or not isinstance(value, str):
             raise fields.wrong(
-                f'extra_specs.{key}', f'is {value!r}, give a text in quotes'
+                f'extra_specs.{key}',
+                f'is {str(value)[:60]!r}, give a text in quotes',
+            )
+        if len(value) > _LONGEST_SPEC or not value.isprintable():
+            raise fields.wrong(
+                f'extra_specs.{key}',
+                f'is {value[:60]!r}, give at most {_LONGEST_SPEC} printable '
+                'characters',
             )
     return dict(given)
 
@@ -153,6 +231,8 @@ def build(
     profile: HostProfile, configurations: Iterable[Configuration]
 ) -> dict[str, Any]:
     """Return a catalogue of candidates, as plain data for a file.
+
+    A profile whose traits name roles carries these roles alone.
 
     :raises hvstack.errors.InputError: the host cannot hold one of them.
     """
@@ -163,7 +243,8 @@ def build(
             roles = ['worker', 'namenode', 'resourcemanager']
             if configuration.instances == 1:
                 roles = ['worker', 'controller']
-        for role in roles:
+        own = [role for role in roles if role in profile.traits]
+        for role in own or roles:
             flavor = derive(
                 profile,
                 configuration,

@@ -142,12 +142,14 @@ def parse(text: str) -> Configuration:
             field, value = 'disk_pinning', _PINNING[word]
         else:
             raise errors.InputError(
-                f"configuration '{text}': '{word}' is unknown, write it as "
-                f"'i4-c1-m1-local-dedicated-pinned' or short as 'i2-c2'"
+                f'configuration {text[:80]!r}: {word[:80]!r} is unknown, '
+                "write it as 'i4-c1-m1-local-dedicated-pinned' or short as "
+                "'i2-c2'"
             )
         if field in seen:
             raise errors.InputError(
-                f"configuration '{text}': {field} is given twice"
+                f'configuration {text[:80]!r}: {field} is given twice, '
+                'remove one'
             )
         seen.add(field)
         changes[field] = value
@@ -158,8 +160,8 @@ def _ratio(letter: str, number: str, text: str) -> tuple[str, object]:
     if letter == 'i':
         if not number.isdigit():
             raise errors.InputError(
-                f"configuration '{text}': 'i{number}' is no whole number of "
-                'instances'
+                f"configuration {text[:80]!r}: 'i{number}' is no whole "
+                'number of instances, give one'
             )
         return 'instances', int(number)
     field = {'c': 'cpu_ratio', 'm': 'ram_ratio'}[letter]

@@ -44,7 +44,8 @@ class Fields:
 
     def wrong(self, field: str, what: str) -> errors.InputError:
         """Return the error that names file, field and remedy in one line."""
-        name = self.name(field)
+        # Keys are the user's: no line break of theirs makes a second line.
+        name = ' '.join(self.name(field).split())
         where = (
             self._source
             if isinstance(self._source, str)

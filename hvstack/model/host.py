@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host profiles: the hardware of one kind of compute host."""
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -139,6 +141,12 @@ class HostProfile:
     def scale_model(self) -> bool:
         """Whether the host reports more CPUs than its cap has cores."""
         return self.cpu_cap is not None and self.cpu_cap < self.cpus
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that change with any of its fields."""
+        text = json.dumps(self.to_mapping(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data that :func:`from_mapping` reads back."""

@@ -5,17 +5,22 @@ An error cannot be scheduled, or over-subscribes what is approved. A warning
 is against a best practice. ``doc/lint.md`` has a section for each rule.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hvstack.model import extra_specs
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import EVIDENCE, Catalogue, Entry
 from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
 
 #: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
 FEW_DISKS = 5
+#: More NUMA cells than any host has.
+_MOST_CELLS = 1024
+_PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
+_UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
 
 ERROR = 'error'
 WARNING = 'warning'
@@ -87,7 +92,8 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     """
     specs = flavor.extra_specs
     count = specs.get('hw:numa_nodes', '1')
-    if not count.isdigit() or not 1 <= int(count) <= flavor.vcpus:
+    most = min(flavor.vcpus, _MOST_CELLS)
+    if not count.isdecimal() or not 1 <= int(count) <= most:
         return None
     cells = []
     for number in range(int(count)):
@@ -100,7 +106,7 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
         vcpus = (
             flavor.vcpus // int(count) if cpus is None else len(_cpus(cpus))
         )
-        if memory is not None and not memory.isdigit():
+        if memory is not None and not memory.isdecimal():
             return None
         mib = flavor.ram // int(count) if memory is None else int(memory)
         cells.append((vcpus, mib))
@@ -115,7 +121,7 @@ def _cpus(text: str) -> set[int]:
         target = without if part.startswith('^') else found
         first, _, last = part.removeprefix('^').partition('-')
         last = last or first
-        if not first.isdigit() or not last.isdigit() or int(last) > 65535:
+        if not first.isdecimal() or not last.isdecimal() or int(last) > 65535:
             return set()
         target |= set(range(int(first), int(last) + 1))
     return found - without
@@ -128,8 +134,9 @@ def fitting(
 ) -> int:
     """Return how many such guests fit into a host's cells, at most so many.
 
-    Each cell of a guest needs a host cell of its own. The emptiest cells
-    are taken first by the largest parts, which packs equal guests evenly.
+    Each cell of a guest needs a host cell of its own. The largest parts
+    come first, each into the cell that has room for most of its kind, which
+    packs equal guests evenly.
     """
     free = list(host)
     parts = sorted(guest, reverse=True)
@@ -143,7 +150,16 @@ def fitting(
             ]
             if not places:
                 return count
-            best = max(places, key=lambda number: free[number])
+            best = max(
+                places,
+                key=lambda number: (
+                    min(
+                        free[number][0] // max(vcpus, 1),
+                        free[number][1] // max(ram, 1),
+                    ),
+                    free[number],
+                ),
+            )
             free[best] = (free[best][0] - vcpus, free[best][1] - ram)
             taken.add(best)
     return most
@@ -165,10 +181,25 @@ def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
+def _taken(
+    profile: HostProfile, flavor: Flavor
+) -> list[tuple[int, int]] | None:
+    """Return (CPUs, MiB) that a dedicated guest takes of the host's cells.
+
+    With ``isolate`` no other guest gets the threads beside its own (Nova,
+    "CPU topologies"), so that each vCPU takes a whole core.
+    """
+    cells = guest_cells(flavor)
+    threads = flavor.extra_specs.get('hw:cpu_thread_policy')
+    if cells is None or threads != 'isolate':
+        return cells
+    return [(vcpus * profile.threads_per_core, ram) for vcpus, ram in cells]
+
+
 def _outside_cell(profile: HostProfile, entry: Entry) -> Found:
     if not dedicated(entry.flavor):
         return
-    guest = guest_cells(entry.flavor)
+    guest = _taken(profile, entry.flavor)
     host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
     if guest is not None and fitting(host, guest, 1) == 0:
         yield (
@@ -184,27 +215,16 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
         return
     count = entry.configuration.instances
     if dedicated(flavor):
-        guest = guest_cells(flavor)
+        guest = _taken(profile, flavor)
         host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
-        if guest is None or not fitting(host, guest, 1):
-            return
-        found = fitting(host, guest, count)
-        if found < count:
+        found = fitting(host, guest, count) if guest is not None else count
+        if 0 < found < count:
             yield (
                 'vcpus',
                 f'only {found} of {count} fit the cells of '
                 f"'{profile.name}' at the same time: take smaller ones",
             )
-        return
-    for field, each, total, ratio in (
-        ('vcpus', flavor.vcpus, profile.cpus, entry.configuration.cpu_ratio),
-        (
-            'ram',
-            flavor.ram,
-            profile.memory_mib,
-            entry.configuration.ram_ratio,
-        ),
-    ):
+    for field, each, total, ratio in _shared(profile, entry):
         if each * count > total * Fraction(str(ratio)):
             yield (
                 field,
@@ -213,20 +233,35 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
             )
 
 
+def _shared(
+    profile: HostProfile, entry: Entry
+) -> Iterator[tuple[str, int, int, float]]:
+    """Yield (field, each, the host's, ratio) of what guests share."""
+    flavor, chosen = entry.flavor, entry.configuration
+    if not dedicated(flavor):
+        yield 'vcpus', flavor.vcpus, profile.cpus, chosen.cpu_ratio
+        yield 'ram', flavor.ram, profile.memory_mib, chosen.ram_ratio
+    disks = profile.disks
+    if disks and not profile.volumes:
+        space = disks.count * disks.size_gb
+        yield 'disks', flavor.disks, disks.count, 1
+        yield 'ephemeral', flavor.ephemeral, space, 1
+
+
 def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
     flavor = entry.flavor
     specs = flavor.extra_specs
     listed = [key for key in specs if key.startswith('hw:numa_cpus.')]
     if listed:
         cpus = [cpu for key in listed for cpu in _cpus(specs[key])]
-        if sorted(cpus) != list(range(flavor.vcpus)):
+        if len(cpus) != flavor.vcpus or set(cpus) != set(range(flavor.vcpus)):
             yield (
                 f'extra_specs.{listed[0]}',
                 f'the cells list {len(cpus)} CPUs: list each of 0 to '
                 f'{flavor.vcpus - 1} once',
             )
     memory = [key for key in specs if key.startswith('hw:numa_mem.')]
-    if memory and all(specs[key].isdigit() for key in memory):
+    if memory and all(specs[key].isdecimal() for key in memory):
         added = sum(int(specs[key]) for key in memory)
         if added != flavor.ram:
             yield (
@@ -241,21 +276,29 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
+def page_kib(flavor: Flavor) -> int | None:
+    """Return the page that a flavor asks for, in KiB; None if any will do.
+
+    As Nova reads it: a number is KiB, units are powers of 1024. ``large`` is
+    the smallest large one.
+    """
+    text = flavor.extra_specs.get('hw:mem_page_size', 'any')
+    if text == 'large':
+        return PAGE_MIB * 1024
+    found = _PAGE.fullmatch(text)
+    if not found:
+        return None
+    return int(found[1]) * _UNITS.get(found[2].lower(), 1)
+
+
 def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
-    if entry.flavor.extra_specs.get('hw:mem_page_size') not in (
-        'large',
-        '2MB',
-        '2MiB',
-        '2048',
-        '2048kB',
-    ):
-        return
+    page = page_kib(entry.flavor)
     for number, (_, ram) in enumerate(guest_cells(entry.flavor) or ()):
-        if ram % PAGE_MIB:
+        if page and ram * 1024 % page:
             yield (
                 'ram',
                 f'cell {number} has {ram} MiB, no multiple of the page of '
-                f'{PAGE_MIB} MiB: round down',
+                f'{page} KiB: round down',
             )
 
 
@@ -272,8 +315,33 @@ def _approved_with_ratio(profile: HostProfile, entry: Entry) -> Found:
 
 
 def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
-    if entry.status == 'approved' and not entry.evidence:
-        yield 'status', 'approved without evidence: measure it first'
+    if entry.status != 'approved':
+        return
+    evidence = entry.evidence or {}
+    missing = [name for name in EVIDENCE if name not in evidence]
+    if missing:
+        yield (
+            'evidence',
+            f"lacks {', '.join(missing)}: measure it and let 'hvstack flavor "
+            "approve' write it",
+        )
+    elif evidence['configuration'] != entry.configuration.name:
+        yield (
+            'evidence.configuration',
+            f'is of another one than {entry.configuration.name}: measure '
+            'this one',
+        )
+
+
+def _single_copy(profile: HostProfile, entry: Entry) -> Found:
+    if entry.status == 'approved' and entry.configuration.storage == 'ceph':
+        copies = (entry.evidence or {}).get('pool_size')
+        if copies is None or copies < 2:
+            yield (
+                'evidence.pool_size',
+                f'{copies or "unknown"}: with one copy a lost disk loses '
+                'volumes, measure it on a pool of two or more',
+            )
 
 
 def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
@@ -399,6 +467,7 @@ RULES: tuple[Rule, ...] = (
     ('HV014', WARNING, 'NUMA without dedicated CPUs', _numa_without_pins),
     ('HV015', ERROR, 'no CPU for emulator threads', _no_cpu_for_emulator),
     ('HV016', ERROR, 'approved without evidence', _approved_without_evidence),
+    ('HV018', ERROR, 'approved on a single copy', _single_copy),
 )
 #: The rule over the set: two names for one shape.
 SET_RULE = ('HV017', WARNING, 'two names for one shape')

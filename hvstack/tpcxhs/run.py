@@ -206,9 +206,8 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
     runner = _Runner(cluster, small, Outcome(small), None, PHASE_SECONDS)
     purge(cluster)
     runner.generate()
-    # HSValidate needs no class that the sort has not loaded: one more job
-    # would only take time.
     runner.sort()
+    runner.check_output()
 
 
 def purge(cluster: Cluster) -> None:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run sorts, and how it is cut."""
 
+import re
 from dataclasses import dataclass
 
 from hvstack import errors
+from hvstack.hadoop import sizing
 
 #: Bytes of a record, in TPCx-HS as in TeraSort.
 RECORD_BYTES = 100
 MIB = 1024 * 1024
 #: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
 LARGEST_BLOCK_MIB = 256
+#: Decimal, as TPCx-HS counts its scale factors.
+_UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
 #: Room for intermediate data, as a part of the data set.
 _INTERMEDIATE = 0.5
 
@@ -65,6 +69,23 @@ class Workload:
         return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
 
 
+def size(text: str) -> int:
+    """Return the bytes that a size such as ``500MB`` or ``1GB`` means.
+
+    :raises hvstack.errors.InputError: it is none, or no whole records.
+    """
+    found = re.fullmatch(
+        r'(\d+(?:\.\d+)?)\s*([KMGT]?B|)', text.strip().upper()
+    )
+    value = float(found[1]) * _UNITS[found[2]] if found else 0
+    if value < RECORD_BYTES or value % RECORD_BYTES:
+        raise errors.InputError(
+            f"'{text}' is no size of data: give one such as 500MB, a "
+            f'multiple of {RECORD_BYTES} bytes'
+        )
+    return int(value)
+
+
 def tasks(containers: int) -> int:
     """Return how many maps, and reduces, a cluster runs at a time.
 
@@ -74,4 +95,4 @@ def tasks(containers: int) -> int:
 
     :param containers: of the whole cluster.
     """
-    return max(1, containers - 2)
+    return sizing.tasks(containers)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import testtools
 
-from hvstack import conf, errors
+from hvstack import conf, errors, profiles
 from hvstack.cloud import connection, journal, keys, placement, ratios, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
@@ -69,7 +69,7 @@ class ClusterTest(LabTest):
         )
         self.addCleanup(cluster.close)
         self.check_topology(cluster, outputs)
-        self.check_seen(cluster)
+        self.check_seen(cluster, wanted)
         outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
         self.assertEqual('', outcome.reason)
         self.assertGreater(outcome.rate, 0)
@@ -101,7 +101,20 @@ class ClusterTest(LabTest):
         for group in groups:
             self.assertIn(f'/rack1/ng-{group}', shown)
 
-    def check_seen(self, cluster: StackCluster) -> None:
+    def check_seen(self, cluster: StackCluster, wanted: launch.Plan) -> None:
+        """The record says which flavors and hosts these were."""
+        for flavor in (wanted.worker, wanted.controller):
+            there = cluster.placement['flavor'][flavor.role]
+            self.assertEqual(
+                (flavor.name, flavor.vcpus, flavor.ram, flavor.disk),
+                tuple(there[key] for key in ('name', 'vcpus', 'ram', 'disk')),
+            )
+            self.assertEqual(flavor.extra_specs, there['extra_specs'])
+        profile = profiles.load(self.options.host_profile)
+        self.assertEqual(
+            {'name': profile.name, 'digest': profile.digest},
+            cluster.placement['host_profile']['worker'],
+        )
         allocations = cluster.placement['allocations']
         self.assertEqual(3, len(allocations))
         for name, one in allocations.items():

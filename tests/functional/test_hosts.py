@@ -61,6 +61,18 @@ class HostsTest(GuestTest):
         self.addCleanup(self.delete, server)
         return server
 
+    def no_system(self) -> str:
+        """Return an image for hosts without guests."""
+        image = self.cloud.image.create_image(
+            name=self.name,
+            disk_format='raw',
+            container_format='bare',
+            data=b'no system',
+            wait=True,
+        )
+        self.addCleanup(self.cloud.image.delete_image, image)
+        return str(image.id)
+
     def active(self, server: Any) -> Any:
         """Wait until a server runs."""
         try:
@@ -324,15 +336,7 @@ class FakeHostsTest(HostsTest):
         if not (settings.load() or settings.LabSettings()).fake_hosts:
             self.skipTest('the lab has no fake hosts')
         flavor = self.flavor(**{'hw:cpu_policy': 'dedicated'})
-        image = self.cloud.image.create_image(
-            name=self.name,
-            disk_format='raw',
-            container_format='bare',
-            data=b'no system',
-            wait=True,
-        )
-        self.addCleanup(self.cloud.image.delete_image, image)
-        server = self.active(self.start(flavor, image=image.id))
+        server = self.active(self.start(flavor, image=self.no_system()))
         self.assertIn('hv-fake', server.compute_host)
         shown = self.cloud.compute.get(
             f'/servers/{server.id}/topology', microversion='2.78'

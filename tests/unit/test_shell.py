@@ -76,3 +76,24 @@ class WaitForTest(testtools.TestCase):
             return answer
 
         shell.wait_for(condition, 'it', timeout=1, interval=0)
+
+
+class RetriedTest(testtools.TestCase):
+    def test_until_it_works_but_not_for_ever(self) -> None:
+        calls: list[int] = []
+
+        def works_the_third_time() -> None:
+            calls.append(1)
+            if len(calls) < 3:
+                raise errors.CommandFailed(['x'], 1, '')
+
+        shell.retried(works_the_third_time, pause=0)
+        self.assertEqual(3, len(calls))
+        calls.clear()
+        self.assertRaises(
+            errors.CommandFailed,
+            shell.retried,
+            works_the_third_time,
+            tries=2,
+            pause=0,
+        )

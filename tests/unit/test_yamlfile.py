@@ -79,6 +79,53 @@ class Load(Files):
         self.assertIn('No such file', str(exc))
 
 
+class WithFields(Files):
+    """Fields are set, all else stays as it was."""
+
+    TEXT = """\
+# Head.
+list:
+- status: candidate  # soon
+  size: 4
+  # Between.
+  note: |
+    two
+    lines
+- {size: 5, status: candidate}  # flow
+-   size: 6
+    proof:
+      old: [1,
+            2]
+      # Last of it.
+
+# Tail.
+- size: 7
+"""
+
+    def test_set(self) -> None:
+        before = yamlfile.load(self.write(self.TEXT)).data
+        new = {'a': 1.5, 'b': {'c': 'x: y # z'}}
+        changes = {
+            f'list.{number}': {'status': 'approved', 'proof': new}
+            for number in range(4)
+        }
+        text = yamlfile.with_fields(self.TEXT, changes)
+        after = yamlfile.load(self.write(text)).data
+        for item in before['list']:
+            item |= {'status': 'approved', 'proof': new}
+        self.assertEqual(before, after)
+        for comment in ('Head', 'Between', 'flow', 'Last of it', 'Tail'):
+            self.assertIn(f'# {comment}', text)
+        # A second time nothing changes any more.
+        self.assertEqual(text, yamlfile.with_fields(text, changes))
+
+    def test_top(self) -> None:
+        self.assertEqual(
+            'a: 2\nb: 3\n',
+            yamlfile.with_fields('a: 1\n', {'': {'a': 2, 'b': 3}}),
+        )
+
+
 class Profiles(Files):
     """Host profiles in files."""
 
@@ -96,6 +143,17 @@ class Profiles(Files):
         path = self.write(PROFILE.replace('sockets: 1\n', 'sockets: none\n'))
         exc = self.assertRaises(errors.InputError, profiles.load, str(path))
         self.assertIn(f"{path}:2: 'sockets'", str(exc))
+
+    def test_nothing_stands_beside_several(self) -> None:
+        path = self.write('profiles: {}\nlab: 3\n')
+        exc = self.assertRaises(errors.InputError, profiles.read, path)
+        self.assertIn(f"{path}:2: 'lab' is unknown", str(exc))
+
+    def test_line_breaks_in_keys(self) -> None:
+        for text in ('"a\\nb": 1\n', '{"a\\nb": 1, "a\\nb": 1}\n'):
+            path = self.write(text)
+            exc = self.assertRaises(errors.InputError, profiles.read, path)
+            self.assertNotIn('\n', str(exc))
 
     def test_lines_in_several(self) -> None:
         path = self.write('profiles:\n  two:\n    sockets: 0\n')

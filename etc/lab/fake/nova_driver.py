@@ -97,3 +97,10 @@ class Driver(fake.FakeDriver):
                 'reserved': 0,
             }
         provider_tree.update_inventory(nodename, inventory)
+        if any(
+            len(threads) > 1
+            for cell in self._profile['cells']
+            for threads in cell['siblings']
+        ):
+            # What hw:cpu_thread_policy=require asks for.
+            provider_tree.add_traits(nodename, 'HW_CPU_HYPERTHREADING')

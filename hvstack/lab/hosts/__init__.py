@@ -74,6 +74,7 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     nova.set_traits(cloud, [one for one in hosts if one.name in names])
     nova.set_zones(cloud, hosts)
     sizes.write_profiles(hosts)
+    sizes.write_catalogues(hosts)
     write_baseline(hosts)
     fake.up(wanted, progress)
 

@@ -8,14 +8,15 @@ driver and the port binding are ours.
 import hashlib
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths, shell
+from hvstack import paths, shell
 from hvstack.lab import render, settings, supervise, templates, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
+from hvstack.model.flavor import PAGE_MIB, guest_memory_mib
+from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
 FOLDER = settings.LAB / 'fake'
@@ -59,36 +60,37 @@ def install() -> None:
     )
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return what fake hosts are to report, from a file.
+def from_profile(
+    profile: HostProfile, cpu_policy: str = 'dedicated'
+) -> dict[str, Any]:
+    """Return what a fake host of a host profile is to report.
 
-    :raises hvstack.errors.InputError: it is not such a file.
+    :param cpu_policy: ``dedicated`` gives all CPUs to guests that ask for
+        their own, and all their memory as 2 MiB pages; ``shared`` neither.
     """
-    try:
-        data = json.loads(path.read_text())
-    except OSError as exc:
-        raise errors.InputError(f'{path}: {exc.strerror}') from exc
-    except ValueError as exc:
-        raise errors.InputError(f'{path}: not JSON: {exc}') from exc
-    if not isinstance(data, dict) or set(data) != set(DEFAULT_PROFILE):
-        raise errors.InputError(
-            f"{path}: give an object with 'cells' and 'disk_gb'"
-        )
-    known = DEFAULT_PROFILE['cells'][0]
-    for number, cell in enumerate(data['cells']):
-        wrong = set(cell) ^ set(known)
-        if wrong:
-            raise errors.InputError(
-                f"{path}: cells[{number}]: '{sorted(wrong)[0]}' is missing "
-                f'or unknown: give {", ".join(known)}'
-            )
-        for field, example in known.items():
-            if type(cell[field]) is not type(example):
-                raise errors.InputError(
-                    f'{path}: cells[{number}].{field}: give a value such as '
-                    f'{json.dumps(example)}'
-                )
-    return data
+    own = cpu_policy == 'dedicated'
+    cores = profile.sockets * profile.cores_per_socket
+    pages = guest_memory_mib(profile) // len(profile.cells) // PAGE_MIB
+    data = profile.disks.count * profile.disks.size_gb if profile.disks else 0
+    return {
+        'cells': [
+            {
+                'shared': [] if own else list(cell.cpus),
+                'dedicated': list(cell.cpus) if own else [],
+                # Linux counts the first threads of all cores first.
+                'siblings': [
+                    found
+                    for core in range(cores)
+                    if (found := [c for c in cell.cpus if c % cores == core])
+                ],
+                'memory_mib': cell.memory_mib,
+                'hugepages_2m': pages if own else 0,
+            }
+            for cell in profile.cells
+        ],
+        # A root disk for as many guests as there are CPUs.
+        'disk_gb': data + profile.cpus * profile.root_gb,
+    }
 
 
 def names(count: int) -> list[str]:

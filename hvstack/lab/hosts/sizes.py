@@ -9,13 +9,21 @@ from typing import Any
 
 import yaml
 
-from hvstack import errors, paths
+from hvstack import errors, paths, yamlfile
 from hvstack.lab import settings
 from hvstack.lab.settings import LabSettings
+from hvstack.model import catalogue
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import derive
 from hvstack.model.host import HostProfile, NumaCell
 
 #: Profiles of the two kinds of lab host, as flavors name them.
 PROFILES = settings.LAB / 'hosts.yaml'
+#: Folder of the catalogues for them.
+CATALOGUES = settings.LAB / 'flavors'
+#: Percent of bare metal that approves a flavor of the lab.
+MIN_PERCENT = 75
+_INSTANCES = (1, 2, 4)
 WORKER_TRAIT = 'CUSTOM_HVSTACK_LAB_WORKER'
 CONTROLLER_TRAIT = 'CUSTOM_HVSTACK_LAB_CONTROLLER'
 
@@ -215,3 +223,36 @@ def write_profiles(hosts: list[HostSize]) -> None:
     paths.write_whole(
         PROFILES, yaml.safe_dump({'profiles': profiles}, sort_keys=False)
     )
+
+
+def write_catalogues(hosts: list[HostSize]) -> None:
+    """Write a catalogue for each of the lab's host profiles.
+
+    What a catalogue says of a flavor that is still the same stays, such as
+    its evidence; flavors of other sizes go.
+    """
+    for found in {one.name: one for one in map(profile, hosts)}.values():
+        path = CATALOGUES / f'{found.name}.yaml'
+        before = {}
+        if path.exists():
+            old = yamlfile.load(path).data
+            before = {one['name']: one for one in old['flavors']}
+        data = catalogue.build(found, _fitting(found))
+        # The lab's agents share its hosts' small caps with the guests.
+        data['min_percent'] = MIN_PERCENT
+        data['flavors'] = [
+            before.get(one['name'], one) for one in data['flavors']
+        ]
+        paths.write_whole(path, yaml.safe_dump(data, sort_keys=False))
+
+
+def _fitting(found: HostProfile) -> list[Configuration]:
+    """Return what a lab's hosts can be cut into, over-subscribed by none."""
+    good = []
+    for count in _INSTANCES:
+        try:
+            derive(found, Configuration(count), next(iter(found.traits)))
+        except errors.InputError:
+            continue
+        good.append(Configuration(count))
+    return good

@@ -9,7 +9,6 @@ import hashlib
 import re
 import shutil
 import tarfile
-import time
 from pathlib import Path
 
 from hvstack import errors, paths, shell
@@ -23,7 +22,7 @@ JARS = re.compile(
 UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
 
 
-def maven_jars(tries: int = 3) -> Path:
+def maven_jars() -> Path:
     """Return a folder with the jars that the pom names, fetched once.
 
     :raises hvstack.errors.CommandFailed: Maven could not get them.
@@ -39,15 +38,8 @@ def maven_jars(tries: int = 3) -> Path:
         '-DincludeScope=runtime',
         f'-DoutputDirectory={partial}',
     ]
-    for more in reversed(range(tries)):
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
-            shell.run(argv, timeout=600)
-            break
-        except (errors.CommandFailed, errors.DeadlineExceeded):
-            if not more:
-                raise
-            time.sleep(5)
+    shutil.rmtree(partial, ignore_errors=True)
+    shell.retried(lambda: shell.run(argv, timeout=600))
     partial.replace(target)
     return target
 

@@ -4,10 +4,9 @@
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
-from hvstack import errors, shell
+from hvstack import shell
 from hvstack.lab.images import recipes, store
 
 #: What a guest never reads, and what must be its own.
@@ -27,11 +26,10 @@ REMOVED = (
 )
 
 
-def base(wanted: recipes.Base, work: Path, tries: int = 3) -> Path:
+def base(wanted: recipes.Base, work: Path) -> Path:
     """Return a tar of a base's packages, made once and kept.
 
     :param work: a folder to work in; /tmp may be too small.
-    :param tries: how often a failed download is tried.
     :raises hvstack.errors.CommandFailed: the packages cannot be had.
     """
     target = store.root() / 'bases' / f'{wanted.digest}.tar'
@@ -58,14 +56,9 @@ def base(wanted: recipes.Base, work: Path, tries: int = 3) -> Path:
         recipes.SUITE,
         str(partial),
     ]
-    for more in reversed(range(tries)):
-        try:
-            shell.run(argv, timeout=900, env={'TMPDIR': str(work)})
-            break
-        except (errors.CommandFailed, errors.DeadlineExceeded):
-            if not more:
-                raise
-            time.sleep(5)
+    shell.retried(
+        lambda: shell.run(argv, timeout=900, env={'TMPDIR': str(work)})
+    )
     partial.replace(target)
     return target
 

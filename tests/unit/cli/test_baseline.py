@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack baseline``: what needs no hosts."""
 
-import argparse
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
@@ -36,17 +35,6 @@ class BaselineTest(testtools.TestCase):
 
     def save(self, where: Path, configuration: str, **more: str) -> Path:
         return record.save(run(configuration, 0, 120.0, **more), where)  # type: ignore
-
-    def test_size(self) -> None:
-        for text, expected in (
-            ('500MB', 500_000_000),
-            ('1g', 10**9),
-            ('0.5 GB', 500_000_000),
-            ('1050', 1000),
-        ):
-            self.assertEqual(expected, baseline.size(text))
-        for text in ('', 'much', '-1MB', '5 MiB'):
-            self.assertRaises(argparse.ArgumentTypeError, baseline.size, text)
 
     def test_list_has_bare_metal_only(self) -> None:
         self.save(self.records, 'bare-metal')

@@ -5,6 +5,7 @@ import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from xml.etree import ElementTree
 
 import fixtures
 import testtools
@@ -166,6 +167,41 @@ class Commands(testtools.TestCase):
         self.assertEqual(line, region['startLine'])
         _, out, _ = self.call(*words, 'json')
         self.assertIn('HV010', {one['rule'] for one in json.loads(out)})
+        _, out, _ = self.call(*words, 'junit')
+        suites = ElementTree.fromstring(out).findall('testsuite')
+        self.assertEqual(
+            ['0', '0', '1', '1'], [s.get('failures') for s in suites]
+        )
+        failed = suites[2].findall('testcase[failure]')
+        self.assertEqual(
+            ['HV010 unknown or misspelt extra spec'],
+            [case.get('name') for case in failed],
+        )
+        self.assertIn(f'{path}:{line}: HV010', failed[0].find('failure').text)
+
+    def test_lint_names_what_is_wrong_and_where(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        _, text, _ = self.call('flavor', 'catalogue', '--host', 'vsan', 'i4')
+        path = folder / 'vsan.yaml'
+        for old, new, words in (
+            ('host: vsan', 'host: cray', "'host': host profile 'cray'"),
+            (
+                'configuration: i4-',
+                'configuration: x4-',
+                "'flavors.0.configuration' names none",
+            ),
+            ('vcpus: 14', 'vcpus: -14', "'flavors.0.vcpus' is -14"),
+            ('ram: 49152', 'ram: 10000000000', "'flavors.0.ram' is 1000000"),
+            ('role: worker', 'roll: worker', "'flavors.0.roll' is unknown"),
+        ):
+            self.assertIn(old, text)
+            changed = text.replace(old, new, 1)
+            path.write_text(changed)
+            status, out, err = self.call('flavor', 'lint', str(path))
+            self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+            line = 1 + changed[: changed.index(new)].count('\n')
+            self.assertIn(f'{path}:{line}: ', err)
+            self.assertIn(words, err)
 
     def test_catalogues_of_the_repository_have_no_errors(self) -> None:
         folder = Path(__file__).parents[3] / 'flavors'

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+import hashlib
 from xml.etree import ElementTree
 
 import testtools
 
+from hvstack import errors
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.tables import TUNINGS
+
+MAP_OPTS = 'mapreduce.map.java.opts'
 
 
 def properties(text: str) -> dict[str, str]:
@@ -19,6 +24,13 @@ def properties(text: str) -> dict[str, str]:
 class SitesTest(testtools.TestCase):
     def make(self, **more: object) -> dict[str, dict[str, str]]:
         made = sites.sites(size_node(2, 4096), **more)  # type: ignore
+        return {name: properties(text) for name, text in made.items()}
+
+    def tuned(
+        self, tuning: str, vcpus: int, memory: int, **more: object
+    ) -> dict[str, dict[str, str]]:
+        sizing = size_node(vcpus, memory, tuning=tuning)
+        made = sites.sites(sizing, tuning=tuning, **more)  # type: ignore
         return {name: properties(text) for name, text in made.items()}
 
     def test_files(self) -> None:
@@ -97,6 +109,96 @@ class SitesTest(testtools.TestCase):
         self.assertEqual(
             str(sizing.container_mib), mapred['mapreduce.map.memory.mb']
         )
+
+    def test_the_default_is_what_records_carry(self) -> None:
+        """Records of other clusters compare only while these stay."""
+        self.assertEqual('6266d9b49c38', sites.profile(2))
+        self.assertEqual('88883507bab9', sites.profile(3))
+        for vcpus, memory, expected in (
+            (1, 2048, '19fcc2850ec0'),
+            (2, 4096, 'a518de40cd70'),
+            (2, 4864, '3feae3e37d92'),
+            (40, 262144, '63695d451841'),
+        ):
+            made = sites.sites(size_node(vcpus, memory), replication=2)
+            text = ''.join(name + made[name] for name in sorted(made))
+            found = hashlib.sha256(text.encode()).hexdigest()
+            self.assertEqual(expected, found[:12], (vcpus, memory))
+
+    def test_every_tuning_has_a_profile_of_its_own(self) -> None:
+        found = {sites.profile(3, tuning) for tuning in TUNINGS}
+        self.assertEqual(5, len(found))
+        failure = self.assertRaises(errors.InputError, sites.profile, 3, 'x')
+        self.assertIn("no tuning profile 'x'", str(failure))
+
+    def test_stock_leaves_hadoops_defaults(self) -> None:
+        made = self.tuned('stock', 2, 4096)
+        self.assertNotIn('mapreduce.task.io.sort.mb', made['mapred-site.xml'])
+        self.assertNotIn('mapreduce.map.memory.mb', made['mapred-site.xml'])
+        self.assertNotIn('dfs.blocksize', made['hdfs-site.xml'])
+        self.assertNotIn('-Xmx', made['mapred-site.xml'][MAP_OPTS])
+        self.assertEqual(
+            '3072',
+            made['yarn-site.xml']['yarn.nodemanager.resource.memory-mb'],
+        )
+
+    def test_stock_master_fits_a_small_worker(self) -> None:
+        mapred = self.tuned('stock', 1, 2048)['mapred-site.xml']
+        self.assertEqual('1024', mapred['yarn.app.mapreduce.am.resource.mb'])
+        self.assertIn('-Xmx819m', mapred['yarn.app.mapreduce.am.command-opts'])
+
+    def test_vsphere6_of_the_papers_worker(self) -> None:
+        made = self.tuned('vsphere6', 10, 61696)
+        mapred, hdfs = made['mapred-site.xml'], made['hdfs-site.xml']
+        self.assertIn('-Xmx800m -Xms800m -Xmn256m', mapred[MAP_OPTS])
+        self.assertIn(
+            '-Xmx1200m -Xmn256m', mapred['mapreduce.reduce.java.opts']
+        )
+        self.assertEqual('400', mapred['mapreduce.task.io.sort.mb'])
+        copies = 'mapreduce.reduce.shuffle.parallelcopies'
+        self.assertEqual('20', mapred[copies])
+        self.assertEqual('268435456', hdfs['dfs.blocksize'])
+        self.assertNotIn('dfs.namenode.handler.count', hdfs)
+        small = self.tuned('vsphere6', 2, 12339)['mapred-site.xml']
+        self.assertEqual('5', small[copies])
+
+    def test_vsan_asks_for_what_the_scheduler_gives(self) -> None:
+        """The CapacityScheduler rounds up to multiples of its minimum."""
+        made = self.tuned('vsan', 14, 48 * 1024)
+        for name in ('mapreduce.map.memory.mb', 'mapreduce.reduce.memory.mb'):
+            self.assertEqual('2150', made['mapred-site.xml'][name])
+        least = 'yarn.scheduler.minimum-allocation-mb'
+        self.assertEqual('2150', made['yarn-site.xml'][least])
+
+    def test_amd_buffer_follows_the_block(self) -> None:
+        for block, expected in ((None, '306'), (64, '77')):
+            made = self.tuned('amd', 32, 128 * 1024, block_mib=block)
+            mapred = made['mapred-site.xml']
+            self.assertEqual(expected, mapred['mapreduce.task.io.sort.mb'])
+            self.assertEqual(
+                '0.99', mapred['mapreduce.map.sort.spill.percent']
+            )
+
+    def test_one_handler_is_an_option(self) -> None:
+        made = self.make(namenode_handlers=1)['hdfs-site.xml']
+        self.assertEqual('1', made['dfs.namenode.handler.count'])
+
+    def test_a_folder_on_every_data_disk(self) -> None:
+        made = self.make(folders=['/srv/data/0', '/srv/data/1'])
+        self.assertEqual(
+            'file:///srv/data/0/hdfs,file:///srv/data/1/hdfs',
+            made['hdfs-site.xml']['dfs.datanode.data.dir'],
+        )
+        self.assertEqual(
+            '/srv/data/0/yarn,/srv/data/1/yarn',
+            made['yarn-site.xml']['yarn.nodemanager.local-dirs'],
+        )
+
+    def test_heaps_of_the_daemons(self) -> None:
+        self.assertEqual('', sites.hadoop_env(size_node(2, 4096)))
+        env = sites.hadoop_env(size_node(10, 61696, tuning='vsphere6'))
+        self.assertIn('HEAP_namenode=1300\n', env)
+        self.assertIn('HEAP_nodemanager=1300\n', env)
 
     def test_profile_changes_with_what_all_configurations_share(self) -> None:
         self.assertEqual(sites.profile(2), sites.profile(2))

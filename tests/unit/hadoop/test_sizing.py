@@ -3,8 +3,11 @@ import hypothesis
 import testtools
 from hypothesis import strategies
 
-from hvstack import errors
-from hvstack.hadoop.sizing import size_node
+from hvstack import errors, profiles
+from hvstack.hadoop.sizing import RULES, size_node, sort_buffer_mib, tasks
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import derive
+from hvstack.model.slots import cluster_size
 
 
 class SizingTest(testtools.TestCase):
@@ -27,10 +30,97 @@ class SizingTest(testtools.TestCase):
         self.assertEqual(80, found.containers)
         self.assertLess(found.containers * found.heap_mib, 128 * 1024)
 
+    def test_slots_of_vsphere6(self) -> None:
+        """Table 1: map slots, and as many reduce slots, of each platform."""
+        host = profiles.load('vsphere6')
+        for instances, per_worker, in_cluster in (
+            (0, 22, 682),
+            (1, 20, 620),
+            (2, 11, 682),
+            (4, 6, 756),
+            (10, 3, 954),
+            (20, 1, 636),
+        ):
+            native = instances == 0
+            configuration = Configuration(instances=instances or 1)
+            size = cluster_size(host, configuration, 32, native=native)
+            vcpus, memory = host.cpus, host.memory_mib
+            if not native:
+                flavor = derive(host, configuration, 'worker')
+                vcpus, memory = flavor.vcpus, flavor.ram
+            found = size_node(vcpus, memory, tuning='vsphere6', native=native)
+            self.assertEqual(2 * per_worker, found.containers, instances)
+            self.assertEqual(
+                in_cluster,
+                tasks(size.workers * found.containers, 'vsphere6'),
+                instances,
+            )
+            # "Less than half of OS memory was used for all the Java heaps".
+            heaps = per_worker * (found.heap_mib + found.map_heap_mib)
+            self.assertLess(heaps, memory / 2)
+            self.assertEqual(
+                (1200, 800, 400, 1300),
+                (
+                    found.heap_mib,
+                    found.map_heap_mib,
+                    found.sort_mib,
+                    found.daemon_mib,
+                ),
+            )
+
+    def test_containers_of_vsan(self) -> None:
+        """Table 3 and 6: 27 workers of 14 vCPUs and 48 GiB."""
+        found = size_node(14, 48 * 1024, tuning='vsan')
+        self.assertEqual((14, 2150), (found.containers, found.container_mib))
+        self.assertEqual(400, found.sort_mib)
+        self.assertEqual(377, tasks(27 * found.containers, 'vsan'))
+        self.assertLess(found.containers * found.heap_mib, 24 * 1024)
+
+    def test_heaps_of_amd(self) -> None:
+        """3.1.1 and 3.1.8: 3 GiB of heap a core, of 4 GiB."""
+        found = size_node(32, 128 * 1024, tuning='amd')
+        self.assertEqual(64, found.containers)
+        self.assertEqual((1024, 2048), (found.map_heap_mib, found.heap_mib))
+        self.assertEqual(32 * 3840, found.yarn_mib)
+        self.assertEqual(4 * 32, tasks(4 * found.containers, 'amd'))
+
+    def test_buffer_of_amd(self) -> None:
+        """3.1.6: 316 MiB for a block of 256 MiB, with room to spare."""
+        self.assertIn(sort_buffer_mib(256, 0.99), range(300, 317))
+        # What Hadoop's default of 0.8 would need.
+        self.assertEqual(378, sort_buffer_mib(256, 0.8))
+
+    def test_stock_takes_eight_gib_at_most(self) -> None:
+        found = size_node(40, 256 * 1024, tuning='stock')
+        self.assertEqual(8192, found.yarn_mib)
+
+    def test_no_such_tuning(self) -> None:
+        for call in (
+            lambda: size_node(2, 4096, tuning='best'),
+            lambda: tasks(8, 'best'),
+        ):
+            failure = self.assertRaises(errors.InputError, call)
+            self.assertIn("no tuning profile 'best', take one", str(failure))
+
     def test_too_small(self) -> None:
         failure = self.assertRaises(errors.InputError, size_node, 1, 700)
         self.assertIn('MiB are the least', str(failure))
         self.assertRaises(errors.InputError, size_node, 0, 4096)
+
+    @hypothesis.given(
+        strategies.sampled_from(sorted(RULES)),
+        strategies.integers(1, 256),
+        strategies.integers(2176, 4 * 1024 * 1024),
+    )
+    def test_every_tuning_fits(
+        self, tuning: str, vcpus: int, memory: int
+    ) -> None:
+        found = size_node(vcpus, memory, tuning=tuning)
+        self.assertLessEqual(found.yarn_mib, memory - 640)
+        self.assertLess(found.heap_mib, found.container_mib)
+        self.assertLess(found.map_heap_mib, found.map_mib)
+        self.assertLess(found.sort_mib, found.map_heap_mib)
+        self.assertEqual(0, found.container_mib % found.map_mib)
 
     @hypothesis.given(
         strategies.integers(1, 256), strategies.integers(1152, 4 * 1024 * 1024)

@@ -11,9 +11,10 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, pids, shell
+from hvstack import errors, pids, profiles, shell, yamlfile
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
+from hvstack.model import catalogue, lint
 
 GIB = 1024
 
@@ -74,6 +75,41 @@ class SizesTest(testtools.TestCase):
         self.assertTrue(worker.scale_model)
 
 
+class CataloguesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.hosts.sizes.CATALOGUES', self.folder
+            )
+        )
+
+    def names(self, role: str) -> list[str]:
+        path = self.folder / f'lab-{role}.yaml'
+        return [one['name'] for one in yamlfile.load(path).data['flavors']]
+
+    def test_each_role_has_its_host(self) -> None:
+        hosts = plan()
+        sizes.write_catalogues(hosts)
+        self.assertEqual(2, len(self.names('worker')))
+        self.assertEqual(1, len(self.names('controller')))
+        for one in hosts[:2]:
+            document = yamlfile.load(self.folder / f'lab-{one.role}.yaml')
+            found = catalogue.from_mapping(document.data, document.place())
+            for finding in lint.lint(sizes.profile(one), found):
+                self.assertNotEqual(lint.ERROR, finding.level, str(finding))
+
+    def test_what_is_approved_stays_while_its_size_does(self) -> None:
+        sizes.write_catalogues(plan())
+        path = self.folder / 'lab-worker.yaml'
+        path.write_text(path.read_text().replace('candidate', 'approved'))
+        sizes.write_catalogues(plan())
+        self.assertEqual(2, path.read_text().count('status: approved'))
+        sizes.write_catalogues(plan(hosts=6))
+        self.assertNotIn('approved', path.read_text())
+
+
 class DedicatedTest(testtools.TestCase):
     def test_rest_is_shared(self) -> None:
         self.assertEqual('0', sizes.rest_of('1', 2))
@@ -87,28 +123,31 @@ class DedicatedTest(testtools.TestCase):
 
 
 class FakeProfileTest(testtools.TestCase):
-    def read(self, data: object) -> dict[str, Any]:
-        path = Path(self.useFixture(fixtures.TempDir()).path) / 'profile'
-        path.write_text(data if isinstance(data, str) else json.dumps(data))
-        return fake.read(path)
+    def test_dedicated_host_of_vsphere6(self) -> None:
+        found = fake.from_profile(profiles.load('vsphere6'))
+        first, second = found['cells']
+        self.assertEqual(set(fake.DEFAULT_PROFILE['cells'][0]), set(first))
+        self.assertEqual(
+            [*range(10), *range(20, 30)], sorted(first['dedicated'])
+        )
+        self.assertEqual([], first['shared'])
+        self.assertEqual([[n, n + 20] for n in range(10)], first['siblings'])
+        self.assertEqual(
+            [[n, n + 20] for n in range(10, 20)], second['siblings']
+        )
+        self.assertEqual(131072, first['memory_mib'])
+        # vsphere6, Table 1: 241 GiB for guests.
+        self.assertEqual(
+            241 * 1024, 2 * (first['hugepages_2m'] + second['hugepages_2m'])
+        )
+        self.assertGreater(found['disk_gb'], 20 * 600)
 
-    def test_own_example_is_taken(self) -> None:
-        self.assertEqual(fake.DEFAULT_PROFILE, self.read(fake.DEFAULT_PROFILE))
-
-    def test_wrong_files_are_named_with_field(self) -> None:
-        cell = dict(fake.DEFAULT_PROFILE['cells'][0])
-        for data, word in (
-            ('{', 'JSON'),
-            ([], 'disk_gb'),
-            ({'cells': [{}], 'disk_gb': 1}, 'dedicated'),
-            ({'cells': [{**cell, 'x': 1}], 'disk_gb': 1}, "'x'"),
-            (
-                {'cells': [{**cell, 'memory_mib': '1'}], 'disk_gb': 1},
-                'cells[0].memory_mib',
-            ),
-        ):
-            exc = self.assertRaises(errors.InputError, self.read, data)
-            self.assertIn(word, str(exc))
+    def test_shared_host(self) -> None:
+        found = fake.from_profile(profiles.load('amd'), 'shared')
+        for cell in found['cells']:
+            self.assertEqual([], cell['dedicated'])
+            self.assertNotEqual([], cell['shared'])
+            self.assertEqual(0, cell['hugepages_2m'])
 
 
 class CgroupsTest(testtools.TestCase):

@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What derivation makes fits: I of them on the host, at the same time."""
+"""What derivation makes fits and passes; what lint passes fits.
+
+Fitting: I of them on the host, at the same time, cell by cell.
+"""
 
 import itertools
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import testtools
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
-from hvstack.model.configuration import Configuration
+from hvstack.model import catalogue
+from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Flavor, derive, guest_memory_mib, rest
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
+from hvstack.model.lint import ERROR, lint
 from hvstack.model.slots import cluster_size
 
 FAST = settings(max_examples=60, deadline=None)
@@ -165,3 +173,143 @@ class Fits(testtools.TestCase):
         self.assertEqual(count * number, size.workers + taken)
         self.assertTrue(1 <= size.slots_per_controller <= count)
         self.assertTrue(size.workers >= 1)
+
+
+Cells = tuple[tuple[int, int], ...]
+
+
+@cache
+def packed(free: Cells, guest: Cells, count: int) -> bool:
+    """Try every way to put guests into cells, one part to a cell."""
+    if not count:
+        return True
+    for chosen in itertools.permutations(range(len(free)), len(guest)):
+        after = list(free)
+        for number, (cpus, mib) in zip(chosen, guest, strict=True):
+            after[number] = (after[number][0] - cpus, after[number][1] - mib)
+        if all(cpus >= 0 and mib >= 0 for cpus, mib in after) and packed(
+            tuple(sorted(after)), guest, count - 1
+        ):
+            return True
+    return False
+
+
+@st.composite
+def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
+    """Draw a host, a flavor with dedicated CPUs, and what it takes."""
+    host = draw(hosts())
+    count = draw(st.integers(1, 6))
+    nodes = draw(st.integers(1, len(host.cells)))
+    policy = draw(st.sampled_from(['prefer', 'require', 'isolate']))
+    page = draw(st.sampled_from(['large', '4', '2MB', '1GB']))
+    step = 1024 if page == '1GB' else 2
+    even = draw(st.booleans())
+    # About a share, so that many fit closely and some do not.
+    share = max(1, count * nodes // len(host.cells))
+    least = [min(sizes) for sizes in zip(*map(shape, host.cells), strict=True)]
+    cpus, mib = (max(1, size // share) for size in least)
+    parts = [
+        (
+            draw(st.integers(max(1, cpus - 2), cpus + 1)),
+            draw(st.integers(mib * 3 // 4, mib + 1)) // step * step + step,
+        )
+        for _ in range(1 if even else nodes)
+    ] * (nodes if even else 1)
+    specs = {
+        'hw:cpu_policy': 'dedicated',
+        'hw:cpu_thread_policy': policy,
+        'hw:mem_page_size': page,
+        'hw:locked_memory': 'true',
+        'hw:numa_nodes': str(nodes),
+    }
+    if not even:
+        first = 0
+        for number, (vcpus, ram) in enumerate(parts):
+            specs[f'hw:numa_cpus.{number}'] = f'{first}-{first + vcpus - 1}'
+            specs[f'hw:numa_mem.{number}'] = str(ram)
+            first += vcpus
+    each = host.threads_per_core if policy == 'isolate' else 1
+    flavor = {
+        'name': 'drawn',
+        'configuration': f'i{count}-dedicated',
+        'vcpus': sum(vcpus for vcpus, _ in parts),
+        'ram': sum(ram for _, ram in parts),
+        'extra_specs': specs,
+    }
+    return host, flavor, tuple((vcpus * each, ram) for vcpus, ram in parts)
+
+
+def errors_of(host: HostProfile, *flavors: dict[str, Any]) -> list[str]:
+    """Return lint's errors over a set."""
+    data = {'host': host.name, 'flavors': list(flavors)}
+    found = lint(host, catalogue.from_mapping(data, str))
+    return [str(one) for one in found if one.level == ERROR]
+
+
+class Lint(testtools.TestCase):
+    """Lint and derivation agree, and an independent packer agrees, too."""
+
+    @FAST
+    @given(pinned())
+    def test_what_passes_fits(
+        self, drawn: tuple[HostProfile, dict[str, Any], Cells]
+    ) -> None:
+        host, flavor, guest = drawn
+        count = int(flavor['configuration'][1:].partition('-')[0])
+        cells = tuple(sorted(shape(cell) for cell in host.cells))
+        fits = packed(cells, guest, count)
+        if not errors_of(host, flavor):
+            self.assertTrue(fits)
+        elif len(set(guest)) == 1:
+            # Equal parts are packed as well as they can be.
+            self.assertFalse(fits)
+
+    @FAST
+    @given(
+        hosts(),
+        st.integers(1, 8),
+        st.integers(0, 3),
+        st.integers(-4, 4),
+        st.sampled_from(['c1-m1', 'c2-m1', 'c1-m1.1', 'c0.5-m0.5']),
+    )
+    def test_what_passes_fits_with_shared_cpus(
+        self, host: HostProfile, count: int, less: int, ram: int, ratios: str
+    ) -> None:
+        chosen = parse(f'i{count}-{ratios}')
+        cpus = host.cpus * chosen.cpu_ratio
+        memory = host.memory_mib * chosen.ram_ratio
+        assert host.disks is not None
+        flavor = {
+            'name': 'drawn',
+            'configuration': chosen.name,
+            'vcpus': max(1, int(cpus / count) + 1 - less),
+            'ram': max(1, int(memory / count) + ram),
+            'disks': max(0, host.disks.count // count + 1 - less),
+        }
+        fits = (
+            flavor['vcpus'] <= host.cpus
+            and flavor['ram'] <= host.memory_mib
+            and flavor['vcpus'] * count <= cpus
+            and flavor['ram'] * count <= memory + 1e-6
+            and flavor['disks'] * count <= host.disks.count
+        )
+        self.assertEqual(fits, not errors_of(host, flavor), flavor)
+
+    @FAST
+    @given(
+        hosts(),
+        st.integers(1, 24),
+        st.sampled_from(
+            ['', '-dedicated', '-c2', '-m1.1', '-ceph', '-pinned']
+        ),
+        st.sampled_from(['combined', 'separate', 'host']),
+    )
+    def test_what_is_derived_passes(
+        self, host: HostProfile, count: int, words: str, rule: str
+    ) -> None:
+        host = replace(host, controllers_rule=rule)
+        try:
+            data = catalogue.build(host, [parse(f'i{count}{words}')])
+        except errors.InputError:
+            return
+        self.assertEqual([], errors_of(host, *data['flavors']))

@@ -12,6 +12,24 @@ from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding, lint
 from tests.unit.model.test_flavor import profile
 
+#: Evidence as approve writes it.
+EVIDENCE: dict[str, Any] = {
+    'percent': 97.5,
+    'low': 95.0,
+    'high': 100.1,
+    'min_percent': 90,
+    'runs': 3,
+    'baseline_runs': 4,
+    'size_bytes': 10**9,
+    'backend': 'kvm',
+    'date': '2026-11-21',
+    'releases': {'nova': '34.0.0', 'hadoop': '3.4.3', 'hvstack': '0.1'},
+    'configuration': 'i4-c1-m1-local-shared-unpinned',
+    'host': 'small',
+    'sweep': 'quick',
+    'digest': '0a' * 32,
+}
+
 
 def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
     """Return a good flavor for the small host, with changes.
@@ -65,8 +83,8 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         entry('i4-dedicated', ram=3002),
     ),
     'HV006': (
-        entry('i4-c2', status='approved', evidence={'percent': 95}),
-        entry('i4', status='approved', evidence={'percent': 95}),
+        entry('i4-c2', status='approved', evidence=EVIDENCE),
+        entry('i4', status='approved', evidence=EVIDENCE),
     ),
     'HV007': (entry('i4', ram=3585), entry('i4', ram=3584)),
     'HV008': (entry(disks=6), entry(disks=5)),
@@ -104,7 +122,15 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     'HV016': (
         entry(status='approved'),
-        entry(status='approved', evidence={'percent': 95}),
+        entry(status='approved', evidence=EVIDENCE),
+    ),
+    'HV018': (
+        entry(
+            'i4-ceph', status='approved', evidence={**EVIDENCE, 'pool_size': 1}
+        ),
+        entry(
+            'i4-ceph', status='approved', evidence={**EVIDENCE, 'pool_size': 2}
+        ),
     ),
 }
 
@@ -119,7 +145,7 @@ class Rules(testtools.TestCase):
         page = Path(__file__).parents[3] / 'doc' / 'lint.md'
         sections = re.findall(r'^## (HV\d+)\n(\w+):', page.read_text(), re.M)
         rules = [(rule, level) for rule, level, *_ in RULES]
-        self.assertEqual([*rules, SET_RULE[:2]], sections)
+        self.assertEqual(sorted([*rules, SET_RULE[:2]]), sections)
 
     def test_examples(self) -> None:
         for rule, (bad, good) in EXAMPLES.items():
@@ -149,6 +175,53 @@ class Rules(testtools.TestCase):
         self.assertNotIn('HV003', broken(entry('i4-m1.1', ram=4505)))
         self.assertIn('HV003', broken(entry('i4-m1.1', ram=4506)))
 
+    def test_isolated_threads_take_whole_cores(self) -> None:
+        # The cells' eight CPUs are four cores.
+        isolate = {'hw:cpu_thread_policy': 'isolate'}
+        self.assertEqual(
+            {'HV003'}, broken(entry('i4-dedicated', specs=isolate))
+        )
+        half = entry('i4-dedicated', vcpus=2, specs=isolate)
+        self.assertEqual(set(), broken(half))
+        wide = entry('i4-dedicated', vcpus=5, specs=isolate)
+        self.assertEqual({'HV002'}, broken(wide))
+
+    def test_disks_at_the_same_time(self) -> None:
+        host = from_mapping(
+            {
+                **profile().to_mapping(),
+                'disks': {'count': 8, 'size_gb': 10},
+            },
+            'small',
+        )
+        for changes, rules in (
+            ({'disks': 2, 'ephemeral': 20}, set()),
+            ({'disks': 3}, {'HV003'}),
+            ({'ephemeral': 21}, {'HV003'}),
+        ):
+            for policy in ('i4', 'i4-dedicated'):
+                one = entry(policy, **changes)
+                self.assertEqual(rules, broken(one, host=host), changes)
+
+    def test_pages(self) -> None:
+        for page, ram, good in (
+            ('large', 3001, False),
+            ('large', 3002, True),
+            ('2048', 3001, False),
+            ('2MB', 3001, False),
+            ('2MiB', 3002, True),
+            ('4', 3001, True),
+            ('1GB', 3002, False),
+            ('1048576', 3002, False),
+            ('1GB', 3072, True),
+            ('small', 3001, True),
+            ('any', 3001, True),
+        ):
+            one = entry(
+                'i4-dedicated', ram=ram, specs={'hw:mem_page_size': page}
+            )
+            self.assertEqual(good, 'HV005' not in broken(one), (page, ram))
+
     def test_cells_that_do_not_add_up(self) -> None:
         self.assertIn(
             'HV004',
@@ -174,6 +247,21 @@ class Rules(testtools.TestCase):
         self.assertIn('HV010', broken(entry(specs={'cpu_policy': 'x'})))
         self.assertNotIn('HV010', broken(entry(specs={'hvstack:a': 'x'})))
         self.assertIn('HV010', broken(entry(specs={'quota:speed': '1'})))
+
+    def test_evidence_is_whole_and_of_this_configuration(self) -> None:
+        for name in catalogue.EVIDENCE:
+            lacking = {k: v for k, v in EVIDENCE.items() if k != name}
+            found = findings(entry(status='approved', evidence=lacking))
+            self.assertEqual(['HV016'], [one.rule for one in found], name)
+            self.assertIn(f'lacks {name}:', found[0].message)
+        other = entry('i2', status='approved', evidence=EVIDENCE)
+        self.assertIn('HV016', broken(other))
+        self.assertEqual(set(), broken(entry(evidence={'percent': 3})))
+
+    def test_copies_of_a_pool_are_known(self) -> None:
+        lone = entry('i4-ceph', status='approved', evidence=EVIDENCE)
+        self.assertIn('HV018', broken(lone))
+        self.assertNotIn('HV018', broken({**lone, 'status': 'candidate'}))
 
     def test_two_names_for_one_shape(self) -> None:
         one = entry()
@@ -259,6 +347,9 @@ class Read(testtools.TestCase):
             ('vcpus', 0),
             ('vcpus', '4'),
             ('ram', -1),
+            ('ram', 2**26 + 1),
+            ('vcpus', 2**19 + 1),
+            ('description', 'x' * 65536),
             ('disk', 2**31),
             ('extra_specs', ['a']),
             ('evidence', 'yes'),
@@ -268,10 +359,59 @@ class Read(testtools.TestCase):
             text = self.refused(data)
             self.assertTrue(text.startswith(f'flavors.0.{field}'), text)
 
+    def test_evidence(self) -> None:
+        for field, value in (
+            ('percent', '97'),
+            ('low', float('nan')),
+            ('high', -1),
+            ('runs', 2.5),
+            ('size_bytes', 0),
+            ('digest', 'abc'),
+            ('date', 20261121),
+            ('releases', '34'),
+            ('releases', {'nova': 34}),
+            ('mood', 'good'),
+        ):
+            bad = entry(evidence={**EVIDENCE, field: value})
+            text = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(
+                text.startswith(f'flavors.0.evidence.{field}'), text
+            )
+
     def test_values_of_specs_are_texts(self) -> None:
         bad = entry(specs={'hw:cpu_cores': 4})
         text = self.refused({'host': 'small', 'flavors': [bad]})
         self.assertIn('in quotes', text)
+
+    def test_configuration(self) -> None:
+        for text in ('two', 'i2-c3\nm4', 'i2-dedicated-c2', 'i0'):
+            bad = {**entry(), 'configuration': text}
+            told = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(
+                told.startswith("flavors.0.configuration: 'flavors"), told
+            )
+
+    def test_specs_are_such_as_nova_takes(self) -> None:
+        for key, value in (
+            ('a\nb:c', 'x'),
+            ('a/b', 'x'),
+            ('x' * 256, 'x'),
+            ('a:b', 'x' * 256),
+            ('a:b', 'x\ny'),
+        ):
+            bad = entry(specs={key: value})
+            text = self.refused({'host': 'small', 'flavors': [bad]})
+            self.assertTrue(text.startswith('flavors.0.extra_specs.'), text)
+
+    def test_absurd_specs_are_findings(self) -> None:
+        for key, value in (
+            ('hw:numa_nodes', '9' * 255),
+            ('hw:numa_nodes', '²'),
+            ('hw:numa_mem.0', '²'),
+            ('hw:numa_cpus.0', '0-²'),
+        ):
+            bad = entry('i4-dedicated', vcpus=2**19, specs={key: value})
+            self.assertIn('HV001', broken(bad))
 
     def test_top(self) -> None:
         for data in (

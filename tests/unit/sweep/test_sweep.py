@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan, state and task file of a sweep."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -222,18 +221,6 @@ class StateTest(testtools.TestCase):
         other = state.begin(['i1'], 2, 1000)
         self.save_all(other, i1={'reason': 'the cloud was away'})
         self.assertTrue(demo._repeatable(other))
-
-
-class SizeTest(testtools.TestCase):
-    def test_size(self) -> None:
-        for text, wanted in (
-            ('500MB', 500_000_000),
-            ('1.5 GB', 1_500_000_000),
-            ('1000', 1000),
-        ):
-            self.assertEqual(wanted, demo.size(text))
-        for text in ('', '50', '12345', '5 parsecs', '-500MB'):
-            self.assertRaises(argparse.ArgumentTypeError, demo.size, text)
 
 
 class OutputTest(testtools.TestCase):

@@ -2,7 +2,7 @@
 import testtools
 
 from hvstack import errors
-from hvstack.tpcxhs.workload import MIB, Workload, tasks
+from hvstack.tpcxhs.workload import MIB, Workload, size, tasks
 
 
 class WorkloadTest(testtools.TestCase):
@@ -29,3 +29,16 @@ class WorkloadTest(testtools.TestCase):
 
     def test_tasks_leave_room_for_the_master(self) -> None:
         self.assertEqual([6, 1, 1], [tasks(n) for n in (8, 3, 1)])
+
+
+class SizeTest(testtools.TestCase):
+    def test_size(self) -> None:
+        for text, wanted in (
+            ('500MB', 500_000_000),
+            ('1 gb', 10**9),
+            ('1.5 GB', 1_500_000_000),
+            ('1000', 1000),
+        ):
+            self.assertEqual(wanted, size(text))
+        for text in ('', '50', '12345', '5 parsecs', '-500MB', '5 MiB'):
+            self.assertRaises(errors.InputError, size, text)

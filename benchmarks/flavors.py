@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing flavors, beside Ansible and openstack-flavor-manager.
+
+The same flavors of eight extra specs each are published to the lab's Nova
+with hvstack, with Ansible's ``openstack.cloud.compute_flavor`` (of the package
+``ansible``) and with ``openstack-flavor-manager``, in turns: first publish,
+publish again, and a difference where the tool can tell one. The tools get
+environments of their own in a temporary folder; what was made is deleted.
+Run it on a lab that is up: .venv/bin/python benchmarks/flavors.py
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hvstack import shell
+from hvstack.cloud import connection, publish
+
+BIN = Path(sys.executable).parent
+CLOUD = 'hvstack-lab'
+PREFIX = 'hv-bench-'
+SPECS = {
+    'hw:cpu_policy': 'dedicated',
+    'hw:cpu_thread_policy': 'prefer',
+    'hw:cpu_sockets': '1',
+    'hw:cpu_threads': '1',
+    'hw:emulator_threads_policy': 'share',
+    'hw:mem_page_size': 'large',
+    'hw:numa_nodes': '1',
+    'hw:vif_multiqueue_enabled': 'true',
+}
+PLAYBOOK = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  vars:
+    ansible_python_interpreter: {python}
+  tasks:
+    - openstack.cloud.compute_flavor:
+        cloud: {cloud}
+        name: "{{{{ item.name }}}}"
+        vcpus: "{{{{ item.vcpus }}}}"
+        ram: "{{{{ item.ram }}}}"
+        disk: "{{{{ item.disk }}}}"
+        is_public: false
+        extra_specs: "{{{{ item.extra_specs }}}}"
+      loop: "{{{{ flavors }}}}"
+      loop_control:
+        label: "{{{{ item.name }}}}"
+"""
+
+
+def flavors(count: int) -> list[dict[str, Any]]:
+    """Return flavors, no two of one size."""
+    return [
+        {
+            'name': f'{PREFIX}{number:03}',
+            'vcpus': 1 + number % 8,
+            'ram': 1024 + 256 * number,
+            'disk': 10,
+            'extra_specs': SPECS,
+        }
+        for number in range(count)
+    ]
+
+
+class Tools:
+    """The three tools' commands for the same flavors.
+
+    :param folder: for their environments and inputs.
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder = folder
+        self.made = flavors(count)
+
+    def venv(self, name: str, *packages: str) -> Path:
+        """Make an environment and return its folder of programs."""
+        target = self.folder / name
+        uv = str(BIN / 'uv')
+        shell.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])
+        shell.run(
+            [
+                *(uv, 'pip', 'install', '-q'),
+                *('-p', target / 'bin/python', *packages),
+            ],
+            timeout=1800,
+        )
+        return target / 'bin'
+
+    def hvstack(self) -> dict[str, list[str]]:
+        """Return what hvstack is called with, by kind of work."""
+        path = self.folder / 'catalogue.yaml'
+        data = {
+            'host': 'vsphere6',
+            'flavors': [
+                {'role': 'worker', 'configuration': 'i1', **one}
+                for one in self.made
+            ],
+        }
+        path.write_text(yaml.safe_dump(data))
+        rest = [
+            str(path),
+            *('--include-candidates', '--no-lint', '-f', 'json'),
+            *('--os-cloud', CLOUD),
+        ]
+        command = str(BIN / 'hvstack')
+        again = [command, 'flavor', 'publish', *rest]
+        return {
+            'first publish': again,
+            'publish again': again,
+            'difference': [command, 'flavor', 'diff', *rest],
+        }
+
+    def ansible(self) -> dict[str, list[str]]:
+        """Return what Ansible is called with."""
+        programs = self.venv('ansible', 'ansible', 'openstacksdk')
+        playbook = self.folder / 'playbook.yaml'
+        playbook.write_text(
+            PLAYBOOK.format(python=programs / 'python', cloud=CLOUD)
+        )
+        values = self.folder / 'values.yaml'
+        values.write_text(yaml.safe_dump({'flavors': self.made}))
+        again = [
+            str(programs / 'ansible-playbook'),
+            *('-i', 'localhost,', '-e', f'@{values}', str(playbook)),
+        ]
+        return {
+            'first publish': again,
+            'publish again': again,
+            'difference': [*again, '--check', '--diff'],
+        }
+
+    def flavor_manager(self) -> dict[str, list[str]]:
+        """Return what openstack-flavor-manager is called with."""
+        programs = self.venv('manager', 'openstack-flavor-manager')
+        path = self.folder / 'definitions.yaml'
+        data = {
+            'reference': [{'field': 'public', 'default': False}],
+            'mandatory': [
+                {
+                    **{key: one[key] for key in ('name', 'ram', 'disk')},
+                    'cpus': one['vcpus'],
+                    **SPECS,
+                }
+                for one in self.made
+            ],
+        }
+        path.write_text(yaml.safe_dump(data))
+        again = [
+            str(programs / 'openstack-flavor-manager'),
+            *('--name', 'local', '--url', f'file://{path}'),
+            *('--cloud', CLOUD),
+        ]
+        return {'first publish': again, 'publish again': again}
+
+
+def clean() -> int:
+    """Delete the flavors, and return how many there were."""
+    conn = connection.connect(CLOUD)
+    found = [
+        flavor
+        for name, flavor in publish.existing(conn).items()
+        if name.startswith(PREFIX)
+    ]
+    for flavor in found:
+        conn.compute.delete_flavor(flavor)
+    return len(found)
+
+
+def seconds(argv: list[str]) -> float:
+    """Return how long a command takes."""
+    begin = time.monotonic()
+    shell.run(argv, timeout=3600)
+    return time.monotonic() - begin
+
+
+def main() -> int:
+    """Measure and print a table; status 1 if a tool did not publish all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--flavors', type=int, default=200, metavar='N')
+    count = parser.parse_args().flavors
+    clean()
+    with tempfile.TemporaryDirectory(prefix='hvbench') as folder:
+        tools = Tools(Path(folder), count)
+        makers: dict[str, Callable[[], dict[str, list[str]]]] = {
+            'hvstack': tools.hvstack,
+            'openstack-flavor-manager': tools.flavor_manager,
+            'ansible': tools.ansible,
+        }
+        took: dict[tuple[str, str], float] = {}
+        for name, maker in makers.items():
+            commands = maker()
+            try:
+                for kind, argv in commands.items():
+                    took[name, kind] = seconds(argv)
+                    ratio = took[name, kind] / took['hvstack', kind]
+                    print(
+                        f'{name:25} {kind:14} {took[name, kind]:8.1f} s'
+                        f' {ratio:7.1f} x',
+                        flush=True,
+                    )
+            finally:
+                made = clean()
+            if made != count:
+                print(f'{name} published {made} of {count} flavors')
+                return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

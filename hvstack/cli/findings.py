@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of lint's findings: for a person, for programs, for CI."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+from xml.etree import ElementTree
+
+from hvstack.model.catalogue import Catalogue
+from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding
+
+FORMS = ('table', 'json', 'sarif', 'junit')
+
+#: Title of each rule, by id.
+TITLES = {rule: title for rule, _, title, _ in RULES} | {
+    SET_RULE[0]: SET_RULE[2]
+}
+
+
+def render(form: str, checked: Catalogue, found: Sequence[Finding]) -> str:
+    """Return findings in one of :data:`FORMS`."""
+    if form == 'json':
+        return json.dumps([asdict(one) for one in found], indent=1) + '\n'
+    if form == 'sarif':
+        return json.dumps(sarif(found), indent=1) + '\n'
+    if form == 'junit':
+        return junit(checked, found)
+    return table(found)
+
+
+def table(found: Sequence[Finding]) -> str:
+    """Return findings for a person: by flavor, those with errors first."""
+    wrong = {one.flavor for one in found if one.level == ERROR}
+    ordered = sorted(
+        found, key=lambda one: (one.flavor not in wrong, one.flavor)
+    )
+    lines = []
+    for flavor, group in groupby(ordered, key=lambda one: one.flavor):
+        lines.append(flavor)
+        lines += [
+            f'  {one.where}: {one.rule} {one.level}, {one.field}\n'
+            f'    {one.message}'
+            for one in group
+        ]
+    return ''.join(f'{line}\n' for line in lines)
+
+
+def sarif(found: Sequence[Finding]) -> dict[str, Any]:
+    """Return findings in SARIF 2.1.0, which CI systems read."""
+    results = []
+    for one in found:
+        path, _, line = one.where.rpartition(':')
+        results.append(
+            {
+                'ruleId': one.rule,
+                'level': one.level,
+                'message': {
+                    'text': f'{one.flavor}, {one.field}: {one.message}'
+                },
+                'locations': [
+                    {
+                        'physicalLocation': {
+                            'artifactLocation': {'uri': path},
+                            'region': {'startLine': int(line)},
+                        }
+                    }
+                ],
+            }
+        )
+    return {
+        'version': '2.1.0',
+        '$schema': 'https://json.schemastore.org/sarif-2.1.0.json',
+        'runs': [
+            {
+                'tool': {
+                    'driver': {
+                        'name': 'hvstack flavor lint',
+                        'rules': [
+                            {'id': rule, 'shortDescription': {'text': title}}
+                            for rule, title in TITLES.items()
+                        ],
+                    }
+                },
+                'results': results,
+            }
+        ],
+    }
+
+
+def junit(checked: Catalogue, found: Sequence[Finding]) -> str:
+    """Return findings as JUnit's XML: each flavor a suite, each rule a case.
+
+    Errors are failures. Warnings are output of a case that passes.
+    """
+    root = ElementTree.Element('testsuites', name='hvstack flavor lint')
+    for entry in checked.entries:
+        name = entry.flavor.name
+        suite = ElementTree.SubElement(
+            root, 'testsuite', name=name, tests=str(len(TITLES))
+        )
+        failures = 0
+        for rule, title in TITLES.items():
+            case = ElementTree.SubElement(
+                suite, 'testcase', classname=name, name=f'{rule} {title}'
+            )
+            broken = [
+                one for one in found if (one.flavor, one.rule) == (name, rule)
+            ]
+            text = ''.join(f'{one}\n' for one in broken)
+            if any(one.level == ERROR for one in broken):
+                failures += 1
+                ElementTree.SubElement(
+                    case, 'failure', type=rule, message=broken[0].message
+                ).text = text
+            elif broken:
+                ElementTree.SubElement(case, 'system-out').text = text
+        suite.set('failures', str(failures))
+    ElementTree.indent(root)
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        + ElementTree.tostring(root, encoding='unicode')
+        + '\n'
+    )

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack flavor approve``: measured flavors of a catalogue."""
+
+import argparse
+from pathlib import Path
+
+from cliff.command import Command
+
+from hvstack import errors, paths, profiles, yamlfile
+from hvstack.cli.report import RECORDS
+from hvstack.report import earned
+from hvstack.results import record
+
+
+class Approve(Command):
+    """Approve flavors that a sweep measured, and write its evidence.
+
+    All that are named are approved, or none. What is needed is in
+    doc/flavors.md.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
+        )
+        parser.add_argument(
+            'flavors', nargs='+', metavar='FLAVOR', help='name of a flavor'
+        )
+        parser.add_argument(
+            '--sweep', metavar='ID', help='which sweep (default: the last)'
+        )
+        parser.add_argument(
+            '--records',
+            type=Path,
+            default=RECORDS,
+            metavar='FOLDER',
+            help=f'folder of the run records (default: {RECORDS})',
+        )
+        parser.add_argument(
+            '--min-percent',
+            type=float,
+            metavar='PERCENT',
+            help="what the interval's lower bound must reach (default: the "
+            "catalogue's min_percent)",
+        )
+        parser.add_argument(
+            '--dry-run', action='store_true', help='change nothing'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Judge them, then change the file."""
+        path = parsed_args.catalogue
+        listed, profile = profiles.read_catalogue(path)
+        records = record.load_all(parsed_args.records, parsed_args.sweep)
+        if records and parsed_args.sweep is None:
+            last = records[-1].sweep
+            records = [one for one in records if one.sweep == last]
+        found = earned.approve(
+            listed,
+            parsed_args.flavors,
+            profile,
+            records,
+            parsed_args.min_percent,
+        )
+        changes = {
+            f'flavors.{one.number}': {
+                'status': 'approved',
+                'evidence': one.evidence,
+            }
+            for one in found
+            if one.changed
+        }
+        if changes and not parsed_args.dry_run:
+            _rewrite(path, yamlfile.with_fields(path.read_text(), changes))
+        for one in found:
+            done = 'approved' if one.changed else 'approved before'
+            if one.changed and parsed_args.dry_run:
+                done = 'would be approved'
+            told = one.evidence
+            self.app.stdout.write(
+                f'{one.entry.flavor.name}: {done}, {told["percent"]:.1f} % of '
+                f'bare metal ({told["low"]:.1f} to {told["high"]:.1f}, at '
+                f'least {told["min_percent"]:g} needed), {told["runs"]} runs '
+                f'beside {told["baseline_runs"]}, backend {told["backend"]}\n'
+            )
+
+
+def _rewrite(path: Path, text: str) -> None:
+    try:
+        paths.write_whole(path, text, mode=path.stat().st_mode & 0o777)
+    except OSError as exc:
+        raise errors.InputError(
+            f'{path}: cannot be written ({exc.strerror}), nothing is '
+            'approved: give a file that you may change'
+        ) from exc

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack flavor list|diff|publish|retire|export``: flavors on a cloud."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cliff.command import Command
+from cliff.lister import Lister
+from openstack.connection import Connection
+
+from hvstack import errors, profiles
+from hvstack.cli.report import RECORDS
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, publish
+from hvstack.cloud.connection import refused
+from hvstack.cloud.publish import PREFIX, Change, Job
+from hvstack.model import lint
+from hvstack.model.catalogue import MIN_PERCENT, Catalogue, Entry
+from hvstack.progress import Progress
+from hvstack.results import evidence, record
+
+_COLUMNS = ('Flavor', 'Action', 'Field', 'Before', 'After')
+
+
+class _Publishing(Lister):
+    """What publishing and its dry run share."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
+        )
+        parser.add_argument(
+            'flavors',
+            nargs='*',
+            metavar='FLAVOR',
+            help='names of flavors (default: all of the catalogue)',
+        )
+        add_cloud(parser)
+        parser.add_argument(
+            '--project',
+            action='append',
+            metavar='NAME',
+            help='name or id of a project that may use them, and no other '
+            'may; may be repeated (default: access stays as it is)',
+        )
+        parser.add_argument(
+            '--public', action='store_true', help='for every project'
+        )
+        parser.add_argument(
+            '--include-candidates',
+            action='store_true',
+            help='also what has not earned its approval',
+        )
+        parser.add_argument(
+            '--records',
+            type=Path,
+            default=RECORDS,
+            metavar='FOLDER',
+            help='folder of the run records that evidence stands on '
+            f'(default: {RECORDS})',
+        )
+        parser.add_argument(
+            '--no-lint',
+            action='store_true',
+            help='leave the judgement to Nova, which checks spelling only',
+        )
+        return parser
+
+    def plan(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Connection, list[Job]]:
+        """Return what would change.
+
+        :raises hvstack.errors.InputError: the catalogue is not fit to be
+            published.
+        """
+        listed, profile = profiles.read_catalogue(parsed_args.catalogue)
+        chosen = _chosen(listed, parsed_args.flavors)
+        if not parsed_args.no_lint:
+            for found in lint.lint(profile, listed):
+                if found.level == lint.ERROR:
+                    raise errors.InputError(
+                        f"{found} ('hvstack flavor lint' shows all)"
+                    )
+        _earned(listed, chosen, parsed_args)
+        conn = connection.connect(parsed_args.os_cloud)
+        options = publish.Options(
+            public=parsed_args.public,
+            projects=_projects(conn, parsed_args.project),
+        )
+        return conn, publish.plan(conn, listed, chosen, options)
+
+    def rows(
+        self, jobs: Sequence[Job]
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return a row for each change, or say that there is none."""
+        changes: list[Change] = [one for job in jobs for one in job.changes]
+        if not changes:
+            Progress().say('nothing to change: the cloud is as it should be')
+        return _COLUMNS, [astuple(one) for one in changes]
+
+
+class Diff(_Publishing):
+    """Show what 'flavor publish' would change.
+
+    Ends with status 0 if nothing would change, 1 if something would.
+    """
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Turn a difference into the exit status."""
+        self.differs = False
+        return int(super().run(parsed_args) or self.differs)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Compare catalogue and cloud."""
+        _, jobs = self.plan(parsed_args)
+        self.differs = bool(jobs)
+        return self.rows(jobs)
+
+
+class Publish(_Publishing):
+    """Bring a cloud's flavors to what a catalogue says.
+
+    Flavors of the same host profile that the catalogue no longer has are
+    retired: deleted, or hidden and kept while a server uses them.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--dry-run', action='store_true', help='show it, change nothing'
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Make the changes and show them."""
+        conn, jobs = self.plan(parsed_args)
+        if not parsed_args.dry_run:
+            _apply(conn, jobs)
+        return self.rows(jobs)
+
+
+class List(Lister):
+    """List the flavors that hvstack published on a cloud."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the cloud."""
+        parser = super().get_parser(prog_name)
+        add_cloud(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at Nova."""
+        conn = connection.connect(parsed_args.os_cloud)
+        labels = ('host', 'role', 'configuration', 'status', 'percent')
+        rows = []
+        for name, flavor in sorted(publish.existing(conn).items()):
+            if publish.ours(flavor):
+                specs = flavor.extra_specs
+                rows.append(
+                    (
+                        name,
+                        *(specs.get(PREFIX + label, '') for label in labels),
+                        'yes' if flavor.is_public else 'no',
+                        'yes' if publish.in_use(conn, flavor) else 'no',
+                    )
+                )
+        columns = [label.capitalize() for label in labels]
+        return ('Name', *columns, 'Public', 'In use'), rows
+
+
+class Retire(Lister):
+    """Take published flavors back.
+
+    They are deleted, or hidden and kept while a server uses them; what is
+    retired and no longer used is deleted by the next 'publish' or 'retire'.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'flavors', nargs='+', metavar='FLAVOR', help='name of a flavor'
+        )
+        add_cloud(parser)
+        parser.add_argument(
+            '--dry-run', action='store_true', help='show it, change nothing'
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Retire all of them, or none."""
+        conn = connection.connect(parsed_args.os_cloud)
+        there = publish.existing(conn)
+        for name in parsed_args.flavors:
+            if name not in there or not publish.ours(there[name]):
+                raise errors.InputError(
+                    f"flavor '{name}' is none that hvstack published: take "
+                    "one of 'hvstack flavor list'"
+                )
+        jobs = [
+            publish.retirement(conn, there[name])
+            for name in dict.fromkeys(parsed_args.flavors)
+        ]
+        if not parsed_args.dry_run:
+            _apply(conn, jobs)
+        changes = [one for job in jobs for one in job.changes]
+        return _COLUMNS, [astuple(one) for one in changes]
+
+
+class Export(Command):
+    """Print the published flavors of a host profile as a catalogue.
+
+    All are candidates: the evidence is where they were approved.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--host', required=True, metavar='PROFILE', help='host profile'
+        )
+        add_cloud(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Look at Nova and print."""
+        conn = connection.connect(parsed_args.os_cloud)
+        flavors = [
+            publish.exported(flavor)
+            for _, flavor in sorted(publish.existing(conn).items())
+            if publish.ours(flavor)
+            and flavor.extra_specs[publish.HOST] == parsed_args.host
+        ]
+        if not flavors:
+            raise errors.InputError(
+                f"no flavor of host profile '{parsed_args.host}' is "
+                "published there: see 'hvstack flavor list'"
+            )
+        data = {
+            'host': parsed_args.host,
+            'min_percent': MIN_PERCENT,
+            'flavors': flavors,
+        }
+        self.app.stdout.write('# SPDX-License-Identifier: Apache-2.0\n')
+        yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
+
+
+def _chosen(listed: Catalogue, names: Sequence[str]) -> list[Entry]:
+    known = {entry.flavor.name: entry for entry in listed.entries}
+    for name in names:
+        if name not in known:
+            raise errors.InputError(
+                f"flavor '{name}' is not in the catalogue of host profile "
+                f"'{listed.host}': correct its name"
+            )
+    return [known[name] for name in dict.fromkeys(names or known)]
+
+
+def _earned(
+    listed: Catalogue, chosen: Sequence[Entry], parsed_args: argparse.Namespace
+) -> None:
+    """Refuse candidates, and evidence that does not hold."""
+    records = None
+    for entry in chosen:
+        if entry.status == 'approved':
+            if records is None:
+                records = record.load_all(parsed_args.records)
+            evidence.verify(entry, records)
+            low = float((entry.evidence or {}).get('low', 0))
+            if low < listed.min_percent:
+                raise errors.InputError(
+                    f'{entry.place("evidence")}: flavor '
+                    f"'{entry.flavor.name}' reaches {low:g} % at least, the "
+                    f'catalogue asks for {listed.min_percent:g}: measure it '
+                    'more often'
+                )
+        elif not parsed_args.include_candidates:
+            raise errors.InputError(
+                f"{entry.place('status')}: flavor '{entry.flavor.name}' is a "
+                "candidate: let 'hvstack flavor approve' judge it, or give "
+                '--include-candidates'
+            )
+
+
+def _projects(
+    conn: Connection, names: Sequence[str] | None
+) -> set[str] | None:
+    """Return the ids of projects."""
+    if names is None:
+        return None
+    found = set()
+    for name in names:
+        with refused(f"project '{name}' cannot be looked up"):
+            identity: Any = conn.identity
+            project = identity.find_project(name)
+        if project is None:
+            raise errors.InputError(
+                f"--project '{name}': there is no such project, see "
+                "'openstack project list'"
+            )
+        found.add(str(project.id))
+    return found
+
+
+def _apply(conn: Connection, jobs: list[Job]) -> None:
+    progress = Progress()
+    done = 0
+
+    def tell(_name: str) -> None:
+        nonlocal done
+        done += 1
+        if done % 20 == 0:
+            progress.say(f'{done} of {len(jobs)} flavors')
+
+    publish.apply(conn, jobs, tell)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack host``: profiles, written by hand or detected."""
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cliff.command import Command
+from cliff.lister import Lister
+from cliff.show import ShowOne
+
+from hvstack import errors, profiles, shell
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, hosts, placement
+from hvstack.model import detected
+
+#: Where the kernel tells the memory of NUMA nodes.
+NODES = Path('/sys/devices/system/node')
+_MEMINFO = Path('/proc/meminfo')
+_LSCPU = ('lscpu', '-J', '-e=CPU,NODE,SOCKET,CORE,ONLINE')
+_LSBLK = (
+    'lsblk',
+    *('-J', '-b', '-o', 'NAME,TYPE,SIZE,ROTA,RO,RM,FSTYPE,MOUNTPOINTS'),
+)
+
+
+class Detect(Command):
+    """Print the profile of this machine, or of a cloud's host, as YAML.
+
+    What cannot be known is asked for by options.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--name', help="of the profile (default: the host's name)"
+        )
+        parser.add_argument(
+            '--disks',
+            metavar='DISKS',
+            help="data disks: count and GB such as 20x600, or 'none', or on "
+            'this machine names such as sdb,sdc (default here: disks that '
+            'hold nothing)',
+        )
+        parser.add_argument(
+            '--rotational',
+            choices=('yes', 'no'),
+            help='whether the data disks spin (default here: what the '
+            'kernel says)',
+        )
+        parser.add_argument(
+            '--from-cloud',
+            metavar='HOST',
+            help='name of a hypervisor of a cloud, instead of this machine',
+        )
+        add_cloud(parser)
+        for option, what in (
+            ('--sockets', 'sockets'),
+            ('--threads', 'threads of a core'),
+            ('--cells', 'equal NUMA cells'),
+        ):
+            parser.add_argument(
+                option,
+                type=int,
+                metavar='N',
+                help=f'{what} of a host of the cloud, where no API tells them',
+            )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Look, and print what was found."""
+        if parsed_args.from_cloud:
+            data = _of_cloud(parsed_args)
+        else:
+            data = _of_machine(parsed_args)
+        yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
+
+
+def _rotational(parsed_args: argparse.Namespace) -> bool | None:
+    given = parsed_args.rotational
+    return None if given is None else given == 'yes'
+
+
+def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    for option in ('sockets', 'threads', 'cells'):
+        if getattr(parsed_args, option) is not None:
+            raise errors.InputError(
+                f"--{option} is for --from-cloud: this machine's are detected"
+            )
+    memory = {
+        int(path.parent.name.removeprefix('node')): detected.node_memory(
+            path.read_text()
+        )
+        for path in NODES.glob('node[0-9]*/meminfo')
+    } or {0: detected.node_memory(_MEMINFO.read_text())}
+    name = platform.node().partition('.')[0].lower()
+    return detected.profile(
+        parsed_args.name or name,
+        detected.processors(_json(_LSCPU), memory),
+        detected.data_disks(
+            _json(_LSBLK), parsed_args.disks, _rotational(parsed_args)
+        ),
+    )
+
+
+def _json(argv: tuple[str, ...]) -> Any:
+    text = shell.run(argv, timeout=60, env={'LC_ALL': 'C'}).stdout
+    try:
+        return json.loads(text)
+    except ValueError as exc:
+        raise errors.MissingPrerequisite(
+            f"'{argv[0]} -J' printed no JSON ({exc}): update util-linux"
+        ) from exc
+
+
+def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
+    host = parsed_args.from_cloud
+    if parsed_args.disks is None:
+        raise errors.InputError(
+            f'{host}: no API tells its data disks, give --disks 20x600 with '
+            '--rotational, or --disks none'
+        )
+    disks = detected.given_disks(parsed_args.disks, _rotational(parsed_args))
+    conn = connection.connect(parsed_args.os_cloud)
+    provider = placement.providers(conn).get(host)
+    if provider is None:
+        raise errors.InputError(
+            f"Placement has no host '{host}': take one of 'openstack "
+            "hypervisor list'"
+        )
+    inventories = placement.inventories(conn, provider)['inventories']
+    fields = detected.cloud_processors(
+        host,
+        inventories,
+        placement.traits(conn, provider),
+        hosts.cpu_info(conn, host),
+        sockets=parsed_args.sockets,
+        threads=parsed_args.threads,
+        cells=parsed_args.cells,
+    )
+    name = host.partition('.')[0].lower()
+    reserved = int(inventories['MEMORY_MB'].get('reserved', 0))
+    return detected.profile(parsed_args.name or name, fields, disks, reserved)
+
+
+class List(Lister):
+    """List the host profiles that have a name."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Read them."""
+        rows = []
+        for name, path in profiles.known().items():
+            one = profiles.load(name)
+            rows.append(
+                (name, one.cpus, one.memory_mib, len(one.cells), str(path))
+            )
+        return ('name', 'cpus', 'memory_mib', 'cells', 'file'), rows
+
+
+class Show(ShowOne):
+    """Show a host profile, with all that its file leaves to be computed."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'profile', metavar='PROFILE', help='its name or its YAML file'
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Read and show it."""
+        one = profiles.load(parsed_args.profile)
+        shown = {**one.to_mapping(), 'cpus': one.cpus, 'digest': one.digest}
+        return tuple(shown), tuple(shown.values())

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing a catalogue: Nova's flavors converge to what it says.
+
+What hvstack published is known by extra specs in a name space of its own,
+which Nova's validation and its scheduler's filters leave alone. Nothing else
+is ever touched. A flavor's size cannot change in Nova: another size is
+another name, and the older flavor is retired, kept until no server uses it.
+"""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import openstack.exceptions
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud.connection import FAILURES, refused
+from hvstack.model.catalogue import Catalogue, Entry
+
+PREFIX = 'hvstack:'
+HOST = f'{PREFIX}host'
+STATUS = f'{PREFIX}status'
+RETIRED = 'retired'
+#: Requests at a time. The services of a small cloud answer four or so.
+_THREADS = 6
+_SIZES = ('vcpus', 'ram', 'disk', 'ephemeral')
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between the catalogue and the cloud.
+
+    :param flavor: its name.
+    :param action: ``create``, ``add``, ``change``, ``remove``, ``retire`` or
+        ``delete``.
+    :param field: what changes: an extra spec, ``description``, ``access``,
+        or ``flavor``.
+    """
+
+    flavor: str
+    action: str
+    field: str
+    before: str = ''
+    after: str = ''
+
+
+@dataclass
+class Job:
+    """All changes of one flavor, and how to make them.
+
+    :param steps: requests in order; none is made before all are known.
+    """
+
+    flavor: str
+    changes: list[Change] = field(default_factory=list)
+    steps: list[Callable[[], object]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How flavors are published.
+
+    :param public: for everybody, rather than for some projects.
+    :param projects: ids of those that have access, exactly; None leaves
+        access as it is.
+    """
+
+    public: bool = False
+    projects: Collection[str] | None = None
+
+
+def labels(host: str, entry: Entry) -> dict[str, str]:
+    """Return the extra specs that tell what a flavor is and has earned.
+
+    :param host: name of the host profile.
+    """
+    found = {
+        'host': host,
+        'role': entry.flavor.role,
+        'configuration': entry.configuration.name,
+        'status': entry.status,
+    }
+    evidence = entry.evidence or {}
+    if entry.status == 'approved' and evidence:
+        found |= {
+            'percent': f'{evidence["percent"]:g}',
+            'interval': f'{evidence["low"]:g} to {evidence["high"]:g}',
+            'runs': str(evidence['runs']),
+            'backend': str(evidence['backend']),
+            'date': str(evidence['date']),
+            'digest': str(evidence['digest']),
+        }
+    return {PREFIX + name: value for name, value in found.items()}
+
+
+def described(entry: Entry) -> str:
+    """Return a flavor's description, with its evidence in short."""
+    evidence = entry.evidence or {}
+    if entry.status != 'approved' or not evidence:
+        return entry.flavor.description
+    return (
+        f'{entry.flavor.description}; {evidence["percent"]:.1f} % of bare '
+        f'metal ({evidence["low"]:.1f} to {evidence["high"]:.1f}), '
+        f'{evidence["runs"]} runs, {evidence["backend"]}, {evidence["date"]}'
+    )
+
+
+def ours(flavor: Any) -> bool:
+    """Tell whether hvstack published a flavor of Nova's."""
+    return HOST in (flavor.extra_specs or {})
+
+
+def existing(conn: Connection) -> dict[str, Any]:
+    """Return Nova's flavors by name, private ones included."""
+    with refused('flavors cannot be listed'):
+        return {one.name: one for one in conn.compute.flavors(is_public=None)}
+
+
+def in_use(conn: Connection, flavor: Any) -> bool:
+    """Tell whether any server has a flavor."""
+    with refused(f"servers of flavor '{flavor.name}' cannot be listed"):
+        found = conn.compute.servers(
+            details=False,
+            paginated=False,
+            all_projects=True,
+            flavor=flavor.id,
+            limit=1,
+        )
+        return next(iter(found), None) is not None
+
+
+def exported(flavor: Any) -> dict[str, Any]:
+    """Return a published flavor as an entry of a catalogue."""
+    specs = dict(flavor.extra_specs)
+    own = {key: value for key, value in specs.items() if PREFIX not in key}
+    return {
+        'status': 'candidate',
+        'configuration': specs.get(f'{PREFIX}configuration', ''),
+        'name': flavor.name,
+        'role': specs.get(f'{PREFIX}role', ''),
+        'vcpus': flavor.vcpus,
+        'ram': flavor.ram,
+        'disk': flavor.disk,
+        'ephemeral': flavor.ephemeral or 0,
+        'extra_specs': own,
+        # Without the evidence that described() put behind it.
+        'description': (flavor.description or '').partition('; ')[0],
+    }
+
+
+def plan(
+    conn: Connection,
+    catalogue: Catalogue,
+    entries: Iterable[Entry],
+    options: Options,
+) -> list[Job]:
+    """Return what must change so that the cloud is as a catalogue says.
+
+    :param entries: those to publish; what the catalogue as a whole no longer
+        has is retired.
+    :raises hvstack.errors.CloudError: a flavor that is not hvstack's, or is
+        public, is in the way.
+    """
+    there = existing(conn)
+    jobs = [
+        _publish(
+            conn, catalogue.host, entry, there.get(entry.flavor.name), options
+        )
+        for entry in entries
+    ]
+    kept = {entry.flavor.name for entry in catalogue.entries}
+    for name, flavor in sorted(there.items()):
+        specs = flavor.extra_specs or {}
+        if specs.get(HOST) == catalogue.host and name not in kept:
+            jobs.append(retirement(conn, flavor))
+    return [job for job in jobs if job.changes]
+
+
+def retirement(conn: Connection, flavor: Any) -> Job:
+    """Return how to retire a flavor, or to delete one that nobody uses."""
+    job = Job(flavor.name)
+    if not in_use(conn, flavor):
+        job.changes.append(Change(flavor.name, 'delete', 'flavor'))
+        job.steps.append(
+            lambda: conn.compute.delete_flavor(flavor, ignore_missing=True)
+        )
+        return job
+    if (flavor.extra_specs or {}).get(STATUS) == RETIRED:
+        return job
+    job.changes.append(
+        Change(flavor.name, 'retire', 'flavor', after='kept while in use')
+    )
+    job.steps.append(
+        lambda: conn.compute.create_flavor_extra_specs(
+            flavor, {STATUS: RETIRED}
+        )
+    )
+    if not flavor.is_public:
+        for project in _access(conn, flavor):
+            job.steps.append(_revoke(conn, flavor, project))
+    return job
+
+
+def apply(
+    conn: Connection,
+    jobs: list[Job],
+    done: Callable[[str], object] = lambda _name: None,
+) -> None:
+    """Make all changes; those of different flavors at the same time.
+
+    :param done: called with the name of each flavor that is as it should be.
+    :raises hvstack.errors.CloudError: one could not be made. The others
+        were; the next call goes on with what is left.
+    """
+
+    def run(job: Job) -> Exception | None:
+        try:
+            with refused(f"flavor '{job.flavor}' cannot be changed"):
+                for step in job.steps:
+                    step()
+        except errors.CloudError as exc:
+            return exc
+        done(job.flavor)
+        return None
+
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        failed = [found for found in pool.map(run, jobs) if found]
+    if failed:
+        raise errors.CloudError(
+            f'{len(jobs) - len(failed)} of {len(jobs)} flavors were changed, '
+            f'run it again for the others: {failed[0]}{_rights(failed[0])}'
+        ) from failed[0]
+
+
+def _rights(failed: Exception) -> str:
+    if isinstance(failed.__cause__, openstack.exceptions.ForbiddenException):
+        return (
+            ' (publishing needs the role admin, or policies '
+            'os_compute_api:os-flavor-manage, os-flavor-extra-specs and '
+            'os-flavor-access)'
+        )
+    return ''
+
+
+def _publish(
+    conn: Connection, host: str, entry: Entry, there: Any, options: Options
+) -> Job:
+    wanted = entry.flavor
+    specs = {**wanted.extra_specs, **labels(host, entry)}
+    job = Job(wanted.name)
+    if there is None:
+        _create(conn, job, entry, specs, options)
+        return job
+    for name in _SIZES:
+        found = getattr(there, name) or 0
+        if found != getattr(wanted, name):
+            raise errors.CloudError(
+                f"flavor '{wanted.name}' is there with {name} {found} instead "
+                f'of {getattr(wanted, name)}, and Nova changes no sizes: '
+                'rename it in the catalogue, or delete the other one'
+            )
+    if bool(there.is_public) != options.public:
+        raise errors.CloudError(
+            f"flavor '{wanted.name}' is "
+            f'{"public" if there.is_public else "private"}, which Nova cannot '
+            f'change: {"leave out" if options.public else "give"} --public, '
+            'or retire it first'
+        )
+    _converge(conn, job, there, specs, described(entry))
+    if options.projects is not None and not options.public:
+        known = _access(conn, there)
+        for project in sorted(set(options.projects) - known):
+            job.changes.append(
+                Change(wanted.name, 'add', 'access', after=project)
+            )
+            job.steps.append(_grant(conn, there, project))
+        for project in sorted(known - set(options.projects)):
+            job.changes.append(
+                Change(wanted.name, 'remove', 'access', before=project)
+            )
+            job.steps.append(_revoke(conn, there, project))
+    return job
+
+
+def _create(
+    conn: Connection,
+    job: Job,
+    entry: Entry,
+    specs: dict[str, str],
+    options: Options,
+) -> None:
+    wanted = entry.flavor
+    size = ', '.join(f'{name} {getattr(wanted, name)}' for name in _SIZES)
+    job.changes.append(Change(wanted.name, 'create', 'flavor', after=size))
+    job.changes += [
+        Change(wanted.name, 'add', name, after=value)
+        for name, value in sorted(specs.items())
+    ]
+    projects = () if options.public else options.projects or ()
+    job.changes += [
+        Change(wanted.name, 'add', 'access', after=project)
+        for project in sorted(projects)
+    ]
+
+    def create() -> None:
+        try:
+            made = conn.compute.create_flavor(
+                name=wanted.name,
+                vcpus=wanted.vcpus,
+                ram=wanted.ram,
+                disk=wanted.disk,
+                ephemeral=wanted.ephemeral,
+                is_public=options.public,
+                description=described(entry),
+            )
+        except openstack.exceptions.ConflictException:
+            # Somebody else publishes the same: go on with theirs.
+            made = existing(conn)[wanted.name]
+            late = _publish(conn, specs[HOST], entry, made, options)
+            for step in late.steps:
+                step()
+            return
+        try:
+            conn.compute.create_flavor_extra_specs(made, specs)
+            for project in projects:
+                _grant(conn, made, project)()
+        except FAILURES:
+            # A flavor without its specs would be another one.
+            conn.compute.delete_flavor(made, ignore_missing=True)
+            raise
+
+    job.steps.append(create)
+
+
+def _converge(
+    conn: Connection,
+    job: Job,
+    there: Any,
+    specs: Mapping[str, str],
+    description: str,
+) -> None:
+    name = job.flavor
+    found = dict(there.extra_specs or {})
+    job.changes += _differences(name, found, specs)
+    new = {
+        key: value for key, value in specs.items() if found.get(key) != value
+    }
+    if new:
+        job.steps.append(
+            lambda: conn.compute.create_flavor_extra_specs(there, new)
+        )
+    for key in sorted(set(found) - set(specs)):
+        job.steps.append(
+            _step(
+                conn.compute.delete_flavor_extra_specs_property,
+                there,
+                key,
+                unless=openstack.exceptions.NotFoundException,
+            )
+        )
+    if (there.description or '') != description:
+        job.changes.append(
+            Change(
+                name,
+                'change',
+                'description',
+                there.description or '',
+                description,
+            )
+        )
+        job.steps.append(
+            lambda: conn.compute.update_flavor(there, description=description)
+        )
+
+
+def _differences(
+    name: str, found: Mapping[str, str], wanted: Mapping[str, str]
+) -> Iterator[Change]:
+    for key in sorted({*found, *wanted}):
+        if key not in found:
+            yield Change(name, 'add', key, after=wanted[key])
+        elif key not in wanted:
+            yield Change(name, 'remove', key, before=found[key])
+        elif found[key] != wanted[key]:
+            yield Change(name, 'change', key, found[key], wanted[key])
+
+
+def _step(
+    call: Callable[..., object], *args: object, unless: type[Exception]
+) -> Callable[[], object]:
+    """Return a request whose failure means that somebody was faster."""
+
+    def run() -> None:
+        with contextlib.suppress(unless):
+            call(*args)
+
+    return run
+
+
+def _access(conn: Connection, flavor: Any) -> set[str]:
+    with refused(f"access to flavor '{flavor.name}' cannot be listed"):
+        found = conn.compute.get_flavor_access(flavor)
+        return {item['tenant_id'] for item in found}
+
+
+def _grant(
+    conn: Connection, flavor: Any, project: str
+) -> Callable[[], object]:
+    return _step(
+        conn.compute.flavor_add_tenant_access,
+        flavor,
+        project,
+        unless=openstack.exceptions.ConflictException,
+    )
+
+
+def _revoke(
+    conn: Connection, flavor: Any, project: str
+) -> Callable[[], object]:
+    return _step(
+        conn.compute.flavor_remove_tenant_access,
+        flavor,
+        project,
+        unless=openstack.exceptions.NotFoundException,
+    )

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the papers set in a node's operating system, and a shell fragment.
+
+The papers disagree (large pages on in vsphere6, off in amd and vsan), so a
+profile is chosen as a whole. Paths in the fragment begin with
+``$HVSTACK_ROOT``, which only tests set.
+"""
+
+import shlex
+from dataclasses import dataclass
+from enum import Enum
+
+from hvstack import errors
+
+DEFAULT = 'vsphere6'
+#: Where a node notes what was set and what was not.
+STATE = '/etc/hvstack/os-profile.state'
+#: Where data disks are mounted: a number each, from 0.
+DATA = '/srv/data'
+
+
+class Kind(Enum):
+    """How a setting is made."""
+
+    #: ``/proc/sys``, by its dotted name.
+    SYSCTL = 'sysctl'
+    #: A file of ``/sys/kernel/mm/transparent_hugepage``.
+    THP = 'thp'
+    #: A resource limit of the daemons and of later logins.
+    LIMIT = 'limit'
+    #: mkfs of the data disks: the name is the file system.
+    MKFS = 'mkfs'
+    #: Mount options of the data disks.
+    MOUNT = 'mount'
+    #: Nothing that a node does to itself.
+    ELSEWHERE = 'elsewhere'
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value.
+
+    :param source: section or table of the paper that the profile is of.
+    :param why: of one that a node does not make itself.
+    """
+
+    kind: Kind
+    name: str
+    value: str
+    source: str
+    why: str = ''
+
+
+_MTU = "the network's MTU is Neutron's to say, by DHCP"
+_QUEUES = "one queue is the flavor's and the image's default"
+
+
+def _sysctls(source: str, values: dict[str, str]) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(Kind.SYSCTL, name, value, source)
+        for name, value in values.items()
+    )
+
+
+def _limits(source: str, value: str) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(Kind.LIMIT, name, value, source)
+        for name in ('nofile', 'nproc')
+    )
+
+
+#: Settings of every profile, in the order in which they are made.
+PROFILES: dict[str, tuple[Setting, ...]] = {
+    'vsphere6': (
+        # "Ensure large pages are used by the hypervisor, guest OS, and
+        # Java": the JVMs of the tuning profile ask for them.
+        Setting(Kind.THP, 'enabled', 'madvise', 'Best Practices: large pages'),
+        *_limits('appendix A, limits.conf', '32768'),
+        *_sysctls(
+            'appendix A, sysctl.conf',
+            {
+                'net.ipv4.conf.all.arp_filter': '1',
+                'vm.dirty_background_ratio': '1',
+                'vm.swappiness': '0',
+                'vm.overcommit_memory': '0',
+                'net.core.rmem_max': '16777216',
+                'net.core.wmem_max': '16777216',
+                'net.ipv4.tcp_rmem': '4096 87380 16777216',
+                'net.ipv4.tcp_wmem': '4096 65536 16777216',
+                'net.ipv4.tcp_mtu_probing': '1',
+            },
+        ),
+        Setting(Kind.MKFS, 'xfs', '-d agcount=1', 'appendix A, Linux'),
+        Setting(
+            Kind.ELSEWHERE,
+            'partition',
+            'one, aligned at 8 MiB',
+            'appendix A, Hardware',
+            'a file system takes the whole disk, which is aligned',
+        ),
+        Setting(
+            Kind.ELSEWHERE,
+            'queues',
+            'num_tqs=1 num_rqs=1',
+            'appendix A, guest OS drivers',
+            _QUEUES,
+        ),
+        Setting(
+            Kind.ELSEWHERE,
+            'interrupts',
+            'one CPU for both NICs with 4 or more VMs a host, else two',
+            'Networking',
+            'virtio has one interrupt for its one queue',
+        ),
+        Setting(
+            Kind.ELSEWHERE,
+            'bonding',
+            'mode=2 xmit_hash_policy=layer3+4',
+            'appendix A, Network bonding driver',
+            'a server has one port; hosts bond their NICs',
+        ),
+        Setting(
+            Kind.ELSEWHERE,
+            'mtu',
+            '9000',
+            'appendix A, Network bonding driver',
+            _MTU,
+        ),
+    ),
+    'vsan': (
+        Setting(Kind.THP, 'defrag', 'never', 'appendix A'),
+        Setting(Kind.THP, 'enabled', 'never', 'appendix A'),
+        *_limits('appendix A', '65536'),
+        *_sysctls(
+            'appendix A',
+            {
+                'net.core.rmem_max': '16777216',
+                'net.core.wmem_max': '16777216',
+                'net.ipv4.tcp_rmem': '4096 87380 16777216',
+                'net.ipv4.tcp_wmem': '4096 65536 16777216',
+                'net.core.netdev_max_backlog': '250000',
+                'vm.swappiness': '0',
+            },
+        ),
+        Setting(Kind.MKFS, 'xfs', '-i size=2048', 'appendix A'),
+        Setting(
+            Kind.MOUNT, 'options', 'noatime,nodiratime,logbufs=8', 'appendix A'
+        ),
+        Setting(Kind.ELSEWHERE, 'mtu', '9000', 'appendix A', _MTU),
+    ),
+    'amd': (
+        Setting(Kind.THP, 'enabled', 'never', '3.3.1'),
+        Setting(Kind.LIMIT, 'nofile', '32768', '2.4.1'),
+        *_sysctls('2.4.1', {'net.core.somaxconn': '1024'}),
+        Setting(Kind.MKFS, 'ext4', '', '3.3.2'),
+        Setting(Kind.MOUNT, 'options', 'noatime', '3.3.2'),
+        Setting(
+            Kind.ELSEWHERE,
+            'scheduler',
+            'cfq',
+            '3.3.3',
+            'Linux has no CFQ since 5.0',
+        ),
+    ),
+    'stock': (),
+}
+
+_FUNCTIONS = r"""
+os_root=${HVSTACK_ROOT:-}
+os_state=$os_root@STATE@
+mkdir -p "${os_state%/*}"
+echo "profile $os_profile" >"$os_state"
+
+os_set() {
+    echo "set $1=$2" >>"$os_state"
+}
+
+os_not_set() {
+    echo "not set $1=$2: $3" >>"$os_state"
+    echo "os profile $os_profile: not set: $1=$2 ($3)"
+}
+
+# What is set in a container holds for the host and all of its guests, and
+# most of it cannot be set there.
+os_container() {
+    [ -n "${SHARED_KERNEL:-}" ] ||
+        tr '\0' '\n' <"$os_root/proc/1/environ" 2>/dev/null |
+        grep -q '^container='
+}
+
+# A network's values are its name space's own; all others are the kernel's.
+os_kernel() {
+    case $1 in
+    sysctl.net.*) return 1 ;;
+    *) os_container ;;
+    esac
+}
+
+os_write() {
+    if os_kernel "$1"; then
+        os_not_set "$1" "$2" "the kernel is the host's"
+    elif [ ! -e "$3" ]; then
+        os_not_set "$1" "$2" 'this kernel or name space does not have it'
+    elif (echo "$2" >"$3") 2>/dev/null; then
+        os_set "$1" "$2"
+    else
+        os_not_set "$1" "$2" 'refused'
+    fi
+}
+
+os_sysctl() {
+    os_write "sysctl.$1" "$2" "$os_root/proc/sys/$(echo "$1" | tr . /)"
+}
+
+os_thp() {
+    os_write "thp.$1" "$2" "$os_root/sys/kernel/mm/transparent_hugepage/$1"
+}
+
+# For this shell and the daemons that it starts, and for later logins.
+os_limit() {
+    mkdir -p "$os_root/etc/security/limits.d"
+    echo "* - $1 $2" >"$os_root/etc/security/limits.d/hvstack-$1.conf"
+    if prlimit --pid $$ "--$1=$2:$2" 2>/dev/null; then
+        os_set "limit.$1" "$2"
+    else
+        os_not_set "limit.$1" "$2" 'refused'
+    fi
+}
+
+# os_disks FILE-SYSTEM OPTIONS MOUNT-OPTIONS, for the disks in $DATA_DISKS.
+# One that holds anything keeps it, since this runs at every boot; the label
+# tells of the profile that made a file system.
+os_disks() {
+    if [ -z "${DATA_DISKS:-}" ]; then
+        [ -z "$1" ] || os_not_set "mkfs.$1" "$2" 'the node has one root disk'
+        [ -z "$3" ] || os_not_set mount "$3" 'the node has one root disk'
+    fi
+    os_number=0
+    for os_disk in ${DATA_DISKS:-}; do
+        os_make "$os_disk" "$1" "$2"
+        os_mount "$os_disk" "$os_root@DATA@/$os_number" "$3"
+        os_number=$((os_number + 1))
+    done
+}
+
+os_make() {
+    os_blank=
+    os_found=$(blkid -p -o value -s TYPE -s PTTYPE "$1" 2>/dev/null) ||
+        [ $? != 2 ] || os_blank=yes # 2: nothing was found on it
+    if [ -z "$os_blank" ]; then
+        os_label=$(blkid -p -o value -s LABEL "$1" 2>/dev/null || true)
+        if [ -n "$2" ] && [ "$os_label" = "hv-$os_profile" ]; then
+            os_set "mkfs.$2" "$3 on $1"
+        elif [ -n "$2" ]; then
+            os_not_set "mkfs.$2" "$3" "$1 holds ${os_found:-data} already"
+        fi
+    elif [ -n "$2" ] && mkfs."$2" -L "hv-$os_profile" $3 "$1" >/dev/null 2>&1
+    then
+        os_set "mkfs.$2" "$3 on $1"
+    else
+        [ -z "$2" ] || os_not_set "mkfs.$2" "$3" "failed on $1: plain ext4"
+        mkfs.ext4 -q "$1" >/dev/null 2>&1 || true
+    fi
+}
+
+os_mount() {
+    mkdir -p "$2"
+    if mountpoint -q "$2"; then
+        return 0
+    elif [ -n "$3" ] && mount -o "$3" "$1" "$2" 2>/dev/null; then
+        os_set mount "$3 on $1"
+    else
+        [ -z "$3" ] || os_not_set mount "$3" "refused for $1"
+        mount "$1" "$2" || echo "os profile $os_profile: no file system on $1"
+    fi
+}
+"""
+
+
+def settings(profile: str) -> tuple[Setting, ...]:
+    """Return the settings of an OS profile.
+
+    :raises hvstack.errors.InputError: there is none of that name.
+    """
+    try:
+        return PROFILES[profile]
+    except KeyError:
+        raise errors.InputError(
+            f"there is no OS profile '{profile}', take one of "
+            f'{", ".join(sorted(PROFILES))}'
+        ) from None
+
+
+def fragment(
+    profile: str = DEFAULT,
+    *,
+    data_disks: tuple[str, ...] = (),
+    shared_kernel: bool = False,
+) -> str:
+    """Return a shell fragment that makes a node's settings at its set-up.
+
+    It ends well whatever can be set, also under ``set -eu``; what could not
+    be set is printed and noted in :data:`STATE`. The limits hold for the
+    shell that it is part of, so the daemons must be started by that shell.
+    It may run at every boot, and should.
+
+    :param data_disks: block devices that are the data disks, and only they:
+        one that holds nothing gets a file system.
+    :param shared_kernel: the node shares its kernel with others though it
+        is no container that says so itself, such as a lab host.
+    :raises hvstack.errors.InputError: no such profile.
+    """
+    chosen = settings(profile)
+    lines = [f'os_profile={profile}']
+    if data_disks:
+        lines.append(f'DATA_DISKS={shlex.quote(" ".join(data_disks))}')
+    if shared_kernel:
+        lines.append('SHARED_KERNEL=yes')
+    lines.append(_FUNCTIONS.replace('@STATE@', STATE).replace('@DATA@', DATA))
+    disks = {Kind.MKFS: ('', ''), Kind.MOUNT: ('', '')}
+    for one in chosen:
+        if one.kind in disks:
+            disks[one.kind] = (one.name, one.value)
+        elif one.kind is Kind.ELSEWHERE:
+            lines.append(_call('os_not_set', one.name, one.value, one.why))
+        else:
+            lines.append(_call(f'os_{one.kind.value}', one.name, one.value))
+    lines.append(_call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]))
+    return '\n'.join(lines) + '\n'
+
+
+def _call(*words: str) -> str:
+    return ' '.join(shlex.quote(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a profile on a node.
+
+    :param profile: its name, empty where the fragment never ran.
+    :param made: settings that hold, as ``name=value``.
+    :param not_set: settings that do not, as ``name=value: reason``.
+    """
+
+    profile: str
+    made: tuple[str, ...]
+    not_set: tuple[str, ...]
+
+
+def outcome(text: str) -> Outcome:
+    """Read a node's :data:`STATE`."""
+    lines = text.splitlines()
+    found: dict[str, list[str]] = {'profile ': [], 'set ': [], 'not set ': []}
+    for line in lines:
+        for start, rest in found.items():
+            if line.startswith(start):
+                rest.append(line.removeprefix(start))
+    return Outcome(
+        profile=''.join(found['profile '][-1:]),
+        made=tuple(found['set ']),
+        not_set=tuple(found['not set ']),
+    )

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a row of the parameter tables is, and the formulas that rows use.
+
+The tables themselves are in :mod:`hvstack.hadoop.tables`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hvstack.hadoop.sizing import NodeSizing, sort_buffer_mib
+
+CORE = 'core-site.xml'
+HDFS = 'hdfs-site.xml'
+YARN = 'yarn-site.xml'
+MAPRED = 'mapred-site.xml'
+#: Not a site file: what a command or another file of Hadoop's is told.
+ENV = 'hadoop-env.sh'
+SCHEDULER = 'capacity-scheduler.xml'
+JVM = 'JVM'
+
+#: Names that Hadoop 3.4.2 reads and none of its default files holds, each
+#: with a class that has it.
+NOT_IN_DEFAULTS = {
+    'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
+    '.FileInputFormat',
+    'mapreduce.map.java.opts': 'mapred.JobConf',
+    'mapreduce.reduce.java.opts': 'mapred.JobConf',
+    'mapreduce.shuffle.manage.os.cache': 'mapred.ShuffleHandler',
+    'mapreduce.terasort.output.replication': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.partitions.sample': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.use.terascheduler': 'examples.terasort'
+    '.TeraSortConfigKeys',
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What formulas know.
+
+    :param sizing: of a worker.
+    :param replication: of input and output.
+    :param block_mib: HDFS' block size.
+    """
+
+    sizing: NodeSizing
+    replication: int
+    block_mib: int
+
+
+Formula = Callable[[Facts], str]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a paper, and what became of it.
+
+    :param old: its name there; empty for a setting of hvstack's own.
+    :param given: its value there; empty where the paper only names it.
+    :param site: file that it belongs to in Hadoop 3.4.2.
+    :param new: its name in Hadoop 3.4.2; empty if it is gone.
+    :param value: what a cluster gets; None where it keeps Hadoop's default
+        or gets it elsewhere.
+    :param why: of what is gone, not set, or other than in the paper.
+    """
+
+    old: str
+    given: str = ''
+    site: str = ''
+    new: str = ''
+    value: str | Formula | None = None
+    why: str = ''
+
+    @property
+    def shown(self) -> str:
+        """The value as a person reads it: text, or the formula in words."""
+        if callable(self.value):
+            words = (self.value.__doc__ or '').split('\n')[0]
+            return words.rstrip('.')
+        return self.value or ''
+
+
+#: Rows of one paper, by its section or table.
+Table = dict[str, tuple[Parameter, ...]]
+
+
+def values(table: Table, facts: Facts) -> dict[str, dict[str, str]]:
+    """Return what a table sets, by site file and name."""
+    found: dict[str, dict[str, str]] = {}
+    for rows in table.values():
+        for row in rows:
+            if row.new and row.value is not None:
+                value = row.value(facts) if callable(row.value) else row.value
+                found.setdefault(row.site, {})[row.new] = value
+    return found
+
+
+def replication(facts: Facts) -> str:
+    """As the benchmark asks, 3 on three or more hosts."""
+    return str(facts.replication)
+
+
+def block_bytes(facts: Facts) -> str:
+    """256 MiB, 64 in hvstack's own, unless a run sets another."""
+    return str(facts.block_mib * 1024 * 1024)
+
+
+def containers(facts: Facts) -> str:
+    """Containers of a worker."""
+    return str(facts.sizing.containers)
+
+
+def container_mib(facts: Facts) -> str:
+    """MiB of a container for a reduce task."""
+    return str(facts.sizing.container_mib)
+
+
+def map_mib(facts: Facts) -> str:
+    """MiB of a container for a map task."""
+    return str(facts.sizing.map_mib)
+
+
+def sort_mib(facts: Facts) -> str:
+    """A part of a map task's heap."""
+    return str(facts.sizing.sort_mib)
+
+
+def block_buffer_mib(facts: Facts) -> str:
+    """A block's records and their metadata, at most half a map's heap."""
+    whole = sort_buffer_mib(facts.block_mib, spill=0.99)
+    return str(min(whole, facts.sizing.sort_mib))
+
+
+def parallel_copies(facts: Facts) -> str:
+    """20, or 5 with one map and one reduce a worker."""
+    return '20' if facts.sizing.containers > 2 else '5'
+
+
+def daemon_heap(facts: Facts) -> str:
+    """1300 MiB, at most an eighth of the node."""
+    return str(facts.sizing.daemon_mib or '')
+
+
+def _every_jvm(facts: Facts) -> str:
+    # A guest sees the CPUs of its host, and Java counts them differently
+    # under quotas and shares.
+    return (
+        f'-XX:ActiveProcessorCount={facts.sizing.processors} '
+        '-Djava.net.preferIPv4Stack=true'
+    )
+
+
+def small_jvm(facts: Facts) -> str:
+    """The heap, the serial collector and the first compiler."""
+    return (
+        f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
+        f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
+        '--add-opens=java.base/java.lang=ALL-UNNAMED'
+    )
+
+
+def no_heap_jvm(facts: Facts) -> str:
+    """No heap: Hadoop takes 0.8 of the container."""
+    return _every_jvm(facts)
+
+
+def master_jvm(facts: Facts) -> str:
+    """The heap of a reduce task."""
+    return f'-Xmx{facts.sizing.heap_mib}m {_every_jvm(facts)}'
+
+
+def vsphere6_map_jvm(facts: Facts) -> str:
+    """-Xmx and -Xms 800 MiB, -Xmn 256, less on small workers."""
+    heap = facts.sizing.map_heap_mib
+    return f'-Xmx{heap}m -Xms{heap}m {_vsphere6_rest(heap, facts)}'
+
+
+def vsphere6_reduce_jvm(facts: Facts) -> str:
+    """-Xmx 1200 MiB, -Xmn 256, less on small workers."""
+    heap = facts.sizing.heap_mib
+    return f'-Xmx{heap}m {_vsphere6_rest(heap, facts)}'
+
+
+def _vsphere6_rest(heap: int, facts: Facts) -> str:
+    # "Ensure large pages are used by the hypervisor, guest OS, and Java."
+    return (
+        f'-Xmn{min(256, max(1, heap // 3))}m -XX:+UseTransparentHugePages '
+        f'{_every_jvm(facts)}'
+    )
+
+
+def amd_map_jvm(facts: Facts) -> str:
+    """-Xms and -Xmx 1 GiB, less on small workers."""
+    heap = facts.sizing.map_heap_mib
+    return f'-Xms{heap}m -Xmx{heap}m {_every_jvm(facts)}'
+
+
+def amd_reduce_jvm(facts: Facts) -> str:
+    """-Xms and -Xmx 2 GiB, less on small workers."""
+    heap = facts.sizing.heap_mib
+    return f'-Xms{heap}m -Xmx{heap}m {_every_jvm(facts)}'
+
+
+def stock_master_mib(facts: Facts) -> str:
+    """Hadoop's 1536, at most all that YARN has of a worker."""
+    return str(min(1536, facts.sizing.yarn_mib))
+
+
+def stock_master_jvm(facts: Facts) -> str:
+    """Hadoop's -Xmx1024m, at most 0.8 of its container."""
+    heap = min(1024, int(0.8 * int(stock_master_mib(facts))))
+    return f'-Xmx{heap}m {_every_jvm(facts)}'

@@ -1,0 +1,843 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every non-default Hadoop parameter of the papers, and the tunings.
+
+vsphere6 is "Virtualized Hadoop Performance with VMware vSphere 6", vsan
+"Hyper-Converged Big Data Using Hadoop with All-Flash VMware vSAN", amd the
+"Hadoop Performance Tuning Guide". Parameters of the operating system are in
+:mod:`hvstack.hadoop.osprofiles`.
+"""
+
+from hvstack.hadoop import parameters as f
+from hvstack.hadoop.parameters import (
+    CORE,
+    ENV,
+    HDFS,
+    JVM,
+    MAPRED,
+    SCHEDULER,
+    YARN,
+    Parameter,
+    Table,
+)
+
+_CODEC = 'org.apache.hadoop.io.compress.SnappyCodec'
+_JOBTRACKER = 'the JobTracker is gone'
+_TASKTRACKER = 'the TaskTracker is gone'
+_PER_JOB = 'every job is given its own: one wave on all containers'
+_SLOTS = 'YARN has one pool of containers: they are sized for both kinds'
+_NO_REUSE = 'YARN starts a JVM for every task'
+_ONE_BUFFER = 'records and metadata share one buffer (MAPREDUCE-64)'
+_FOLDERS = 'one folder on every data disk, by the set-up of the node'
+_NAMED = "the paper names it without a value: Hadoop's default stays"
+
+
+def _same(site: str, name: str, value: str, why: str = '') -> Parameter:
+    """Return a row that is what it was."""
+    return Parameter(name, value, site, name, value, why)
+
+
+def _own(site: str, name: str, value: str | f.Formula, why: str) -> Parameter:
+    """Return a row of hvstack's own."""
+    return Parameter('', '', site, name, value, why)
+
+
+VSPHERE6: Table = {
+    'appendix A, hadoop-env.sh': (
+        Parameter(
+            'HADOOP_HEAPSIZE',
+            '1300',
+            ENV,
+            'HADOOP_HEAPSIZE_MAX',
+            f.daemon_heap,
+            "the guest image's daemons take it by role: HEAP_namenode, ...",
+        ),
+    ),
+    'appendix A, core-site.xml': (
+        _same(CORE, 'io.file.buffer.size', '131072'),
+        Parameter(
+            'terasort.partitions.sample',
+            '2000000',
+            MAPRED,
+            'mapreduce.terasort.partitions.sample',
+            '2000000',
+        ),
+        Parameter(
+            'topology.script.file.name',
+            '<path>/topology.sh',
+            CORE,
+            'net.topology.script.file.name',
+            None,
+            'a table takes the place of the script: '
+            'net.topology.table.file.name',
+        ),
+    ),
+    'appendix A, hdfs-site.xml': (
+        _same(HDFS, 'dfs.datanode.max.transfer.threads', '4096'),
+        Parameter(
+            'dfs.replication',
+            '3 (final = true)',
+            HDFS,
+            'dfs.replication',
+            f.replication,
+        ),
+        Parameter(
+            'dfs.blocksize', '268435456', HDFS, 'dfs.blocksize', f.block_bytes
+        ),
+        _same(HDFS, 'dfs.datanode.readahead.bytes', '4194304'),
+        _same(HDFS, 'dfs.datanode.drop.cache.behind.writes', 'true'),
+        _same(HDFS, 'dfs.datanode.sync.behind.writes', 'true'),
+        _same(HDFS, 'dfs.datanode.drop.cache.behind.reads', 'true'),
+        _same(HDFS, 'dfs.permissions.enabled', 'false'),
+        Parameter(
+            'dfs.namenode.handler.count',
+            '1',
+            HDFS,
+            'dfs.namenode.handler.count',
+            None,
+            'a way around HDFS-7122: an option, not the default',
+        ),
+        _same(HDFS, 'dfs.heartbeat.interval', '1'),
+        Parameter(
+            'dfs.namenode.replication.interval',
+            '1',
+            HDFS,
+            'dfs.namenode.redundancy.interval.seconds',
+            '1s',
+        ),
+        _same(HDFS, 'dfs.blockreport.intervalMsec', '21600000'),
+    ),
+    'appendix A, mapred-site.xml': (
+        Parameter(
+            'mapreduce.framework.name',
+            'classic',
+            MAPRED,
+            'mapreduce.framework.name',
+            'yarn',
+            'MapReduce 1 is gone',
+        ),
+        Parameter(
+            'mapred.local.dir',
+            '<list of directories>',
+            YARN,
+            'yarn.nodemanager.local-dirs',
+            None,
+            _FOLDERS,
+        ),
+        Parameter('mapred.system.dir', '/system/mapred', why=_JOBTRACKER),
+        Parameter(
+            'mapred.map.tasks',
+            'Table 1',
+            MAPRED,
+            'mapreduce.job.maps',
+            None,
+            _PER_JOB,
+        ),
+        Parameter(
+            'mapred.reduce.tasks',
+            'Table 1',
+            MAPRED,
+            'mapreduce.job.reduces',
+            None,
+            _PER_JOB,
+        ),
+        Parameter(
+            'mapred.tasktracker.map.tasks.maximum', 'Table 1', why=_SLOTS
+        ),
+        Parameter(
+            'mapred.tasktracker.reduce.tasks.maximum', 'Table 1', why=_SLOTS
+        ),
+        Parameter(
+            'mapred.map.child.java.opts',
+            '-Xmx800m -Xms800m -Xmn256m',
+            MAPRED,
+            'mapreduce.map.java.opts',
+            f.vsphere6_map_jvm,
+        ),
+        Parameter(
+            'mapred.reduce.child.java.opts',
+            '-Xmx1200m -Xmn256m',
+            MAPRED,
+            'mapreduce.reduce.java.opts',
+            f.vsphere6_reduce_jvm,
+        ),
+        Parameter(
+            'mapred.child.ulimit',
+            '4000000',
+            why="the NodeManager checks a container's memory itself",
+        ),
+        Parameter(
+            'mapred.jobtracker.taskScheduler',
+            'org.apache.hadoop.mapred.FairScheduler',
+            YARN,
+            'yarn.resourcemanager.scheduler.class',
+            None,
+            'one job alone has nothing to share: the CapacityScheduler '
+            'stays, whose locality delay is tried with node groups',
+        ),
+        Parameter(
+            'mapred.fairscheduler.locality.delay',
+            '100',
+            SCHEDULER,
+            'yarn.scheduler.capacity.node-locality-delay',
+            None,
+            'counts missed chances, not milliseconds; 40 in the guest image',
+        ),
+        Parameter(
+            'mapred.map.tasks.speculative.execution',
+            'false',
+            MAPRED,
+            'mapreduce.map.speculative',
+            'false',
+        ),
+        Parameter(
+            'mapred.reduce.tasks.speculative.execution',
+            'false',
+            MAPRED,
+            'mapreduce.reduce.speculative',
+            'false',
+        ),
+        Parameter('mapred.job.reuse.jvm.num.tasks', '-1', why=_NO_REUSE),
+        Parameter(
+            'mapred.reduce.parallel.copies',
+            '20 (20-VMs per host: 5)',
+            MAPRED,
+            'mapreduce.reduce.shuffle.parallelcopies',
+            f.parallel_copies,
+        ),
+        Parameter(
+            'mapred.reduce.slowstart.completed.maps',
+            '0',
+            MAPRED,
+            'mapreduce.job.reduce.slowstart.completedmaps',
+            '0',
+        ),
+        Parameter('mapred.job.tracker.handler.count', '10', why=_JOBTRACKER),
+        Parameter(
+            'io.sort.factor',
+            '64',
+            MAPRED,
+            'mapreduce.task.io.sort.factor',
+            '64',
+        ),
+        Parameter(
+            'io.sort.mb',
+            '400',
+            MAPRED,
+            'mapreduce.task.io.sort.mb',
+            f.sort_mib,
+            'half of a map task of 800 MiB',
+        ),
+        Parameter('io.sort.record.percent', '0.15', why=_ONE_BUFFER),
+        Parameter(
+            'mapred.task.timeout',
+            '300000',
+            MAPRED,
+            'mapreduce.task.timeout',
+            '300000',
+        ),
+        Parameter(
+            'mapred.tasktracker.shuffle.fadvise',
+            'true',
+            MAPRED,
+            'mapreduce.shuffle.manage.os.cache',
+            'true',
+        ),
+        _same(MAPRED, 'mapreduce.ifile.readahead.bytes', '16777216'),
+        Parameter(
+            'tasktracker.http.threads',
+            '120',
+            MAPRED,
+            'mapreduce.shuffle.max.threads',
+            '120',
+        ),
+        Parameter(
+            'mapred.inmem.merge.threshold',
+            '0',
+            MAPRED,
+            'mapreduce.reduce.merge.inmem.threshold',
+            '0',
+        ),
+        Parameter(
+            'mapred.job.shuffle.merge.percent',
+            '0.95',
+            MAPRED,
+            'mapreduce.reduce.shuffle.merge.percent',
+            '0.95',
+        ),
+        Parameter(
+            'mapred.job.shuffle.input.buffer.percent',
+            '0.75',
+            MAPRED,
+            'mapreduce.reduce.shuffle.input.buffer.percent',
+            '0.75',
+        ),
+        Parameter(
+            'mapreduce.tasktracker.outofband.heartbeat',
+            'true',
+            why='a NodeManager reports a container that ended at once',
+        ),
+        Parameter(
+            'mapred.task.cache.levels',
+            '3 (native and 1-VM per host platforms: 2)',
+            why='an ApplicationMaster asks for node, rack and any at once',
+        ),
+        Parameter(
+            'mapred.job.reduce.input.buffer.percent',
+            '0.7',
+            MAPRED,
+            'mapreduce.reduce.input.buffer.percent',
+            '0.7',
+        ),
+        Parameter(
+            'mapred.compress.map.output',
+            'true',
+            MAPRED,
+            'mapreduce.map.output.compress',
+            'true',
+        ),
+        Parameter(
+            'mapred.map.output.compression.codec',
+            _CODEC,
+            MAPRED,
+            'mapreduce.map.output.compress.codec',
+            _CODEC,
+        ),
+        Parameter(
+            'mapred.jobtracker.completeuserjobs.maximum',
+            '1',
+            why=f'{_JOBTRACKER}; the JobHistory server keeps jobs',
+        ),
+    ),
+}
+
+VSAN: Table = {
+    'Table 3': (
+        Parameter(
+            'dfs.blocksize', '256 MiB', HDFS, 'dfs.blocksize', f.block_bytes
+        ),
+        Parameter(
+            'dfs.client.use.datanode.hostname',
+            'TRUE',
+            HDFS,
+            'dfs.client.use.datanode.hostname',
+            'true',
+        ),
+        Parameter(
+            'mapreduce.task.io.sort.mb',
+            '400 MiB',
+            MAPRED,
+            'mapreduce.task.io.sort.mb',
+            f.sort_mib,
+            '400, at most half of a map task',
+        ),
+        Parameter(
+            'yarn.scheduler.minimum-allocation-mb',
+            '2 GiB',
+            YARN,
+            'yarn.scheduler.minimum-allocation-mb',
+            f.map_mib,
+            'the CapacityScheduler rounds up to a multiple of it: 2 GiB '
+            'would make 4 of 2.1',
+        ),
+        Parameter(
+            'mapreduce.map.memory.mb',
+            '2.1 GiB',
+            MAPRED,
+            'mapreduce.map.memory.mb',
+            f.map_mib,
+        ),
+        Parameter(
+            'mapreduce.reduce.memory.mb',
+            '2.1 GiB',
+            MAPRED,
+            'mapreduce.reduce.memory.mb',
+            f.container_mib,
+        ),
+        _same(MAPRED, 'mapreduce.map.cpu.vcores', '1'),
+        _same(MAPRED, 'mapreduce.reduce.cpu.vcores', '1'),
+        _same(MAPRED, 'mapreduce.job.heap.memory-mb.ratio', '0.8'),
+    ),
+}
+
+AMD: Table = {
+    '2.4.2': (
+        Parameter(
+            'mapred.task.timeout',
+            '',
+            MAPRED,
+            'mapreduce.task.timeout',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'dfs.socket.timeout',
+            '',
+            HDFS,
+            'dfs.client.socket-timeout',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'dfs.datanode.socket.write.timeout',
+            '',
+            HDFS,
+            'dfs.datanode.socket.write.timeout',
+            None,
+            _NAMED,
+        ),
+    ),
+    '3.1.1': (
+        Parameter(
+            'mapred.map.tasks',
+            '',
+            MAPRED,
+            'mapreduce.job.maps',
+            None,
+            _PER_JOB,
+        ),
+        Parameter(
+            'mapred.tasktracker.map.tasks.maximum',
+            '2 a core, at the end (3.1.8) 1',
+            why=_SLOTS,
+        ),
+        Parameter(
+            'mapred.reduce.tasks',
+            '',
+            MAPRED,
+            'mapreduce.job.reduces',
+            None,
+            _PER_JOB,
+        ),
+        Parameter(
+            'mapred.tasktracker.reduce.tasks.maximum', '1 a core', why=_SLOTS
+        ),
+        Parameter(
+            'mapred.map.child.java.opts',
+            '1GB of initial and max Java heap',
+            MAPRED,
+            'mapreduce.map.java.opts',
+            f.amd_map_jvm,
+        ),
+        Parameter(
+            'mapred.reduce.child.java.opts',
+            "1GB, at the end (3.1.8) with the second map's besides",
+            MAPRED,
+            'mapreduce.reduce.java.opts',
+            f.amd_reduce_jvm,
+        ),
+    ),
+    '3.1.2': (
+        Parameter(
+            'mapred.local.dir',
+            '',
+            YARN,
+            'yarn.nodemanager.local-dirs',
+            None,
+            _FOLDERS,
+        ),
+        Parameter(
+            'dfs.name.dir',
+            '',
+            HDFS,
+            'dfs.namenode.name.dir',
+            None,
+            'one folder on the controller',
+        ),
+        Parameter(
+            'dfs.data.dir', '', HDFS, 'dfs.datanode.data.dir', None, _FOLDERS
+        ),
+    ),
+    '3.1.3': (
+        Parameter(
+            'mapred.compress.map.output',
+            'true',
+            MAPRED,
+            'mapreduce.map.output.compress',
+            'true',
+        ),
+        Parameter(
+            'mapred.map.output.compression.codec',
+            'LZO',
+            MAPRED,
+            'mapreduce.map.output.compress.codec',
+            _CODEC,
+            'LZO is no part of Hadoop (its licence is another)',
+        ),
+        Parameter(
+            'mapred.output.compress',
+            '',
+            MAPRED,
+            'mapreduce.output.fileoutputformat.compress',
+            None,
+            'TeraSort does not compress its output',
+        ),
+        Parameter(
+            'mapred.output.compression.type',
+            '',
+            MAPRED,
+            'mapreduce.output.fileoutputformat.compress.type',
+            None,
+            'TeraSort does not compress its output',
+        ),
+        Parameter(
+            'mapred.output.compression.codec',
+            '',
+            MAPRED,
+            'mapreduce.output.fileoutputformat.compress.codec',
+            None,
+            'TeraSort does not compress its output',
+        ),
+    ),
+    '3.1.4': (
+        Parameter('mapred.job.reuse.jvm.num.tasks', '-1', why=_NO_REUSE),
+    ),
+    '3.1.5': (
+        Parameter(
+            'mapred.min.split.size',
+            '',
+            MAPRED,
+            'mapreduce.input.fileinputformat.split.minsize',
+            None,
+            'the block size decides a split',
+        ),
+        Parameter(
+            'dfs.block.size', '256M', HDFS, 'dfs.blocksize', f.block_bytes
+        ),
+        Parameter(
+            'mapred.max.split.size',
+            '',
+            MAPRED,
+            'mapreduce.input.fileinputformat.split.maxsize',
+            None,
+            'the block size decides a split',
+        ),
+    ),
+    '3.1.6': (
+        Parameter(
+            'io.sort.mb',
+            '316',
+            MAPRED,
+            'mapreduce.task.io.sort.mb',
+            f.block_buffer_mib,
+            'without a part kept for metadata, 306 hold 256 MiB',
+        ),
+        Parameter('io.sort.record.percent', '0.162', why=_ONE_BUFFER),
+        Parameter(
+            'io.sort.spill.percent',
+            '0.99',
+            MAPRED,
+            'mapreduce.map.sort.spill.percent',
+            '0.99',
+        ),
+    ),
+    '3.1.7': (
+        Parameter(
+            'mapred.reduce.parallel.copies',
+            '',
+            MAPRED,
+            'mapreduce.reduce.shuffle.parallelcopies',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'tasktracker.http.threads',
+            '',
+            MAPRED,
+            'mapreduce.shuffle.max.threads',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'dfs.datanode.handler.count',
+            '',
+            HDFS,
+            'dfs.datanode.handler.count',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'dfs.namenode.handler.count',
+            '',
+            HDFS,
+            'dfs.namenode.handler.count',
+            None,
+            _NAMED,
+        ),
+        Parameter('mapred.job.tracker.handler.count', '', why=_JOBTRACKER),
+    ),
+    '3.1.8': (
+        Parameter(
+            'mapred.job.shuffle.input.buffer.percent',
+            '0.9',
+            MAPRED,
+            'mapreduce.reduce.shuffle.input.buffer.percent',
+            '0.9',
+        ),
+        Parameter(
+            'mapred.job.shuffle.merge.percent',
+            '',
+            MAPRED,
+            'mapreduce.reduce.shuffle.merge.percent',
+            None,
+            _NAMED,
+        ),
+        Parameter(
+            'mapred.job.reduce.input.buffer.percent',
+            '0.8',
+            MAPRED,
+            'mapreduce.reduce.input.buffer.percent',
+            '0.8',
+        ),
+    ),
+    '3.1.9': (
+        Parameter(
+            'mapred.max.tracker.failures',
+            '',
+            MAPRED,
+            'mapreduce.job.maxtaskfailures.per.tracker',
+            None,
+            'it got around MAPREDUCE-2374, which is mended',
+        ),
+    ),
+    '3.2.1': (
+        Parameter(
+            'AggressiveOpts',
+            'on',
+            why='Java 13 and later do not start with it',
+        ),
+        Parameter(
+            'UseCompressedOops',
+            'on',
+            JVM,
+            '-XX:+UseCompressedOops',
+            None,
+            "Java's default up to 32 GB of heap",
+        ),
+        Parameter(
+            'UseBiasedLocking',
+            'on',
+            why='off since Java 15, without effect since 18',
+        ),
+    ),
+}
+
+#: What every tuning but stock gets besides: containers cut from the node.
+_SIZES: Table = {
+    'sizes': (
+        _own(
+            YARN,
+            'yarn.nodemanager.resource.cpu-vcores',
+            f.containers,
+            'memory alone decides how many containers run',
+        ),
+        _own(
+            YARN,
+            'yarn.scheduler.minimum-allocation-mb',
+            f.map_mib,
+            'sizes of containers are multiples of it',
+        ),
+        _own(
+            YARN,
+            'yarn.scheduler.maximum-allocation-mb',
+            f.container_mib,
+            'the largest container there is',
+        ),
+        _own(
+            MAPRED,
+            'mapreduce.map.memory.mb',
+            f.map_mib,
+            "the tuning's rule in hvstack/hadoop/sizing.py",
+        ),
+        _own(
+            MAPRED,
+            'mapreduce.reduce.memory.mb',
+            f.container_mib,
+            "the tuning's rule in hvstack/hadoop/sizing.py",
+        ),
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.resource.mb',
+            f.container_mib,
+            "the default, 1536, is more than a small worker's containers",
+        ),
+    ),
+}
+
+#: The ApplicationMaster of the papers' tunings.
+_MASTER: Table = {
+    'master': (
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.command-opts',
+            f.master_jvm,
+            'it goes with the container',
+        ),
+    ),
+}
+
+#: How soon a cluster notices that nodes come and go; no bearing on speed.
+_SOON: Table = {
+    'soon': (
+        _own(
+            HDFS,
+            'dfs.namenode.safemode.extension',
+            '0',
+            'a fresh cluster need not wait',
+        ),
+        _own(
+            HDFS,
+            'dfs.namenode.heartbeat.recheck-interval',
+            '5000',
+            'a dead DataNode is known after 2 x 5 s + 10 heartbeats',
+        ),
+        _own(
+            YARN,
+            'yarn.resourcemanager.connect.retry-interval.ms',
+            '1000',
+            'workers may be there before the controller is',
+        ),
+        _own(
+            YARN,
+            'yarn.nm.liveness-monitor.expiry-interval-ms',
+            '20000',
+            'a dead NodeManager is known as soon as its DataNode',
+        ),
+    ),
+}
+
+
+def _pick(table: Table, *names: str) -> tuple[Parameter, ...]:
+    """Return rows of a paper by their names there."""
+    rows = {row.old: row for rows in table.values() for row in rows}
+    return tuple(rows[name] for name in names)
+
+
+def _java(
+    map_opts: f.Formula, reduce_opts: f.Formula, why: str
+) -> tuple[Parameter, ...]:
+    return (
+        _own(MAPRED, 'mapreduce.map.java.opts', map_opts, why),
+        _own(MAPRED, 'mapreduce.reduce.java.opts', reduce_opts, why),
+    )
+
+
+_HVSTACK: Table = {
+    'vsphere6, appendix A': _pick(
+        VSPHERE6,
+        'io.file.buffer.size',
+        'dfs.datanode.max.transfer.threads',
+        'dfs.permissions.enabled',
+        'dfs.heartbeat.interval',
+        'dfs.namenode.replication.interval',
+        'io.sort.factor',
+        'mapred.compress.map.output',
+        'mapred.map.output.compression.codec',
+        'mapred.map.tasks.speculative.execution',
+        'mapred.reduce.tasks.speculative.execution',
+    ),
+    'amd, 3.1.6': (
+        Parameter(
+            'io.sort.spill.percent',
+            '0.99',
+            MAPRED,
+            'mapreduce.map.sort.spill.percent',
+            '0.95',
+            'one spill a map task, and a little room',
+        ),
+    ),
+    'hvstack': (
+        _own(
+            HDFS,
+            'dfs.blocksize',
+            f.block_bytes,
+            '64 MiB: a small data set needs small blocks to occupy every '
+            'container; a run sets its own',
+        ),
+        _own(CORE, 'fs.trash.interval', '0', "Hadoop's default"),
+        _own(
+            CORE,
+            'hadoop.http.staticuser.user',
+            'root',
+            'daemons and jobs run as root',
+        ),
+        _own(YARN, 'yarn.log-aggregation-enable', 'false', "Hadoop's default"),
+        _own(
+            YARN, 'yarn.timeline-service.enabled', 'false', "Hadoop's default"
+        ),
+        *_java(
+            f.small_jvm,
+            f.small_jvm,
+            'small JVMs start fastest and take least so',
+        ),
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.command-opts',
+            f.small_jvm,
+            'as the tasks',
+        ),
+        _own(
+            MAPRED,
+            'mapreduce.task.io.sort.mb',
+            f.sort_mib,
+            'class data weighs more in small heaps',
+        ),
+        _own(
+            MAPRED,
+            'mapreduce.job.reduce.slowstart.completedmaps',
+            '0.9',
+            "in YARN's one pool, reduces that start early keep maps out",
+        ),
+        _own(
+            MAPRED,
+            'mapreduce.job.ubertask.enable',
+            'false',
+            "Hadoop's default",
+        ),
+    ),
+}
+
+_STOCK: Table = {
+    'needed': (
+        *_java(f.no_heap_jvm, f.no_heap_jvm, 'Java must know its processors'),
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.resource.mb',
+            f.stock_master_mib,
+            'a small worker has less than the default',
+        ),
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.command-opts',
+            f.stock_master_jvm,
+            'it goes with the container',
+        ),
+    )
+}
+
+
+#: What each tuning profile sets besides what no cluster runs without.
+TUNINGS: dict[str, Table] = {
+    'hvstack': {**_SIZES, **_SOON, **_HVSTACK},
+    'vsphere6': {**_SIZES, **_MASTER, **_SOON, **VSPHERE6},
+    'vsan': {
+        **_SIZES,
+        **_MASTER,
+        **_SOON,
+        'heaps': _java(
+            f.no_heap_jvm, f.no_heap_jvm, 'Java must know its processors'
+        ),
+        **VSAN,
+    },
+    'amd': {**_SIZES, **_MASTER, **_SOON, **AMD},
+    'stock': _STOCK,
+}
+
+#: HDFS' block size in MiB: vsphere6 "Parameter Tuning", vsan Table 3, amd
+#: 3.1.5; Hadoop's default.
+BLOCK_MIB = {
+    'hvstack': 64,
+    'vsphere6': 256,
+    'vsan': 256,
+    'amd': 256,
+    'stock': 128,
+}

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host profiles from what a machine, or a cloud, says of its hardware.
+
+What neither tells is asked for, never guessed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hvstack import errors
+from hvstack.model.flavor import guest_memory_mib
+from hvstack.model.host import from_mapping
+
+#: Disks of a virtual machine, of which the kernel does not know whether
+#: they spin, and names of what is no disk.
+_VIRTUAL = re.compile('(vd|xvd)[a-z]+')
+_NO_DISK = re.compile('(zram|ram|loop|nbd|rbd|sr|fd)[0-9]+')
+_SIZES = re.compile('([0-9]{1,4})x([0-9]{1,7})')
+
+
+def profile(
+    name: str,
+    fields: Mapping[str, Any],
+    disks: Mapping[str, Any] | None,
+    reserved_mib: int = 0,
+) -> dict[str, Any]:
+    """Return a whole profile as plain data for a file.
+
+    :param reserved_mib: what the host keeps for itself. It stands in the
+        profile only where the memory rule would leave the host less.
+    :raises hvstack.errors.InputError: it is no profile.
+    """
+    data: dict[str, Any] = {'name': name, **fields}
+    if disks:
+        data['disks'] = dict(disks)
+    found = from_mapping(data, f"host '{name}'")
+    if found.memory_mib - guest_memory_mib(found) < reserved_mib:
+        data['reserved_memory_mib'] = reserved_mib
+    return data
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """Return CPUs as the kernel writes them, such as ``0-9,20-29``."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and cpu == parts[-1][-1] + 1:
+            parts[-1][1:] = [cpu]
+        else:
+            parts.append([cpu])
+    return ','.join('-'.join(map(str, part)) for part in parts)
+
+
+def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
+    """Return a profile's fields of CPUs, memory and cells.
+
+    :param lscpu: what ``lscpu -J -e=CPU,NODE,SOCKET,CORE,ONLINE`` printed.
+    :param memory: MiB by NUMA node.
+    :raises hvstack.errors.InputError: a profile cannot describe them.
+    """
+    try:
+        cpus: list[dict[str, Any]] = [
+            {
+                name: None if value in (None, '-') else value
+                for name, value in item.items()
+            }
+            for item in lscpu['cpus']
+        ]
+        off = [int(c['cpu']) for c in cpus if c['online'] in (False, 'no')]
+        if off:
+            raise errors.InputError(
+                f'CPUs {cpu_list(off)} are offline: bring them online '
+                f"('chcpu -e {cpu_list(off)}'), or write the profile by hand"
+            )
+        places = [
+            (
+                int(one['cpu']),
+                int(one['node'] or 0),
+                int(one['socket'] or 0),
+                int(one['core']),
+            )
+            for one in cpus
+        ]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise errors.InputError(
+            f'lscpu tells no CPU, socket and core ({exc!r}): update '
+            'util-linux, or write the profile by hand'
+        ) from exc
+    sockets = {socket for _, _, socket, _ in places}
+    cores = Counter((socket, core) for _, _, socket, core in places)
+    each = Counter(socket for socket, _ in cores)
+    if len(set(cores.values())) != 1 or len(set(each.values())) != 1:
+        raise errors.InputError(
+            'sockets or cores differ in their cores or threads, which no '
+            'profile describes: switch what is off on in the firmware'
+        )
+    cells = {
+        node: [cpu for cpu, one, _, _ in places if one == node]
+        for node in sorted(memory)
+    }
+    lost = {node for _, node, _, _ in places} - set(cells)
+    empty = [node for node, found in cells.items() if not found]
+    if lost or empty:
+        raise errors.InputError(
+            f'NUMA node {min([*lost, *empty])} has no memory or no CPUs: '
+            'write the profile by hand'
+        )
+    return {
+        'sockets': len(sockets),
+        'cores_per_socket': each[min(sockets)],
+        'threads_per_core': next(iter(cores.values())),
+        'memory_mib': sum(memory.values()),
+        'cells': [
+            {'cpus': cpu_list(found), 'memory_mib': memory[node]}
+            for node, found in cells.items()
+        ],
+    }
+
+
+def node_memory(meminfo: str) -> int:
+    """Return the MiB of ``/proc/meminfo`` or of a node's ``meminfo``.
+
+    :raises hvstack.errors.InputError: there is no MemTotal.
+    """
+    found = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
+    if not found:
+        raise errors.InputError(
+            'the kernel tells no MemTotal: write the profile by hand'
+        )
+    return int(found[1]) // 1024
+
+
+def given_disks(text: str, rotational: bool | None) -> dict[str, Any] | None:
+    """Return a profile's disks of an option such as ``20x600``, or none.
+
+    :param text: count and GB of each, or ``none``.
+    :param rotational: whether they spin.
+    :raises hvstack.errors.InputError: not of this form, or unknown whether
+        they spin.
+    """
+    if text == 'none':
+        return None
+    found = _SIZES.fullmatch(text)
+    if not found:
+        raise errors.InputError(
+            f'--disks {text[:60]!r}: give count and GB of each such as '
+            "20x600, or 'none'"
+        )
+    return {
+        'count': int(found[1]),
+        'size_gb': int(found[2]),
+        'rotational': _known(rotational),
+    }
+
+
+def data_disks(
+    lsblk: Any, wanted: str | None, rotational: bool | None
+) -> dict[str, Any] | None:
+    """Return a profile's disks; None if there are no data disks.
+
+    Unless they are named, those with nothing on them: no partition, file
+    system or mount. One that holds something else than the system may be
+    either.
+
+    :param lsblk: what ``lsblk -J -b`` printed, with NAME, TYPE, SIZE, ROTA,
+        RO, RM, FSTYPE and MOUNTPOINTS.
+    :param wanted: names of data disks, ``20x600``, or ``none``.
+    :param rotational: whether they spin, instead of what the kernel says.
+    :raises hvstack.errors.InputError: a disk may be either, is unknown, or
+        they differ.
+    """
+    if wanted == 'none' or (wanted and _SIZES.fullmatch(wanted)):
+        return given_disks(wanted, rotational)
+    disks = {
+        str(item['name']): item
+        for item in lsblk['blockdevices']
+        if item['type'] == 'disk'
+        and int(item['size'])
+        and not item['ro']
+        and not _NO_DISK.fullmatch(item['name'])
+    }
+    if wanted:
+        names = [name.removeprefix('/dev/') for name in wanted.split(',')]
+        for name in names:
+            if name not in disks:
+                raise errors.InputError(
+                    f'--disks {name[:60]!r}: no such disk, take of '
+                    f"{', '.join(disks) or 'none'}, or '20x600', or 'none'"
+                )
+        chosen = [disks[name] for name in dict.fromkeys(names)]
+    else:
+        chosen = list(_unused(disks))
+    if not chosen:
+        return None
+    sizes = sorted({int(item['size']) // 10**9 for item in chosen})
+    kinds = {bool(item['rota']) for item in chosen}
+    if len(sizes) > 1 or (len(kinds) > 1 and rotational is None):
+        raise errors.InputError(
+            f'data disks {", ".join(str(item["name"]) for item in chosen)} '
+            f'differ ({", ".join(map(str, sizes))} GB): name equal ones with '
+            '--disks'
+        )
+    if rotational is None and not any(
+        _VIRTUAL.fullmatch(item['name']) for item in chosen
+    ):
+        rotational = kinds.pop()
+    return {
+        'count': len(chosen),
+        'size_gb': sizes[0],
+        'rotational': _known(rotational),
+    }
+
+
+def _unused(disks: Mapping[str, Any]) -> Iterator[Any]:
+    doubtful = []
+    for name, disk in disks.items():
+        mounts = set(_mounts(disk))
+        if mounts & {'/', '/boot', '[SWAP]'} or disk['rm']:
+            continue
+        if mounts or disk.get('children') or disk.get('fstype'):
+            doubtful.append(name)
+        yield disk
+    if doubtful:
+        raise errors.InputError(
+            f'disks {", ".join(doubtful)} hold something: name the data '
+            "disks with --disks (commas between), or say 'none'"
+        )
+
+
+def _mounts(device: Any) -> Iterator[str]:
+    yield from (mount for mount in device.get('mountpoints', ()) if mount)
+    for child in device.get('children', ()):
+        yield from _mounts(child)
+
+
+def _known(rotational: bool | None) -> bool:
+    if rotational is None:
+        raise errors.InputError(
+            'nothing tells whether the data disks spin: say it with '
+            '--rotational yes or no'
+        )
+    return rotational
+
+
+def cloud_processors(
+    host: str,
+    inventories: Mapping[str, Mapping[str, Any]],
+    traits: Sequence[str],
+    cpu_info: Any,
+    *,
+    sockets: int | None = None,
+    threads: int | None = None,
+    cells: int | None = None,
+) -> dict[str, Any]:
+    """Return a profile's fields of CPUs, memory and cells of a cloud's host.
+
+    :param inventories: Placement's, by resource class.
+    :param traits: Placement's.
+    :param cpu_info: Nova's, empty from compute API 2.88 on.
+    :param sockets: said by the user, as are the other two: libvirt counts
+        the sockets of a cell, and no API tells how large cells are.
+    :param cells: number of equal NUMA cells.
+    :raises hvstack.errors.InputError: something is not told, or does not
+        fit.
+    """
+    cpus = sum(
+        int(inventories[kind]['total'])
+        for kind in ('VCPU', 'PCPU')
+        if kind in inventories
+    )
+    if not cpus or 'MEMORY_MB' not in inventories:
+        raise errors.InputError(
+            f'{host}: Placement has no VCPU, PCPU or MEMORY_MB of it: take a '
+            "compute host ('openstack resource provider list')"
+        )
+    topology = (cpu_info or {}).get('topology') or {}
+    told = topology.get('cells')
+    if cells is None and told != 1:
+        raise errors.InputError(
+            f'{host}: {told or "an unknown number of"} NUMA cells, of which '
+            'no API tells the size: say with --cells how many equal ones '
+            'there are, or write the profile by hand'
+        )
+    cells = cells or 1
+    if told not in (None, cells):
+        raise errors.InputError(
+            f'{host}: --cells {cells}, but Nova tells {told}: correct it'
+        )
+    threads = threads or topology.get('threads')
+    if sockets is None and cells == 1:
+        sockets = topology.get('sockets')
+    for option, value in (('--sockets', sockets), ('--threads', threads)):
+        if not value:
+            raise errors.InputError(
+                f'{host}: no API tells its sockets or threads of a core: '
+                f'give {option}'
+            )
+    assert sockets and threads
+    if (threads > 1) < ('HW_CPU_HYPERTHREADING' in traits):
+        raise errors.InputError(
+            f'{host}: has trait HW_CPU_HYPERTHREADING, but {threads} thread '
+            'for each core: correct --threads'
+        )
+    each = 1
+    for name in ('sockets', 'cores', 'threads'):
+        each *= topology.get(name, 0)
+    if each and cpus not in (each, each * cells):
+        raise errors.InputError(
+            f'{host}: Placement has {cpus} CPUs of {each * cells}, and a '
+            'profile knows none that the host keeps: write it by hand'
+        )
+    if cpus % (sockets * threads):
+        raise errors.InputError(
+            f'{host}: {cpus} CPUs are not {sockets} sockets of {threads} '
+            'threads a core: correct --sockets and --threads'
+        )
+    return {
+        'sockets': sockets,
+        'cores_per_socket': cpus // sockets // threads,
+        'threads_per_core': threads,
+        'memory_mib': int(inventories['MEMORY_MB']['total']),
+        'cells': cells,
+    }

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Approving flavors: from a sweep's records to a catalogue's evidence.
+
+The percentage is that of the report. Each condition is one small function
+that returns why a flavor is not approved, with the remedy, or None.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack import errors
+from hvstack.model.backends import BACKENDS, dishonoured
+from hvstack.model.catalogue import MOST_PERCENT, Catalogue, Entry
+from hvstack.model.host import HostProfile
+from hvstack.report import answer
+from hvstack.report.answer import Row
+from hvstack.results.evidence import digest, rounded
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.stats import Percent
+
+#: A measurement is a pair of runs at least: the slower one is TPC's
+#: performance run, the other shows repeatability.
+PAIR = 2
+
+
+@dataclass(frozen=True)
+class Approval:
+    """One flavor that earned its approval.
+
+    :param number: its place in the catalogue.
+    :param evidence: plain data for the catalogue.
+    """
+
+    number: int
+    entry: Entry
+    evidence: dict[str, Any]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the catalogue does not say so already."""
+        return (
+            self.entry.status != 'approved'
+            or self.entry.evidence != self.evidence
+        )
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is known of a flavor that shall be approved.
+
+    :param row: its configuration's in the answer.
+    :param baseline: valid runs on bare metal.
+    """
+
+    entry: Entry
+    profile: HostProfile
+    row: Row
+    baseline: list[Record]
+    min_percent: float
+
+    def seen(self, name: str) -> list[Any]:
+        """Return what each valid run saw, None where it did not look."""
+        return [record.seen.get(name) for record in self.row.valid]
+
+    @property
+    def backends(self) -> set[str]:
+        """Backends that the runs were on."""
+        return {
+            str(record.environment.get('backend', 'unknown'))
+            for record in self.row.valid
+        }
+
+    @property
+    def percent(self) -> Percent:
+        """The percentage, of a comparison that is valid."""
+        assert self.row.percent is not None
+        return self.row.percent
+
+
+def approve(
+    catalogue: Catalogue,
+    names: Sequence[str],
+    profile: HostProfile,
+    records: Sequence[Record],
+    min_percent: float | None = None,
+) -> list[Approval]:
+    """Return the evidence of flavors: of all that are named, or none.
+
+    :param names: of flavors.
+    :param profile: of the catalogue's hosts.
+    :param records: of one sweep, with its baseline.
+    :param min_percent: instead of the catalogue's.
+    :raises hvstack.errors.InputError: one of them did not earn it; the
+        message says why and what to do.
+    :raises hvstack.errors.NotComparable: the runs on bare metal differ.
+    """
+    least = catalogue.min_percent if min_percent is None else min_percent
+    if not 0 <= least <= MOST_PERCENT:
+        raise errors.InputError(
+            f'min_percent is {least:g}: give a number from 0 to {MOST_PERCENT}'
+        )
+    found = answer.build(records)
+    numbers = {
+        entry.flavor.name: number
+        for number, entry in enumerate(catalogue.entries)
+    }
+    approvals = []
+    for name in dict.fromkeys(names):
+        if name not in numbers:
+            near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
+            raise errors.InputError(
+                f"flavor '{name}' is not in the catalogue: did you mean "
+                f"'{''.join(near)}'"
+            )
+        entry = catalogue.entries[numbers[name]]
+        case = _case(entry, profile, found, least)
+        for condition in CONDITIONS:
+            why = condition(case)
+            if why:
+                raise _refused(entry, why)
+        evidence = _evidence(case, found)
+        approvals.append(Approval(numbers[name], entry, evidence))
+    return approvals
+
+
+def _refused(entry: Entry, why: str) -> errors.InputError:
+    return errors.InputError(
+        f"{entry.place('status')}: flavor '{entry.flavor.name}' stays as it "
+        f'is: {why}'
+    )
+
+
+def _case(
+    entry: Entry, profile: HostProfile, found: answer.Answer, least: float
+) -> _Case:
+    rows = {row.configuration: row for row in found.rows}
+    name = entry.configuration.name
+    if name not in rows:
+        raise _refused(
+            entry,
+            f"sweep '{found.sweep}' has no run of '{name}', measure it or "
+            'give another --sweep',
+        )
+    base = rows.get(BARE_METAL)
+    return _Case(entry, profile, rows[name], base.valid if base else [], least)
+
+
+def _measured(case: _Case) -> str | None:
+    for what, count in (
+        (case.entry.configuration.label, len(case.row.valid)),
+        ('bare metal', len(case.baseline)),
+    ):
+        if count < PAIR:
+            reasons = '; '.join(case.row.reasons) or 'more were not run'
+            return (
+                f'{count} run(s) of {what} ended with a good data check, '
+                f'{PAIR} are needed ({reasons[:200]}): run the sweep again'
+            )
+    return None
+
+
+def _comparable(case: _Case) -> str | None:
+    if case.row.status != 'ok':
+        return (
+            'its runs cannot be compared with bare metal '
+            f'({"; ".join(case.row.reasons)[:300]}): measure both alike'
+        )
+    return None
+
+
+def _same_host(case: _Case) -> str | None:
+    profile = case.profile
+    wanted = {'name': profile.name, 'digest': profile.digest}
+    for by_role in case.seen('host_profile'):
+        found = (by_role or {}).get(case.entry.flavor.role)
+        if found is None:
+            return (
+                'the records do not say on which host profile a '
+                f'{case.entry.flavor.role} ran: measure it again'
+            )
+        if found['name'] != profile.name:
+            return (
+                f"it was measured on host profile '{found['name']}', but the "
+                f"catalogue is for '{profile.name}': measure it there"
+            )
+        if found != wanted:
+            return (
+                f"host profile '{profile.name}' has changed since it was "
+                'measured: measure it again'
+            )
+    return None
+
+
+def _same_flavor(case: _Case) -> str | None:
+    flavor = case.entry.flavor
+    for by_role in case.seen('flavor'):
+        found = (by_role or {}).get(flavor.role)
+        if found is None:
+            return (
+                f'the records do not say which flavor a {flavor.role} had: '
+                'measure it again'
+            )
+        for name in ('vcpus', 'ram', 'disk', 'ephemeral'):
+            if found[name] != getattr(flavor, name):
+                return (
+                    f'the flavor that was measured has {name} {found[name]}, '
+                    f'this one {getattr(flavor, name)}: measure this one'
+                )
+        specs = _specs(found['extra_specs'])
+        wanted = _specs(flavor.extra_specs)
+        for name in sorted({*specs, *wanted}):
+            if specs.get(name) != wanted.get(name):
+                return (
+                    f'the flavor that was measured has {name} '
+                    f'{specs.get(name, "unset")}, this one '
+                    f'{wanted.get(name, "unset")}: measure this one'
+                )
+    return None
+
+
+def _specs(given: dict[str, str]) -> dict[str, str]:
+    """Return extra specs without those in which evidence is published."""
+    return {
+        name: value
+        for name, value in given.items()
+        if not name.startswith('hvstack:')
+    }
+
+
+def _no_ratio_asked(case: _Case) -> str | None:
+    chosen = case.entry.configuration
+    if chosen.cpu_ratio != 1 or chosen.ram_ratio != 1:
+        return (
+            f'{chosen.label} over-subscribes its host: only ratios of 1 are '
+            'approved, measure such a configuration'
+        )
+    return None
+
+
+def _no_ratio_seen(case: _Case) -> str | None:
+    for inventory in case.seen('inventory'):
+        if not inventory:
+            return (
+                "the records do not hold Placement's inventories: measure it "
+                'again'
+            )
+        for host, kinds in inventory.items():
+            if 'MEMORY_MB' not in kinds or not {'VCPU', 'PCPU'} & set(kinds):
+                return (
+                    f'Placement had no CPUs or memory of {host} in the '
+                    'records: measure it again'
+                )
+            for kind, content in kinds.items():
+                if content.get('allocation_ratio') != 1:
+                    return (
+                        f'Placement had ratio '
+                        f'{content.get("allocation_ratio")} of {kind} on '
+                        f'{host} while it ran: set it to 1 and measure again'
+                    )
+    return None
+
+
+def _backend_counts(case: _Case) -> str | None:
+    (backend, *more) = sorted(case.backends)
+    if more or backend not in BACKENDS:
+        return (
+            f'its runs were on backend {", ".join([backend, *more])}: '
+            'measure it on kvm, or in the lab on lxc'
+        )
+    if backend == 'qemu':
+        return (
+            'backend qemu emulates the CPU, so its speed says nothing: '
+            'measure it on kvm'
+        )
+    lab = (case.profile.cpu_cap, case.profile.memory_cap_mib)
+    if backend == 'lxc' and lab == (None, None):
+        return (
+            'backend lxc measures no hypervisor and approves flavors of a '
+            f"lab's capped hosts only, which '{case.profile.name}' is not: "
+            'measure it on kvm'
+        )
+    return None
+
+
+def _honoured(case: _Case) -> str | None:
+    for backend in case.backends:
+        found = dishonoured(case.entry.flavor, backend)
+        if found:
+            return (
+                f'backend {backend} does not honour {found}: measure it on '
+                'kvm, or take it out'
+            )
+    return None
+
+
+def _copies(case: _Case) -> Iterator[tuple[str, int]]:
+    """Yield the pools that the runs' volumes were in, with their copies."""
+    for pools in case.seen('ceph_pools'):
+        yield from (pools or {'': 0}).items()
+
+
+def _redundant(case: _Case) -> str | None:
+    if case.entry.configuration.storage != 'ceph':
+        return None
+    for pool, copies in _copies(case):
+        if not copies:
+            return (
+                'the records do not say how many copies its Ceph pools keep: '
+                'measure it again'
+            )
+        if copies < 2:
+            return (
+                f"Ceph pool '{pool}' kept one copy, which is for benchmarks "
+                'only: measure it with two or more'
+            )
+    return None
+
+
+def _high_enough(case: _Case) -> str | None:
+    percent = case.percent
+    if percent.low is None:
+        return 'its percentage has no interval: measure it more often'
+    if percent.low < case.min_percent:
+        return (
+            f'{percent.percent:.1f} % of bare metal ({percent.low:.1f} to '
+            f'{percent.high:.1f}) may be less than the {case.min_percent:g} '
+            'that are needed: measure it more often, or take another one'
+        )
+    return None
+
+
+#: What must hold, in this order; ``doc/flavors.md`` lists them.
+CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
+    _no_ratio_asked,
+    _measured,
+    _comparable,
+    _same_host,
+    _same_flavor,
+    _no_ratio_seen,
+    _backend_counts,
+    _honoured,
+    _redundant,
+    _high_enough,
+)
+
+
+def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
+    """Return what the catalogue says of the measurement."""
+    percent = case.percent
+    runs = case.row.valid
+    last = max(runs, key=lambda record: record.ended)
+    evidence = {
+        'percent': rounded(percent.percent),
+        'low': rounded(percent.low or 0),
+        'high': rounded(percent.high or 0),
+        'min_percent': case.min_percent,
+        'runs': percent.runs,
+        'baseline_runs': percent.baseline_runs,
+        'size_bytes': found.size_bytes,
+        'backend': case.backends.pop(),
+        'date': last.ended[:10],
+        'releases': {
+            'nova': str(last.environment.get('nova', 'unknown')),
+            'hadoop': str(last.environment.get('hadoop', 'unknown')),
+            'hvstack': str(last.seen.get('hvstack', 'unknown')),
+        },
+        'configuration': case.row.configuration,
+        'host': case.profile.name,
+        'sweep': found.sweep,
+        'digest': digest([*runs, *case.baseline]),
+    }
+    copies = [number for _, number in _copies(case) if number]
+    return evidence | ({'pool_size': min(copies)} if copies else {})

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Catalogues are published to a real Nova, which converges to them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import yaml
+
+from hvstack import errors, shell
+from hvstack.cloud import publish
+from hvstack.lab.hosts import sizes
+from tests.functional.test_hosts import HostsTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+OPENSTACK = str(Path(sys.executable).with_name('openstack'))
+
+
+class PublishTest(HostsTest):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = folder / 'lab-worker.yaml'
+        text = (sizes.CATALOGUES / self.path.name).read_text()
+        self.path.write_text(text)
+        self.addCleanup(self.remove)
+
+    def remove(self) -> None:
+        """Leave none of the flavors on the cloud."""
+        for flavor in publish.existing(self.cloud).values():
+            if publish.ours(flavor):
+                self.cloud.compute.delete_flavor(flavor)
+
+    def hvstack(self, *words: str) -> Any:
+        """Return what a command of ours prints as JSON."""
+        done = shell.run([HVSTACK, 'flavor', *words, '-f', 'json'])
+        return json.loads(done.stdout)
+
+    def publish(self, *more: str) -> set[tuple[str, str]]:
+        """Publish the catalogue; return action and field of each change."""
+        found = self.hvstack(
+            'publish', str(self.path), '--include-candidates', *more
+        )
+        return {(one['Action'], one['Field']) for one in found}
+
+    def refused(self, *more: str) -> str:
+        """Return why the catalogue is not published."""
+        error = self.assertRaises(errors.CommandFailed, self.publish, *more)
+        self.assertNotIn('Traceback', str(error))
+        return str(error)
+
+    def catalogue(self) -> dict[str, Any]:
+        """Return the catalogue as plain data."""
+        return dict(yaml.safe_load(self.path.read_text()))
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """Return what OpenStack's own command shows of a flavor."""
+        done = shell.run([OPENSTACK, 'flavor', 'show', name, '-f', 'json'])
+        return dict(json.loads(done.stdout))
+
+    def test_converges(self) -> None:
+        wanted = self.catalogue()['flavors'][0]
+        name = wanted['name']
+        self.assertIn('candidate', self.not_earned())
+        self.assertIn(('create', 'flavor'), self.publish('--dry-run'))
+        self.assertEqual([], self.hvstack('list'))
+        self.publish('--project', 'tenant')
+        shown = self.shown(name)
+        self.assertEqual(wanted['ram'], shown['ram'])
+        self.assertFalse(shown['os-flavor-access:is_public'])
+        self.assertEqual(1, len(shown['access_project_ids']))
+        specs = shown['properties']
+        self.assertEqual('lab-worker', specs['hvstack:host'])
+        self.assertEqual(
+            wanted['extra_specs'],
+            {k: v for k, v in specs.items() if not k.startswith('hvstack:')},
+        )
+        self.assertEqual(set(), self.publish('--project', 'tenant'))
+
+        flavor = publish.existing(self.cloud)[name]
+        self.cloud.compute.create_flavor_extra_specs(
+            flavor, {'hw:watchdog_action': 'reset'}
+        )
+        self.cloud.compute.delete_flavor_extra_specs_property(
+            flavor, 'quota:cpu_shares'
+        )
+        self.assertEqual(
+            {('remove', 'hw:watchdog_action'), ('add', 'quota:cpu_shares')},
+            self.publish(),
+        )
+        self.assertEqual(specs, self.shown(name)['properties'])
+        listed = self.hvstack('list')
+        self.assertEqual(
+            [one['name'] for one in self.catalogue()['flavors']],
+            [one['Name'] for one in listed],
+        )
+        exported = shell.run(
+            [HVSTACK, 'flavor', 'export', '--host', 'lab-worker']
+        )
+        self.path.write_text(exported.stdout)
+        shell.run([HVSTACK, 'flavor', 'lint', str(self.path)])
+        self.assertEqual(set(), self.publish())
+
+    def not_earned(self) -> str:
+        """Return why candidates are refused."""
+        error = self.assertRaises(
+            errors.CommandFailed, self.hvstack, 'publish', str(self.path)
+        )
+        return str(error)
+
+    def test_changed_size_of_a_flavor_in_use(self) -> None:
+        self.publish()
+        data = self.catalogue()
+        old = data['flavors'][-1]
+        flavor = publish.existing(self.cloud)[old['name']]
+        server = self.start(flavor)
+        self.active(server)
+        data['flavors'][-1] = {
+            **old,
+            'ram': old['ram'] - 512,
+            'name': f'{old["name"]}-smaller',
+        }
+        self.path.write_text(yaml.safe_dump(data))
+        self.assertIn(('retire', 'flavor'), self.publish())
+        kept = self.shown(old['name'])
+        self.assertEqual('retired', kept['properties']['hvstack:status'])
+        self.assertEqual(set(), self.publish())
+        self.delete(server)
+        self.assertEqual({('delete', 'flavor')}, self.publish())
+
+    def test_misspelt_spec(self) -> None:
+        data = self.catalogue()
+        specs = data['flavors'][0]['extra_specs']
+        specs['hw:cpu_polcy'] = 'dedicated'
+        self.path.write_text(yaml.safe_dump(data))
+        self.assertIn('hw:cpu_policy', self.refused())
+        told = self.refused('--no-lint')
+        self.assertIn('hw:cpu_polcy', told)
+        self.assertIn('400', told)
+        names = set(publish.existing(self.cloud))
+        self.assertNotIn(data['flavors'][0]['name'], names)
+
+    def test_member_may_not(self) -> None:
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD', 'hvstack-lab-member')
+        )
+        self.assertIn('role admin', self.refused())

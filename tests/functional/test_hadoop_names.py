@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our tables of Hadoop's parameters against Hadoop's own jars."""
+
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import testtools
+
+from hvstack import paths, shell
+from hvstack.hadoop import parameters, tables
+from tests.unit.hadoop.test_tables import KNOWN, SITE_FILES, rows, written
+
+VERSION = '3.4.2'
+DEFAULTS = {
+    'hadoop-common': 'core-default.xml',
+    'hadoop-hdfs': 'hdfs-default.xml',
+    'hadoop-yarn-common': 'yarn-default.xml',
+    'hadoop-mapreduce-client-core': 'mapred-default.xml',
+}
+#: Hadoop's own list of deprecated names has these not, or as MapReduce 1's.
+OTHERWISE = {
+    'mapred.jobtracker.taskScheduler',
+    'mapred.local.dir',
+    'mapred.tasktracker.shuffle.fadvise',
+    'tasktracker.http.threads',
+    'terasort.partitions.sample',
+}
+
+
+class HadoopNamesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        found = sorted(
+            (paths.CACHE / 'maven').glob(f'*/hadoop-common-{VERSION}.jar')
+        )
+        if not found:
+            self.skipTest("needs Hadoop's jars (hvstack image build hadoop)")
+        self.jars = found[0].parent
+
+    def read(self, jar: Path, name: str) -> bytes:
+        with zipfile.ZipFile(jar) as archive:
+            return archive.read(name)
+
+    def test_names_are_in_the_default_files(self) -> None:
+        names: set[str] = set()
+        for jar, name in DEFAULTS.items():
+            text = self.read(self.jars / f'{jar}-{VERSION}.jar', name)
+            names |= {
+                one.findtext('name', '').strip()
+                for one in ElementTree.fromstring(text).iter('property')
+            }
+        self.assertEqual(set(), set(KNOWN.read_text().split()) - names)
+        self.assertEqual(set(), set(parameters.NOT_IN_DEFAULTS) & names)
+        self.assertEqual(
+            set(), written() - names - set(parameters.NOT_IN_DEFAULTS)
+        )
+
+    def test_the_others_are_read_by_their_classes(self) -> None:
+        classes = {}
+        for jar in self.jars.glob(f'hadoop-mapreduce-*-{VERSION}.jar'):
+            with zipfile.ZipFile(jar) as archive:
+                for name in archive.namelist():
+                    classes[name] = jar
+        for name, holder in parameters.NOT_IN_DEFAULTS.items():
+            path = f'org/apache/hadoop/{holder.replace(".", "/")}.class'
+            self.assertIn(name.encode(), self.read(classes[path], path))
+
+    def test_new_names_are_those_that_hadoop_itself_gives(self) -> None:
+        new: dict[str, str] = {}
+        for program in ('mapreduce.util.ConfigUtil', 'hdfs.HdfsConfiguration'):
+            answer = shell.run(
+                [
+                    'java',
+                    '-cp',
+                    f'{self.jars}/*',
+                    f'org.apache.hadoop.{program}',
+                ]
+            )
+            for line in answer.stdout.splitlines():
+                old, _, rest = line.partition('\t')
+                new[old] = rest.strip()
+        for table in (tables.VSPHERE6, tables.VSAN, tables.AMD):
+            for row in rows(table):
+                if row.site in SITE_FILES and row.old not in OTHERWISE:
+                    expected = new.get(row.old, row.old)
+                    self.assertEqual(expected, row.new, row.old)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derived flavors fill a host as they promise, by Nova's own scheduler.
+
+The lab's fake hosts report the hardware of the host profile vsphere6; all
+else is Nova's and Placement's own.
+"""
+
+from typing import Any
+
+import openstack
+
+from hvstack import profiles
+from hvstack.cloud import flavors
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from tests.functional.test_hosts import HostsTest
+
+HOST = 'hv-fake1'
+#: The first microversion that lets the scheduler check a host that is asked
+#: for by name, rather than take it unseen.
+ASK_FOR_HOST = '2.74'
+
+
+class FillTest(HostsTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.profile = profiles.load('vsphere6')
+        self.image_id = self.no_system()
+
+    def published(self, label: str) -> Any:
+        """Return Nova's flavor of a configuration's worker."""
+        flavor = derive(self.profile, parse(label), 'worker')
+        made = flavors.publish(
+            self.cloud, flavor, [str(self.cloud.current_project_id)]
+        )
+        self.addCleanup(self.cloud.compute.delete_flavor, made.id)
+        return made
+
+    def boot(self, flavor_id: str, count: int) -> list[Any]:
+        """Ask for servers on the host, and wait for what becomes of them."""
+        self.cloud.compute.post(
+            '/servers',
+            json={
+                'server': {
+                    'name': self.name,
+                    'flavorRef': flavor_id,
+                    'imageRef': self.image_id,
+                    'networks': 'none',
+                    'host': HOST,
+                    'min_count': count,
+                    'max_count': count,
+                }
+            },
+            microversion=ASK_FOR_HOST,
+        ).raise_for_status()
+        servers = [
+            one
+            for one in self.cloud.compute.servers(name=self.name)
+            if one.status == 'BUILD'
+        ]
+        self.addCleanup(self.delete_all, servers)
+        return [self.settled(one) for one in servers]
+
+    def delete_all(self, servers: list[Any]) -> None:
+        """Delete servers at the same time."""
+        for one in servers:
+            self.cloud.compute.delete_server(one)
+        for one in servers:
+            self.cloud.compute.wait_for_delete(one, interval=0.5, wait=60)
+
+    def settled(self, server: Any) -> Any:
+        """Return a server as it is once it is built, or has failed."""
+        try:
+            return self.cloud.compute.wait_for_server(server, wait=120)
+        except openstack.exceptions.ResourceFailure:
+            return self.cloud.compute.get_server(server)
+
+    def fill(self, instances: int) -> None:
+        """Fill a host exactly; one more finds no place."""
+        flavor = self.published(f'i{instances}-dedicated')
+        servers = self.boot(flavor.id, instances)
+        self.assertEqual(['ACTIVE'] * instances, [s.status for s in servers])
+        used: list[int] = []
+        for one in servers:
+            self.assertEqual(HOST, one.compute_host)
+            nodes = self.cloud.compute.get(
+                f'/servers/{one.id}/topology', microversion='2.78'
+            ).json()['nodes']
+            self.assertEqual(2 if instances == 1 else 1, len(nodes))
+            for node in nodes:
+                cpus = set(node['cpu_pinning'].values())
+                cell = self.profile.cells[node['host_node']]
+                self.assertEqual(set(), cpus - set(cell.cpus))
+                used += cpus
+        self.assertEqual(list(range(self.profile.cpus)), sorted(used))
+        (refused,) = self.boot(flavor.id, 1)
+        self.assertEqual('ERROR', refused.status)
+        self.assertIn('No valid host', refused.fault['message'])
+
+    def test_1(self) -> None:
+        self.fill(1)
+
+    def test_2(self) -> None:
+        self.fill(2)
+
+    def test_4(self) -> None:
+        self.fill(4)
+
+    def test_10(self) -> None:
+        self.fill(10)
+
+    def test_20(self) -> None:
+        self.fill(20)

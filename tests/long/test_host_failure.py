@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker host loses its power under HDFS and comes back. The lab is up."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hvstack import shell
+from hvstack.cluster import launch
+from hvstack.hadoop import rest
+from hvstack.lab import identity, images, settings
+from hvstack.model.configuration import parse
+from tests.functional.test_cluster import LabTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+NAME = 'hv-test-failure'
+REPLICATION = 2
+#: Four workers' hosts would need more cores than a small machine has.
+HOSTS = 4
+
+
+class HostFailureTest(LabTest):
+    def setUp(self) -> None:
+        super().setUp()
+        before = settings.load() or settings.LabSettings()
+        self.addCleanup(self.lab, 'up', '--hosts', str(before.hosts))
+        self.lab('up', '--hosts', str(HOSTS))
+        images.upload(identity.connect(), images.build('hadoop'), 'lxc')
+        wanted = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
+        self.assertEqual(HOSTS - 1, wanted.workers)
+        project = str(self.conn.current_project_id)
+        self.cluster, self.outputs = launch.launch(
+            self.conn,
+            self.conn,
+            wanted,
+            launch.publish(self.conn, wanted, [project]),
+            NAME,
+            self.options,
+        )
+        self.addCleanup(self.cluster.close)
+
+    def lab(self, *words: str) -> None:
+        shell.run([HVSTACK, 'lab', *words], timeout=600)
+
+    def until(
+        self, condition: Callable[[], bool], what: str, timeout: float = 180
+    ) -> None:
+        shell.wait_for(condition, what, timeout=timeout, interval=3)
+
+    def live(self) -> int:
+        """Return the number of DataNodes that the NameNode hears."""
+        state = rest.namenode(self.cluster.gateway, 'FSNamesystemState')
+        return int(state['NumLiveDataNodes'])
+
+    def whole(self) -> bool:
+        """Tell whether all blocks have all their replicas."""
+        text = self.cluster.gateway.run('hdfs fsck /data', check=False).stdout
+        return (
+            'Status: HEALTHY' in text
+            and 'Under-replicated blocks:\t0 ' in text
+        )
+
+    def test_power_cut(self) -> None:
+        gateway = self.cluster.gateway
+        gateway.run(
+            'set -e; hdfs dfs -mkdir /data; for number in 1 2 3 4 5 6; do '
+            'head -c 8000000 /dev/urandom >/tmp/$number; done; '
+            'hdfs dfs -put /tmp/[1-6] /data; cat /tmp/[1-6] | md5sum >/tmp/sum'
+        )
+        self.assertTrue(self.whole())
+        server_id = self.outputs['workers'][0]['server_id']
+        victim = self.conn.compute.get_server(server_id).hypervisor_hostname
+        self.lab('host', 'off', victim)
+
+        def states() -> dict[str, str]:
+            return {
+                one.host: one.state
+                for one in self.conn.compute.services(binary='nova-compute')
+                if one.host.startswith('hv-host')
+            }
+
+        self.until(lambda: states()[victim] == 'down', 'Nova to say down')
+        self.until(lambda: self.live() == HOSTS - 2, 'HDFS to notice')
+        self.until(self.whole, 'the blocks to be copied')
+        for name, state in states().items():
+            self.assertEqual('down' if name == victim else 'up', state, name)
+        gateway.run('hdfs dfs -cat "/data/*" | md5sum | cmp - /tmp/sum')
+
+        self.lab('host', 'on', victim)
+        self.until(lambda: states()[victim] == 'up', 'Nova to say up')
+        self.until(
+            lambda: self.conn.compute.get_server(server_id).status == 'ACTIVE',
+            'the worker to be active',
+        )
+        self.until(lambda: self.live() == HOSTS - 1, 'its DataNode')
+        self.assertTrue(self.whole())

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack flavor approve``: the file says what the records prove."""
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack import yamlfile
+from hvstack.cli.app import main
+from hvstack.model import catalogue
+from hvstack.model.configuration import parse
+from hvstack.results import evidence, record
+from tests.unit.report.test_earned import LAB, Sweep
+
+
+class Approve(testtools.TestCase):
+    """One flavor of a catalogue whose profile is a file."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        profile = self.folder / 'lab-worker.yaml'
+        profile.write_text(yaml.safe_dump(LAB))
+        self.sweep = Sweep()
+        self.records = self.folder / 'records'
+        for one in self.sweep.records:
+            record.save(one, self.records)
+        self.catalogue = self.folder / 'flavors.yaml'
+        data = catalogue.build(self.sweep.profile, [parse('i2')])
+        data['host'] = str(profile)
+        self.text = '# Ours.\n' + yaml.safe_dump(data, sort_keys=False)
+        self.catalogue.write_text(self.text)
+        self.catalogue.chmod(0o640)
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(
+                (
+                    *('flavor', 'approve', str(self.catalogue)),
+                    *('--records', str(self.records), *words),
+                )
+            )
+        return status, out.getvalue(), err.getvalue()
+
+    def test_approve_and_again(self) -> None:
+        name = self.sweep.flavor.name
+        status, out, err = self.call(name, '--dry-run')
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn(f'{name}: would be approved, 99.0 % of bare', out)
+        self.assertEqual(self.text, self.catalogue.read_text())
+        status, out, err = self.call(name, '--sweep', 'quick')
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn(f'{name}: approved, 99.0 % of bare metal (', out)
+        self.assertIn('at least 90 needed), 3 runs beside 3, backend lxc', out)
+        text = self.catalogue.read_text()
+        self.assertTrue(text.startswith('# Ours.\n'))
+        self.assertEqual(0o640, self.catalogue.stat().st_mode & 0o777)
+        document = yamlfile.load(self.catalogue)
+        found = catalogue.from_mapping(document.data, document.place())
+        evidence.verify(found.entries[0], record.load_all(self.records))
+        self.assertEqual('candidate', found.entries[1].status)
+        status, out, err = self.call(name)
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn(f'{name}: approved before', out)
+        self.assertEqual(text, self.catalogue.read_text())
+
+    def test_refusal_leaves_the_file_alone(self) -> None:
+        name = self.sweep.flavor.name
+        controller = name.replace('worker', 'controller')
+        for words in (
+            (name, '--min-percent', '100'),
+            (name, 'another'),
+            (name, '--sweep', 'none'),
+            (name, controller),
+        ):
+            status, out, err = self.call(*words)
+            self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+            self.assertEqual(self.text, self.catalogue.read_text())

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused before any cloud is asked."""
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack import profiles
+from hvstack.cli.app import main
+from hvstack.model import catalogue
+from hvstack.model.configuration import parse
+
+
+class RefusalTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = folder / 'x.yaml'
+        self.data = catalogue.build(profiles.load('vsan'), [parse('i4')])
+        # Whoever asks a cloud all the same does not find one.
+        for name in ('OS_CLOUD', 'OS_AUTH_URL'):
+            self.useFixture(fixtures.EnvironmentVariable(name))
+
+    def call(self, command: str, *words: str) -> tuple[int, str]:
+        self.path.write_text(yaml.safe_dump(self.data))
+        err = io.StringIO()
+        with redirect_stdout(io.StringIO()), redirect_stderr(err):
+            status = main(['flavor', command, str(self.path), *words])
+        self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
+        return status, err.getvalue()
+
+    def test_candidate(self) -> None:
+        for command in ('publish', 'diff'):
+            status, err = self.call(command)
+            self.assertEqual(2, status)
+            self.assertIn('--include-candidates', err)
+
+    def test_unknown_flavor(self) -> None:
+        status, err = self.call('publish', 'm1.tiny')
+        self.assertEqual(2, status)
+        self.assertIn("'m1.tiny'", err)
+
+    def test_lint_comes_first(self) -> None:
+        specs = self.data['flavors'][0]['extra_specs']
+        specs['hw:cpu_polcy'] = 'dedicated'
+        status, err = self.call('publish', '--include-candidates')
+        self.assertEqual(2, status)
+        self.assertIn('hw:cpu_policy', err)
+
+    def test_approved_without_its_records(self) -> None:
+        first = self.data['flavors'][0]
+        first['status'] = 'approved'
+        first['evidence'] = {
+            'percent': 95.0,
+            'low': 92.0,
+            'high': 98.0,
+            'runs': 2,
+            'size_bytes': 1000,
+            'backend': 'kvm',
+            'date': '2026-11-21',
+            'releases': {'nova': 'x', 'hadoop': 'x', 'hvstack': 'x'},
+            'configuration': first['configuration'],
+            'host': 'vsan',
+            'sweep': 's1',
+            'digest': 'd' * 64,
+        }
+        records = str(self.path.parent / 'records')
+        status, err = self.call('publish', first['name'], '--records', records)
+        self.assertEqual(2, status)
+        self.assertIn("'s1'", err)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack host``: what it prints is a profile."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import profiles
+from hvstack.cli.app import main
+from hvstack.model.host import Disks
+from tests.unit.cloud import fake
+from tests.unit.model.test_detected import CLOUD, SAMPLES
+
+#: As clouds.yaml has it.
+CLOUDS_ENTRY = {
+    'auth': {
+        'auth_url': fake.KEYSTONE,
+        'username': 'admin',
+        'password': 'secret-of-test',
+        'project_name': 'admin',
+        'user_domain_name': 'Default',
+        'project_domain_name': 'Default',
+    }
+}
+#: The options that name a host of the cloud.
+HOST = ('--os-cloud', 'test', '--from-cloud', 'compute1.example')
+
+
+class Commands(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(('host', *words))
+        return status, out.getvalue(), err.getvalue()
+
+    def detect(self, *words: str) -> Any:
+        """Return the profile that is printed, read again."""
+        status, out, err = self.call('detect', *words)
+        self.assertEqual((0, ''), (status, err))
+        path = self.folder / 'found.yaml'
+        path.write_text(out)
+        return profiles.load(str(path))
+
+    def refused(self, *words: str) -> str:
+        status, out, err = self.call('detect', *words)
+        self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+        return err
+
+
+class Machine(Commands):
+    """This machine is one whose programs print the samples."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        programs = self.folder / 'bin'
+        programs.mkdir()
+        for name in ('lscpu', 'lsblk'):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\ncat {SAMPLES / name}.json\n')
+            program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', f'{programs}:/usr/bin:/bin')
+        )
+        node = self.folder / 'node0'
+        node.mkdir()
+        (node / 'meminfo').write_text((SAMPLES / 'meminfo').read_text())
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cli.host.NODES', self.folder)
+        )
+
+    def test_detect(self) -> None:
+        found = self.detect('--name', 'mine')
+        self.assertEqual(
+            ('mine', 2, 24105, None),
+            (found.name, found.cpus, found.memory_mib, found.disks),
+        )
+        found = self.detect('--disks', 'vda', '--rotational', 'no')
+        self.assertEqual(Disks(1, 274, False), found.disks)
+        self.assertIn('--rotational', self.refused('--disks', 'vda'))
+        self.assertIn('--cells is for', self.refused('--cells', '2'))
+        self.assertIn("'name'", self.refused('--name', 'My host'))
+
+    def test_no_json(self) -> None:
+        (self.folder / 'bin' / 'lsblk').write_text('#!/bin/sh\necho old\n')
+        status, _, err = self.call('detect')
+        self.assertEqual((3, 1), (status, err.count('\n')))
+        self.assertIn('update util-linux', err)
+
+
+class FromCloud(Commands):
+    """A host of a cloud."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        clouds = self.folder / 'clouds.yaml'
+        clouds.write_text(json.dumps({'clouds': {'test': CLOUDS_ENTRY}}))
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
+        )
+        http, base = self.cloud.http, f'{fake.PLACEMENT}/resource_providers'
+        http.get(
+            base,
+            json={
+                'resource_providers': [
+                    {
+                        'name': 'compute1.example',
+                        'uuid': 'p1',
+                        'parent_provider_uuid': None,
+                    }
+                ]
+            },
+        )
+        http.get(
+            f'{base}/p1/inventories',
+            json={'inventories': CLOUD['inventories']},
+        )
+        http.get(f'{base}/p1/traits', json={'traits': CLOUD['traits']})
+        self.hypervisors(
+            {
+                'hypervisor_hostname': 'compute1.example',
+                'cpu_info': CLOUD['cpu_info'],
+            }
+        )
+
+    def hypervisors(self, *found: dict[str, Any], status: int = 200) -> None:
+        self.http = self.cloud.http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={'hypervisors': list(found)},
+            status_code=status,
+        )
+
+    def test_detect(self) -> None:
+        found = self.detect(
+            *(*HOST, '--disks', '20x600'),
+            *('--rotational', 'yes', '--sockets', '2', '--cells', '2'),
+        )
+        vsphere6 = profiles.load('vsphere6')
+        self.assertEqual('compute1', found.name)
+        for field in ('cpus', 'memory_mib', 'cells', 'disks'):
+            self.assertEqual(
+                getattr(vsphere6, field), getattr(found, field), field
+            )
+        self.assertEqual(
+            'compute 2.87',
+            self.http.last_request.headers['OpenStack-API-Version'],
+        )
+
+    def test_what_is_missing(self) -> None:
+        self.assertIn('--disks 20x600', self.refused(*HOST))
+        self.assertIn('--cells', self.refused(*HOST, '--disks', 'none'))
+        self.assertIn(
+            "no host 'other'",
+            self.refused(*HOST[:3], 'other', '--disks', 'none'),
+        )
+
+    def test_nova_does_not_tell(self) -> None:
+        for found, status, text in (
+            ({'hypervisor_hostname': 'another'}, 200, 'has no hypervisor'),
+            ({}, 403, 'list-detail'),
+        ):
+            self.hypervisors(*([found] if found else []), status=status)
+            code, out, err = self.call('detect', *HOST, '--disks', 'none')
+            self.assertEqual((1, '', 1), (code, out, err.count('\n')))
+            self.assertIn(text, err)
+
+
+class Known(Commands):
+    """Profiles that have a name."""
+
+    def test_list_and_show(self) -> None:
+        status, out, _ = self.call('list', '-f', 'json')
+        names = {one['name'] for one in json.loads(out)}
+        self.assertEqual(0, status)
+        self.assertTrue({'vsphere6', 'vsan', 'amd'} <= names)
+        status, out, _ = self.call('show', 'vsan', '-f', 'json')
+        data = json.loads(out)
+        self.assertEqual((0, 56), (status, data['cpus']))
+        self.assertEqual(profiles.load('vsan').digest, data['digest'])
+        status, _, err = self.call('show', 'cray')
+        self.assertEqual((2, 1), (status, err.count('\n')))

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing converges: what is missing, wrong, too much, or in use."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import publish
+from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import Flavor
+from tests.unit.cloud import fake
+
+FLAVOR = Flavor(
+    name='hv-x-worker-i2-v10-m2048-d12',
+    role='worker',
+    vcpus=10,
+    ram=2048,
+    disk=12,
+    description='worker of virtualized Hadoop',
+    extra_specs={'hw:cpu_policy': 'dedicated', 'hw:numa_nodes': '1'},
+)
+EVIDENCE = {
+    'percent': 95.5,
+    'low': 92.0,
+    'high': 99.0,
+    'runs': 3,
+    'backend': 'kvm',
+    'date': '2026-11-21',
+    'digest': 'd' * 64,
+}
+
+
+def entry(flavor: Flavor = FLAVOR, status: str = 'candidate') -> Entry:
+    return Entry(
+        flavor=flavor,
+        configuration=parse('i2-dedicated'),
+        status=status,
+        evidence=EVIDENCE if status == 'approved' else None,
+        place=lambda field: f'x.yaml:{field}',
+    )
+
+
+class FakeNova:
+    """Flavors behind Nova's API, as far as publishing asks for them."""
+
+    def __init__(self, http: Any) -> None:
+        self.numbers = itertools.count()
+        self.flavors: dict[str, dict[str, Any]] = {}
+        self.access: dict[str, set[str]] = {}
+        self.used: set[str] = set()
+        self.requests: list[str] = []
+        self.broken: dict[str, int] = {}
+        http.register_uri(
+            'GET', re.compile(f'{fake.NOVA}/.+'), json=self.answer
+        )
+        for method in ('POST', 'PUT', 'DELETE'):
+            http.register_uri(
+                method, re.compile(f'{fake.NOVA}/.+'), json=self.answer
+            )
+
+    def add(self, flavor: Flavor, specs: dict[str, str], **more: Any) -> str:
+        number = f'f{next(self.numbers)}'
+        self.flavors[number] = {
+            'id': number,
+            'name': flavor.name,
+            'vcpus': flavor.vcpus,
+            'ram': flavor.ram,
+            'disk': flavor.disk,
+            'OS-FLV-EXT-DATA:ephemeral': flavor.ephemeral,
+            'swap': '',
+            'description': flavor.description,
+            'os-flavor-access:is_public': False,
+            'extra_specs': dict(specs),
+            **more,
+        }
+        self.access[number] = set()
+        return number
+
+    def named(self, name: str) -> dict[str, Any]:
+        return next(f for f in self.flavors.values() if f['name'] == name)
+
+    def answer(self, request: Any, context: Any) -> Any:
+        path = request.path.removeprefix('/v2.1/')
+        self.requests.append(f'{request.method} {path}')
+        for pattern, status in self.broken.items():
+            if re.search(pattern, self.requests[-1]):
+                context.status_code = status
+                return {'error': {'message': 'Nova said no'}}
+        parts = path.split('/')
+        body = request.json() if request.body else {}
+        if parts[0] == 'servers':
+            found = request.qs['flavor'][0] in self.used
+            return {'servers': [{'id': 's1', 'name': 's'}] if found else []}
+        if path == 'flavors/detail':
+            return {'flavors': list(self.flavors.values())}
+        if path == 'flavors':
+            return self.create(body['flavor'], context)
+        flavor = self.flavors[parts[1]]
+        if request.method == 'DELETE' and len(parts) == 2:
+            del self.flavors[parts[1]]
+        elif request.method == 'DELETE':
+            if flavor['extra_specs'].pop(parts[3], None) is None:
+                context.status_code = 404
+        elif request.method == 'PUT':
+            flavor |= body['flavor']
+            return {'flavor': flavor}
+        elif parts[-1] == 'os-extra_specs':
+            flavor['extra_specs'] |= body['extra_specs']
+            return body
+        elif parts[-1] == 'os-flavor-access':
+            return {
+                'flavor_access': [
+                    {'tenant_id': one} for one in self.access[parts[1]]
+                ]
+            }
+        elif 'addTenantAccess' in body:
+            self.access[parts[1]].add(body['addTenantAccess']['tenant'])
+        elif 'removeTenantAccess' in body:
+            self.access[parts[1]].remove(body['removeTenantAccess']['tenant'])
+        return {}
+
+    def create(self, wanted: dict[str, Any], context: Any) -> Any:
+        if any(f['name'] == wanted['name'] for f in self.flavors.values()):
+            context.status_code = 409
+            return {'conflictingRequest': {'message': 'exists'}}
+        wanted.pop('id', None)
+        number = self.add(FLAVOR, {}, **wanted)
+        return {'flavor': self.flavors[number]}
+
+
+class PublishTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.nova = FakeNova(self.cloud.http)
+
+    def jobs(
+        self, entries: Sequence[Entry], **options: Any
+    ) -> list[publish.Job]:
+        return publish.plan(
+            self.conn,
+            Catalogue('x', 90, tuple(entries)),
+            entries,
+            publish.Options(**options),
+        )
+
+    def publish(
+        self, *entries: Entry, **options: Any
+    ) -> list[tuple[str, str]]:
+        jobs = self.jobs(entries, **options)
+        publish.apply(self.conn, jobs)
+        return [(c.action, c.field) for job in jobs for c in job.changes]
+
+    def there(self, **more: Any) -> str:
+        specs = FLAVOR.extra_specs | publish.labels('x', entry())
+        return self.nova.add(FLAVOR, specs | more.pop('specs', {}), **more)
+
+    def test_first_publish_creates_all_of_it(self) -> None:
+        self.publish(entry(status='approved'), projects={'p2'})
+        made = self.nova.named(FLAVOR.name)
+        self.assertEqual(FLAVOR.ram, made['ram'])
+        self.assertFalse(made['os-flavor-access:is_public'])
+        self.assertEqual('dedicated', made['extra_specs']['hw:cpu_policy'])
+        self.assertEqual('95.5', made['extra_specs']['hvstack:percent'])
+        self.assertIn('95.5 % of bare metal (92.0 to', made['description'])
+        self.assertEqual({'p2'}, self.nova.access[made['id']])
+
+    def test_second_publish_is_one_request(self) -> None:
+        entries = [
+            entry(replace(FLAVOR, name=f'hv-x-{number}'))
+            for number in range(30)
+        ]
+        self.publish(*entries)
+        self.nova.requests.clear()
+        self.assertEqual([], self.publish(*entries))
+        self.assertEqual(['GET flavors/detail'], self.nova.requests)
+
+    def test_a_spec_too_much_goes_and_a_missing_one_comes_back(self) -> None:
+        self.there(specs={'hw:by_hand': '1', 'hw:numa_nodes': '2'})
+        specs = self.nova.named(FLAVOR.name)['extra_specs']
+        del specs['hw:cpu_policy']
+        self.assertEqual(
+            [
+                ('remove', 'hw:by_hand'),
+                ('add', 'hw:cpu_policy'),
+                ('change', 'hw:numa_nodes'),
+            ],
+            sorted(self.publish(entry()), key=lambda one: one[1]),
+        )
+        self.assertEqual(
+            FLAVOR.extra_specs | publish.labels('x', entry()), specs
+        )
+        self.assertEqual([], self.publish(entry()))
+
+    def test_description_and_access_converge(self) -> None:
+        number = self.there(description='old')
+        self.nova.access[number] = {'p1', 'p9'}
+        found = self.publish(entry(), projects={'p1', 'p2'})
+        self.assertIn(('change', 'description'), found)
+        self.assertEqual({'p1', 'p2'}, self.nova.access[number])
+        self.assertEqual(
+            FLAVOR.description, self.nova.flavors[number]['description']
+        )
+        # Nobody asked about access: it stays.
+        self.nova.access[number] = {'p7'}
+        self.assertEqual([], self.publish(entry()))
+        self.assertEqual({'p7'}, self.nova.access[number])
+
+    def test_changed_size_retires_what_is_used(self) -> None:
+        old = self.there()
+        self.nova.access[old] = {'p1'}
+        self.nova.used.add(old)
+        larger = entry(replace(FLAVOR, name='hv-x-larger', ram=4096))
+        self.assertIn(('retire', 'flavor'), self.publish(larger))
+        kept = self.nova.flavors[old]
+        self.assertEqual('retired', kept['extra_specs']['hvstack:status'])
+        self.assertEqual(set(), self.nova.access[old])
+        self.assertEqual([], self.publish(larger))
+        # Nobody uses it any more.
+        self.nova.used.clear()
+        self.assertEqual([('delete', 'flavor')], self.publish(larger))
+        self.assertNotIn(old, self.nova.flavors)
+
+    def test_what_is_not_ours_is_left_alone(self) -> None:
+        other = replace(FLAVOR, name='m1.large')
+        self.nova.add(other, {'hw:cpu_policy': 'shared'})
+        self.nova.add(
+            replace(FLAVOR, name='hv-y'), {'hvstack:host': 'another host'}
+        )
+        before = dict(self.nova.flavors)
+        self.publish(entry())
+        for number, flavor in before.items():
+            self.assertEqual(flavor, self.nova.flavors[number])
+
+    def test_another_size_of_that_name_is_refused(self) -> None:
+        self.nova.add(replace(FLAVOR, ram=1024), {})
+        error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
+        self.assertIn('ram 1024 instead of 2048', str(error))
+        self.assertEqual(['GET flavors/detail'], self.nova.requests)
+
+    def test_public_cannot_become_private(self) -> None:
+        self.there(**{'os-flavor-access:is_public': True})
+        error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
+        self.assertIn('--public', str(error))
+
+    def test_somebody_else_publishes_at_the_same_time(self) -> None:
+        jobs = self.jobs([entry()], projects={'p2'})
+        number = self.nova.add(FLAVOR, {'hw:numa_nodes': '1'})
+        publish.apply(self.conn, jobs)
+        self.assertEqual([number], list(self.nova.flavors))
+        self.assertEqual({'p2'}, self.nova.access[number])
+        self.assertEqual([], self.publish(entry()))
+
+    def test_cloud_goes_away_half_way(self) -> None:
+        entries = [
+            entry(replace(FLAVOR, name=f'hv-x-{number}'))
+            for number in range(3)
+        ]
+        self.there()
+        self.nova.broken = {'POST flavors/f2/os-extra_specs': 400}
+        error = self.assertRaises(errors.CloudError, self.publish, *entries)
+        self.assertIn('3 of 4 flavors were changed', str(error))
+        # A flavor without its specs is not left behind.
+        self.assertEqual(2, len(self.nova.flavors))
+        self.nova.broken = {}
+        self.publish(*entries)
+        self.assertEqual(3, len(self.nova.flavors))
+        self.assertEqual([], self.publish(*entries))
+
+    def test_no_rights(self) -> None:
+        self.nova.broken = {'POST flavors$': 403}
+        error = self.assertRaises(errors.CloudError, self.publish, entry())
+        self.assertIn('0 of 1', str(error))
+        self.assertIn('role admin', str(error))
+
+    def test_exported_entry_is_what_was_published(self) -> None:
+        self.publish(entry(status='approved'))
+        found = publish.existing(self.conn)[FLAVOR.name]
+        shown = publish.exported(found)
+        self.assertEqual(FLAVOR.extra_specs, shown['extra_specs'])
+        self.assertEqual(FLAVOR.description, shown['description'])
+        self.assertEqual(entry().configuration.name, shown['configuration'])
+        self.assertEqual('candidate', shown['status'])

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written down of a cloud while a cluster is there."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import profiles
+from hvstack.cluster import launch
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from tests.unit.cloud import fake
+
+
+class Seen(testtools.TestCase):
+    def test_seen(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud())
+        http = cloud.http
+        nova = {
+            'vcpus': 14,
+            'ram': 49152,
+            'disk': 40,
+            'ephemeral': 0,
+            'swap': 0,
+            'original_name': 'hv-vsan-worker',
+            'extra_specs': {'quota:cpu_shares': '1024'},
+        }
+        for server in ('c1', 'w1'):
+            http.get(
+                f'{fake.NOVA}/servers/{server}',
+                json={'server': {'id': server, 'flavor': nova}},
+            )
+        for server in ('c1', 'w1', 'w2'):
+            http.get(
+                f'{fake.PLACEMENT}/allocations/{server}',
+                json={'allocations': {'p1': {'resources': {'VCPU': 14}}}},
+            )
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {
+                        'name': 'one',
+                        'uuid': 'p1',
+                        'parent_provider_uuid': None,
+                    }
+                ]
+            },
+        )
+        inventory = {'total': 56, 'reserved': 0, 'allocation_ratio': 1.0}
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers/p1/inventories',
+            json={'inventories': {'VCPU': inventory}},
+        )
+        vsan, chosen = profiles.load('vsan'), parse('i4')
+        host = {'name': 'vsan', 'digest': vsan.digest}
+        wanted = launch.Plan(
+            configuration=chosen,
+            worker=derive(vsan, chosen),
+            controller=derive(vsan, chosen, 'controller'),
+            providers={'one': 'p1'},
+            workers=2,
+            replication=1,
+            backend='kvm',
+            sizing=size_node(14, 49152),
+            host_profiles={'worker': host},
+        )
+        outputs: dict[str, Any] = {
+            'controller': {'name': 'c', 'server_id': 'c1'},
+            'workers': [
+                {'name': 'a', 'server_id': 'w1'},
+                {'name': 'b', 'server_id': 'w2'},
+            ],
+        }
+        found = launch.seen(cloud.connect(), wanted, outputs)
+        self.assertEqual(
+            {
+                'name': 'hv-vsan-worker',
+                'vcpus': 14,
+                'ram': 49152,
+                'disk': 40,
+                'ephemeral': 0,
+                'extra_specs': {'quota:cpu_shares': '1024'},
+            },
+            found['flavor']['worker'],
+        )
+        self.assertEqual({'worker', 'controller'}, set(found['flavor']))
+        self.assertEqual({'worker': host}, found['host_profile'])
+        self.assertEqual({'one': {'VCPU': inventory}}, found['inventory'])
+        self.assertEqual({'a', 'b', 'c'}, set(found['allocations']))
+        self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
+        self.assertTrue(found['hvstack'])

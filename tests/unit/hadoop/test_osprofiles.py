@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.hadoop import osprofiles
+from hvstack.hadoop.osprofiles import Kind
+
+#: Programs of a node, as the fragment calls them. A disk is a file that
+#: names its file system and its label.
+PROGRAMS = {
+    'blkid': 'for d; do :; done; [ -s "$d" ] || exit 2; case $5 in '
+    'TYPE) sed -n 1p "$d" ;; LABEL) sed -n 2p "$d" ;; esac',
+    'mkfs.xfs': 'for d; do :; done; echo "mkfs.xfs $*" >>$LOG; '
+    'printf "xfs\\n$2\\n" >"$d"',
+    'mkfs.ext4': 'for d; do :; done; echo "mkfs.ext4 $*" >>$LOG; '
+    'echo ext4 >"$d"',
+    'mountpoint': 'exit 1',
+    'mount': 'echo "mount $*" >>$LOG',
+    'prlimit': 'echo "prlimit $3" >>$LOG',
+}
+
+
+class OsProfilesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        self.log = self.root / 'log'
+        self.programs = self.root / 'bin'
+        self.programs.mkdir()
+        for name, text in PROGRAMS.items():
+            program = self.programs / name
+            program.write_text(f'#!/bin/sh\n{text}\n')
+            program.chmod(0o755)
+        for profile in osprofiles.PROFILES:
+            for one in osprofiles.settings(profile):
+                if one.kind in (Kind.SYSCTL, Kind.THP):
+                    path = self.file(one)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text('as it was\n')
+        self.environ('PATH=/usr/bin')
+
+    def file(self, one: osprofiles.Setting) -> Path:
+        if one.kind is Kind.THP:
+            folder = 'sys/kernel/mm/transparent_hugepage'
+            return self.root / folder / one.name
+        return self.root / 'proc/sys' / one.name.replace('.', '/')
+
+    def environ(self, text: str) -> None:
+        path = self.root / 'proc/1/environ'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'{text}\0HOME=/\0')
+
+    def run_it(self, profile: str, **more: object) -> osprofiles.Outcome:
+        text = osprofiles.fragment(profile, **more)  # type: ignore
+        done = subprocess.run(
+            ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
+            env={
+                'PATH': f'{self.programs}:{os.environ["PATH"]}',
+                'HVSTACK_ROOT': str(self.root),
+                'LOG': str(self.log),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual('', done.stderr)
+        self.assertEqual(0, done.returncode)
+        self.assertIn('reached its end\n', done.stdout)
+        state = self.root / osprofiles.STATE.lstrip('/')
+        found = osprofiles.outcome(state.read_text())
+        for one in found.not_set:
+            self.assertIn(f'not set: {one.partition(": ")[0]}', done.stdout)
+        return found
+
+    def disk(self, name: str, content: str = '') -> str:
+        path = self.root / name
+        path.write_text(content)
+        return str(path)
+
+    def test_the_papers_disagree(self) -> None:
+        """Issue of every profile: large pages, open files, XFS."""
+
+        def value(profile: str, kind: Kind, name: str) -> str:
+            return next(
+                one.value
+                for one in osprofiles.settings(profile)
+                if (one.kind, one.name) == (kind, name)
+            )
+
+        self.assertEqual('vsphere6', osprofiles.DEFAULT)
+        for profile, pages, files in (
+            ('vsphere6', 'madvise', '32768'),
+            ('vsan', 'never', '65536'),
+            ('amd', 'never', '32768'),
+        ):
+            self.assertEqual(pages, value(profile, Kind.THP, 'enabled'))
+            self.assertEqual(files, value(profile, Kind.LIMIT, 'nofile'))
+        self.assertEqual('-d agcount=1', value('vsphere6', Kind.MKFS, 'xfs'))
+        self.assertEqual('-i size=2048', value('vsan', Kind.MKFS, 'xfs'))
+        self.assertEqual(
+            'noatime,nodiratime,logbufs=8',
+            value('vsan', Kind.MOUNT, 'options'),
+        )
+        self.assertEqual((), osprofiles.settings('stock'))
+
+    def test_counts_of_the_papers(self) -> None:
+        """vsphere6: 2 limits, 9 sysctls; vsan: 2 and 6; amd: 6 in all."""
+        for profile, limits, sysctls, rest in (
+            ('vsphere6', 2, 9, 7),
+            ('vsan', 2, 6, 5),
+            ('amd', 1, 1, 4),
+        ):
+            kinds = [one.kind for one in osprofiles.settings(profile)]
+            self.assertEqual(limits, kinds.count(Kind.LIMIT))
+            self.assertEqual(sysctls, kinds.count(Kind.SYSCTL))
+            self.assertEqual(rest, len(kinds) - limits - sysctls)
+
+    def test_every_value_has_its_source_and_reason(self) -> None:
+        for profile in osprofiles.PROFILES:
+            for one in osprofiles.settings(profile):
+                self.assertTrue(one.source, one.name)
+                self.assertEqual(
+                    one.kind is Kind.ELSEWHERE, bool(one.why), one.name
+                )
+
+    def test_fragment_is_shell(self) -> None:
+        for profile in osprofiles.PROFILES:
+            for shell in ('/bin/sh', '/bin/bash'):
+                subprocess.run(
+                    [shell, '-n'],
+                    input=osprofiles.fragment(profile),
+                    text=True,
+                    check=True,
+                )
+
+    def test_no_such_profile(self) -> None:
+        failure = self.assertRaises(
+            errors.InputError, osprofiles.fragment, 'fast'
+        )
+        self.assertIn("no OS profile 'fast', take one of amd", str(failure))
+
+    def test_a_virtual_machine_sets_all_that_is_its_own(self) -> None:
+        disks = (self.disk('vdb'), self.disk('vdc'))
+        found = self.run_it('vsan', data_disks=disks)
+        self.assertEqual('vsan', found.profile)
+        self.assertEqual(
+            ["mtu=9000: the network's MTU is Neutron's to say, by DHCP"],
+            list(found.not_set),
+        )
+        for one in osprofiles.settings('vsan'):
+            if one.kind in (Kind.SYSCTL, Kind.THP):
+                self.assertEqual(f'{one.value}\n', self.file(one).read_text())
+        data = self.root / 'srv/data'
+        self.assertEqual(
+            [
+                'prlimit --nofile=65536:65536',
+                'prlimit --nproc=65536:65536',
+                f'mkfs.xfs -L hv-vsan -i size=2048 {disks[0]}',
+                f'mount -o noatime,nodiratime,logbufs=8 {disks[0]} {data}/0',
+                f'mkfs.xfs -L hv-vsan -i size=2048 {disks[1]}',
+                f'mount -o noatime,nodiratime,logbufs=8 {disks[1]} {data}/1',
+            ],
+            self.log.read_text().splitlines(),
+        )
+        limits = self.root / 'etc/security/limits.d'
+        self.assertEqual(
+            '* - nofile 65536\n', (limits / 'hvstack-nofile.conf').read_text()
+        )
+
+    def test_a_container_leaves_the_hosts_kernel_alone(self) -> None:
+        for more in ({}, {'shared_kernel': True}):
+            self.environ('PATH=/usr/bin' if more else 'container=lxc-libvirt')
+            found = self.run_it('vsphere6', **more)
+            self.assertIn(
+                "thp.enabled=madvise: the kernel is the host's", found.not_set
+            )
+            self.assertIn(
+                'mkfs.xfs=-d agcount=1: the node has one root disk',
+                found.not_set,
+            )
+            self.assertIn('sysctl.net.ipv4.tcp_mtu_probing=1', found.made)
+            for one in osprofiles.settings('vsphere6'):
+                if one.kind is Kind.THP or one.name.startswith('vm.'):
+                    self.assertEqual('as it was\n', self.file(one).read_text())
+
+    def test_what_is_refused_or_missing_is_listed(self) -> None:
+        for one in osprofiles.settings('vsan'):
+            if one.name == 'net.core.rmem_max':
+                self.file(one).unlink()
+            elif one.name == 'net.core.wmem_max':
+                # Nobody can write to a folder, not even root.
+                self.file(one).unlink()
+                self.file(one).mkdir()
+        (self.programs / 'prlimit').write_text('#!/bin/sh\nexit 1\n')
+        found = self.run_it('vsan')
+        for expected in (
+            'sysctl.net.core.rmem_max=16777216: this kernel or name space '
+            'does not have it',
+            'sysctl.net.core.wmem_max=16777216: refused',
+            'limit.nofile=65536: refused',
+        ):
+            self.assertIn(expected, found.not_set)
+
+    def test_a_disk_with_data_is_never_formatted(self) -> None:
+        ours = self.disk('vdb', 'xfs\nhv-vsphere6\n')
+        other = self.disk('vdc', 'btrfs\nphotos\n')
+        found = self.run_it('vsphere6', data_disks=(ours, other))
+        self.assertNotIn('mkfs', self.log.read_text())
+        self.assertIn(f'mkfs.xfs=-d agcount=1 on {ours}', found.made)
+        self.assertIn(
+            f'mkfs.xfs=-d agcount=1: {other} holds btrfs already',
+            found.not_set,
+        )
+
+    def test_a_disk_that_cannot_be_told_is_never_formatted(self) -> None:
+        (self.programs / 'blkid').write_text('#!/bin/sh\nexit 8\n')
+        self.run_it('vsphere6', data_disks=(self.disk('vdb'),))
+        self.assertNotIn('mkfs', self.log.read_text())
+
+    def test_without_xfs_a_disk_is_still_of_use(self) -> None:
+        (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\nexit 1\n')
+        disk = self.disk('vdb')
+        found = self.run_it('vsphere6', data_disks=(disk,))
+        self.assertIn(
+            f'mkfs.xfs=-d agcount=1: failed on {disk}: plain ext4',
+            found.not_set,
+        )
+        self.assertIn(
+            f'mount {disk} {self.root}/srv/data/0', self.log.read_text()
+        )
+
+    def test_stock_sets_nothing(self) -> None:
+        found = self.run_it('stock', data_disks=(self.disk('vdb'),))
+        self.assertEqual(osprofiles.Outcome('stock', (), ()), found)
+        self.assertIn('mkfs.ext4', self.log.read_text())

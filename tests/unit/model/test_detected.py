@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles from what machines and clouds say; the samples are of a VM."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.model import detected
+from hvstack.model.host import from_mapping
+
+SAMPLES = Path(__file__).parent / 'samples'
+
+
+def sample(name: str) -> Any:
+    """Return one of the samples."""
+    return json.loads((SAMPLES / f'{name}.json').read_text())
+
+
+def lscpu(sockets: int, cores: int, threads: int) -> dict[str, Any]:
+    """Return what lscpu tells of a machine, a NUMA node a socket."""
+    each = sockets * cores
+    return {
+        'cpus': [
+            {
+                'cpu': cpu,
+                'node': cpu % each // cores,
+                'socket': cpu % each // cores,
+                'core': cpu % each,
+                'online': True,
+            }
+            for cpu in range(each * threads)
+        ]
+    }
+
+
+def disk(name: str, **changes: Any) -> dict[str, Any]:
+    """Return what lsblk tells of a disk with nothing on it."""
+    return {
+        'name': name,
+        'type': 'disk',
+        'size': 600 * 10**9,
+        'rota': True,
+        'ro': False,
+        'rm': False,
+        'fstype': None,
+        'mountpoints': [None],
+        **changes,
+    }
+
+
+SYSTEM = disk(
+    'sda',
+    mountpoints=[None],
+    children=[disk('sda1', type='part', fstype='ext4', mountpoints=['/'])],
+)
+
+
+class Refusals(testtools.TestCase):
+    def refused(self, call: Any, *given: Any, **options: Any) -> str:
+        exc = self.assertRaises(errors.InputError, call, *given, **options)
+        self.assertNotIn('\n', str(exc))
+        return str(exc)
+
+
+class Processors(Refusals):
+    """CPUs and memory of this machine."""
+
+    def test_sample(self) -> None:
+        memory = detected.node_memory((SAMPLES / 'meminfo').read_text())
+        self.assertEqual(
+            {
+                'sockets': 1,
+                'cores_per_socket': 2,
+                'threads_per_core': 1,
+                'memory_mib': 24105,
+                'cells': [{'cpus': '0-1', 'memory_mib': 24105}],
+            },
+            detected.processors(sample('lscpu'), {0: memory}),
+        )
+
+    def test_machines_of_the_papers(self) -> None:
+        for name in ('vsphere6', 'vsan'):
+            known = profiles.load(name)
+            found = detected.profile(
+                name,
+                detected.processors(
+                    lscpu(2, known.cores_per_socket, 2),
+                    {0: 131072, 1: 131072},
+                ),
+                None,
+            )
+            self.assertEqual(known.cells, from_mapping(found, name).cells)
+
+    def test_older_lscpu(self) -> None:
+        old = lscpu(2, 4, 2)
+        for one in old['cpus']:
+            one |= {key: str(one[key]) for key in ('cpu', 'socket', 'core')}
+            one |= {'online': 'yes', 'node': '-'}
+        found = detected.processors(old, {0: 4096})
+        self.assertEqual([{'cpus': '0-15', 'memory_mib': 4096}],
+                         found['cells'])  # fmt: skip
+
+    def test_what_no_profile_describes(self) -> None:
+        off = lscpu(1, 4, 2)
+        off['cpus'][5] |= {
+            'online': False, 'node': None, 'socket': None, 'core': None,
+        }  # fmt: skip
+        uneven = lscpu(1, 4, 2)
+        del uneven['cpus'][7]
+        wide = lscpu(2, 4, 1)
+        wide['cpus'][4]['socket'] = 0
+        for data, memory, words in (
+            (off, {0: 64}, 'CPUs 5 are offline'),
+            (uneven, {0: 64}, 'differ'),
+            (wide, {0: 64, 1: 64}, 'differ'),
+            (lscpu(2, 2, 1), {0: 64}, 'NUMA node 1'),
+            (lscpu(1, 2, 1), {0: 64, 2: 64}, 'NUMA node 2'),
+            ({'cpus': [{'cpu': 0}]}, {0: 64}, 'util-linux'),
+            ({}, {0: 64}, 'util-linux'),
+        ):
+            self.assertIn(
+                words, self.refused(detected.processors, data, memory)
+            )
+        self.assertIn('MemTotal', self.refused(detected.node_memory, ''))
+
+    def test_cpu_list(self) -> None:
+        for cpus, text in (
+            ([], ''),
+            ([3], '3'),
+            ([0, 1, 2, 8, 10, 11], '0-2,8,10-11'),
+        ):
+            self.assertEqual(text, detected.cpu_list(cpus))
+
+
+class DataDisks(Refusals):
+    """Disks of this machine."""
+
+    def found(
+        self, *disks: Any, wanted: str | None = None, spin: bool | None = None
+    ) -> Any:
+        return detected.data_disks({'blockdevices': list(disks)}, wanted, spin)
+
+    def refusal(self, *disks: Any, **options: Any) -> str:
+        return self.refused(self.found, *disks, **options)
+
+    def test_sample_has_none(self) -> None:
+        self.assertIsNone(detected.data_disks(sample('lsblk'), None, None))
+
+    def test_unused_ones(self) -> None:
+        data = [disk(f'sd{letter}') for letter in 'bcdef']
+        others = [
+            disk('loop0', type='loop'),
+            disk('zram0', size=10**9),
+            disk('sdx', size=0),
+            disk('sdy', rm=True),
+            disk('sdz', ro=True),
+        ]
+        self.assertEqual(
+            {'count': 5, 'size_gb': 600, 'rotational': True},
+            self.found(SYSTEM, *data, *others),
+        )
+
+    def test_one_that_may_be_either(self) -> None:
+        for change in (
+            {'mountpoints': ['/data1']},
+            {'fstype': 'xfs'},
+            {'children': [disk('sdc1', type='part')]},
+        ):
+            disks = SYSTEM, disk('sdb'), disk('sdc', **change)
+            self.assertIn('disks sdc hold', self.refusal(*disks))
+            found = self.found(*disks, wanted='/dev/sdb,sdc,sdb')
+            self.assertEqual(2, found['count'])
+            self.assertIsNone(self.found(*disks, wanted='none'))
+
+    def test_unknown_or_different(self) -> None:
+        small, flash = disk('sdc', size=10**9), disk('nvme0n1', rota=False)
+        self.assertIn('differ', self.refusal(SYSTEM, disk('sdb'), small))
+        self.assertIn('differ', self.refusal(SYSTEM, disk('sdb'), flash))
+        self.assertFalse(self.found(flash)['rotational'])
+        self.assertIn('no such disk', self.refusal(SYSTEM, wanted='sdq'))
+
+    def test_a_virtual_machine_does_not_know_whether_disks_spin(self) -> None:
+        self.assertIn('--rotational', self.refusal(disk('vdb')))
+        self.assertFalse(self.found(disk('vdb'), spin=False)['rotational'])
+
+    def test_given(self) -> None:
+        self.assertEqual(
+            {'count': 20, 'size_gb': 600, 'rotational': True},
+            detected.given_disks('20x600', True),
+        )
+        self.assertEqual(2, self.found(wanted='2x9', spin=True)['count'])
+        for text in ('20', 'sdb', '', '2x', '20x600GB', '99999x1'):
+            self.refused(detected.given_disks, text, True)
+        self.refused(detected.given_disks, '20x600', None)
+
+
+CLOUD: dict[str, Any] = {
+    'host': 'compute1',
+    'inventories': {
+        'VCPU': {'total': 40},
+        'MEMORY_MB': {'total': 262144, 'reserved': 512},
+    },
+    'traits': ['HW_CPU_HYPERTHREADING'],
+    'cpu_info': {
+        'topology': {'cells': 2, 'sockets': 1, 'cores': 10, 'threads': 2}
+    },
+}
+
+
+class Cloud(Refusals):
+    """Hosts of a cloud."""
+
+    def call(self, path: str = '', value: Any = None, **options: Any) -> Any:
+        """Detect, with one thing of the cloud's changed."""
+        given = copy.deepcopy(CLOUD) | options
+        *way, last = path.split('.')
+        inner = given
+        for name in way:
+            inner = inner[name]
+        if path:
+            inner[last] = value
+        return detected.cloud_processors(**given)
+
+    def test_all_is_told_or_said(self) -> None:
+        wanted = {
+            'sockets': 2,
+            'cores_per_socket': 10,
+            'threads_per_core': 2,
+            'memory_mib': 262144,
+            'cells': 2,
+        }
+        self.assertEqual(wanted, self.call(sockets=2, cells=2))
+        pinned = {
+            'VCPU': {'total': 8},
+            'PCPU': {'total': 32},
+            'MEMORY_MB': {'total': 262144},
+        }
+        for cpu_info in ({}, None):
+            found = self.call(
+                inventories=pinned,
+                cpu_info=cpu_info,
+                sockets=2,
+                cells=2,
+                threads=2,
+            )
+            self.assertEqual(wanted, found)
+        flat = {'cells': 1, 'sockets': 2, 'cores': 10, 'threads': 2}
+        found = self.call('cpu_info.topology', flat)
+        self.assertEqual({**wanted, 'cells': 1}, found)
+
+    def test_what_is_not_told_is_asked_for(self) -> None:
+        for options, words in (
+            ({}, '--cells'),
+            ({'cells': 2}, '--sockets'),
+            ({'cells': 2, 'sockets': 2, 'cpu_info': {}}, '--threads'),
+            ({'cells': 4, 'sockets': 2}, 'but Nova tells 2'),
+            ({'cells': 2, 'sockets': 3}, 'correct --sockets'),
+            ({'cells': 2, 'sockets': 2, 'threads': 1}, 'HYPERTHREADING'),
+        ):
+            self.assertIn(words, self.refused(self.call, **options))
+
+    def test_what_does_not_fit(self) -> None:
+        said = {'cells': 2, 'sockets': 2}
+        for path, value, words in (
+            ('inventories.VCPU.total', 36, '36 CPUs of 40'),
+            ('inventories', {}, 'no VCPU'),
+            ('inventories', {'VCPU': {'total': 40}}, 'no VCPU, PCPU or MEM'),
+        ):
+            self.assertIn(words, self.refused(self.call, path, value, **said))
+
+
+class Profile(Refusals):
+    """The whole profile."""
+
+    def test_reserve_only_above_the_rule(self) -> None:
+        fields = self.fields(262144)
+        for reserved, kept in ((512, None), (15360, None), (15361, 15361)):
+            data = detected.profile('a', fields, None, reserved)
+            self.assertEqual(kept, data.get('reserved_memory_mib'))
+
+    def test_names(self) -> None:
+        text = self.refused(detected.profile, 'A b', self.fields(4096), None)
+        self.assertIn("'name'", text)
+
+    @staticmethod
+    def fields(memory: int) -> dict[str, Any]:
+        return detected.processors(lscpu(1, 4, 2), {0: memory})

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the tables of doc/hadoop.md anew: tools/hadoopdoc.py doc/hadoop.md
+
+A test holds the document against them.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hvstack.hadoop import osprofiles, sites, tables
+from hvstack.hadoop.parameters import Parameter, Table
+
+BEGIN = '<!-- tools/hadoopdoc.py writes from here -->\n'
+END = '<!-- to here -->\n'
+PAPERS = {
+    'vsphere6': tables.VSPHERE6,
+    'vsan': tables.VSAN,
+    'amd': tables.AMD,
+}
+
+
+def code(text: str) -> str:
+    """Return a cell with a literal in it."""
+    return f'`{text}`' if text else ''
+
+
+def cell(text: str) -> str:
+    """Return a cell with words in it."""
+    return text.replace('<', '&lt;').replace('|', '\\|')
+
+
+def value(row: Parameter) -> str:
+    """Return what a cluster gets."""
+    return row.shown if callable(row.value) else code(row.shown)
+
+
+def line(*cells: str) -> str:
+    """Return a line of a table."""
+    return f'| {" | ".join(cells)} |\n'
+
+
+def head(*cells: str) -> str:
+    """Return a table's first two lines."""
+    return line(*cells) + line(*('---' for _ in cells))
+
+
+def paper(table: Table) -> Iterator[str]:
+    """Yield a paper's parameters."""
+    yield head('section', 'parameter', 'paper', 'Hadoop 3.4.2', 'value', 'why')
+    for section, rows in table.items():
+        for row in rows:
+            yield line(
+                section,
+                code(row.old),
+                cell(row.given),
+                code(row.new) or 'gone',
+                value(row),
+                cell(row.why),
+            )
+
+
+def own() -> Iterator[str]:
+    """Yield what the default profile sets, and why."""
+    yield head('parameter', 'value', 'source', 'why')
+    for section, rows in tables.TUNINGS[sites.DEFAULT].items():
+        for row in rows:
+            yield line(code(row.new), value(row), section, cell(row.why))
+
+
+def systems() -> Iterator[str]:
+    """Yield the OS profiles."""
+    yield head('profile', 'kind', 'setting', 'value', 'source', 'why not')
+    for name, settings in osprofiles.PROFILES.items():
+        for one in settings:
+            yield line(
+                name,
+                one.kind.value,
+                code(one.name),
+                code(one.value),
+                one.source,
+                cell(one.why),
+            )
+
+
+def document() -> str:
+    """Return the generated part of the document."""
+    parts = ['\n## The default profile, `hvstack`\n\n', *own()]
+    for name, table in PAPERS.items():
+        count = sum(len(rows) for rows in table.values())
+        parts += [f'\n## {name}: {count} parameters\n\n', *paper(table)]
+    parts += ['\n## OS profiles\n\n', *systems(), '\n']
+    return ''.join(parts)
+
+
+def renewed(text: str) -> str:
+    """Return a document with its generated part written anew."""
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f'{before}{BEGIN}{document()}{END}{after}'
+
+
+if __name__ == '__main__':
+    target = Path(sys.argv[1])
+    target.write_text(renewed(target.read_text()))
