@@ -11,13 +11,14 @@ from typing import Any
 from cliff.command import Command
 
 from hvstack import errors, paths, profiles
-from hvstack.cli.demo import SIZE_BYTES, size
+from hvstack.cli.demo import SIZE_BYTES
 from hvstack.model.backends import BACKENDS
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep import space, strategies
 from hvstack.sweep.space import LACKS, Space
 from hvstack.sweep.strategies import STRATEGIES
+from hvstack.tpcxhs.workload import size
 
 RECORDS = paths.STATE / 'records'
 
