@@ -65,7 +65,8 @@ def flavors(count: int) -> list[dict[str, Any]]:
             'vcpus': 1 + number % 8,
             'ram': 1024 + 256 * number,
             'disk': 10,
-            'extra_specs': SPECS,
+            # A copy: YAML would write an alias, which catalogues refuse.
+            'extra_specs': dict(SPECS),
         }
         for number in range(count)
     ]
@@ -178,7 +179,8 @@ def clean() -> int:
 def seconds(argv: list[str]) -> float:
     """Return how long a command takes."""
     begin = time.monotonic()
-    shell.run(argv, timeout=3600)
+    # Ansible refuses to work where the locale is not UTF-8.
+    shell.run(argv, timeout=3600, env={'LC_ALL': 'C.UTF-8'})
     return time.monotonic() - begin
 
 
