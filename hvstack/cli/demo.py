@@ -2,19 +2,11 @@
 """``hvstack demo``: from nothing to percent of bare metal."""
 
 import argparse
-import contextlib
-import json
-import os
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from cliff.command import Command
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths
 from hvstack.cli import report
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, lifecycle, settings
@@ -23,7 +15,7 @@ from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep import rallyenv, recovery, state
+from hvstack.sweep import rallyenv, rallytask, recovery, state
 from hvstack.sweep.state import Sweep
 from hvstack.tpcxhs.workload import size
 
@@ -32,10 +24,7 @@ CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
 SIZE_BYTES = 500_000_000
 RUNS = 2
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
-#: Our own lines in what Rally prints.
-_OURS = re.compile(r'\[\d{2,}:\d\d\] ')
 _TRIES = 2
-_END_SECONDS = 180.0
 
 
 class Demo(Command):
@@ -127,7 +116,17 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
         for _ in range(_TRIES):
             if not _repeatable(sweep):
                 return
-            _rally(sweep, progress)
+            rallytask.start(
+                'quick.yaml',
+                {
+                    'sweep': sweep.id,
+                    'size_bytes': sweep.size_bytes,
+                    'runs': sweep.runs,
+                    'configurations': list(sweep.configurations),
+                },
+                sweep.id,
+                progress,
+            )
     finally:
         conn = connection.connect(clouds.ADMIN_CLOUD)
         for line in recovery.recover([conn]):
@@ -149,69 +148,6 @@ def _repeatable(sweep: Sweep) -> bool:
         if failed is None or not out_of_memory(failed):
             return True
     return False
-
-
-def _rally(sweep: Sweep, progress: Progress) -> None:
-    """Run Rally's task; its output goes to a log, our lines also here."""
-    task = Path(__file__).parent.parent.parent / 'rally-tasks' / 'quick.yaml'
-    if not task.exists():
-        task = Path(sys.prefix) / 'etc/hvstack/rally-tasks/quick.yaml'
-    arguments = {
-        'sweep': sweep.id,
-        'size_bytes': sweep.size_bytes,
-        'runs': sweep.runs,
-        'configurations': list(sweep.configurations),
-    }
-    log = paths.STATE / 'logs' / f'{sweep.id}.log'
-    log.parent.mkdir(parents=True, exist_ok=True)
-    progress.say(f"Rally's own output: {log}")
-    argv = [
-        # Our death, even by SIGKILL, must be its own: a second demo would
-        # else measure beside it.
-        *('setpriv', '--pdeathsig', 'KILL', '--'),
-        *(str(rallyenv.program()), 'task', 'start', str(task)),
-        *('--task-args', json.dumps(arguments)),
-    ]
-    with (
-        log.open('a') as stream,
-        subprocess.Popen(
-            argv,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors='replace',
-            start_new_session=True,
-            env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-        ) as process,
-        _ended(process),
-    ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            stream.write(line)
-            stream.flush()
-            if _OURS.match(line):
-                progress.say(f'  {_OURS.sub("", line).rstrip()}')
-    left = state.pending(sweep.id, sweep.steps())
-    if left and not any(any(state.find(sweep.id, one)) for one in left):
-        words = shell.tail(log.read_text(), 8)
-        progress.say(f'Rally ended with runs left ({log}): {words}')
-
-
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """End Rally when we are: first asked, so that it can clean up."""
-    try:
-        yield
-    except BaseException:
-        for number in (signal.SIGINT, signal.SIGKILL):
-            with contextlib.suppress(
-                ProcessLookupError, subprocess.TimeoutExpired
-            ):
-                os.killpg(process.pid, number)
-                process.wait(_END_SECONDS)
-                break
-        raise
 
 
 def _answer(records: list[Record]) -> None:

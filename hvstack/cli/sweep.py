@@ -8,6 +8,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack.cloud import connection, journal
+from hvstack.results import record
 from hvstack.sweep import recovery, state
 
 
@@ -21,12 +22,16 @@ class List(Lister):
         rows = []
         for sweep in state.known():
             steps = sweep.steps()
-            done = len(steps) - len(state.pending(sweep.id, steps))
+            left = len(state.pending(sweep.id, steps))
+            done = f'{len(steps) - left} of {len(steps)}'
+            if sweep.course is not None:
+                found = record.load_all(state.RECORDS, sweep.id)
+                done = str(sum(one.valid for one in found))
             rows.append(
                 (
                     sweep.id,
                     'finished' if sweep.finished else 'unfinished',
-                    f'{done} of {len(steps)}',
+                    done,
                     ', '.join(sweep.configurations),
                     sweep.size_bytes,
                 )

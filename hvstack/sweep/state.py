@@ -26,11 +26,35 @@ _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
 
 
 @dataclass(frozen=True)
+class Course:
+    """How a sweep goes through a space: what makes the same one again.
+
+    :param strategy: its name.
+    :param values: such as ``instances=1,2``.
+    :param start: name of the configuration to start with.
+    :param host: profile of the workers' hosts.
+    :param backend: their compute backend.
+    :param lacks: what the cloud lacks.
+    """
+
+    strategy: str
+    values: tuple[str, ...]
+    start: str
+    host: str
+    backend: str
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Sweep:
     """A sweep that was begun.
 
     :param id: names it in records and reports.
+    :param configurations: in order; those that can exist, where a strategy
+        chooses.
     :param finished: every run was tried, none is left to repeat.
+    :param course: of a sweep by a strategy; None for the quick one, whose
+        runs are known from the beginning.
     """
 
     id: str
@@ -39,9 +63,12 @@ class Sweep:
     size_bytes: int
     started: str
     finished: bool = False
+    course: Course | None = None
 
     def steps(self) -> list[Step]:
-        """Return all of its runs, in order."""
+        """Return all runs of a quick one, in order; else none is known."""
+        if self.course is not None:
+            return []
         return [
             step
             for workload in quick(
@@ -68,18 +95,25 @@ def checked(sweep: str) -> str:
     return sweep
 
 
-def begin(configurations: Sequence[str], runs: int, size_bytes: int) -> Sweep:
+def begin(
+    configurations: Sequence[str],
+    runs: int,
+    size_bytes: int,
+    course: Course | None = None,
+) -> Sweep:
     """Begin a new sweep.
 
+    :param course: of a sweep by a strategy.
     :raises hvstack.errors.InputError: a configuration makes no sense.
     """
     moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
     sweep = Sweep(
-        id=f'quick-{moment}-{secrets.token_hex(2)}',
+        id=f'{"sweep" if course else "quick"}-{moment}-{secrets.token_hex(2)}',
         configurations=tuple(configurations),
         runs=runs,
         size_bytes=size_bytes,
         started=now(),
+        course=course,
     )
     sweep.steps()
     _save(sweep)
@@ -106,6 +140,11 @@ def known() -> list[Sweep]:
         try:
             data = json.loads(path.read_text())
             data['configurations'] = tuple(data['configurations'])
+            course = data.get('course')
+            if course is not None:
+                for name in ('values', 'lacks'):
+                    course[name] = tuple(course[name])
+                data['course'] = Course(**course)
             found.append(Sweep(**data))
         except (OSError, ValueError, TypeError, KeyError) as exc:
             raise errors.InputError(
@@ -124,6 +163,7 @@ def resume_or_begin(
     for sweep in reversed(known()):
         if (
             not sweep.finished
+            and sweep.course is None
             and sweep.configurations == tuple(configurations)
             and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
         ):

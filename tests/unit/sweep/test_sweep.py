@@ -19,7 +19,9 @@ from hvstack.results.record import BARE_METAL
 from hvstack.sweep import plan, state
 from tests.unit.results import factory
 
-TASK = Path(__file__).parents[3] / 'rally-tasks' / 'quick.yaml'
+TASKS = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parents[3] / 'rally-tasks')
+)
 
 
 class PlanTest(testtools.TestCase):
@@ -47,8 +49,8 @@ class PlanTest(testtools.TestCase):
 class TaskFileTest(testtools.TestCase):
     """Rally's task and our plan are the same list of runs."""
 
-    def render(self, **given: object) -> list[dict]:
-        text = jinja2.Template(TASK.read_text()).render(**given)
+    def render(self, name: str = 'quick.yaml', **given: object) -> list[dict]:
+        text = TASKS.get_template(name).render(**given)
         content = yaml.safe_load(text)
         self.assertEqual(2, content['version'])
         return [
@@ -71,6 +73,29 @@ class TaskFileTest(testtools.TestCase):
             plan.quick(demo.CONFIGURATIONS, demo.RUNS, demo.SIZE_BYTES),
             self.steps(self.render()),
         )
+
+    def test_next_runs_of_a_strategy(self) -> None:
+        wanted = [
+            [plan.Step(BARE_METAL, 3, 1000)],
+            [
+                plan.Step('i2-c1-m1-local-shared-unpinned', n, 1000)
+                for n in (1, 2)
+            ],
+        ]
+        found = self.render(
+            'sweep.yaml',
+            sweep='mine',
+            workloads=[
+                {
+                    'configuration': one[0].configuration,
+                    'first_index': one[0].index,
+                    'sizes': [step.size_bytes for step in one],
+                }
+                for one in wanted
+            ],
+        )
+        self.assertEqual(wanted, self.steps(found))
+        self.assertEqual(['hvstack_baseline'], list(found[0]['contexts']))
 
     def test_arguments(self) -> None:
         found = self.render(

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack sweep run|resume|show``: a strategy goes through a space."""
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+from cliff.show import ShowOne
+
+from hvstack import conf, errors
+from hvstack.cli import report
+from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.sweep import add_cloud
+from hvstack.cli.sweep_plan import add_space, chosen_space
+from hvstack.cloud import connection
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.report import gains
+from hvstack.results import stats
+from hvstack.sweep import course, rallyenv, recovery, state
+from hvstack.sweep.course import Standing
+from hvstack.sweep.state import Sweep
+from hvstack.sweep.strategies import OneAtATime
+from hvstack.tpcxhs.workload import size
+
+
+class _Running(Command):
+    """What starting a sweep and going on with it share."""
+
+    def go(self, sweep: Sweep, os_cloud: str | None) -> None:
+        """Run what is left, then print the way and the report.
+
+        :raises hvstack.errors.RunFailed: a configuration failed for good;
+            the sweep went on with the others.
+        """
+        progress = Progress()
+        cloud = os_cloud or conf.load().cloud.os_cloud
+        rallyenv.ensure(cloud)
+        progress.say(f'sweep {sweep.id}')
+        try:
+            with progress.stage('sweep'):
+                here = course.run(sweep, progress)
+        finally:
+            conn = connection.connect(cloud)
+            for line in recovery.recover([conn]):
+                progress.say(f'put back: {line}')
+        write = self.app.stdout.write
+        for line in way(here):
+            write(f'{line}\n')
+        write(report.render(here.records, 'table'))
+        failed = sorted(parse(one).label for one in here.measured.given_up)
+        if failed:
+            raise errors.RunFailed(
+                f'{len(failed)} configurations failed ({", ".join(failed)}), '
+                "the others were measured: 'hvstack report' names the reasons"
+            )
+
+
+class Run(_Running):
+    """Go through a space of configurations and name the best one.
+
+    Every run leaves a record: after an interruption 'sweep resume' goes on.
+    Ends with status 5 if a configuration failed for good.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe space, strategy and cloud."""
+        parser = super().get_parser(prog_name)
+        add_space(parser)
+        parser.add_argument(
+            '--size',
+            type=size,
+            default=SIZE_BYTES,
+            help='data of a run (default: 500MB)',
+        )
+        add_cloud(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Begin and run."""
+        area = chosen_space(parsed_args)
+        for one in area.skipped:
+            Progress().say(f'skipped: {one.name}: {one.reason}')
+        sweep = course.begin(
+            area,
+            parsed_args.strategy,
+            parsed_args.runs,
+            parsed_args.size,
+            host=parsed_args.host,
+            backend=parsed_args.backend,
+            lacks=tuple(parsed_args.without),
+        )
+        self.go(sweep, parsed_args.os_cloud)
+
+
+class Resume(_Running):
+    """Go on with a sweep; valid runs are never repeated."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe sweep and cloud."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'sweep',
+            nargs='?',
+            metavar='ID',
+            help='which (default: the last unfinished one)',
+        )
+        add_cloud(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Find and run it."""
+        self.go(chosen(parsed_args.sweep), parsed_args.os_cloud)
+
+
+class Show(ShowOne):
+    """Show where a sweep by a strategy stands."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the sweep."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('sweep', metavar='ID', help='which')
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Look at marker and records; change nothing."""
+        sweep = chosen(parsed_args.sweep)
+        here = course.look(sweep)
+        area = here.strategy.space
+        best = here.choice
+        fields = {
+            'ID': sweep.id,
+            'State': 'unfinished' if here.left else 'finished',
+            'Strategy': here.strategy.name,
+            'Configurations': ', '.join(one.label for one in area.possible),
+            'Skipped': '\n'.join(
+                f'{one.name}: {one.reason}' for one in area.skipped
+            ),
+            'Runs': len([one for one in here.records if one.valid]),
+            'Next': ', '.join(work[0].label for work in here.left),
+            'Failed': ', '.join(sorted(here.measured.given_up)),
+            'Best so far': parse(best.best).label if best else '',
+            'Tied with it': ', '.join(
+                parse(one).label for one in (best.tied if best else ())
+            ),
+            'The way there': '\n'.join(way(here)),
+        }
+        return tuple(fields), tuple(fields.values())
+
+
+def chosen(name: str | None) -> Sweep:
+    """Return a sweep by a strategy; by default the last unfinished one.
+
+    :raises hvstack.errors.InputError: there is none.
+    """
+    known = [one for one in state.known() if one.course is not None]
+    if name is None:
+        known = [one for one in known if not one.finished]
+    else:
+        known = [one for one in known if one.id == name]
+    if not known:
+        what = f"'{name}'" if name else 'that is unfinished'
+        raise errors.InputError(
+            f'there is no sweep {what} that a strategy goes through: see '
+            "'hvstack sweep list'"
+        )
+    return known[-1]
+
+
+def way(here: Standing) -> list[str]:
+    """Return what each step gained, where one follows the other."""
+    if not isinstance(here.strategy, OneAtATime):
+        return []
+    rates = here.measured.rates
+    found = gains.gains(
+        here.strategy.way(here.measured),
+        rates,
+        stats.pooled(list(rates.values())),
+    )
+    return gains.lines(found)

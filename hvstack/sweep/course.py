@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep by a strategy: step after step, resumed from its records alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack import errors, profiles
+from hvstack.progress import Progress
+from hvstack.results import record, stats
+from hvstack.results.record import Record
+from hvstack.sweep import rallytask, space, state, strategies
+from hvstack.sweep.plan import Step
+from hvstack.sweep.space import Space
+from hvstack.sweep.state import Course, Sweep
+from hvstack.sweep.strategies import Measured, Strategy
+
+TASK = 'sweep.yaml'
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a sweep stands.
+
+    :param left: the next workloads; none when it is finished.
+    :param choice: the best configuration so far and what is tied with it.
+    """
+
+    strategy: Strategy
+    records: list[Record]
+    measured: Measured
+    left: list[list[Step]]
+    choice: stats.Choice | None
+
+
+def begin(
+    area: Space, strategy: str, runs: int, size_bytes: int, **where: Any
+) -> Sweep:
+    """Begin a sweep.
+
+    :param area: with what can exist of it.
+    :param where: ``host``, ``backend`` and ``lacks`` of the
+        :class:`~hvstack.sweep.state.Course`.
+    :raises hvstack.errors.InputError: unknown strategy, or no run.
+    """
+    strategies.make(strategy, area, runs)
+    values = tuple(
+        f'{name}={",".join(space.shown(name, one) for one in listed)}'
+        for name, listed in area.values.items()
+    )
+    return state.begin(
+        [one.label for one in area.possible],
+        runs,
+        size_bytes,
+        Course(strategy, values, area.start.name, **where),
+    )
+
+
+def area(course: Course) -> Space:
+    """Return a sweep's space, with what can exist of it.
+
+    :raises hvstack.errors.InputError: the hosts are no longer so that its
+        start can exist.
+    """
+    return space.explored(
+        space.from_words(course.values, course.start),
+        profiles.load(course.host),
+        course.backend,
+        course.lacks,
+    )
+
+
+def look(sweep: Sweep) -> Standing:
+    """Return where a sweep stands, from its records alone.
+
+    :raises hvstack.errors.InputError: it has no strategy.
+    """
+    if sweep.course is None:
+        raise errors.InputError(
+            f"sweep '{sweep.id}' has no strategy: 'hvstack demo' goes on "
+            'with it'
+        )
+    strategy = strategies.make(
+        sweep.course.strategy, area(sweep.course), sweep.runs
+    )
+    records = record.load_all(state.RECORDS, sweep.id)
+    measured = strategies.measured(records, sweep.size_bytes)
+    return Standing(
+        strategy,
+        records,
+        measured,
+        strategies.next_workloads(strategy, records, sweep.size_bytes),
+        strategy.choice(measured),
+    )
+
+
+def run(sweep: Sweep, progress: Progress) -> Standing:
+    """Run what is left of a sweep, a Rally task for each of its steps.
+
+    :raises hvstack.errors.RunFailed: Rally does not even try.
+    """
+    while True:
+        here = look(sweep)
+        if not here.left:
+            state.finish(sweep)
+            return here
+        progress.say(
+            'next: '
+            + ', '.join(
+                f'{workload[0].label} ({len(workload)})'
+                for workload in here.left
+            )
+        )
+        rallytask.start(
+            TASK,
+            {
+                'sweep': sweep.id,
+                'workloads': [
+                    {
+                        'configuration': workload[0].configuration,
+                        'first_index': workload[0].index,
+                        'sizes': [step.size_bytes for step in workload],
+                    }
+                    for workload in here.left
+                ],
+            },
+            sweep.id,
+            progress,
+        )
+        if len(look(sweep).records) == len(here.records):
+            raise errors.RunFailed(
+                f"sweep '{sweep.id}' stands still: Rally left no record, its "
+                f"log says why; then 'hvstack sweep resume {sweep.id}'"
+            )

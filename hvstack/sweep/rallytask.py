@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rally runs a task of ours: its output to a log, our lines to a person."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hvstack import paths, shell
+from hvstack.progress import Progress
+from hvstack.sweep import rallyenv, state
+
+#: Our own lines in what Rally prints.
+_OURS = re.compile(r'\[\d{2,}:\d\d\] ')
+_END_SECONDS = 180.0
+
+
+def folder() -> Path:
+    """Return where tasks are: the clone's folder, or the installed one."""
+    clone = Path(__file__).parent.parent.parent / 'rally-tasks'
+    if clone.is_dir():
+        return clone
+    return Path(sys.prefix) / 'etc/hvstack/rally-tasks'
+
+
+def start(
+    task: str, arguments: Mapping[str, Any], sweep: str, progress: Progress
+) -> None:
+    """Run a task to its end; what came of it is in the records.
+
+    :param task: its file's name.
+    :param arguments: the task's.
+    :param sweep: names the log.
+    """
+    log = paths.STATE / 'logs' / f'{sweep}.log'
+    log.parent.mkdir(parents=True, exist_ok=True)
+    progress.say(f"Rally's own output: {log}")
+    before = len(list(state.RECORDS.glob('*.json')))
+    argv = [
+        # Our death, even by SIGKILL, must be its own: a second sweep would
+        # else measure beside it.
+        *('setpriv', '--pdeathsig', 'KILL', '--'),
+        *(str(rallyenv.program()), 'task', 'start', str(folder() / task)),
+        *('--task-args', json.dumps(arguments)),
+    ]
+    with (
+        log.open('a') as stream,
+        subprocess.Popen(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors='replace',
+            start_new_session=True,
+            env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+        ) as process,
+        _ended(process),
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            stream.write(line)
+            stream.flush()
+            if _OURS.match(line):
+                progress.say(f'  {_OURS.sub("", line).rstrip()}')
+    if len(list(state.RECORDS.glob('*.json'))) == before:
+        words = shell.tail(log.read_text(), 8)
+        progress.say(f'Rally ended without a run ({log}): {words}')
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End Rally when we are: first asked, so that it can clean up."""
+    try:
+        yield
+    except BaseException:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(
+                ProcessLookupError, subprocess.TimeoutExpired
+            ):
+                os.killpg(process.pid, number)
+                process.wait(_END_SECONDS)
+                break
+        raise

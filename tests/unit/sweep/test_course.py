@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep is begun, looked at and resumed from marker and records alone."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.sweep import course, space, state
+from tests.unit.results import factory
+
+SIZE = 1_000_000
+
+
+class CourseTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('FOLDER', 'RECORDS'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.sweep.state.{name}', folder / name
+                )
+            )
+        state.RECORDS.mkdir()
+        self.tasks: list[list[tuple[str, int, int]]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
+        )
+        self.most = 100
+        area = space.explored(
+            space.from_words(['instances=1,2,4']),
+            profiles.load('vsphere6'),
+            'kvm',
+        )
+        self.sweep = course.begin(
+            area,
+            'one-at-a-time',
+            2,
+            SIZE,
+            host='vsphere6',
+            backend='kvm',
+        )
+
+    def rally(self, task: str, given: dict, sweep: str, _: Progress) -> None:
+        """Stand in for Rally: leave the records of its runs."""
+        self.assertEqual('sweep.yaml', task)
+        for one in given['workloads']:
+            name = one['configuration']
+            first, sizes = one['first_index'], one['sizes']
+            self.tasks.append([(name, first, len(sizes))])
+            for number in range(len(sizes)):
+                if self.most == 0:
+                    return
+                self.most -= 1
+                seconds = 100 if name.startswith('i2') else 110
+                made = factory.run(
+                    name, first + number, seconds, sweep=sweep, size=SIZE
+                )
+                record.save(made, state.RECORDS)
+
+    def test_run_ends_with_a_winner(self) -> None:
+        here = course.run(self.sweep, Progress())
+        self.assertEqual([], here.left)
+        assert here.choice
+        self.assertTrue(here.choice.best.startswith('i2-'))
+        self.assertTrue(state.known()[-1].finished)
+        self.assertEqual(self.sweep.course, state.known()[-1].course)
+
+    def test_resume_runs_each_once(self) -> None:
+        course.run(self.sweep, Progress())
+        whole = sorted(
+            (one.configuration, one.index)
+            for one in record.load_all(state.RECORDS)
+        )
+        for path in state.RECORDS.glob('*.json'):
+            path.unlink()
+        # Ended after so many runs, again and again.
+        for most in (1, 2, 3):
+            self.most = most
+            self.assertRaises(
+                errors.RunFailed, course.run, self.sweep, Progress()
+            )
+        self.most = 100
+        course.run(self.sweep, Progress())
+        self.assertEqual(
+            whole,
+            sorted(
+                (one.configuration, one.index)
+                for one in record.load_all(state.RECORDS)
+            ),
+        )
+
+    def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
+        self.most = 0
+        error = self.assertRaises(
+            errors.RunFailed, course.run, self.sweep, Progress()
+        )
+        self.assertIn('sweep resume', str(error))
+        self.assertEqual(1, len(self.tasks))
+
+    def test_quick_sweep_has_no_strategy(self) -> None:
+        quick = state.begin(['i1'], 2, SIZE)
+        self.assertRaises(errors.InputError, course.look, quick)
+        # Nor does the quick one take a strategy's for its own.
+        found, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
+        self.assertIsNone(found.course)
+        self.assertFalse(again)
