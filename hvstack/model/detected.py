@@ -304,7 +304,8 @@ def cloud_processors(
         )
     each = 1
     for name in ('sockets', 'cores', 'threads'):
-        each *= topology.get(name, 0)
+        # libvirt names them in a container's host, but not how many.
+        each *= topology.get(name) or 0
     if each and cpus not in (each, each * cells):
         raise errors.InputError(
             f'{host}: Placement has {cpus} CPUs of {each * cells}, and a '

@@ -9,7 +9,7 @@ from typing import Any
 
 import openstack
 
-from hvstack import profiles
+from hvstack import profiles, shell
 from hvstack.cloud import flavors
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
@@ -26,6 +26,20 @@ class FillTest(HostsTest):
         super().setUp()
         self.profile = profiles.load('vsphere6')
         self.image_id = self.no_system()
+
+    def is_empty(self) -> bool:
+        """Tell whether the host itself knows that its guests are gone.
+
+        It says so a moment after they are gone for Nova's API, and the NUMA
+        topology that the scheduler looks at is written with it.
+        """
+        (found,) = self.cloud.compute.get(
+            '/os-hypervisors/detail',
+            params={'hypervisor_hostname_pattern': HOST},
+            # The last one that tells what is used.
+            microversion='2.87',
+        ).json()['hypervisors']
+        return bool(found['vcpus_used'] == 0)
 
     def published(self, label: str) -> Any:
         """Return Nova's flavor of a configuration's worker."""
@@ -77,6 +91,7 @@ class FillTest(HostsTest):
 
     def fill(self, instances: int) -> None:
         """Fill a host exactly; one more finds no place."""
+        shell.wait_for(self.is_empty, f'{HOST} to be empty', timeout=60)
         flavor = self.published(f'i{instances}-dedicated')
         servers = self.boot(flavor.id, instances)
         self.assertEqual(['ACTIVE'] * instances, [s.status for s in servers])
