@@ -239,7 +239,9 @@ class Cloud(Refusals):
             'PCPU': {'total': 32},
             'MEMORY_MB': {'total': 262144},
         }
-        for cpu_info in ({}, None):
+        # What libvirt tells in a container's host.
+        empty = dict.fromkeys(('cells', 'sockets', 'cores', 'threads'))
+        for cpu_info in ({}, None, {'topology': empty}):
             found = self.call(
                 inventories=pinned,
                 cpu_info=cpu_info,
