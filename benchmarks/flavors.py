@@ -122,7 +122,8 @@ class Tools:
 
     def ansible(self) -> dict[str, list[str]]:
         """Return what Ansible is called with."""
-        programs = self.venv('ansible', 'ansible', 'openstacksdk')
+        # Its collection does not know later releases of the SDK.
+        programs = self.venv('ansible', 'ansible', 'openstacksdk<=4.7.0')
         playbook = self.folder / 'playbook.yaml'
         playbook.write_text(
             PLAYBOOK.format(python=programs / 'python', cloud=CLOUD)
