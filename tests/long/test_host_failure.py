@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hvstack import shell
+from hvstack.cloud import undo
 from hvstack.cluster import launch
 from hvstack.hadoop import rest
 from hvstack.lab import identity, images, settings
@@ -24,6 +25,8 @@ class HostFailureTest(LabTest):
         super().setUp()
         before = settings.load() or settings.LabSettings()
         self.addCleanup(self.lab, 'up', '--hosts', str(before.hosts))
+        # Before it: a host with servers is not taken away.
+        self.addCleanup(undo.undo_own, [self.conn])
         self.lab('up', '--hosts', str(HOSTS))
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         wanted = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
