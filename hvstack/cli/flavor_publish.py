@@ -17,7 +17,7 @@ from hvstack.cli.report import RECORDS
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, publish
 from hvstack.cloud.connection import refused
-from hvstack.cloud.publish import PREFIX, Change, Job
+from hvstack.cloud.publish import Change, Job
 from hvstack.model import lint
 from hvstack.model.catalogue import MIN_PERCENT, Catalogue, Entry
 from hvstack.progress import Progress
@@ -169,11 +169,11 @@ class List(Lister):
         rows = []
         for name, flavor in sorted(publish.existing(conn).items()):
             if publish.ours(flavor):
-                specs = flavor.extra_specs
+                known = publish.labelled(flavor)
                 rows.append(
                     (
                         name,
-                        *(specs.get(PREFIX + label, '') for label in labels),
+                        *(known.get(label, '') for label in labels),
                         'yes' if flavor.is_public else 'no',
                         'yes' if publish.in_use(conn, flavor) else 'no',
                     )
@@ -245,7 +245,7 @@ class Export(Command):
             publish.exported(flavor)
             for _, flavor in sorted(publish.existing(conn).items())
             if publish.ours(flavor)
-            and flavor.extra_specs[publish.HOST] == parsed_args.host
+            and publish.labelled(flavor)['host'] == parsed_args.host
         ]
         if not flavors:
             raise errors.InputError(

@@ -72,7 +72,7 @@ class PublishTest(HostsTest):
         self.assertFalse(shown['os-flavor-access:is_public'])
         self.assertEqual(1, len(shown['access_project_ids']))
         specs = shown['properties']
-        self.assertEqual('lab-worker', specs['hvstack:host'])
+        self.assertIn('host=lab-worker ', specs['hvstack:flavor'])
         self.assertEqual(
             wanted['extra_specs'],
             {k: v for k, v in specs.items() if not k.startswith('hvstack:')},
@@ -125,7 +125,8 @@ class PublishTest(HostsTest):
         self.path.write_text(yaml.safe_dump(data))
         self.assertIn(('retire', 'flavor'), self.publish())
         kept = self.shown(old['name'])
-        self.assertEqual('retired', kept['properties']['hvstack:status'])
+        label = kept['properties']['hvstack:flavor']
+        self.assertIn('status=retired', label)
         self.assertEqual(set(), self.publish())
         self.delete(server)
         self.assertEqual({('delete', 'flavor')}, self.publish())

@@ -87,7 +87,7 @@ class FlavorsTest(testtools.TestCase):
         self.assertEqual([], journal.entries())
 
     def test_same_one_is_used_and_stays(self) -> None:
-        evidence = {**WANTED.extra_specs, 'hvstack:percent': '97'}
+        evidence = {**WANTED.extra_specs, 'hvstack:evidence': 'percent=97'}
         for there in (nova(), nova(extra_specs=evidence)):
             self.there(there)
             found = flavors.publish(self.conn, WANTED, ['p1'])

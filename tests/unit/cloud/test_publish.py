@@ -168,7 +168,11 @@ class PublishTest(testtools.TestCase):
         self.assertEqual(FLAVOR.ram, made['ram'])
         self.assertFalse(made['os-flavor-access:is_public'])
         self.assertEqual('dedicated', made['extra_specs']['hw:cpu_policy'])
-        self.assertEqual('95.5', made['extra_specs']['hvstack:percent'])
+        self.assertEqual(
+            'percent=95.5 low=92 high=99 runs=3 backend=kvm date=2026-11-21 '
+            f'digest={"d" * 64}',
+            made['extra_specs']['hvstack:evidence'],
+        )
         self.assertIn('95.5 % of bare metal (92.0 to', made['description'])
         self.assertEqual({'p2'}, self.nova.access[made['id']])
 
@@ -220,7 +224,12 @@ class PublishTest(testtools.TestCase):
         larger = entry(replace(FLAVOR, name='hv-x-larger', ram=4096))
         self.assertIn(('retire', 'flavor'), self.publish(larger))
         kept = self.nova.flavors[old]
-        self.assertEqual('retired', kept['extra_specs']['hvstack:status'])
+        self.assertEqual(
+            'host=x role=worker '
+            'configuration=i2-c1-m1-local-dedicated-unpinned '
+            'status=retired',
+            kept['extra_specs']['hvstack:flavor'],
+        )
         self.assertEqual(set(), self.nova.access[old])
         self.assertEqual([], self.publish(larger))
         # Nobody uses it any more.
@@ -232,7 +241,7 @@ class PublishTest(testtools.TestCase):
         other = replace(FLAVOR, name='m1.large')
         self.nova.add(other, {'hw:cpu_policy': 'shared'})
         self.nova.add(
-            replace(FLAVOR, name='hv-y'), {'hvstack:host': 'another host'}
+            replace(FLAVOR, name='hv-y'), {'hvstack:flavor': 'host=y'}
         )
         before = dict(self.nova.flavors)
         self.publish(entry())

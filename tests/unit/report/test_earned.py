@@ -240,7 +240,7 @@ class Approve(testtools.TestCase):
         sweep = Sweep()
         for record in sweep.measured:
             specs = record.seen['flavor']['worker']['extra_specs']
-            specs['hvstack:percent'] = '98'
+            specs['hvstack:evidence'] = 'percent=98'
         self.assertEqual('', sweep.refusal())
 
     def test_ratio_asked(self) -> None:
