@@ -48,6 +48,11 @@ class DataCheckTest(testtools.TestCase):
         self.assertEqual(set(ADDRESSES), places)
         self.assertEqual('', wrong(real('healthy')))
 
+    def test_block_of_no_file_is_left_out(self) -> None:
+        text = real('healthy')
+        block = next(line for line in text.splitlines() if 'blk_' in line)
+        self.assertEqual('', wrong(f'{block}\n{text}'))
+
     def test_missing_file(self) -> None:
         found = wrong(real('file-removed'))
         self.assertIn('5 files instead of 6', found)
