@@ -64,6 +64,8 @@ class SSHNode(ShellNode):
         )
 
     def close(self) -> None:
-        """Close the shared connection."""
+        """Close the shared connection, if one was opened."""
+        if not any(path.is_socket() for path in self.folder.glob('*')):
+            return
         words = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
         shell.run(words, check=False, timeout=30)

@@ -2,6 +2,7 @@
 """The lab's bridges in the machine's own network namespace."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,16 @@ def _addresses() -> list[dict[str, Any]]:
 
 def up() -> bool:
     """Tell whether all bridges are there."""
-    names = {link['ifname'] for link in _addresses()}
-    return set(values.BRIDGES) <= names
+    return set(values.BRIDGES) <= {name for _, name in socket.if_nameindex()}
 
 
 def leftovers() -> list[str]:
-    """Return the names of the lab's interfaces that exist."""
+    """Return the names of the lab's interfaces that exist.
+
+    Without iproute2, which a machine that never had a lab may not have.
+    """
     return sorted(
-        name
-        for link in _addresses()
-        if (name := str(link['ifname'])).startswith(PREFIX)
+        name for _, name in socket.if_nameindex() if name.startswith(PREFIX)
     )
 
 
