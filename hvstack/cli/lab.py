@@ -50,8 +50,8 @@ class Up(Command):
             action='append',
             metavar='HOST=CPUS',
             help='CPUs of a kvm or qemu host for guests that ask for '
-            'dedicated ones, such as hv-host3=1; the others stay shared; '
-            'may be repeated',
+            'dedicated ones, such as hv-host3=1 (hv-host3= for none); the '
+            'others stay shared; may be repeated',
         )
         parser.add_argument(
             '--fake-profile',
@@ -94,9 +94,10 @@ class Up(Command):
             )
         options: dict[str, Any] = {}
         if parsed_args.dedicated is not None:
-            options['dedicated'] = _pairs(
-                '--dedicated', parsed_args.dedicated, 'hv-host3=1'
-            )
+            pairs = _pairs('--dedicated', parsed_args.dedicated, 'hv-host3=1')
+            options['dedicated'] = {
+                host: cpus for host, cpus in pairs.items() if cpus
+            }
         if parsed_args.fake_profile is not None:
             options['fake_profile'] = fake.from_profile(
                 profiles.load(parsed_args.fake_profile),

@@ -24,7 +24,7 @@ class QemuHostTest(HostsTest):
             'qemu',
             title='hvstack-tiny-vm',
         )
-        self.addCleanup(self.lab_up, self.before)
+        self.addCleanup(self.lab_up, self.before, '--dedicated', f'{LAST}=')
         self.lab_up('qemu', '--dedicated', f'{LAST}=1')
 
     def lab_up(self, backend: str, *more: str) -> None:

@@ -38,7 +38,8 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
         if backends.get(name, 'lxc') == 'lxc':
             raise errors.InputError(
                 f'--dedicated {name}: only a kvm or qemu host gives out '
-                f'dedicated CPUs: take --host-compute {name}=qemu'
+                f'dedicated CPUs: take --host-compute {name}=qemu, or '
+                f'--dedicated {name}= for none'
             )
     return found
 
