@@ -10,7 +10,7 @@ from cliff.lister import Lister
 from hvstack import errors, profiles
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
-from hvstack.lab.settings import BACKENDS, LabSettings
+from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
 from hvstack.model.configuration import CPU_POLICIES
 from hvstack.progress import Progress
 
@@ -73,6 +73,26 @@ class Up(Command):
             help='availability zones for the workers (default: 0, none)',
         )
         parser.add_argument(
+            '--with',
+            dest='extra',
+            choices=EXTRAS,
+            help='ceph: Ceph with three disks, and Cinder with volume types '
+            'for each of them and for all; needs a kvm or qemu host (default: '
+            'without)',
+        )
+        parser.add_argument(
+            '--without',
+            choices=EXTRAS,
+            help='take it away again; its data stays',
+        )
+        parser.add_argument(
+            '--ceph-copies',
+            type=int,
+            metavar='N',
+            help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
+            'benchmarks, a lost disk loses data (default: 3)',
+        )
+        parser.add_argument(
             '--untested',
             action='store_true',
             default=None,
@@ -82,12 +102,24 @@ class Up(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Bring it up."""
-        names = ('hosts', 'fake_hosts', 'compute', 'racks', 'untested')
+        names = (
+            'hosts',
+            'fake_hosts',
+            'compute',
+            'racks',
+            'ceph_copies',
+            'untested',
+        )
         given: dict[str, Any] = {
             name: value
             for name in names
             if (value := getattr(parsed_args, name)) is not None
         }
+        if parsed_args.extra and parsed_args.without:
+            raise errors.InputError('give --with or --without, not both')
+        for word, value in (('extra', True), ('without', False)):
+            if getattr(parsed_args, word):
+                given[getattr(parsed_args, word)] = value
         if parsed_args.host_compute is not None:
             given['host_compute'] = _pairs(
                 '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'

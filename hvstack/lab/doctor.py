@@ -106,7 +106,7 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _software() -> Iterator[Finding]:
-    lacking = packages.missing(packages.ALL)
+    lacking = packages.missing(packages.needed(ceph=settings.has_ceph()))
     yield Finding(
         'packages',
         'note' if lacking else 'ok',
@@ -124,7 +124,9 @@ def _software() -> Iterator[Finding]:
 
 def _ports() -> Iterator[Finding]:
     taken = ports.conflicts(
-        ports.listeners(), tracking.members(), ports.needed()
+        ports.listeners(),
+        tracking.members(),
+        ports.needed(ceph=settings.has_ceph()),
     )
     for service, who in taken:
         yield Finding(
