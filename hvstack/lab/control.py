@@ -109,6 +109,8 @@ def configure() -> None:
         render.write(file.template, file.target, mode=file.mode)
         if file.group:
             shutil.chown(file.target, group=file.group)
+        if file.owner:
+            shutil.chown(file.target, file.owner)
 
 
 def digest(service: services.Service) -> str:

@@ -10,12 +10,14 @@ import yaml
 
 from hvstack import errors, paths
 from hvstack.lab import (
+    ceph,
     clouds,
     lifecycle,
     machine,
     network,
     packages,
     ports,
+    services,
     settings,
     supervise,
     tracking,
@@ -198,6 +200,19 @@ def _lab() -> Iterator[Finding]:
     )
 
 
+def _ceph() -> Iterator[Finding]:
+    if not settings.has_ceph() or not supervise.alive():
+        return
+    well = ceph.clean()
+    look = f'ceph --conf {services.CEPH_CONF.target} health detail'
+    yield Finding(
+        'Ceph',
+        'ok' if well else 'fault',
+        'all disks and copies there' if well else 'a disk or copy is missing',
+        '' if well else f"'hvstack lab up', then look with: {look}",
+    )
+
+
 def _clouds() -> Iterator[Finding]:
     path = clouds.users_file()
     if settings.load() is None or not clouds.OURS.exists():
@@ -222,5 +237,6 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _ports,
     _proxy,
     _lab,
+    _ceph,
     _clouds,
 )

@@ -21,12 +21,14 @@ class File:
     :param target: where it goes.
     :param mode: permission bits.
     :param group: group that may read it, root otherwise.
+    :param owner: who owns it, root otherwise.
     """
 
     template: str
     target: Path
     mode: int = 0o600
     group: str | None = None
+    owner: str | None = None
 
 
 #: What RabbitMQ's start script reads instead of files below ``/etc``.
@@ -92,15 +94,12 @@ def _ovsdb(kind: str) -> Service:
 
 #: Runs Ceph's daemons, and owns their data.
 CEPH_USER = 'ceph'
-CEPH_CONF = File(
-    'control/ceph.conf.j2', ETC / 'ceph' / 'ceph.conf', 0o640, CEPH_USER
-)
+CEPH_CONF = File('control/ceph.conf.j2', ETC / 'ceph' / 'ceph.conf', 0o644)
 #: All keys, for the monitor's first start and for the daemons.
 CEPH_KEYS = File(
     'control/ceph.keyring.j2',
     ETC / 'ceph' / 'daemons.keyring',
-    0o640,
-    CEPH_USER,
+    owner=CEPH_USER,
 )
 _CEPH_CLIENTS = tuple(
     File(

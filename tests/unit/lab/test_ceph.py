@@ -147,11 +147,12 @@ class FilesTest(LabFilesTest):
             f'[v2:{values.MGMT}:3300,v1:{values.MGMT}:6789]', conf['mon_host']
         )
 
-    def test_what_holds_keys_is_roots_or_cephs(self) -> None:
+    def test_what_holds_secrets_is_its_owners(self) -> None:
         for service in (*services.ceph(), *services.cinder()):
             for file in service.files:
-                others = file.mode & 0o007
-                self.assertEqual(0, others, file.target)
+                if file != services.CEPH_CONF:
+                    self.assertEqual(0o600, file.mode, file.target)
+        self.assertNotIn('key =', render.render('control/ceph.conf.j2'))
 
 
 class LayoutTest(LabFilesTest):
