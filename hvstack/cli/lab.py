@@ -72,7 +72,8 @@ class Up(Command):
             metavar='N',
             help='availability zones for the workers (default: 0, none)',
         )
-        parser.add_argument(
+        extras = parser.add_mutually_exclusive_group()
+        extras.add_argument(
             '--with',
             dest='extra',
             choices=EXTRAS,
@@ -80,7 +81,7 @@ class Up(Command):
             'for each of them and for all; needs a kvm or qemu host (default: '
             'without)',
         )
-        parser.add_argument(
+        extras.add_argument(
             '--without',
             choices=EXTRAS,
             help='take it away again; its data stays',
@@ -115,11 +116,9 @@ class Up(Command):
             for name in names
             if (value := getattr(parsed_args, name)) is not None
         }
-        if parsed_args.extra and parsed_args.without:
-            raise errors.InputError('give --with or --without, not both')
-        for word, value in (('extra', True), ('without', False)):
-            if getattr(parsed_args, word):
-                given[getattr(parsed_args, word)] = value
+        for extra in EXTRAS:
+            if extra in (parsed_args.extra, parsed_args.without):
+                given[extra] = extra == parsed_args.extra
         if parsed_args.host_compute is not None:
             given['host_compute'] = _pairs(
                 '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'
