@@ -10,7 +10,7 @@ from cliff.lister import Lister
 from hvstack import errors, profiles
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
-from hvstack.lab.settings import BACKENDS, LabSettings
+from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
 from hvstack.model.configuration import CPU_POLICIES
 from hvstack.progress import Progress
 
@@ -72,6 +72,27 @@ class Up(Command):
             metavar='N',
             help='availability zones for the workers (default: 0, none)',
         )
+        extras = parser.add_mutually_exclusive_group()
+        extras.add_argument(
+            '--with',
+            dest='extra',
+            choices=EXTRAS,
+            help='ceph: Ceph with three disks, and Cinder with volume types '
+            'for each of them and for all; needs a kvm or qemu host (default: '
+            'without)',
+        )
+        extras.add_argument(
+            '--without',
+            choices=EXTRAS,
+            help='take it away again; its data stays',
+        )
+        parser.add_argument(
+            '--ceph-copies',
+            type=int,
+            metavar='N',
+            help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
+            'benchmarks, a lost disk loses data (default: 3)',
+        )
         parser.add_argument(
             '--untested',
             action='store_true',
@@ -82,12 +103,22 @@ class Up(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Bring it up."""
-        names = ('hosts', 'fake_hosts', 'compute', 'racks', 'untested')
+        names = (
+            'hosts',
+            'fake_hosts',
+            'compute',
+            'racks',
+            'ceph_copies',
+            'untested',
+        )
         given: dict[str, Any] = {
             name: value
             for name in names
             if (value := getattr(parsed_args, name)) is not None
         }
+        for extra in EXTRAS:
+            if extra in (parsed_args.extra, parsed_args.without):
+                given[extra] = extra == parsed_args.extra
         if parsed_args.host_compute is not None:
             given['host_compute'] = _pairs(
                 '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'

@@ -3,13 +3,14 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import requests
 
 from hvstack import errors, paths, shell
 from hvstack.lab import (
+    cinder,
     cloud,
     clouds,
     database,
@@ -27,6 +28,7 @@ from hvstack.lab import (
     venv,
 )
 from hvstack.lab.hosts import fake
+from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
 
 #: Folders of services, (path below the lab's state, owner).
@@ -39,31 +41,38 @@ _FOLDERS = (
     ('glance/tasks', None),
     ('nova', None),
     ('neutron', None),
+    ('cinder', None),
     ('rabbitmq', 'rabbitmq'),
     ('rabbitmq/mnesia', 'rabbitmq'),
     ('rabbitmq/log', 'rabbitmq'),
 )
 
 
-def plan(before: Callable[[], None]) -> list[Stage]:
+def plan(
+    wanted: LabSettings,
+    before: Callable[[], None],
+    storage: Sequence[Stage] = (),
+) -> list[Stage]:
     """Return the stages that bring the control plane up.
 
     :param before: called once the machine was found fit, before anything
         is changed.
+    :param storage: done once the databases answer, before the services.
     """
 
     def check() -> None:
         machine.check()
-        ports.check()
+        ports.check(ceph=wanted.ceph)
         before()
 
     return [
         Stage('machine', 30, check),
-        Stage('packages', 1500, _packages),
+        Stage('packages', 1500, lambda: _packages(wanted)),
         Stage("services' environment", 900, _environment),
         Stage('bridges', 30, network.ensure),
         Stage('configuration', 60, configure),
         Stage('databases and queues', 180, _infrastructure),
+        *storage,
         Stage('schemas', 600, _schemas),
         Stage('identity', 180, _identity),
         Stage('services', 300, _services),
@@ -74,10 +83,12 @@ def plan(before: Callable[[], None]) -> list[Stage]:
 def _environment() -> None:
     venv.ensure()
     fake.install()
+    if settings.has_ceph():
+        cinder.link_bindings()
 
 
-def _packages() -> None:
-    packages.install(packages.ALL)
+def _packages(wanted: LabSettings) -> None:
+    packages.install(packages.needed(ceph=wanted.ceph))
 
 
 def configure() -> None:
@@ -98,6 +109,8 @@ def configure() -> None:
         render.write(file.template, file.target, mode=file.mode)
         if file.group:
             shutil.chown(file.target, group=file.group)
+        if file.owner:
+            shutil.chown(file.target, file.owner)
 
 
 def digest(service: services.Service) -> str:
@@ -188,7 +201,7 @@ def _identity() -> None:
         stages.mark('bootstrap')
     launch([services.identity()])
     wait_for_api(services.identity())
-    version = hashlib.sha256(repr(identity.CATALOGUE).encode()).hexdigest()
+    version = hashlib.sha256(repr(identity.catalogue()).encode()).hexdigest()
     if stages.marked('identity') != version:
         identity.fill(identity.connect())
         stages.mark('identity', version)
@@ -234,13 +247,17 @@ def _content() -> None:
     if stages.marked('content') is None:
         cloud.fill(identity.connect())
         stages.mark('content')
+    if settings.has_ceph():
+        cinder.fill(identity.connect(), settings.load() or LabSettings())
     clouds.write()
 
 
 def stop() -> None:
     """Stop the control plane: services first, what they need afterwards."""
     if supervise.alive():
-        _stop([s.name for s in (services.identity(), *services.openstack())])
+        users = (services.identity(), *services.openstack())
+        # Ceph's disks before its monitor, to which they say good-bye.
+        _stop([s.name for s in (*users, *services.ceph_osds())])
     supervise.shutdown()
 
 

@@ -200,6 +200,10 @@ def _heat() -> None:
     _manage('heat-manage', services.HEAT, 'db_sync')
 
 
+def _cinder() -> None:
+    _manage('cinder-manage', services.CINDER, 'db', 'sync')
+
+
 @dataclass(frozen=True)
 class Schema:
     """What a service keeps in MariaDB.
@@ -221,6 +225,8 @@ SCHEMAS = {
     'glance': Schema(('glance',), _glance),
     'placement': Schema(('placement',), _placement),
 }
+#: The same of a service that only a lab with Ceph has.
+CINDER = {'cinder': Schema(('cinder',), _cinder)}
 
 
 def sync(version: str) -> None:
@@ -233,13 +239,14 @@ def sync(version: str) -> None:
     """
 
     def one(name: str) -> None:
-        SCHEMAS[name].sync()
+        schemas[name].sync()
         with marking:
             stages.mark(f'schema:{name}', version)
 
     marking = threading.Lock()
+    schemas = {**SCHEMAS, **(CINDER if settings.has_ceph() else {})}
     todo = []
-    for name, schema in SCHEMAS.items():
+    for name, schema in schemas.items():
         finished = stages.marked(f'schema:{name}')
         create(schema.databases, afresh=finished is None)
         if finished != version:

@@ -10,12 +10,14 @@ import yaml
 
 from hvstack import errors, paths
 from hvstack.lab import (
+    ceph,
     clouds,
     lifecycle,
     machine,
     network,
     packages,
     ports,
+    services,
     settings,
     supervise,
     tracking,
@@ -106,7 +108,7 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _software() -> Iterator[Finding]:
-    lacking = packages.missing(packages.ALL)
+    lacking = packages.missing(packages.needed(ceph=settings.has_ceph()))
     yield Finding(
         'packages',
         'note' if lacking else 'ok',
@@ -124,7 +126,9 @@ def _software() -> Iterator[Finding]:
 
 def _ports() -> Iterator[Finding]:
     taken = ports.conflicts(
-        ports.listeners(), tracking.members(), ports.needed()
+        ports.listeners(),
+        tracking.members(),
+        ports.needed(ceph=settings.has_ceph()),
     )
     for service, who in taken:
         yield Finding(
@@ -196,6 +200,19 @@ def _lab() -> Iterator[Finding]:
     )
 
 
+def _ceph() -> Iterator[Finding]:
+    if not settings.has_ceph() or not supervise.alive():
+        return
+    well = ceph.clean()
+    look = f'ceph --conf {services.CEPH_CONF.target} health detail'
+    yield Finding(
+        'Ceph',
+        'ok' if well else 'fault',
+        'all disks and copies there' if well else 'a disk or copy is missing',
+        '' if well else f"'hvstack lab up', then look with: {look}",
+    )
+
+
 def _clouds() -> Iterator[Finding]:
     path = clouds.users_file()
     if settings.load() is None or not clouds.OURS.exists():
@@ -220,5 +237,6 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _ports,
     _proxy,
     _lab,
+    _ceph,
     _clouds,
 )

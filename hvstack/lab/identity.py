@@ -17,9 +17,16 @@ CATALOGUE = (
     ('heat', 'orchestration', '/v1/%(tenant_id)s'),
     ('heat-cfn', 'cloudformation', '/v1'),
 )
+#: The same of a service that only a lab with Ceph has.
+CINDER = ('cinder', 'volumev3', '/v3/%(project_id)s')
 #: Project and user of whoever creates Hadoop clusters.
 TENANT = 'tenant'
 MEMBER = 'member'
+
+
+def catalogue() -> tuple[tuple[str, str, str], ...]:
+    """Return what the catalogue is to have."""
+    return (*CATALOGUE, CINDER) if settings.has_ceph() else CATALOGUE
 
 
 def keys() -> None:
@@ -95,7 +102,8 @@ def fill(cloud: Any) -> None:
             roles[name] = identity.create_role(name=name)
 
     service = _project(identity, domain.id, 'service', "The services' users")
-    for name in values.SERVICE_USERS:
+    cinder = (CINDER[0],) if settings.has_ceph() else ()
+    for name in (*values.SERVICE_USERS, *cinder):
         user = _user(identity, domain.id, name)
         for role in ('admin', 'service'):
             identity.assign_project_role_to_user(service, user, roles[role])
@@ -120,7 +128,10 @@ def fill(cloud: Any) -> None:
         (entry.service_id, entry.interface): entry
         for entry in identity.endpoints()
     }
-    for name, kind, path in CATALOGUE:
+    if not cinder and CINDER[0] in known:
+        # Clients take a service that is listed for one that answers.
+        identity.delete_service(known[CINDER[0]])
+    for name, kind, path in catalogue():
         entry = known.get(name) or identity.create_service(
             name=name, type=kind
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hvstack import errors, paths
 from hvstack.lab import (
+    ceph,
     clouds,
     control,
     hosts,
@@ -33,6 +34,7 @@ from hvstack.progress import Progress
 _RUNNING = paths.RUN / 'lab.json'
 #: Users that packages of the lab's made, and that stay with them.
 PACKAGE_USERS = (
+    'ceph',
     'epmd',
     'libvirt-qemu',
     'memcache',
@@ -90,7 +92,11 @@ def up(
         before = settings.load()
         wanted = change(before or LabSettings())
         plan = [
-            *control.plan(before=lambda: _begin(wanted)),
+            *control.plan(
+                wanted,
+                before=lambda: _begin(wanted),
+                storage=ceph.plan(wanted, progress),
+            ),
             Stage('hosts', 900, lambda: hosts.up(wanted, progress)),
             Stage('hvstack.conf', 30, _configure_client),
         ]
@@ -104,6 +110,8 @@ def up(
 
 
 def _begin(wanted: LabSettings) -> None:
+    # Refuses what can be known to be impossible now, not minutes later.
+    hosts.planned(wanted, probing=False)
     settings.save(wanted)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')
@@ -195,7 +203,7 @@ def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
 
 def stays(*, keep_cache: bool = False) -> list[str]:
     """Return what destroying the lab does not take away."""
-    every = packages.ALL
+    every = packages.needed(ceph=True)
     installed = sorted(set(every) - set(packages.missing(every)))
     known = {
         line.partition(':')[0]

@@ -59,6 +59,16 @@ IMAGES = ('mmdebstrap',)
 GUESTS = ('iputils-ping', 'openssh-client')
 #: All that the lab needs.
 ALL = (*CONTROL, *BUILD, *HOSTS, *IMAGES, *GUESTS)
+#: What ``--with ceph`` needs beside: bindings for Cinder, a driver for QEMU.
+CEPH = (
+    'ceph-common',
+    'ceph-mgr',
+    'ceph-mon',
+    'ceph-osd',
+    'python3-rados',
+    'python3-rbd',
+    'qemu-block-extra',
+)
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
@@ -84,6 +94,14 @@ def distribution() -> str | None:
         if word in ('debian', 'ubuntu'):
             return word
     return None
+
+
+def needed(*, ceph: bool) -> tuple[str, ...]:
+    """Return the packages that a lab needs.
+
+    :param ceph: with Ceph.
+    """
+    return (*ALL, *CEPH) if ceph else ALL
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -48,10 +48,17 @@ def _name(pid: int | None) -> str:
         return 'unknown'
 
 
-def needed() -> dict[tuple[str, int], str]:
-    """Return (address, port) of every port of the control plane, by name."""
+def needed(*, ceph: bool = False) -> dict[tuple[str, int], str]:
+    """Return (address, port) of every port of the control plane, by name.
+
+    :param ceph: with Ceph's and Cinder's.
+    """
     return {
-        **{(values.MGMT, port): name for name, port in values.PORTS.items()},
+        **{
+            (values.MGMT, port): name
+            for name, port in values.PORTS.items()
+            if ceph or name not in values.CEPH_PORTS
+        },
         **{
             ('127.0.0.1', port): name
             for name, port in values.LOOPBACK_PORTS.items()
@@ -82,12 +89,13 @@ def conflicts(
     return taken
 
 
-def check() -> None:
+def check(*, ceph: bool = False) -> None:
     """Refuse to go on if a foreign program has a port that is needed.
 
+    :param ceph: with Ceph's and Cinder's.
     :raises hvstack.errors.Busy: with its name and pid.
     """
-    taken = conflicts(listeners(), tracking.members(), needed())
+    taken = conflicts(listeners(), tracking.members(), needed(ceph=ceph))
     if taken:
         raise errors.Busy(
             '; '.join(

@@ -21,12 +21,14 @@ class File:
     :param target: where it goes.
     :param mode: permission bits.
     :param group: group that may read it, root otherwise.
+    :param owner: who owns it, root otherwise.
     """
 
     template: str
     target: Path
     mode: int = 0o600
     group: str | None = None
+    owner: str | None = None
 
 
 #: What RabbitMQ's start script reads instead of files below ``/etc``.
@@ -88,6 +90,56 @@ def _ovsdb(kind: str) -> Service:
         str(OVN / f'{kind}.db'),
     )
     return Service(supervise.Program(name, command), port=name)
+
+
+#: Runs Ceph's daemons, and owns their data.
+CEPH_USER = 'ceph'
+CEPH_CONF = File('control/ceph.conf.j2', ETC / 'ceph' / 'ceph.conf', 0o644)
+#: All keys, for the monitor's first start and for the daemons.
+CEPH_KEYS = File(
+    'control/ceph.keyring.j2',
+    ETC / 'ceph' / 'daemons.keyring',
+    owner=CEPH_USER,
+)
+_CEPH_CLIENTS = tuple(
+    File(
+        f'control/ceph.client.{name}.keyring.j2',
+        ETC / 'ceph' / f'client.{name}.keyring',
+    )
+    for name in ('admin', 'cinder')
+)
+
+
+def _ceph(kind: str, identifier: str, number: str = '') -> Service:
+    return Service(
+        supervise.Program(
+            f'ceph-{kind}{number}',
+            (
+                f'/usr/bin/ceph-{kind}',
+                '-f',
+                *('--id', identifier, '--conf', str(CEPH_CONF.target)),
+            ),
+            user=CEPH_USER,
+            stop_seconds=30,
+        ),
+        (CEPH_CONF, CEPH_KEYS),
+        port='ceph-mon' if kind == 'mon' else None,
+    )
+
+
+def ceph_monitors() -> tuple[Service, ...]:
+    """Return Ceph's monitor and manager."""
+    return (_ceph('mon', 'a'), _ceph('mgr', 'a'))
+
+
+def ceph_osds() -> tuple[Service, ...]:
+    """Return Ceph's disks."""
+    return tuple(_ceph('osd', str(n), str(n)) for n in range(settings.OSDS))
+
+
+def ceph() -> tuple[Service, ...]:
+    """Return Ceph, which only a lab with it has."""
+    return (*ceph_monitors(), *ceph_osds())
 
 
 #: What everything else needs; started first.
@@ -233,6 +285,10 @@ NEUTRON = File('control/neutron.conf.j2', ETC / 'neutron' / 'neutron.conf')
 ML2 = File('control/ml2_conf.ini.j2', ETC / 'neutron' / 'ml2_conf.ini')
 #: heat's WSGI modules look in ``~/.heat`` and ``/etc/heat`` only.
 HEAT = File('control/heat.conf.j2', ETC / 'home' / '.heat' / 'heat.conf')
+#: cinder's WSGI module looks in the same places.
+CINDER = File(
+    'control/cinder.conf.j2', ETC / 'home' / '.cinder' / 'cinder.conf'
+)
 
 
 def identity() -> Service:
@@ -287,9 +343,25 @@ def openstack() -> tuple[Service, ...]:
             config=neutron_config,
         ),
         _daemon('heat-engine', (HEAT,), config=(HEAT.target,)),
+        *(cinder() if settings.has_ceph() else ()),
+    )
+
+
+def cinder() -> tuple[Service, ...]:
+    """Return Cinder, which only a lab with Ceph has."""
+    files = (CINDER, CEPH_CONF, *_CEPH_CLIENTS)
+    return (
+        _api('cinder', 'cinder.wsgi.api', files),
+        _daemon('cinder-scheduler', (CINDER,), config=(CINDER.target,)),
+        _daemon('cinder-volume', files, config=(CINDER.target,)),
     )
 
 
 def everything() -> tuple[Service, ...]:
     """Return all services in the order they start in."""
-    return (*infrastructure(), identity(), *openstack())
+    return (
+        *infrastructure(),
+        *(ceph() if settings.has_ceph() else ()),
+        identity(),
+        *openstack(),
+    )

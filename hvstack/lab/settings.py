@@ -18,6 +18,10 @@ from hvstack import errors, paths
 LAB = paths.STATE / 'lab'
 #: Compute backends a host may have; ``auto`` probes.
 BACKENDS = ('auto', 'kvm', 'lxc', 'qemu')
+#: What a lab may have beside the rest: fields of :class:`LabSettings`.
+EXTRAS = ('ceph',)
+#: Ceph's disks, and the most copies that its pools can have.
+OSDS = 3
 
 _SETTINGS = LAB / 'settings.json'
 _SECRETS = LAB / 'secrets.json'
@@ -33,6 +37,9 @@ class LabSettings:
     :param host_compute: backend of single hosts, by host name.
     :param racks: availability zones that the workers' hosts are spread
         over, named ``rack1`` and so on; 0 leaves all of them in ``nova``.
+    :param ceph: Ceph and Cinder beside the rest.
+    :param ceph_copies: copies of each object that the volumes of type
+        ``ceph`` have; 1 is for benchmarks.
     :param untested: go on with what was never tried on such a machine.
     :param options: settings of single parts, such as sizes of hosts; each
         part checks its own.
@@ -43,6 +50,8 @@ class LabSettings:
     compute: str = 'auto'
     host_compute: dict[str, str] = field(default_factory=dict)
     racks: int = 0
+    ceph: bool = False
+    ceph_copies: int = 3
     untested: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -58,6 +67,10 @@ class LabSettings:
         if not 0 <= self.racks <= self.hosts:
             raise errors.InputError(
                 f'--racks is {self.racks}: give 0 to the number of hosts'
+            )
+        if not 1 <= self.ceph_copies <= OSDS:
+            raise errors.InputError(
+                f'--ceph-copies is {self.ceph_copies}: give 1 to {OSDS}'
             )
         names = {f'hv-host{n}' for n in range(1, self.hosts + 1)}
         for name, backend in [
@@ -95,6 +108,12 @@ def load() -> LabSettings | None:
             f"{_SETTINGS} is not the lab's settings ({exc}): remove it and "
             "run 'hvstack lab up' again"
         ) from exc
+
+
+def has_ceph() -> bool:
+    """Tell whether the lab on this machine is to have Ceph."""
+    loaded = load()
+    return loaded is not None and loaded.ceph
 
 
 def save(settings: LabSettings) -> None:

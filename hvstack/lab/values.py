@@ -4,6 +4,9 @@
 One address, :data:`MGMT`, carries every API: the lab's management bridge.
 """
 
+import base64
+import struct
+import uuid
 from typing import Any
 
 from hvstack import paths
@@ -38,9 +41,20 @@ PORTS = {
     'rabbitmq': 5672,
     'ovn-nb': 6641,
     'ovn-sb': 6642,
+    'cinder': 8776,
+    'ceph-mon': 3300,
+    'ceph-mon-v1': 6789,
 }
+#: Those of them that only a lab with Ceph uses.
+CEPH_PORTS = ('cinder', 'ceph-mon', 'ceph-mon-v1')
 #: Ports on the loopback interface.
 LOOPBACK_PORTS = {'memcached': 11211, 'epmd': 4371, 'rabbitmq-dist': 25671}
+#: Volume types that name disk slots, one for each disk of Ceph's; pools and
+#: Cinder's backends have the same names.
+SLOTS = tuple(f'disk-slot-{n + 1}' for n in range(lab_settings.OSDS))
+#: Volume type, pool and backend over all disks.
+SHARED_POOL = 'ceph'
+POOLS = (SHARED_POOL, *SLOTS)
 #: Services with a keystone user of their own.
 SERVICE_USERS = ('placement', 'glance', 'nova', 'neutron', 'heat')
 
@@ -74,6 +88,22 @@ def database_url(name: str) -> str:
     )
 
 
+def generated_uuid(name: str) -> str:
+    """Return a generated UUID, the same one at every call."""
+    return str(uuid.UUID(lab_settings.secret(name)))
+
+
+def ceph_key(entity: str) -> str:
+    """Return the generated key of a user or daemon of Ceph's.
+
+    Its form is that of ``ceph-authtool --gen-key``: type (1 for AES), time
+    of making, length, 16 random bytes.
+    """
+    raw = bytes.fromhex(lab_settings.secret(f'ceph_{entity}'))
+    header = struct.pack('<HIIH', 1, 0, 0, len(raw))
+    return base64.b64encode(header + raw).decode()
+
+
 def context() -> dict[str, Any]:
     """Return everything that templates of ``etc/lab`` may name.
 
@@ -92,6 +122,10 @@ def context() -> dict[str, Any]:
         'database_url': database_url,
         'password': lab_settings.secret,
         'auth': auth,
+        'generated_uuid': generated_uuid,
+        'ceph_key': ceph_key,
+        'osds': range(lab_settings.OSDS),
+        'pools': POOLS,
         'state': lab_settings.LAB,
         'run': paths.RUN,
         'etc': lab_settings.LAB / 'etc',

@@ -27,7 +27,8 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
 
     :param probing: try what ``auto`` is, if that is not known yet.
     :raises hvstack.errors.MissingPrerequisite: a backend cannot be had.
-    :raises hvstack.errors.InputError: dedicated CPUs where there are none.
+    :raises hvstack.errors.InputError: dedicated CPUs, or Ceph, where no
+        guest could use them.
     """
     found = [
         replace(size, backend=backend.resolve(size.backend, probing=probing))
@@ -41,6 +42,12 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
                 f'dedicated CPUs: take --host-compute {name}=qemu, or '
                 f'--dedicated {name}= for none'
             )
+    if wanted.ceph and all(one.backend == 'lxc' for one in found):
+        raise errors.InputError(
+            '--with ceph: all hosts are lxc, and containers cannot attach '
+            'volumes of Ceph: take --compute qemu, or --host-compute '
+            f'{found[-1].name}=qemu'
+        )
     return found
 
 

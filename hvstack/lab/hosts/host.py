@@ -12,11 +12,12 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, pids, shell
-from hvstack.lab import render, settings, venv
+from hvstack.lab import render, settings, values, venv
 from hvstack.lab.hosts import cgroups, sizes
 from hvstack.lab.hosts.sizes import HostSize
 
@@ -52,6 +53,8 @@ _FILES = (
     ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755, 'libvirtd'),
     ('losetup.j2', 'bin/losetup', 0o755, ''),
 )
+#: Where libvirt keeps keys, below a host's folder.
+_LIBVIRT_SECRETS = 'etc/libvirt/secrets'
 #: (agent, program, module, what it may do as root)
 _PYTHON_AGENTS = (
     (
@@ -160,7 +163,9 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         'shared': sizes.rest_of(dedicated, host.cpus),
     }
     stale = set()
-    for template, target, mode, agent in _FILES:
+    if not settings.has_ceph():
+        shutil.rmtree(here / _LIBVIRT_SECRETS, ignore_errors=True)
+    for template, target, mode, agent in _files(host):
         if render.write(
             f'host/{template}', here / target, mode=mode, context=context
         ):
@@ -176,6 +181,20 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
             # In place: the running host has these files bind-mounted.
             path.write_text(text)
     return stale - {''}
+
+
+def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
+    yield from _FILES
+    if host.backend != 'lxc' and settings.has_ceph():
+        # The key that QEMU attaches volumes with, by Cinder's name for it.
+        secret = f'{_LIBVIRT_SECRETS}/{values.generated_uuid("ceph_libvirt")}'
+        for kind in ('xml', 'base64'):
+            yield (
+                f'ceph-secret.{kind}.j2',
+                f'{secret}.{kind}',
+                0o600,
+                'libvirtd',
+            )
 
 
 def _texts(host: HostSize) -> dict[str, str]:

@@ -12,6 +12,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, pids, profiles, shell, yamlfile
+from hvstack.lab import settings
 from hvstack.lab.hosts import cgroups, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
@@ -165,6 +166,7 @@ class FilesTest(testtools.TestCase):
         super().setUp()
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
         self.swap('hvstack.lab.settings._SECRETS', self.folder / 'secrets')
+        self.swap('hvstack.lab.settings._SETTINGS', self.folder / 'settings')
         self.swap('hvstack.lab.hosts.host.HOSTS', self.folder)
         self.swap('hvstack.lab.venv.folder', lambda: Path('/venv'))
 
@@ -216,6 +218,18 @@ class FilesTest(testtools.TestCase):
         for name in ('nova.conf', 'metadata.ini', 'supervisord.conf'):
             mode = (folder / name).stat().st_mode & 0o777
             self.assertEqual(0o600, mode, name)
+
+    def test_only_emulators_of_a_lab_with_ceph_get_its_key(self) -> None:
+        def keys(backend: str) -> list[str]:
+            folder, _ = self.configured(backend)
+            here = folder / 'etc/libvirt/secrets'
+            return sorted(path.suffix for path in here.glob('*'))
+
+        settings.save(LabSettings(compute='qemu', ceph=True))
+        self.assertEqual([], keys('lxc'))
+        self.assertEqual(['.base64', '.xml'], keys('qemu'))
+        settings.save(LabSettings(compute='qemu'))
+        self.assertEqual([], keys('qemu'))
 
     def test_second_time_nothing_is_stale(self) -> None:
         _, first = self.configured()

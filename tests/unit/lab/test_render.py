@@ -6,18 +6,23 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.lab import render, services, templates, values
+from hvstack.lab import render, services, settings, templates, values
+from hvstack.lab.settings import LabSettings
 
 
 class RenderTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.lab.settings._SECRETS', self.folder / 'secrets.json'
+        for name in ('SECRETS', 'SETTINGS'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.lab.settings._{name}',
+                    self.folder / f'{name}.json',
+                )
             )
-        )
+        # With all that a lab may have.
+        settings.save(LabSettings(ceph=True))
 
     def parsed(self, template: str) -> configparser.ConfigParser:
         parser = configparser.ConfigParser(interpolation=None)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ceph in the lab: a monitor, a manager and a disk (OSD) for each slot.
+
+The disks are sparse files of BlueStore's. Each has a pool of its own, by a
+device class and a CRUSH rule of its own, so that a volume of the type
+``disk-slot-2`` has all its bytes on one known disk; the pool ``ceph`` spreads
+over all of them.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, paths, shell
+from hvstack.lab import (
+    child,
+    control,
+    database,
+    services,
+    settings,
+    stages,
+    supervise,
+    values,
+)
+from hvstack.lab.settings import LabSettings
+from hvstack.lab.stages import Stage
+from hvstack.progress import Progress
+
+CEPH = settings.LAB / 'ceph'
+#: Placement groups of a pool: a few gigabytes need no more.
+_GROUPS = '8'
+#: Ceph's rule over all disks, made with the cluster.
+_ANY_DISK = 'replicated_rule'
+#: Volumes that servers have; asked of the database, Cinder need not run.
+_ATTACHED = (
+    'SELECT DISTINCT volume_id FROM cinder.volume_attachment '
+    "WHERE deleted = 0 AND attach_status = 'attached';"
+)
+
+
+def plan(wanted: LabSettings, progress: Progress) -> list[Stage]:
+    """Return what starts Ceph, or takes away that of before."""
+    if wanted.ceph:
+        return [Stage('Ceph', 300, lambda: up(wanted, progress))]
+    return [Stage('taking Ceph away', 60, leave)] if CEPH.exists() else []
+
+
+def up(wanted: LabSettings, progress: Progress) -> None:
+    """Bring Ceph up with its pools; what is done already is left alone.
+
+    :raises hvstack.errors.CommandFailed: a program of Ceph's failed.
+    :raises hvstack.errors.DeadlineExceeded: one does not answer.
+    """
+    _folders()
+    _monitor()
+    monitors, disks = services.ceph_monitors(), services.ceph_osds()
+    control.launch(monitors)
+    for number in range(settings.OSDS):
+        _disk(number)
+    control.launch(disks)
+    layout = commands(wanted.ceph_copies)
+    if stages.marked('ceph-layout') != json.dumps(layout):
+        control.wait(disks[-1].name, lambda: _disks_up(_status()), 120)
+        for words in layout:
+            ceph(*words)
+        stages.mark('ceph-layout', json.dumps(layout))
+    control.wait(monitors[0].name, clean, 120)
+    if wanted.ceph_copies == 1:
+        progress.say(
+            f"pool '{values.SHARED_POOL}' keeps one copy of each object: for "
+            'benchmarks only, a lost disk loses data'
+        )
+
+
+def leave() -> None:
+    """Stop Ceph and Cinder in a lab that is to be without; data stays.
+
+    :raises hvstack.errors.Busy: servers have volumes; they are named.
+    """
+    names = {one.name for one in (*services.ceph(), *services.cinder())}
+    running = names & set(supervise.status())
+    if not running:
+        return
+    if stages.marked('schema:cinder') is not None:
+        attached = database.sql(_ATTACHED).split()
+        if attached:
+            raise errors.Busy(
+                f'servers have volumes attached ({", ".join(attached)}): '
+                'delete these servers before Ceph is taken away'
+            )
+    for name in sorted(running):
+        supervise.remove(name)
+
+
+def _folders() -> None:
+    for folder in (CEPH, CEPH / 'crash', CEPH / 'mgr', paths.RUN / 'ceph'):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o750)
+        _own(folder)
+
+
+def _own(path: Path) -> None:
+    shutil.chown(path, services.CEPH_USER, services.CEPH_USER)
+
+
+def _made(folder: Path) -> bool:
+    return stages.marked(f'made:{folder}') is not None
+
+
+def _make(folder: Path, *argv: str) -> None:
+    """Make a daemon's data; an interrupted try is thrown away."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _own(folder.parent)
+    _own(folder)
+    user = services.CEPH_USER
+    child.run(
+        [
+            *argv,
+            '--mkfs',
+            *('--conf', str(services.CEPH_CONF.target)),
+            *('--setuser', user, '--setgroup', user),
+        ],
+        timeout=120,
+    )
+    stages.mark(f'made:{folder}')
+
+
+def _monitor() -> None:
+    folder = CEPH / 'mon'
+    if not _made(folder):
+        keys = str(services.CEPH_KEYS.target)
+        _make(folder, 'ceph-mon', '--id', 'a', '--keyring', keys)
+
+
+def _disk(number: int) -> None:
+    folder = CEPH / 'osd' / str(number)
+    if _made(folder):
+        return
+    monitor = services.ceph_monitors()[0].name
+    control.wait(monitor, lambda: _status() is not None, 60)
+    identity = values.generated_uuid(f'ceph_osd_{number}')
+    # Ceph hands out numbers: ask for this one before its data is made.
+    ceph('osd', 'new', identity, str(number))
+    _make(folder, 'ceph-osd', '--id', str(number), '--osd-uuid', identity)
+
+
+def commands(copies: int) -> list[tuple[str, ...]]:
+    """Return what lays out disks and pools, harmless when done again.
+
+    :param copies: of each object of the pool over all disks.
+    """
+    found: list[tuple[str, ...]] = []
+    crush = ('osd', 'crush')
+    for number, slot in enumerate(values.SLOTS):
+        osd = f'osd.{number}'
+        found += [
+            (*crush, 'set-device-class', slot, osd),
+            (
+                *crush,
+                'rule',
+                'create-replicated',
+                slot,
+                'default',
+                'osd',
+                slot,
+            ),
+            *_pool(slot, slot, 1),
+        ]
+    return [*found, *_pool(values.SHARED_POOL, _ANY_DISK, copies)]
+
+
+def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:
+    pool = ('osd', 'pool')
+    # Ceph asks whether one copy is meant.
+    sure = ('--yes-i-really-mean-it',) if copies == 1 else ()
+    return [
+        (*pool, 'create', name, _GROUPS, _GROUPS, 'replicated', rule),
+        (*pool, 'set', name, 'size', str(copies), *sure),
+        (*pool, 'application', 'enable', name, 'rbd'),
+    ]
+
+
+def ceph(*words: str, timeout: float = 60) -> str:
+    """Run a command of Ceph's as its administrator; return its output.
+
+    :raises hvstack.errors.CommandFailed: Ceph refuses.
+    :raises hvstack.errors.DeadlineExceeded: Ceph does not answer.
+    """
+    conf = str(services.CEPH_CONF.target)
+    return shell.run(
+        ['ceph', '--conf', conf, '--connect-timeout', '10', *words],
+        timeout=timeout,
+    ).stdout
+
+
+def _status() -> dict[str, Any] | None:
+    """Return what Ceph says of itself, nothing if it does not answer."""
+    try:
+        found: dict[str, Any] = json.loads(ceph('status', '--format', 'json'))
+    except (errors.CommandFailed, errors.DeadlineExceeded):
+        return None
+    return found
+
+
+def _disks_up(status: dict[str, Any] | None) -> bool:
+    return bool(status and status['osdmap']['num_up_osds'] == settings.OSDS)
+
+
+def clean() -> bool:
+    """Tell whether all disks are up, and all copies on them."""
+    status = _status()
+    if status is None or not _disks_up(status):
+        return False
+    groups = status['pgmap']
+    clean = sum(
+        entry['count']
+        for entry in groups.get('pgs_by_state', ())
+        if entry['state_name'] == 'active+clean'
+    )
+    return bool(clean == groups['num_pgs'] > 0)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder in the lab: a backend and a volume type for each pool of Ceph's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, shell
+from hvstack.lab import stages, supervise, values, venv
+from hvstack.lab.settings import LabSettings
+
+#: Where Debian keeps Ceph's bindings; they fit its own interpreter only.
+_BINDINGS = Path('/usr/lib/python3/dist-packages')
+
+
+def link_bindings() -> None:
+    """Put Ceph's bindings into the services' environment.
+
+    :raises hvstack.errors.MissingPrerequisite: there are none.
+    """
+    site = next((venv.folder() / 'lib').glob('python3*/site-packages'))
+    for name in ('rados', 'rbd'):
+        found = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
+        if found is None:
+            raise errors.MissingPrerequisite(
+                f"{_BINDINGS} has no '{name}': install python3-{name}"
+            )
+        link = site / found.name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(found)
+
+
+def volume_types(copies: int) -> dict[str, str]:
+    """Return the volume types, and what they say of themselves.
+
+    :param copies: that Ceph keeps of a volume over all disks.
+    """
+    words = 'one copy, for benchmarks' if copies == 1 else f'{copies} copies'
+    return {
+        values.SHARED_POOL: f'Ceph over all disks, {words}',
+        **{
+            slot: f'Ceph on disk {number} only, one copy'
+            for number, slot in enumerate(values.SLOTS, 1)
+        },
+    }
+
+
+def fill(admin: Any, wanted: LabSettings) -> None:
+    """Wait for Cinder's backends, and make their volume types.
+
+    :param admin: the administrator's openstacksdk connection.
+    :raises hvstack.errors.DeadlineExceeded: a backend does not come up.
+    """
+    shell.wait_for(
+        lambda: backends(admin) >= set(values.POOLS),
+        "Cinder's backends to be up",
+        timeout=90,
+        interval=1,
+        why=lambda: supervise.log_tail('cinder-volume'),
+    )
+    types = volume_types(wanted.ceph_copies)
+    if stages.marked('volume-types') == json.dumps(types):
+        return
+    storage = admin.block_storage
+    known = {kind.name: kind for kind in storage.types()}
+    for name, text in types.items():
+        kind = known.get(name) or storage.create_type(
+            name=name, extra_specs={'volume_backend_name': name}
+        )
+        storage.update_type(kind, description=text)
+    stages.mark('volume-types', json.dumps(types))
+
+
+def backends(admin: Any) -> set[str]:
+    """Return the names of Cinder's backends that are up."""
+    return {
+        service.host.partition('@')[2]
+        for service in admin.block_storage.services(binary='cinder-volume')
+        if service.state == 'up'
+    }

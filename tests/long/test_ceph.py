@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes on known disks of Ceph's, in an emulated guest. The lab is up."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import openstack
+
+from hvstack import errors, shell
+from hvstack.lab import ceph, hosts, images, settings, values
+from tests.functional.test_hosts import LAST, HostsTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: The volume's slot, and the number of its disk.
+SLOT, DISK = 'disk-slot-2', 1
+#: What the guest writes, in MiB.
+WRITTEN = 48
+
+
+class CephTest(HostsTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.image = images.upload(
+            self.cloud,
+            images.build('tiny', outputs=['lxc', 'qemu']),
+            'qemu',
+            title='hvstack-tiny-vm',
+        )
+        before = settings.load() or settings.LabSettings()
+        backend = before.host_compute.get(LAST, before.compute)
+        if not before.ceph:
+            self.addCleanup(
+                self.lab_up,
+                *('--without', 'ceph'),
+                *('--host-compute', f'{LAST}={backend}'),
+            )
+            self.lab_up('--with', 'ceph', '--host-compute', f'{LAST}=qemu')
+
+    def lab_up(self, *words: str) -> None:
+        """Change the lab."""
+        shell.run([HVSTACK, 'lab', 'up', *words], timeout=600)
+
+    def emulated(self) -> str:
+        """Return a host with emulated guests."""
+        wanted = settings.load() or settings.LabSettings()
+        return next(
+            one.name
+            for one in reversed(hosts.planned(wanted))
+            if one.backend != 'lxc'
+        )
+
+    def volume(self, kind: str) -> Any:
+        """Return a volume of 1 GiB."""
+        storage = self.cloud.block_storage
+        made = storage.create_volume(name=self.name, size=1, volume_type=kind)
+        self.addCleanup(self.remove, made)
+        return storage.wait_for_status(made, 'available', wait=60)
+
+    def remove(self, volume: Any) -> None:
+        """Delete a volume, and wait until it is gone."""
+        self.cloud.block_storage.delete_volume(volume)
+        self.cloud.block_storage.wait_for_delete(volume, wait=60)
+
+    def attached(self, server: Any, volume: Any) -> None:
+        """Give a server a volume, and wait until it has it."""
+        self.cloud.compute.create_volume_attachment(server, volume=volume)
+        self.cloud.block_storage.wait_for_status(volume, 'in-use', wait=60)
+
+    def images_in(self, pool: str) -> list[str]:
+        """Return the RBD images of a pool."""
+        conf = str(settings.LAB / 'etc' / 'ceph' / 'ceph.conf')
+        out = shell.run(['rbd', '--conf', conf, 'ls', pool]).stdout
+        return out.split()
+
+    def used(self) -> list[int]:
+        """Return each disk's data in MiB, as Ceph reports it."""
+        shown = json.loads(ceph.ceph('osd', 'df', '--format', 'json'))
+        return [node['kb_used_data'] // 1024 for node in shown['nodes']]
+
+    def test_volume_is_on_its_disk_only(self) -> None:
+        volume = self.volume(SLOT)
+        name = f'volume-{volume.id}'
+        holders = [p for p in values.POOLS if name in self.images_in(p)]
+        self.assertEqual([SLOT], holders)
+        groups = json.loads(
+            ceph.ceph('pg', 'ls-by-pool', SLOT, '--format', 'json')
+        )['pg_stats']
+        self.assertEqual({(DISK,)}, {tuple(pg['acting']) for pg in groups})
+
+        before = self.used()
+        server = self.active(
+            self.start(self.flavor(), self.emulated(), self.image)
+        )
+        self.wait(server, 'hostname', self.name)
+        self.attached(server, volume)
+        self.wait(server, 'cat /proc/partitions', 'vdb')
+        # The image's own check: a file system, a file written and read back.
+        check = 'HVSTACK_MACHINE=1 /usr/lib/hvstack/after-boot >/dev/null; '
+        self.wait(
+            server, check + 'cat /run/hvstack/data-disk', 'ok new 2097152'
+        )
+        self.ssh(
+            server,
+            f'dd if=/dev/urandom of=/srv/data/much bs=1M count={WRITTEN}; '
+            'umount /srv/data',
+        )
+        shell.wait_for(
+            lambda: self.used()[DISK] - before[DISK] >= WRITTEN,
+            f'disk {DISK} to hold what was written',
+            timeout=90,
+            why=lambda: f'MiB before {before}, now {self.used()}',
+        )
+        for number, (old, new) in enumerate(
+            zip(before, self.used(), strict=True)
+        ):
+            if number != DISK:
+                self.assertLess(new - old, WRITTEN // 4, number)
+
+        # Not from under a server; refused, and nothing is changed.
+        exc = self.assertRaises(
+            errors.CommandFailed, self.lab_up, '--without', 'ceph'
+        )
+        self.assertIn(volume.id, str(exc))
+        self.lab_up()
+        self.wait(
+            server, check + 'cat /run/hvstack/data-disk', 'ok kept 2097152'
+        )
+
+    def test_member_makes_volumes_over_all_disks(self) -> None:
+        self.cloud = openstack.connect(cloud='hvstack-lab-member')
+        self.addCleanup(self.cloud.close)
+        volume = self.volume(values.SHARED_POOL)
+        self.assertIn(
+            f'volume-{volume.id}', self.images_in(values.SHARED_POOL)
+        )

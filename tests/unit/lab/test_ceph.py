@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ceph and Cinder of the lab: files, commands and answers."""
+
+import base64
+import configparser
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+from keystoneauth1 import fixture as ksa
+
+from hvstack import errors
+from hvstack.lab import (
+    ceph,
+    cinder,
+    hosts,
+    identity,
+    packages,
+    ports,
+    render,
+    services,
+    settings,
+    values,
+)
+from hvstack.lab.settings import LabSettings
+from tests.unit.cloud import fake
+
+CINDER = 'http://cinder.test/v3/p1'
+
+
+class LabFilesTest(testtools.TestCase):
+    """A lab with Ceph, its files in a folder of the test's."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('SETTINGS', 'SECRETS'):
+            self.swap(f'settings._{name}', self.folder / name)
+        self.swap('stages._MARKS', self.folder / 'marks.json')
+        settings.save(LabSettings(compute='qemu', ceph=True))
+
+    def swap(self, name: str, value: Any) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'hvstack.lab.{name}', value))
+
+    def parsed(self, template: str) -> configparser.ConfigParser:
+        parser = configparser.ConfigParser(interpolation=None)
+        # Keyrings indent their lines, which configparser would join.
+        lines = render.render(template).splitlines()
+        parser.read_string('\n'.join(line.strip() for line in lines))
+        return parser
+
+
+class OptionalTest(LabFilesTest):
+    def names(self) -> set[str]:
+        return {service.name for service in services.everything()}
+
+    def test_only_a_lab_with_ceph_has_it(self) -> None:
+        added = {
+            *('ceph-mon', 'ceph-mgr', 'ceph-osd0', 'ceph-osd1', 'ceph-osd2'),
+            *('cinder', 'cinder-scheduler', 'cinder-volume'),
+        }
+        kept = self.names()
+        self.assertIn(identity.CINDER, identity.catalogue())
+        settings.save(LabSettings(compute='qemu'))
+        self.assertEqual(added, kept - self.names())
+        self.assertNotIn(identity.CINDER, identity.catalogue())
+
+    def test_ports_and_packages_are_wanted_with_it_only(self) -> None:
+        added = set(ports.needed(ceph=True)) - set(ports.needed())
+        self.assertEqual({3300, 6789, 8776}, {port for _, port in added})
+        self.assertEqual({values.MGMT}, {address for address, _ in added})
+        self.assertNotIn('ceph-osd', packages.needed(ceph=False))
+        self.assertIn('python3-rbd', packages.needed(ceph=True))
+
+    def test_nothing_to_take_away_where_it_never_was(self) -> None:
+        self.swap('ceph.CEPH', self.folder / 'ceph')
+        without = LabSettings(compute='qemu')
+        self.assertEqual([], ceph.plan(without, None))
+        (self.folder / 'ceph').mkdir()
+        self.assertEqual(1, len(ceph.plan(without, None)))
+
+
+class RefusedTest(testtools.TestCase):
+    def test_containers_cannot_attach_volumes(self) -> None:
+        wanted = LabSettings(compute='lxc', ceph=True)
+        exc = self.assertRaises(
+            errors.InputError, hosts.planned, wanted, probing=False
+        )
+        self.assertIn('--host-compute hv-host3=qemu', str(exc))
+        self.assertNotIn('\n', str(exc))
+
+    def test_one_host_that_can_is_enough(self) -> None:
+        wanted = LabSettings(
+            compute='lxc', ceph=True, host_compute={'hv-host3': 'qemu'}
+        )
+        self.assertEqual(3, len(hosts.planned(wanted, probing=False)))
+
+    def test_copies_fit_the_disks(self) -> None:
+        for copies in (0, 4):
+            exc = self.assertRaises(
+                errors.InputError, LabSettings, ceph_copies=copies
+            )
+            self.assertIn(f'--ceph-copies is {copies}', str(exc))
+
+
+class FilesTest(LabFilesTest):
+    def test_key_is_one_of_cephs(self) -> None:
+        raw = base64.b64decode(values.ceph_key('client.cinder'))
+        kind, _, _, length = struct.unpack('<HIIH', raw[:12])
+        self.assertEqual((1, 16, 28), (kind, length, len(raw)))
+        self.assertEqual(
+            values.ceph_key('client.cinder'), values.ceph_key('client.cinder')
+        )
+
+    def test_daemons_have_the_clients_keys(self) -> None:
+        every = self.parsed('control/ceph.keyring.j2')
+        for name in ('admin', 'cinder'):
+            entity = f'client.{name}'
+            own = self.parsed(f'control/ceph.{entity}.keyring.j2')
+            self.assertEqual(dict(own[entity]), dict(every[entity]))
+        keys = {section['key'] for section in every.values() if section}
+        self.assertEqual(len(every.sections()), len(keys))
+
+    def test_cinder_may_use_its_pools_only(self) -> None:
+        client = self.parsed('control/ceph.client.cinder.keyring.j2')
+        may = client['client.cinder']['caps osd'].strip('"').split(', ')
+        self.assertEqual(
+            [f'profile rbd pool={pool}' for pool in values.POOLS], may
+        )
+
+    def test_each_backend_has_its_pool(self) -> None:
+        conf = self.parsed('control/cinder.conf.j2')
+        names = conf['DEFAULT']['enabled_backends'].split(',')
+        self.assertEqual(list(values.POOLS), names)
+        for name in names:
+            self.assertEqual(name, conf[name]['rbd_pool'])
+            self.assertEqual(name, conf[name]['volume_backend_name'])
+
+    def test_ceph_listens_on_the_labs_bridge_only(self) -> None:
+        conf = self.parsed('control/ceph.conf.j2')['global']
+        self.assertEqual(values.MGMT, conf['public_addr'])
+        self.assertEqual(values.MGMT, conf['cluster_addr'])
+        self.assertEqual(
+            f'[v2:{values.MGMT}:3300,v1:{values.MGMT}:6789]', conf['mon_host']
+        )
+
+    def test_what_holds_secrets_is_its_owners(self) -> None:
+        for service in (*services.ceph(), *services.cinder()):
+            for file in service.files:
+                if file != services.CEPH_CONF:
+                    self.assertEqual(0o600, file.mode, file.target)
+        self.assertNotIn('key =', render.render('control/ceph.conf.j2'))
+
+
+class LayoutTest(LabFilesTest):
+    def test_each_slot_has_a_disk_a_rule_and_a_pool(self) -> None:
+        found = ceph.commands(2)
+        for number, slot in enumerate(values.SLOTS):
+            for words in (
+                f'osd crush set-device-class {slot} osd.{number}',
+                f'osd crush rule create-replicated {slot} default osd {slot}',
+                f'osd pool create {slot} 8 8 replicated {slot}',
+            ):
+                self.assertIn(tuple(words.split()), found)
+
+    def test_one_copy_is_said_to_be_meant(self) -> None:
+        def sizes(copies: int) -> dict[str, tuple[str, ...]]:
+            return {
+                words[3]: words[5:]
+                for words in ceph.commands(copies)
+                if words[2:3] == ('set',)
+            }
+
+        sure = ('1', '--yes-i-really-mean-it')
+        self.assertEqual(sure, sizes(2)['disk-slot-1'])
+        self.assertEqual(('2',), sizes(2)['ceph'])
+        self.assertEqual(sure, sizes(1)['ceph'])
+
+    def answer(self, up: int, states: dict[str, int]) -> bool:
+        """Ask a program in Ceph's place."""
+        answer = {
+            'osdmap': {'num_up_osds': up},
+            'pgmap': {
+                'num_pgs': 32,
+                'pgs_by_state': [
+                    {'state_name': name, 'count': count}
+                    for name, count in states.items()
+                ],
+            },
+        }
+        program = self.folder / 'ceph'
+        program.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', f'{self.folder}:/bin')
+        )
+        return ceph.clean()
+
+    def test_clean(self) -> None:
+        self.assertTrue(self.answer(3, {'active+clean': 32}))
+        self.assertFalse(self.answer(2, {'active+clean': 32}))
+        self.assertFalse(
+            self.answer(3, {'active+clean': 31, 'active+undersized': 1})
+        )
+
+    def test_no_answer_is_not_clean(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable('PATH', str(self.folder)))
+        self.assertFalse(ceph.clean())
+
+
+class VolumeTypesTest(LabFilesTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        token = ksa.V3Token(project_id='p1', user_id='u1')
+        for kind, url in (('compute', fake.NOVA), ('volumev3', CINDER)):
+            service = token.add_service(kind)
+            service.add_standard_endpoints(public=url, region='RegionOne')
+        http = self.cloud.http
+        http.post(
+            f'{fake.KEYSTONE}/auth/tokens',
+            json=token,
+            headers={'X-Subject-Token': 'token-of-test'},
+        )
+        root = CINDER.removesuffix('p1')
+        version = {
+            'id': 'v3.0',
+            'status': 'CURRENT',
+            'version': '3.71',
+            'min_version': '3.0',
+            'links': [{'rel': 'self', 'href': root}],
+        }
+        http.get(root, json={'versions': [version]})
+        http.get(
+            f'{CINDER}/os-services',
+            json={
+                'services': [
+                    {
+                        'binary': 'cinder-volume',
+                        'host': f'hv-control@{pool}',
+                        'state': 'up',
+                    }
+                    for pool in values.POOLS
+                ]
+            },
+        )
+        self.types: list[dict[str, Any]] = []
+        http.get(f'{CINDER}/types', json={'volume_types': self.types})
+        self.made = http.post(f'{CINDER}/types', json=self.make)
+        self.changed = http.put(
+            f'{CINDER}/types/ceph', json={'volume_type': {'id': 'ceph'}}
+        )
+        for slot in values.SLOTS:
+            http.put(
+                f'{CINDER}/types/{slot}', json={'volume_type': {'id': slot}}
+            )
+
+    def make(self, request: Any, context: Any) -> dict[str, Any]:
+        kind = request.json()['volume_type']
+        self.types.append({**kind, 'id': kind['name']})
+        return {'volume_type': self.types[-1]}
+
+    def test_made_once_and_says_how_many_copies(self) -> None:
+        conn = self.cloud.connect()
+        cinder.fill(conn, LabSettings(ceph=True))
+        cinder.fill(conn, LabSettings(ceph=True))
+        self.assertEqual(len(values.POOLS), self.made.call_count)
+        for kind in self.types:
+            self.assertEqual(
+                {'volume_backend_name': kind['name']}, kind['extra_specs']
+            )
+        cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
+        self.assertEqual(len(values.POOLS), self.made.call_count)
+        text = self.changed.last_request.json()['volume_type']['description']
+        self.assertIn('one copy, for benchmarks', text)
