@@ -28,3 +28,21 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
         'ephemeral': found.ephemeral or 0,
         'extra_specs': dict(found.extra_specs or {}),
     }
+
+
+def place(conn: Connection, server: str) -> tuple[str, str, bool]:
+    """Return where a server is, as its own project may see it.
+
+    :param server: its id.
+    :returns: ``hostId``, the same for all of a project's servers on one host
+        and empty for one that is on none; its availability zone; whether it
+        has volumes.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    with refused(f'server {server} cannot be looked at'):
+        found = conn.compute.get_server(server)
+    return (
+        str(found.host_id or ''),
+        str(found.availability_zone or ''),
+        bool(found.attached_volumes),
+    )

@@ -15,6 +15,9 @@ from hvstack.progress import Progress
 
 KIND = 'stack'
 _INTERVAL = 2.0
+_DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
+#: An update that failed leaves what was created, and another may follow.
+_CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETE_SECONDS = 300
 #: Nova's and Heat's user data ends here; larger sites would be cut.
 _MOST_USER_DATA = 64 * 1024
@@ -77,7 +80,7 @@ def wait(
     while True:
         with refused('the stack cannot be looked at'):
             stack = conn.orchestration.get_stack(stack_id)
-        if stack.status == 'CREATE_COMPLETE':
+        if stack.status in _DONE:
             return _outputs(stack)
         if stack.status.endswith('_FAILED'):
             raise errors.CloudError(
@@ -96,7 +99,7 @@ def wait(
 
 
 def outputs(conn: Connection, name: str) -> dict[str, Any]:
-    """Return a complete stack's outputs by name.
+    """Return a stack's outputs by name, once it was created.
 
     :raises hvstack.errors.CloudError: there is none of that name, or it is
         not complete.
@@ -104,7 +107,7 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
     with refused(f"stack '{name}' cannot be looked at"):
         found = conn.orchestration.find_stack(name, ignore_missing=True)
         stack = conn.orchestration.get_stack(found.id) if found else None
-    if stack is None or stack.status != 'CREATE_COMPLETE':
+    if stack is None or stack.status not in _CREATED:
         state = stack.status if stack else 'not there'
         raise errors.CloudError(
             f"stack '{name}' is {state}: see 'openstack stack list'"
@@ -119,7 +122,8 @@ def _outputs(stack: Any) -> dict[str, Any]:
     }
 
 
-def _resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
+def resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
+    """Return a stack's resources, those of nested stacks too."""
     try:
         response = conn.orchestration.get(
             f'/stacks/{stack.name}/{stack.id}/resources?nested_depth=5',
@@ -135,7 +139,7 @@ def reason(conn: Connection, stack: Any) -> str:
     """Return the failing resources of a stack with their reasons."""
     failed = [
         item
-        for item in _resources(conn, stack)
+        for item in resources(conn, stack)
         if item['resource_status'].endswith('_FAILED')
     ]
     # A nested stack fails because of what is in it: that alone says why.
@@ -155,14 +159,14 @@ def reason(conn: Connection, stack: Any) -> str:
 
 
 def _unfinished(conn: Connection, stack: Any) -> str:
-    resources = _resources(conn, stack)
+    found = resources(conn, stack)
     left = [
         item['resource_name']
-        for item in resources
-        if item['resource_status'] != 'CREATE_COMPLETE'
+        for item in found
+        if item['resource_status'] not in _DONE
     ]
-    done = len(resources) - len(left)
-    return f'{done} of {len(resources)} resources, left: {", ".join(left)}'
+    done = len(found) - len(left)
+    return f'{done} of {len(found)} resources, left: {", ".join(left)}'
 
 
 def delete(

@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hvstack import errors, shell
 from hvstack.hadoop import rest
 from hvstack.hadoop.rest import Members, Runner
-from hvstack.hadoop.sites import CONF
+from hvstack.hadoop.sites import TABLE
 
 #: The guest image's program for its daemons.
 NODE = '/usr/lib/hvstack/node'
-_TABLE = f'{CONF}/topology.table'
 #: Puts the lines of its input first, since the first name of an address is
 #: what it resolves to; in place, since /etc/hosts of a container may be a
 #: mount.
@@ -142,12 +141,12 @@ def introduce(cluster: Members) -> None:
     lines = ''.join(
         f'{node.address} {node.address} {node.name}\n' for node in nodes
     )
-    table = cluster.gateway.run(f'cat {_TABLE}', check=False)
+    table = cluster.gateway.run(f'cat {TABLE}', check=False)
 
     def one(node: Runner) -> None:
         node.run(f'ADDRESS={node.address}\n{_HOSTS}', stdin=lines, timeout=60)
         if table.returncode == 0 and node is not cluster.gateway:
-            node.put(table.stdout, _TABLE)
+            node.put(table.stdout, TABLE)
 
     with ThreadPoolExecutor(max_workers=min(32, len(nodes))) as pool:
         list(pool.map(one, nodes))

@@ -10,7 +10,7 @@ A site file is what every cluster needs, and what its tuning profile sets
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 from hvstack.hadoop.parameters import (
@@ -27,12 +27,37 @@ from hvstack.hadoop.tables import BLOCK_MIB, TUNINGS
 
 CONTROLLER = '%CONTROLLER%'
 CONF = '/etc/hadoop'
+#: Looks a node's place up in the table beside the site files.
+PLACE = '/usr/lib/hvstack/place'
+TABLE = f'{CONF}/topology.table'
 CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
 NAMENODE_PORT = 8020
 CONTROLLER_ROLES = 'namenode resourcemanager historyserver'
 WORKER_ROLES = 'datanode nodemanager'
 #: Web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
+
+_MAPPING = 'net.topology.node.switch.mapping.impl'
+#: How a node's place is looked up.
+_PLACES = {
+    CORE: {
+        # Hadoop's TableMapping would read the table only once.
+        _MAPPING: 'org.apache.hadoop.net.ScriptBasedMapping',
+        'net.topology.script.file.name': PLACE,
+    },
+    HDFS: {
+        # A node that is new waits until the table has its place.
+        'dfs.namenode.reject-unresolved-dn-topology-mapping': 'true',
+    },
+}
+#: How it once was. No figure depends on it: profiles are named after this,
+#: so that records keep comparing.
+PLACES_ONCE = {
+    CORE: {
+        _MAPPING: 'org.apache.hadoop.net.TableMapping',
+        'net.topology.table.file.name': TABLE,
+    },
+}
 
 #: HDFS with node groups (the HVE paper, "Network Topology Extension"); the
 #: class names are Hadoop 3.4's.
@@ -60,6 +85,7 @@ def sites(
     tuning: str = DEFAULT,
     folders: Sequence[str] = (),
     namenode_handlers: int | None = None,
+    places: Mapping[str, dict[str, str]] = _PLACES,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
 
@@ -73,6 +99,7 @@ def sites(
         HDFS and YARN share the root disk.
     :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
         ("Controller Daemons": a way around HDFS-7122).
+    :param places: how a node's place is looked up.
     :raises hvstack.errors.InputError: no such tuning.
     """
     rule(tuning)
@@ -85,8 +112,8 @@ def sites(
         values[HDFS]['dfs.blocksize'] = block_bytes(facts)
     if namenode_handlers is not None:
         values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
-    if node_groups:
-        for name, more in _NODE_GROUPS.items():
+    for added in (places, _NODE_GROUPS if node_groups else {}):
+        for name, more in added.items():
             values[name] |= more
     return {name: _xml(properties) for name, properties in values.items()}
 
@@ -104,10 +131,6 @@ def _needed(
         CORE: {
             'fs.defaultFS': f'hdfs://{controller}:{NAMENODE_PORT}',
             'hadoop.tmp.dir': '/srv/hdfs/tmp',
-            'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
-            '.TableMapping',
-            # A relative path would put every node into /default-rack.
-            'net.topology.table.file.name': f'{CONF}/topology.table',
         },
         HDFS: {
             'dfs.replication': str(replication),
@@ -157,7 +180,10 @@ def profile(replication: int, tuning: str = DEFAULT) -> str:
     :raises hvstack.errors.InputError: no such tuning.
     """
     same = sites(
-        NodeSizing(1, 1, 1, 1, 1, 1, 1), replication=replication, tuning=tuning
+        NodeSizing(1, 1, 1, 1, 1, 1, 1),
+        replication=replication,
+        tuning=tuning,
+        places=PLACES_ONCE,
     )
     text = ''.join(same[name] for name in sorted(same))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

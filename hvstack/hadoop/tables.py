@@ -67,8 +67,8 @@ VSPHERE6: Table = {
             CORE,
             'net.topology.script.file.name',
             None,
-            'a table takes the place of the script: '
-            'net.topology.table.file.name',
+            'every cluster has one, which reads a table: '
+            '/usr/lib/hvstack/place',
         ),
     ),
     'appendix A, hdfs-site.xml': (

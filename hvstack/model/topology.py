@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topology: which node is on which physical host, and in which rack."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,16 +58,63 @@ class Topology:
             groups[place.path].append(place.node)
         return dict(groups)
 
-    def table(self) -> str:
-        """Return the text for Hadoop's TableMapping.
+    def lines(self, *, node_groups: bool = True) -> dict[str, str]:
+        """Return what Hadoop is told, by address and by host name.
+
+        :param node_groups: whether Hadoop knows node groups; it refuses
+            paths of another depth.
+        """
+        return {
+            key: place.path if node_groups else f'/{place.rack}'
+            for place in self.places
+            for key in (place.address, place.node)
+        }
+
+    def table(self, *, node_groups: bool = True) -> str:
+        """Return the text of ``topology.table``.
 
         It needs a line for every address and one for every host name.
         """
-        return ''.join(
-            f'{key} {place.path}\n'
-            for place in self.places
-            for key in (place.address, place.node)
-        )
+        found = self.lines(node_groups=node_groups)
+        return ''.join(f'{key} {path}\n' for key, path in found.items())
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Where what is in force is not what it should be.
+
+    :param what: ``table``, ``HDFS``, ``YARN`` or ``block``.
+    :param where: node, or file and block.
+    :param found: what is in force.
+    :param expected: what it should be.
+    """
+
+    what: str
+    where: str
+    found: str
+    expected: str
+
+
+def parse_table(text: str) -> dict[str, str]:
+    """Return the paths of a ``topology.table`` by address and host name."""
+    words = (line.split() for line in text.splitlines())
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2}
+
+
+def differences(
+    what: str, found: Mapping[str, str], expected: Mapping[str, str]
+) -> list[Finding]:
+    """Return a finding for every key whose value is not as expected.
+
+    :param what: where ``found`` was read.
+    :param found: paths in force; a key that is missing has none.
+    :param expected: paths as they should be.
+    """
+    return [
+        Finding(what, key, found.get(key, 'none'), path)
+        for key, path in expected.items()
+        if found.get(key) != path
+    ]
 
 
 def node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
@@ -137,6 +185,55 @@ def virtual_racks(
 
 def _pairs(groups: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(groups[::2], groups[1::2], strict=False)
+
+
+def racks(
+    groups: Mapping[str, str],
+    workers: Collection[str],
+    zones: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return every node group's rack.
+
+    From what is given, else from availability zones where workers are in
+    more than one, else virtual racks.
+
+    :param groups: node group by node.
+    :param workers: those of them that store data.
+    :param zones: availability zone by node.
+    :param given: rack by node, for all nodes or for none.
+    :raises hvstack.errors.InputError: nodes of one group in two racks, or
+        some nodes have no rack.
+    """
+    zones = zones or {}
+    if given:
+        return _by_node(groups, given)
+    if len({zones.get(node) for node in workers}) > 1:
+        return _by_node(groups, zones)
+    counts = Counter(groups[node] for node in workers)
+    return virtual_racks(
+        {group: counts[group] for group in groups.values()},
+        {group for node, group in groups.items() if node not in workers},
+    )
+
+
+def _by_node(
+    groups: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node, group in groups.items():
+        # Hadoop's paths know neither blanks nor slashes in a name.
+        rack = re.sub(r'[\s/]+', '-', names.get(node, ''))
+        if not rack:
+            raise errors.InputError(
+                f"node '{node}' has no rack: name one for every node, or none"
+            )
+        if found.setdefault(group, rack) != rack:
+            raise errors.InputError(
+                f"node '{node}' is in rack '{rack}', others of its host are "
+                f"in '{found[group]}': one host is in one rack"
+            )
+    return found
 
 
 def build(

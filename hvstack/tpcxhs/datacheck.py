@@ -5,93 +5,24 @@ TPCx-HS: HSDataCheck verifies cardinality, size and replication.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
+from hvstack.hadoop import fsck
 from hvstack.tpcxhs.workload import RECORD_BYTES
 
-#: "/p/part-m-00000 10 bytes, replicated: replication=2, 1 block(s):  OK"
-_FILE = re.compile(
-    r'^(?P<path>/\S*) (?P<bytes>\d+) bytes, (?:replicated: )?'
-    r'replication=(?P<replication>\d+), (?P<blocks>\d+) block\(s\):'
-)
-#: "0. BP-...:blk_1_2 len=10 Live_repl=2  [DatanodeInfoWithStorage[IP:..."
-_BLOCK = re.compile(
-    r'^\s*\d+\. \S*:blk_\S+ len=(?P<length>\d+)'
-    r'(?: Live_repl=(?P<live>\d+))?(?P<rest>.*)$'
-)
-_PLACE = re.compile(r'DatanodeInfoWithStorage\[([^\]:]+):')
 _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
 
-@dataclass
-class Block:
-    """One block, as the NameNode knows it.
-
-    :param length: bytes.
-    :param live: replicas that are there; 0 if it is missing.
-    :param places: addresses of their DataNodes.
-    """
-
-    length: int
-    live: int
-    places: list[str] = field(default_factory=list)
-
-
-@dataclass
-class File:
-    """One file, as the NameNode knows it.
-
-    :param length: bytes.
-    :param replication: what was asked for.
-    :param blocks: how many it says it has.
-    """
-
-    path: str
-    length: int
-    replication: int
-    block_count: int
-    blocks: list[Block] = field(default_factory=list)
-
-
-def parse(text: str) -> list[File]:
-    """Return the data files that ``hdfs fsck -files -blocks -locations`` saw.
-
-    :raises hvstack.errors.RunFailed: it is no such output, or not all of it.
-    """
-    files: list[File] = []
-    current: File | None = None
-    for line in text.splitlines():
-        if found := _FILE.match(line):
-            current = File(
-                found['path'],
-                int(found['bytes']),
-                int(found['replication']),
-                int(found['blocks']),
-            )
-            files.append(current)
-        elif (found := _BLOCK.match(line)) and current:
-            missing = 'MISSING' in found['rest'] or found['live'] is None
-            current.blocks.append(
-                Block(
-                    int(found['length']),
-                    0 if missing else int(found['live']),
-                    _PLACE.findall(found['rest']),
-                )
-            )
-    if 'Status: ' not in text:
-        raise errors.RunFailed(
-            f'HSDataCheck: fsck did not end: {" ".join(text.split())[-300:]}'
-        )
+def data_files(files: Iterable[fsck.File]) -> list[fsck.File]:
+    """Return the files that hold data, without marks and manifests."""
     return [one for one in files if _DATA_FILE.search(one.path)]
 
 
 def problems(
-    files: list[File],
+    files: list[fsck.File],
     *,
     expected_bytes: int,
     expected_files: int | None,
@@ -111,12 +42,12 @@ def problems(
         found.append(f'{total} bytes instead of {expected_bytes}')
     for one in files:
         found += [f'{one.path}: {text}' for text in _wrong(one, replication)]
-    if hosts is not None and (count := on_one_host(files, hosts)):
-        found.append(f'{count} blocks with two replicas on one host')
+    if hosts is not None and (shared := fsck.on_one_host(files, hosts)):
+        found.append(f'{len(shared)} blocks with two replicas on one host')
     return found
 
 
-def _wrong(one: File, replication: int) -> list[str]:
+def _wrong(one: fsck.File, replication: int) -> list[str]:
     """Return what is wrong with one file."""
     found = []
     if one.length % RECORD_BYTES:
@@ -134,16 +65,6 @@ def _wrong(one: File, replication: int) -> list[str]:
     if low:
         found.append(f'{low} blocks with fewer than {replication} replicas')
     return found
-
-
-def on_one_host(files: list[File], hosts: Mapping[str, str]) -> int:
-    """Count the blocks that have two replicas on one physical host."""
-    return sum(
-        max(Counter(hosts.get(p, p) for p in block.places).values(), default=0)
-        > 1
-        for one in files
-        for block in one.blocks
-    )
 
 
 def check(
@@ -164,12 +85,10 @@ def check(
     :raises hvstack.errors.RunFailed: something is missing, too short, or
         not replicated often enough.
     """
-    result = cluster.gateway.run(
-        f'hdfs fsck {path} -files -blocks -locations',
-        timeout=600,
-        check=False,
-    )
-    files = parse(result.stdout + result.stderr)
+    try:
+        files = data_files(fsck.run(cluster.gateway, path))
+    except errors.CommandFailed as exc:
+        raise errors.RunFailed(f'HSDataCheck of {path}: {exc}') from exc
     hosts = {node.address: node.host for node in cluster.workers}
     wrong = problems(
         files,
@@ -187,5 +106,5 @@ def check(
         'files': len(files),
         'bytes': sum(one.length for one in files),
         'blocks': sum(len(one.blocks) for one in files),
-        'blocks_on_one_host': on_one_host(files, hosts),
+        'blocks_on_one_host': len(fsck.on_one_host(files, hosts)),
     }

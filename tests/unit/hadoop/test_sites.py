@@ -8,6 +8,7 @@ from hvstack import errors
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tables import TUNINGS
+from hvstack.lab.images import recipes
 
 MAP_OPTS = 'mapreduce.map.java.opts'
 
@@ -81,10 +82,11 @@ class SitesTest(testtools.TestCase):
             with_groups['hdfs-site.xml']['dfs.use.dfs.network.topology'],
         )
 
-    def test_table_has_an_absolute_path(self) -> None:
+    def test_places_are_looked_up_by_the_image_s_program(self) -> None:
         core = self.make()['core-site.xml']
-        self.assertEqual(
-            '/etc/hadoop/topology.table', core['net.topology.table.file.name']
+        path = core['net.topology.script.file.name']
+        self.assertTrue(
+            (recipes.FILES / 'hadoop' / path.lstrip('/')).is_file()
         )
 
     def test_every_jvm_is_told_its_processors(self) -> None:
@@ -120,7 +122,11 @@ class SitesTest(testtools.TestCase):
             (2, 4864, '3feae3e37d92'),
             (40, 262144, '63695d451841'),
         ):
-            made = sites.sites(size_node(vcpus, memory), replication=2)
+            made = sites.sites(
+                size_node(vcpus, memory),
+                replication=2,
+                places=sites.PLACES_ONCE,
+            )
             text = ''.join(name + made[name] for name in sorted(made))
             found = hashlib.sha256(text.encode()).hexdigest()
             self.assertEqual(expected, found[:12], (vcpus, memory))

@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
-from hvstack.model.topology import build, node_groups, virtual_racks
+from hvstack.model.topology import (
+    Finding,
+    build,
+    differences,
+    node_groups,
+    parse_table,
+    racks,
+    virtual_racks,
+)
 
 
 class Racks(testtools.TestCase):
@@ -94,3 +102,68 @@ class Groups(testtools.TestCase):
         self.assertEqual('/rack1/ng-a', topology.path('10.0.0.2'))
         self.assertEqual({'/rack1/ng-a': ['w1', 'w2']}, topology.groups)
         self.assertRaises(errors.InputError, topology.path, 'w9')
+
+
+class Sources(testtools.TestCase):
+    """What racks are taken from."""
+
+    GROUPS = {'c': 'ng-c', 'w1': 'ng-a', 'w2': 'ng-b', 'w3': 'ng-b'}
+    WORKERS = ('w1', 'w2', 'w3')
+
+    def test_zones(self) -> None:
+        zones = {'c': 'nova', 'w1': 'r 1', 'w2': 'r2', 'w3': 'r2'}
+        self.assertEqual(
+            {'ng-c': 'nova', 'ng-a': 'r-1', 'ng-b': 'r2'},
+            racks(self.GROUPS, self.WORKERS, zones),
+        )
+
+    def test_one_zone_for_all_workers_says_nothing(self) -> None:
+        zones = {'c': 'other'} | dict.fromkeys(self.WORKERS, 'nova')
+        self.assertEqual(
+            {'rack1'}, set(racks(self.GROUPS, self.WORKERS, zones).values())
+        )
+
+    def test_given_ones_win(self) -> None:
+        zones = {'c': 'z', 'w1': 'z1', 'w2': 'z2', 'w3': 'z2'}
+        given = {'c': 'a', 'w1': 'a', 'w2': 'b', 'w3': 'b'}
+        found = racks(self.GROUPS, self.WORKERS, zones, given)
+        self.assertEqual({'ng-c': 'a', 'ng-a': 'a', 'ng-b': 'b'}, found)
+
+    def test_refused(self) -> None:
+        for names, word in (
+            ({'c': 'a', 'w1': 'a', 'w2': 'b', 'w3': 'c'}, 'w3'),
+            ({'c': 'a', 'w1': 'a', 'w2': 'b'}, 'w3'),
+        ):
+            failure = self.assertRaises(
+                errors.InputError, racks, self.GROUPS, self.WORKERS, {}, names
+            )
+            self.assertIn(word, str(failure))
+
+
+class Tables(testtools.TestCase):
+    """The table in force against what it should be."""
+
+    topology = build(
+        {'w1': '10.0.0.1', 'w2': '10.0.0.2'},
+        {'w1': 'ng-a', 'w2': 'ng-b'},
+        {'ng-a': 'r1', 'ng-b': 'r2'},
+    )
+
+    def test_what_is_written_is_read(self) -> None:
+        for groups in (True, False):
+            lines = self.topology.lines(node_groups=groups)
+            text = self.topology.table(node_groups=groups)
+            self.assertEqual(lines, parse_table(text))
+            self.assertEqual([], differences('table', lines, lines))
+        self.assertEqual('/r1', lines['w1'])
+
+    def test_wrong_and_missing_lines_are_named(self) -> None:
+        found = parse_table('10.0.0.1 /r1/ng-a\nw1 /r2/ng-a\nw2\n')
+        self.assertEqual(
+            [
+                Finding('table', 'w1', '/r2/ng-a', '/r1/ng-a'),
+                Finding('table', '10.0.0.2', 'none', '/r2/ng-b'),
+                Finding('table', 'w2', 'none', '/r2/ng-b'),
+            ],
+            differences('table', found, self.topology.lines()),
+        )

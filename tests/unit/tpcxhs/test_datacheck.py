@@ -8,6 +8,7 @@ import testtools
 from hvstack import errors, shell
 from hvstack.cluster.base import Members
 from hvstack.cluster.command import CommandNode
+from hvstack.hadoop import fsck
 from hvstack.tpcxhs import datacheck
 
 REAL = Path(__file__).parent / 'fsck'
@@ -21,11 +22,16 @@ def real(name: str) -> str:
     return (REAL / f'{name}.txt').read_text()
 
 
+def parse(text: str) -> list[fsck.File]:
+    """Return the data files of an output."""
+    return datacheck.data_files(fsck.parse(text))
+
+
 def wrong(text: str, hosts: dict[str, str] | None = None) -> str:
     """Return what the check says about an output."""
     return '; '.join(
         datacheck.problems(
-            datacheck.parse(text),
+            parse(text),
             expected_bytes=BYTES,
             expected_files=FILES,
             replication=2,
@@ -36,7 +42,7 @@ def wrong(text: str, hosts: dict[str, str] | None = None) -> str:
 
 class DataCheckTest(testtools.TestCase):
     def test_healthy(self) -> None:
-        files = datacheck.parse(real('healthy'))
+        files = parse(real('healthy'))
         self.assertEqual(FILES, len(files))
         self.assertEqual(BYTES, sum(one.length for one in files))
         places = {
@@ -79,8 +85,8 @@ class DataCheckTest(testtools.TestCase):
         self.assertIn(
             'two replicas on one host', wrong(real('healthy'), together)
         )
-        files = datacheck.parse(real('healthy'))
-        self.assertEqual(FILES, datacheck.on_one_host(files, together))
+        files = parse(real('healthy'))
+        self.assertEqual(FILES, len(fsck.on_one_host(files, together)))
 
     def test_records_that_are_not_whole(self) -> None:
         text = real('healthy').replace('1666700', '1666750')
@@ -97,10 +103,6 @@ class DataCheckTest(testtools.TestCase):
             if not line.startswith('0. ')
         )
         self.assertIn('0 of 1 blocks listed', wrong(text))
-
-    def test_fsck_did_not_end(self) -> None:
-        for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):
-            self.assertRaises(errors.RunFailed, datacheck.parse, text)
 
 
 class CheckTest(testtools.TestCase):
@@ -145,6 +147,20 @@ class CheckTest(testtools.TestCase):
             failure = self.assertRaises(errors.RunFailed, self.check, name)
             self.assertIn('HSDataCheck of /in', str(failure))
             self.assertNotIn('\n', str(failure))
+
+    def test_fsck_did_not_end(self) -> None:
+        cluster = Members(
+            'test',
+            CommandNode('n', 'a', 'worker', 'h', ('echo', 'FSCK refused')),
+            [],
+            1,
+            {},
+            None,
+        )
+        failure = self.assertRaises(
+            errors.RunFailed, datacheck.check, cluster, '/in', 1, 1, 1
+        )
+        self.assertIn('FSCK refused', str(failure))
 
     def test_the_recorded_outputs_are_there(self) -> None:
         found = shell.run(['ls', REAL]).stdout.split()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack cluster scale``: more workers, fewer, or others."""
+
+import argparse
+from typing import Any
+
+from cliff.show import ShowOne
+
+from hvstack import conf, errors
+from hvstack.cli.cluster_topology import add_cluster, open_cluster
+from hvstack.cloud import connection, stacks, updates
+from hvstack.cluster import scale, topology
+from hvstack.progress import Progress
+
+_DRAIN_SECONDS = 3600
+
+
+class Scale(ShowOne):
+    """Change a cluster's number of workers, or replace unhealthy ones.
+
+    Workers that go are drained first: no block is lost, and no running job
+    ends. After an interruption the same command goes on; the number that
+    was there before takes drained workers back. No rights but those of the
+    stack's project are needed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_cluster(parser)
+        parser.add_argument(
+            '--workers',
+            type=int,
+            metavar='N',
+            help='how many there should be (default: as many as there are)',
+        )
+        parser.add_argument(
+            '--replace',
+            action='append',
+            default=[],
+            metavar='WORKER',
+            help='take another one instead, beside those that are marked '
+            'unhealthy in Heat; may be repeated',
+        )
+        parser.add_argument(
+            '--timeout',
+            type=int,
+            default=_DRAIN_SECONDS,
+            metavar='SECONDS',
+            help='that draining, with jobs still on the workers, may take '
+            f'(default: {_DRAIN_SECONDS})',
+        )
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='show what would go and come, change nothing',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Plan it, and do it."""
+        wanted = parsed_args.workers
+        if wanted is not None and wanted < 1:
+            raise errors.InputError(
+                f'--workers is {wanted}: a cluster has 1 or more, or '
+                f"'hvstack cluster delete {parsed_args.name}'"
+            )
+        conn = connection.connect(parsed_args.os_cloud)
+        progress = Progress()
+        stack = updates.settled(
+            conn,
+            parsed_args.name,
+            timeout=conf.load().cloud.stack_timeout,
+            progress=progress,
+        )
+        outputs = stacks.outputs(conn, parsed_args.name)
+        nodes = topology.nodes(conn, outputs)
+        found = scale.workers(conn, stack, nodes)
+        with open_cluster(outputs, parsed_args) as cluster:
+            change = scale.plan(
+                found,
+                len(found) if wanted is None else wanted,
+                scale.replication(cluster.gateway),
+                going=scale.going(cluster),
+                replace=parsed_args.replace,
+            )
+            shown = change.to_mapping()
+            if not parsed_args.dry_run:
+                after = scale.scale(
+                    conn,
+                    stack,
+                    cluster,
+                    change,
+                    lambda new: open_cluster(new, parsed_args),
+                    timeout=parsed_args.timeout,
+                    progress=progress,
+                )
+                shown['workers_now'] = [
+                    one['name'] for one in after['workers']
+                ]
+        return tuple(shown), tuple(shown.values())

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack cluster topology``: which nodes share a physical host."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from cliff.lister import Lister
+
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, keys, stacks
+from hvstack.cluster import topology
+from hvstack.cluster.stack import StackCluster
+from hvstack.progress import Progress
+
+_NODES = ('Node', 'Address', 'Role', 'Host', 'Node group', 'Rack')
+_FINDINGS = ('What', 'Where', 'Found', 'Expected')
+#: Of a hostId, which has 56: enough to tell hosts apart.
+_SHOWN = 12
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add what names a stack of a tenant's, and lets us into its nodes."""
+    parser.add_argument('name', metavar='NAME', help='of the stack')
+    add_cloud(parser)
+    parser.add_argument(
+        '--key',
+        type=Path,
+        metavar='FILE',
+        help="private key of the stack's key pair (default: the one that "
+        "'hvstack cluster create' made)",
+    )
+
+
+def open_cluster(
+    outputs: dict[str, Any], parsed_args: argparse.Namespace
+) -> StackCluster:
+    """Return the cluster of a stack's outputs; nothing is opened yet."""
+    return StackCluster.from_outputs(
+        outputs,
+        parsed_args.key or keys.FOLDER / parsed_args.name,
+        name=parsed_args.name,
+        processors=1,
+    )
+
+
+class Topology(Lister):
+    """Show which nodes share a physical host, write it, or check it.
+
+    Physical hosts are Nova's hostIds, racks are availability zones where
+    the workers are in more than one, else virtual. No rights but those of
+    the stack's project are needed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_cluster(parser)
+        parser.add_argument(
+            '--map',
+            type=Path,
+            metavar='FILE',
+            help="YAML that says every node's host, and perhaps rack, instead "
+            'of Nova, such as "worker-0: {host: h7, rack: r1}"',
+        )
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            '--refresh',
+            action='store_true',
+            help='write it to all nodes and make HDFS and YARN see it, after '
+            'servers moved, were replaced or added',
+        )
+        what.add_argument(
+            '--check',
+            action='store_true',
+            help='list where tables, HDFS or YARN have something else, and '
+            'blocks with two replicas on one host; status 1 if there are any',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Read it, and do what is asked for."""
+        self.wrong = 0
+        conn = connection.connect(parsed_args.os_cloud)
+        outputs = stacks.outputs(conn, parsed_args.name)
+        nodes = topology.nodes(conn, outputs, parsed_args.map)
+        found = topology.of_nodes(nodes)
+        progress = Progress()
+        if any(node.on_volumes for node in nodes if node.role == 'worker'):
+            progress.say(
+                "the workers have volumes: what these are on, such as Ceph's "
+                'disks, is not told by hostId'
+            )
+        if parsed_args.check:
+            with open_cluster(outputs, parsed_args) as cluster:
+                findings = topology.check(cluster, found)
+            self.wrong = len(findings)
+            return _FINDINGS, [
+                (one.what, one.where, one.found, one.expected)
+                for one in findings
+            ]
+        if parsed_args.refresh:
+            with open_cluster(outputs, parsed_args) as cluster:
+                away = topology.refresh(cluster, found, progress=progress)
+            for name in away:
+                progress.say(f'{name} does not answer, it was passed over')
+        by_name = {place.node: place for place in found.places}
+        return _NODES, [
+            (
+                node.name,
+                node.address,
+                node.role,
+                node.host[:_SHOWN],
+                by_name[node.name].group[: _SHOWN + 3],
+                by_name[node.name].rack,
+            )
+            for node in nodes
+        ]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """End with status 1 if the check found something."""
+        status = int(super().run(parsed_args) or 0)
+        if self.wrong:
+            self.app.stderr.write(
+                f'hvstack: {self.wrong} things are not as they should be; '
+                "'hvstack cluster topology --refresh' writes tables anew, "
+                'blocks are moved by HDFS itself\n'
+            )
+        return status or int(self.wrong > 0)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat stacks that change: members of a group, marks, updates."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import stacks
+from hvstack.cloud.connection import refused
+from hvstack.progress import Progress
+
+_INTERVAL = 2.0
+#: Within these seconds Heat begins an update that it has accepted.
+_BEGIN_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a stack's resource group.
+
+    :param name: its number in the group.
+    :param url: of the resource.
+    :param server_ids: the servers in it.
+    :param unhealthy: marked so, itself or its server: the next update
+        replaces it.
+    """
+
+    name: str
+    url: str
+    server_ids: tuple[str, ...]
+    unhealthy: bool
+
+
+def settled(
+    conn: Connection,
+    name: str,
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> Any:
+    """Return a stack that nothing changes, if need be after a while.
+
+    :raises hvstack.errors.CloudError: there is none of that name.
+    :raises hvstack.errors.DeadlineExceeded: it still changes.
+    """
+    deadline = time.monotonic() + timeout
+    said = False
+    while True:
+        with refused(f"stack '{name}' cannot be looked at"):
+            found = conn.orchestration.find_stack(name, ignore_missing=True)
+            stack = conn.orchestration.get_stack(found.id) if found else None
+        if stack is None:
+            raise errors.CloudError(
+                f"there is no stack '{name}': see 'openstack stack list'"
+            )
+        if not stack.status.endswith('_IN_PROGRESS'):
+            return stack
+        if time.monotonic() > deadline:
+            raise errors.DeadlineExceeded(
+                f"stack '{name}' was still {stack.status} after "
+                f'{timeout:.0f} s: try again when that has ended'
+            )
+        if progress is not None and not said:
+            said = True
+            progress.say(f'stack: {stack.status}, waiting for its end')
+        time.sleep(_INTERVAL)
+
+
+def members(conn: Connection, stack: Any, group: str) -> list[Member]:
+    """Return the members of a stack's resource group, by number.
+
+    :param group: name of the ``OS::Heat::ResourceGroup``.
+    """
+    found = stacks.resources(conn, stack)
+    of_group = {
+        item['resource_name']: item
+        for item in found
+        if item.get('parent_resource') == group
+    }
+    servers: dict[str, list[dict[str, Any]]] = {name: [] for name in of_group}
+    for item in found:
+        if (
+            item['resource_type'] == 'OS::Nova::Server'
+            and item.get('parent_resource') in servers
+        ):
+            servers[item['parent_resource']].append(item)
+    return [
+        Member(
+            name,
+            next(
+                link['href'] for link in item['links'] if link['rel'] == 'self'
+            ),
+            tuple(
+                str(one['physical_resource_id'])
+                for one in servers[name]
+                if one['physical_resource_id']
+            ),
+            any(
+                one['resource_status'] == 'CHECK_FAILED'
+                for one in (item, *servers[name])
+            ),
+        )
+        for name, item in sorted(
+            of_group.items(), key=lambda pair: int(pair[0])
+        )
+    ]
+
+
+def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
+    """Make the next update of its stack replace a member.
+
+    :raises hvstack.errors.CloudError: Heat refused.
+    """
+    with refused(f'member {member.name} cannot be marked unhealthy'):
+        conn.orchestration.patch(
+            member.url,
+            json={'mark_unhealthy': True, 'resource_status_reason': reason},
+            raise_exc=True,
+        )
+
+
+def update(
+    conn: Connection,
+    stack: Any,
+    parameters: Mapping[str, Any],
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Change some parameters of a stack, and return its outputs.
+
+    Template, environment and the other parameters stay what they are.
+
+    :raises hvstack.errors.CloudError: Heat refused, or the update failed;
+        names the resource and why.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    with refused(f"Heat did not take the update of stack '{stack.name}'"):
+        conn.orchestration.patch(
+            f'/stacks/{stack.name}/{stack.id}',
+            json={'parameters': dict(parameters)},
+            raise_exc=True,
+        )
+    _begun(conn, stack)
+    return stacks.wait(conn, stack.id, timeout=timeout, progress=progress)
+
+
+def _begun(conn: Connection, before: Any) -> None:
+    """Wait until a stack tells of the new update, not of the one before."""
+    deadline = time.monotonic() + _BEGIN_SECONDS
+    while True:
+        with refused('the stack cannot be looked at'):
+            stack = conn.orchestration.get_stack(before.id)
+        if stack.updated_at != before.updated_at:
+            return
+        if time.monotonic() > deadline:
+            raise errors.DeadlineExceeded(
+                f"Heat did not begin the update of stack '{before.name}' in "
+                f"{_BEGIN_SECONDS} s: see 'openstack stack event list'"
+            )
+        time.sleep(_INTERVAL)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More workers, fewer workers, other workers: stack updates without loss.
+
+What is under way is kept where it belongs: in Heat, and in the list of
+excluded nodes on the controller. A call that was interrupted is gone on with
+by the same call.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import stacks, updates
+from hvstack.cluster import topology
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import drain
+from hvstack.hadoop.rest import Runner
+from hvstack.progress import Progress
+
+GROUP = 'workers'
+_REPLICATION = (
+    '. /usr/lib/hvstack/hadoop-env; site_value hdfs-site.xml dfs.replication 3'
+)
+#: Of the template: which members an update takes away.
+_REMOVED = 'removed_workers'
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker of a stack.
+
+    :param name: its host name.
+    :param host: ``hostId``; empty where an update failed to make it.
+    :param member: its place in the stack.
+    """
+
+    name: str
+    host: str
+    member: updates.Member
+
+    @property
+    def unhealthy(self) -> bool:
+        """Whether the next update replaces it."""
+        return self.member.unhealthy or not self.host
+
+
+@dataclass(frozen=True)
+class Change:
+    """What scaling does to a cluster.
+
+    :param before: number of workers.
+    :param after: number of workers.
+    :param remove: workers that go, once they are drained.
+    :param replace: workers that others take the place of.
+    """
+
+    before: int
+    after: int
+    remove: tuple[Worker, ...] = ()
+    replace: tuple[Worker, ...] = ()
+
+    @property
+    def leaving(self) -> tuple[Worker, ...]:
+        """Workers that must be drained."""
+        return (*self.remove, *self.replace)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain data, as ``--dry-run`` shows it."""
+        return {
+            'workers_before': self.before,
+            'workers': self.after,
+            'added': max(0, self.after - self.before),
+            'removed': [one.name for one in self.remove],
+            'replaced': [one.name for one in self.replace],
+        }
+
+
+def plan(
+    workers: Sequence[Worker],
+    after: int,
+    replication: int,
+    *,
+    going: Collection[str] = (),
+    replace: Collection[str] = (),
+) -> Change:
+    """Choose the workers that go, so that hosts keep equal numbers.
+
+    Unhealthy ones go first, then those that an interrupted call has begun
+    to drain, then one of the fullest host, the last one.
+
+    :param after: wanted number of workers.
+    :param replication: of HDFS.
+    :param going: names of workers that are being drained.
+    :param replace: names of workers to replace, beside the unhealthy ones.
+    :raises hvstack.errors.InputError: fewer hosts than replicas would be
+        left, or there is no such worker.
+    """
+    names = {one.name for one in workers}
+    for name in replace:
+        if name not in names:
+            raise errors.InputError(
+                f"there is no worker '{name}': take one of "
+                f'{", ".join(sorted(names))}'
+            )
+    staying = list(workers)
+    removed = []
+    while len(staying) > max(after, 0):
+        counts = Counter(one.host for one in staying)
+        chosen = max(
+            staying,
+            key=lambda one: (
+                one.unhealthy or one.name in replace,
+                one.name in going,
+                counts[one.host],
+                int(one.member.name),
+            ),
+        )
+        staying.remove(chosen)
+        removed.append(chosen)
+    hosts = len({one.host for one in staying} - {''})
+    if removed and hosts < replication:
+        raise errors.InputError(
+            f'{after} workers would be on {hosts} hosts, and HDFS keeps '
+            f'{replication} replicas on hosts of their own: take more '
+            'workers, or lower dfs.replication and the files\' own ("hdfs '
+            'dfs -setrep") first'
+        )
+    return Change(
+        len(workers),
+        after,
+        tuple(removed),
+        tuple(one for one in staying if one.unhealthy or one.name in replace),
+    )
+
+
+def workers(
+    conn: Connection, stack: Any, nodes: Sequence[Any]
+) -> list[Worker]:
+    """Return a stack's workers with their places in it.
+
+    :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :raises hvstack.errors.InputError: the stack is none that can be scaled.
+    """
+    if _REMOVED not in (stack.parameters or {}):
+        raise errors.InputError(
+            f"stack '{stack.name}': its template has no parameter "
+            f"'{_REMOVED}', create it from this hvstack's heat-templates"
+        )
+    by_server = {node.server_id: node for node in nodes}
+    found = []
+    for member in updates.members(conn, stack, GROUP):
+        node = next(
+            (by_server[one] for one in member.server_ids if one in by_server),
+            None,
+        )
+        found.append(
+            Worker(node.name, node.host, member)
+            if node
+            else Worker(f'{stack.name}-worker-{member.name}', '', member)
+        )
+    return found
+
+
+def replication(controller: Runner) -> int:
+    """Return how many replicas HDFS keeps of a new file."""
+    return int(controller.run(_REPLICATION, timeout=60).stdout)
+
+
+def going(cluster: StackCluster) -> set[str]:
+    """Return names of the workers that are being drained."""
+    addresses = drain.excluded(cluster.gateway)
+    return {one.name for one in cluster.workers if one.address in addresses}
+
+
+def scale(
+    conn: Connection,
+    stack: Any,
+    cluster: StackCluster,
+    change: Change,
+    reopen: Callable[[dict[str, Any]], StackCluster],
+    *,
+    timeout: float,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Drain what goes, update the stack, and bring in what is new.
+
+    :param conn: of the stack's project; no other rights are needed.
+    :param reopen: makes a cluster of the outputs after the update.
+    :param timeout: seconds that draining, and the update, may take each.
+    :returns: the stack's outputs.
+    :raises hvstack.errors.HVStackError: one of these failed; nothing that
+        holds data was removed.
+    """
+    names = {one.name for one in change.leaving}
+    leaving = [one for one in cluster.workers if one.name in names]
+    staying = [one for one in cluster.workers if one.name not in names]
+    if leaving:
+        with progress.stage(f'drain {", ".join(sorted(names))}'):
+            drain.drain(
+                cluster.gateway,
+                leaving,
+                staying,
+                timeout=timeout,
+                progress=progress,
+            )
+    outputs = stacks.outputs(conn, stack.name)
+    if (
+        change.leaving
+        or change.after != change.before
+        or stack.status == 'UPDATE_FAILED'
+    ):
+        for one in change.replace:
+            updates.mark_unhealthy(conn, one.member, 'hvstack cluster scale')
+        parameters: dict[str, Any] = {'worker_count': change.after}
+        if change.remove:
+            parameters[_REMOVED] = ','.join(
+                one.member.name for one in change.remove
+            )
+        with progress.stage(f'stack update to {change.after} workers'):
+            outputs = updates.update(
+                conn, stack, parameters, timeout=timeout, progress=progress
+            )
+    with reopen(outputs) as now:
+        # Before new workers come: one may have an address of an old one.
+        if drain.excluded(now.gateway):
+            drain.exclude(now.gateway, [], timeout)
+        with progress.stage('topology'):
+            found = topology.of_nodes(topology.nodes(conn, outputs))
+            away = topology.refresh(now, found, progress=progress)
+    for name in away:
+        progress.say(f'{name} does not answer, it was passed over')
+    return outputs

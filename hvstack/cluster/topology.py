@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of a cluster's nodes share a physical host: read, written, checked.
+
+HDFS and YARN look a node up in ``topology.table`` of their own node, once
+for each address. A DataNode that is not in it is refused and asks again, a
+NodeManager comes into ``/default-rack`` until it registers anew; a node that
+has moved is seen by a NameNode and a ResourceManager that start again
+(Hadoop 3.4: DatanodeManager, RackResolver, ScriptBasedMapping).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, shell, yamlfile
+from hvstack.cloud import servers
+from hvstack.hadoop import daemons, fsck, rest, sites
+from hvstack.hadoop.rest import Members, Runner
+from hvstack.model.topology import (
+    Finding,
+    Topology,
+    build,
+    differences,
+    node_groups,
+    parse_table,
+    racks,
+)
+from hvstack.progress import Progress
+
+#: Where YARN puts a node that it cannot look up.
+_UNPLACED = '/default-rack'
+_READY_SECONDS = 300
+_GROUPED = (
+    '. /usr/lib/hvstack/hadoop-env; site_value core-site.xml '
+    'net.topology.impl none'
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a stack, as its outputs and Nova have it.
+
+    :param role: ``worker``, or the name of the output that has it.
+    :param host: ``hostId``, or what a map says instead.
+    :param zone: availability zone.
+    :param rack: what a map says, else empty.
+    :param on_volumes: whether its server has volumes.
+    """
+
+    name: str
+    address: str
+    role: str
+    server_id: str
+    host: str = ''
+    zone: str = ''
+    rack: str = ''
+    on_volumes: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Those nodes of a cluster that answer."""
+
+    gateway: Runner
+    workers: Sequence[Runner]
+
+
+def nodes(
+    conn: Connection, outputs: Mapping[str, Any], given: Path | None = None
+) -> list[Node]:
+    """Return a stack's nodes with their places, the controllers first.
+
+    :param conn: of the stack's project; no other rights are needed.
+    :param outputs: of the stack: mappings, or lists of them, with ``name``,
+        ``address`` and ``server_id``.
+    :param given: a file that says the nodes' hosts and racks instead of Nova.
+    :raises hvstack.errors.InputError: the file is wrong, or a server is on
+        no host.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    found = sorted(set(_of_outputs(outputs)), key=lambda one: one.name)
+    known = {} if given is None else _read_map(given, found)
+
+    def one(node: Node) -> Node:
+        host, zone, on_volumes = servers.place(conn, node.server_id)
+        told = known.get(node.name)
+        return Node(
+            node.name,
+            node.address,
+            node.role,
+            node.server_id,
+            host=told['host'] if told else host,
+            zone=zone,
+            rack=told.get('rack', '') if told else '',
+            on_volumes=on_volumes,
+        )
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        placed = list(pool.map(one, found))
+    return sorted(placed, key=lambda node: node.role == 'worker')
+
+
+def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[Node]:
+    for key, value in outputs.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and item.get('server_id'):
+                role = 'worker' if key == 'workers' else key
+                yield Node(
+                    item['name'], item['address'], role, item['server_id']
+                )
+
+
+def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
+    """Return ``host`` and ``rack`` by node from a file.
+
+    One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
+    """
+    document = yamlfile.load(path)
+    data = document.data if isinstance(document.data, dict) else {}
+    at = document.place()
+    for name, place in data.items():
+        if (
+            not isinstance(place, dict)
+            or not {'host'} <= set(place) <= {'host', 'rack'}
+            or not all(isinstance(one, str) for one in place.values())
+        ):
+            raise errors.InputError(
+                f"{at(str(name))}: '{name}' must be a mapping such as "
+                "'{host: h7, rack: r1}'"
+            )
+    missing = [node.name for node in found if node.name not in data]
+    if missing:
+        raise errors.InputError(
+            f"{path}: node '{missing[0]}' is not in it: name every node of "
+            'the cluster'
+        )
+    return data
+
+
+def of_nodes(found: Sequence[Node]) -> Topology:
+    """Return the topology of nodes that have their places.
+
+    :raises hvstack.errors.InputError: a server is on no host, or one host is
+        in two racks.
+    """
+    groups = node_groups({node.name: node.host for node in found})
+    given = {node.name: node.rack for node in found if node.rack}
+    return build(
+        {node.name: node.address for node in found},
+        groups,
+        racks(
+            groups,
+            [node.name for node in found if node.role == 'worker'],
+            {node.name: node.zone for node in found},
+            given,
+        ),
+    )
+
+
+def grouped(controller: Runner) -> bool:
+    """Tell whether a cluster's Hadoop knows node groups."""
+    return 'NodeGroup' in controller.run(_GROUPED, timeout=60).stdout
+
+
+def hdfs_places(controller: Runner) -> dict[str, str]:
+    """Return where HDFS has its live DataNodes, by address."""
+    info = rest.namenode(controller, 'NameNodeInfo')
+    return {
+        str(one['xferaddr']).rpartition(':')[0]: str(one['location'])
+        for one in json.loads(info['LiveNodes']).values()
+    }
+
+
+def yarn_places(controller: Runner) -> dict[str, str]:
+    """Return where YARN has its running NodeManagers, by host name."""
+    answer = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/nodes')
+    return {
+        str(one['nodeHostName']): str(one['rack'])
+        for one in (answer.get('nodes') or {}).get('node') or []
+        if one.get('state') == 'RUNNING'
+    }
+
+
+def running_jobs(controller: Runner) -> int:
+    """Return how many applications YARN runs, or will."""
+    found = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/metrics')[
+        'clusterMetrics'
+    ]
+    return int(found['appsRunning']) + int(found['appsPending'])
+
+
+def answering(cluster: Members) -> tuple[Part, list[str]]:
+    """Return the nodes that answer, and the names of the others.
+
+    :raises hvstack.errors.HVStackError: the controller does not answer.
+    """
+    cluster.gateway.run('true', timeout=60)
+
+    def asked(node: Runner) -> bool:
+        try:
+            return node.run('true', timeout=60, check=False).returncode == 0
+        except errors.DeadlineExceeded:
+            return False
+
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        alive = list(pool.map(asked, cluster.workers))
+    pairs = list(zip(cluster.workers, alive, strict=True))
+    return (
+        Part(cluster.gateway, [node for node, there in pairs if there]),
+        [node.name for node, there in pairs if not there],
+    )
+
+
+def refresh(
+    cluster: Members,
+    topology: Topology,
+    *,
+    timeout: float = _READY_SECONDS,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Write a topology to all nodes, and make HDFS and YARN see it.
+
+    New DataNodes come in as soon as the table has them. NodeManagers that
+    came too early register anew. Where a node has moved, NameNode and
+    ResourceManager start again, which no job would survive.
+
+    :returns: workers that did not answer, hence have the old table.
+    :raises hvstack.errors.Busy: a node has moved, and jobs run.
+    :raises hvstack.errors.DeadlineExceeded: a worker that answers did not
+        come into HDFS and YARN, or into its place.
+    """
+    say = progress.say if progress else _silent
+    part, away = answering(cluster)
+    gateway = cluster.gateway
+    with_groups = grouped(gateway)
+    gateway.put(topology.table(node_groups=with_groups), sites.TABLE)
+    say(f'topology: written, waiting for {len(part.workers)} workers')
+    daemons.wait_ready(part, timeout)
+    expected = {
+        node.address: topology.lines(node_groups=with_groups)[node.address]
+        for node in part.workers
+    }
+
+    def stale() -> tuple[set[str], set[str]]:
+        """Return addresses in a wrong place: moved ones, early ones."""
+        moved, early = set(), set()
+        for place in (hdfs_places, yarn_places):
+            found = _by_address(place(gateway), part)
+            for address, path in expected.items():
+                if found.get(address) == _UNPLACED:
+                    early.add(address)
+                elif found.get(address) != path:
+                    moved.add(address)
+        return moved, early
+
+    moved, early = stale()
+    if moved:
+        names = [one.name for one in part.workers if one.address in moved]
+        jobs = running_jobs(gateway)
+        if jobs:
+            raise errors.Busy(
+                f'{", ".join(names)}: moved, and {jobs} jobs run: the table '
+                'is written, refresh again when they have ended, since '
+                'NameNode and ResourceManager must start again'
+            )
+        say(f'topology: {", ".join(names)} moved, the controllers restart')
+        _restart(gateway, 'namenode', 'resourcemanager')
+    elif early:
+        say(f'topology: {len(early)} NodeManagers register anew')
+        for node in part.workers:
+            if node.address in early:
+                _restart(node, 'nodemanager')
+    if moved or early:
+        daemons.wait_ready(part, timeout)
+        shell.wait_for(
+            lambda: stale() == (set(), set()),
+            f'HDFS and YARN to see the places in {sites.TABLE}',
+            timeout=timeout,
+            why=lambda: f'still elsewhere: {sorted(set().union(*stale()))}',
+        )
+    return away
+
+
+def _silent(_text: str) -> None:
+    """Say nothing."""
+
+
+def _restart(node: Runner, *roles: str) -> None:
+    words = ' '.join(roles)
+    node.run(
+        f'{daemons.NODE} stop {words}; {daemons.NODE} start {words}',
+        timeout=120,
+    )
+
+
+def _by_address(found: Mapping[str, str], cluster: Members) -> dict[str, str]:
+    """Return places by the workers' addresses: a service may use names."""
+    return {
+        node.address: found.get(node.address) or found.get(node.name) or ''
+        for node in cluster.workers
+    }
+
+
+def check(cluster: Members, topology: Topology) -> list[Finding]:
+    """Return where what is in force is not what the topology says.
+
+    The tables of all nodes that answer, HDFS' and YARN's own view, and the
+    physical hosts of every block's replicas. A controller counts only where
+    its host has workers: no block would be there otherwise.
+
+    :raises hvstack.errors.HVStackError: the controller does not answer.
+    """
+    gateway = cluster.gateway
+    part, away = answering(cluster)
+    lines = topology.lines(node_groups=grouped(gateway))
+    workers = {node.address for node in cluster.workers}
+    group = {place.address: place.group for place in topology.places}
+    storing = {group[address] for address in workers}
+    expected = {
+        key: lines[key]
+        for place in topology.places
+        if place.group in storing
+        for key in (place.address, place.node)
+    }
+    found = [
+        Finding('node', name, 'does not answer', 'its table') for name in away
+    ]
+    for node in (gateway, *part.workers):
+        text = node.run(f'cat {sites.TABLE}', check=False, timeout=60).stdout
+        found += differences(
+            f'table on {node.name}', parse_table(text), expected
+        )
+    in_force = {node.name: expected[node.address] for node in cluster.workers}
+    for service, places in (('HDFS', hdfs_places), ('YARN', yarn_places)):
+        seen = _by_address(places(gateway), cluster)
+        found += differences(
+            service,
+            {n.name: seen[n.address] or 'none' for n in cluster.workers},
+            in_force,
+        )
+    names = {place.address: place.node for place in topology.places}
+    found += [
+        Finding(
+            'block',
+            f'{shared.path} {shared.block}',
+            f'{" and ".join(names.get(p, p) for p in shared.places)} on '
+            f'{shared.host}',
+            'hosts of their own',
+        )
+        for shared in fsck.on_one_host(fsck.run(gateway), group)
+    ]
+    return found

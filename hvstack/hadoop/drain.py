@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking workers out of HDFS and YARN without loss.
+
+HDFS copies a DataNode's blocks elsewhere first (decommissioning, Hadoop's
+HDFS guide "DataNode Admin"); YARN gives a NodeManager nothing new and keeps
+it until every job that ran on it has ended (YARN guide "Graceful Decommission
+of YARN Nodes"), since its map outputs are read until then.
+"""
+
+import json
+import time
+from collections.abc import Collection, Sequence
+
+from hvstack import errors, shell
+from hvstack.hadoop import rest
+from hvstack.hadoop.rest import Runner
+from hvstack.hadoop.sites import CONF
+from hvstack.progress import Progress
+
+#: The nodes that must leave, one a line.
+EXCLUDED = f'{CONF}/excluded'
+#: Sets the properties where a site file has them not: both daemons read
+#: their files again at every -refreshNodes.
+_SETUP = f"""
+set -e
+touch {EXCLUDED}
+for pair in hdfs-site.xml:dfs.hosts.exclude \
+        yarn-site.xml:yarn.resourcemanager.nodes.exclude-path; do
+    file={CONF}/${{pair%%:*}} name=${{pair#*:}}
+    grep -q "<name>$name</name>" $file || sed -i "s:</configuration>:\
+<property><name>$name</name><value>{EXCLUDED}</value></property>\\n&:" $file
+done
+"""
+_ENDED = ('DECOMMISSIONED', 'LOST', 'SHUTDOWN')
+_INTERVAL = 3.0
+_SAY_SECONDS = 15
+
+
+def excluded(controller: Runner) -> set[str]:
+    """Return the addresses that must leave, or have left."""
+    text = controller.run(f'cat {EXCLUDED}', check=False, timeout=60).stdout
+    return set(text.split())
+
+
+def exclude(
+    controller: Runner, addresses: Collection[str], timeout: float
+) -> None:
+    """Let nodes leave HDFS and YARN, and all others stay.
+
+    :param addresses: of those that leave.
+    :param timeout: seconds that YARN waits for the jobs on them.
+    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    """
+    controller.run(_SETUP, timeout=60)
+    controller.put(''.join(f'{one}\n' for one in sorted(addresses)), EXCLUDED)
+    controller.run(
+        'hdfs dfsadmin -refreshNodes && '
+        f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server',
+        timeout=180,
+    )
+
+
+def left(controller: Runner, nodes: Sequence[Runner]) -> list[str]:
+    """Return what still keeps nodes in HDFS and YARN, a few words each.
+
+    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    """
+    info = rest.namenode(controller, 'NameNodeInfo')
+    leaving = {
+        one['xferaddr'].rpartition(':')[0]: one['underReplicatedBlocks']
+        for one in json.loads(info['DecomNodes']).values()
+    }
+    states = {
+        one['xferaddr'].rpartition(':')[0]: one['adminState']
+        for one in json.loads(info['LiveNodes']).values()
+    }
+    answer = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/nodes')
+    managers = {
+        one['nodeHostName']: one['state']
+        for one in (answer.get('nodes') or {}).get('node') or []
+    }
+    found = []
+    for node in nodes:
+        state = states.get(node.address, 'Decommissioned')
+        if state != 'Decommissioned':
+            found.append(
+                f'{node.name} in HDFS ({leaving.get(node.address, "all")} '
+                'blocks to copy)'
+            )
+        manager = managers.get(node.address) or managers.get(node.name)
+        if manager not in (None, *_ENDED):
+            found.append(f'{node.name} in YARN ({manager})')
+    return found
+
+
+def drain(
+    controller: Runner,
+    nodes: Sequence[Runner],
+    staying: Sequence[Runner],
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> None:
+    """Take nodes out of HDFS and YARN, and wait until nothing needs them.
+
+    One that is dead cannot be waited for; what only it had is asked for.
+
+    :param staying: the other workers; who is neither stays as it is.
+    :param timeout: seconds for the copies, and for the jobs on the nodes.
+    :raises hvstack.errors.DeadlineExceeded: names what is left; the nodes
+        stay excluded.
+    :raises hvstack.errors.RunFailed: HDFS misses blocks.
+    """
+    others = excluded(controller) - {one.address for one in staying}
+    exclude(controller, others | {one.address for one in nodes}, timeout)
+    last: list[str] = []
+    said = 0.0
+
+    def gone() -> bool:
+        nonlocal said
+        last[:] = left(controller, nodes)
+        if progress and last and time.monotonic() - said > _SAY_SECONDS:
+            said = time.monotonic()
+            progress.say(f'  still {", ".join(last)}')
+        return not last
+
+    shell.wait_for(
+        gone,
+        f'HDFS and YARN to let go of {", ".join(n.name for n in nodes)}',
+        timeout=timeout,
+        interval=_INTERVAL,
+        why=lambda: f'still {", ".join(last)}; the same command goes on',
+    )
+    missing = rest.namenode(controller, 'FSNamesystem')['MissingBlocks']
+    if missing:
+        raise errors.RunFailed(
+            f'HDFS misses {missing} blocks: bring dead workers back, or '
+            "remove the files ('hdfs fsck / -list-corruptfileblocks'), before "
+            'workers are removed'
+        )

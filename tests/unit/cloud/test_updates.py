@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks that change: members, marks, updates."""
+
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import updates
+from tests.unit.cloud import fake
+
+URL = f'{fake.HEAT}/stacks'
+
+
+def stack(status: str, updated: str | None, **more: Any) -> dict[str, Any]:
+    """Return Heat's view of a stack."""
+    return {
+        'stack': {
+            'id': 's1',
+            'stack_name': 'hv-x',
+            'stack_status': status,
+            'updated_time': updated,
+            'links': [],
+            **more,
+        }
+    }
+
+
+def resource(
+    name: str,
+    kind: str,
+    parent: str,
+    status: str = 'CREATE_COMPLETE',
+    physical: str = '',
+) -> dict[str, Any]:
+    """Return Heat's view of a resource."""
+    return {
+        'resource_name': name,
+        'resource_type': kind,
+        'resource_status': status,
+        'parent_resource': parent,
+        'physical_resource_id': physical,
+        'links': [
+            {'rel': 'self', 'href': f'{URL}/n/{parent}/resources/{name}'}
+        ],
+    }
+
+
+class UpdatesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.http = self.cloud.http
+        self.conn = self.cloud.connect()
+        for room in ('updates', 'stacks'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.cloud.{room}._INTERVAL', 0.0)
+            )
+
+    def answers(self, *answers: dict[str, Any]) -> None:
+        """Let Heat tell of the stack, one answer after the other."""
+        self.http.get(f'{URL}/s1', [{'json': one} for one in answers])
+        self.http.get(f'{URL}/hv-x', json=answers[0])
+
+    def test_members(self) -> None:
+        self.answers(stack('CREATE_COMPLETE', None))
+        node = 'file:///hadoop-node.yaml'
+        server = 'OS::Nova::Server'
+        rows = [resource('workers', 'OS::Heat::ResourceGroup', '')]
+        for number in (10, 2, 3):
+            rows.append(resource(str(number), node, 'workers'))
+            rows.append(
+                resource('server', server, str(number), physical=f'id{number}')
+            )
+        rows[1]['resource_status'] = 'CHECK_FAILED'
+        rows[-1]['resource_status'] = 'CHECK_FAILED'
+        rows.append(resource('controller', server, '', physical='c'))
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
+        found = updates.members(
+            self.conn, updates.settled(self.conn, 'hv-x', timeout=5), 'workers'
+        )
+        self.assertEqual(
+            [
+                ('2', ('id2',), False),
+                ('3', ('id3',), True),
+                ('10', ('id10',), True),
+            ],
+            [(one.name, one.server_ids, one.unhealthy) for one in found],
+        )
+        asked = self.http.patch(f'{URL}/n/workers/resources/3', json={})
+        updates.mark_unhealthy(self.conn, found[1], 'power')
+        self.assertEqual(
+            {'mark_unhealthy': True, 'resource_status_reason': 'power'},
+            asked.last_request.json(),
+        )
+
+    def test_update_waits_for_its_own_end(self) -> None:
+        """The state before it must not be taken for its end."""
+        ended = stack(
+            'UPDATE_COMPLETE',
+            'now',
+            outputs=[{'output_key': 'ssh', 'output_value': 'new'}],
+        )
+        self.answers(
+            stack('CREATE_COMPLETE', None),
+            stack('CREATE_COMPLETE', None),
+            stack('UPDATE_IN_PROGRESS', 'now'),
+            stack('UPDATE_IN_PROGRESS', 'now'),
+            ended,
+        )
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        asked = self.http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before = updates.settled(self.conn, 'hv-x', timeout=5)
+        found = updates.update(
+            self.conn, before, {'worker_count': 4}, timeout=5
+        )
+        self.assertEqual({'ssh': 'new'}, found)
+        self.assertEqual(
+            {'parameters': {'worker_count': 4}}, asked.last_request.json()
+        )
+
+    def test_update_that_fails_says_why(self) -> None:
+        self.answers(
+            stack('UPDATE_COMPLETE', 'before'), stack('UPDATE_FAILED', 'now')
+        )
+        row = resource('server', 'OS::Nova::Server', '3', 'CREATE_FAILED')
+        row['resource_status_reason'] = 'No valid host'
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': [row]})
+        self.http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before = updates.settled(self.conn, 'hv-x', timeout=5)
+        failure = self.assertRaises(
+            errors.CloudError,
+            updates.update,
+            self.conn,
+            before,
+            {},
+            timeout=5,
+        )
+        self.assertIn('No valid host', str(failure))
+
+    def test_refused(self) -> None:
+        self.answers(stack('CREATE_COMPLETE', None))
+        self.http.patch(f'{URL}/hv-x/s1', status_code=409, text='busy')
+        before = updates.settled(self.conn, 'hv-x', timeout=5)
+        self.assertRaises(
+            errors.CloudError, updates.update, self.conn, before, {}, timeout=5
+        )
+
+    def test_settled_waits(self) -> None:
+        self.answers(
+            stack('UPDATE_IN_PROGRESS', 'x'), stack('UPDATE_COMPLETE', 'x')
+        )
+        found = updates.settled(self.conn, 'hv-x', timeout=5)
+        self.assertEqual('UPDATE_COMPLETE', found.status)
+
+    def test_never_settled(self) -> None:
+        self.answers(stack('UPDATE_IN_PROGRESS', 'x'))
+        self.assertRaises(
+            errors.DeadlineExceeded,
+            updates.settled,
+            self.conn,
+            'hv-x',
+            timeout=-1,
+        )
+
+    def test_no_such_stack(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        failure = self.assertRaises(
+            errors.CloudError, updates.settled, self.conn, 'hv-x', timeout=5
+        )
+        self.assertIn("no stack 'hv-x'", str(failure))

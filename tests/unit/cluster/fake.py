@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes whose daemons answer as Hadoop 3.4.2 was seen to."""
+
+import json
+from dataclasses import dataclass, field
+
+from hvstack import errors, shell
+from hvstack.hadoop import drain
+from hvstack.hadoop.sites import TABLE
+from hvstack.model.topology import parse_table
+
+FSCK = """\
+/f 1 bytes, replicated: replication=2, 1 block(s):  OK
+0. BP-1:blk_7_1 len=1 Live_repl=2  [{places}]
+Status: HEALTHY
+"""
+
+
+@dataclass
+class FakeNode:
+    """One node; the controller's answers are its cluster's."""
+
+    name: str
+    address: str
+    cluster: 'FakeCluster'
+    answers: bool = True
+    files: dict[str, str] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        if not self.answers:
+            if check:
+                raise errors.CommandFailed([self.name], 255, 'no route')
+            return shell.Result(255, '', 'no route')
+        self.commands.append(command)
+        if command.startswith('cat '):
+            text = self.files.get(command.split()[1])
+            return shell.Result(0 if text else 1, text or '', '')
+        return shell.Result(0, self.cluster.answer(self, command), '')
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        self.files[path] = text
+
+
+@dataclass
+class FakeCluster:
+    """A controller and workers; each service keeps a place once found."""
+
+    names: tuple[str, ...] = ('w0', 'w1', 'w2')
+    net: str = 'org.apache.hadoop.net.NetworkTopologyWithNodeGroup'
+    jobs: int = 0
+    missing: int = 0
+    hdfs: dict[str, str] = field(default_factory=dict)
+    yarn: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    replicas: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.gateway = FakeNode('c', '10.0.0.1', self)
+        self.workers = [
+            FakeNode(name, f'10.0.0.{number}', self)
+            for number, name in enumerate(self.names, start=2)
+        ]
+
+    def join(self) -> None:
+        """Let workers into HDFS and YARN where these know their place."""
+        table = parse_table(self.gateway.files.get(TABLE, ''))
+        for node in self.workers:
+            if not node.answers:
+                self.hdfs.pop(node.address, None)
+                self.yarn.pop(node.address, None)
+                continue
+            if node.address in table:
+                self.hdfs.setdefault(node.address, table[node.address])
+            self.yarn.setdefault(
+                node.address, table.get(node.address, '/default-rack')
+            )
+
+    def answer(self, node: FakeNode, command: str) -> str:
+        """Return what a command prints."""
+        self.join()
+        if 'net.topology.impl' in command:
+            return self.net
+        if 'dfs.replication' in command:
+            return '2\n'
+        if 'name=NameNodeInfo' in command:
+            return json.dumps({'beans': [self.info()]})
+        if 'name=FSNamesystem' in command:
+            return json.dumps({'beans': [{'MissingBlocks': self.missing}]})
+        if '/ws/v1/cluster/nodes' in command:
+            found = [
+                {
+                    'nodeHostName': address,
+                    'rack': rack,
+                    'state': self.states.get(address, 'RUNNING'),
+                }
+                for address, rack in self.yarn.items()
+            ]
+            return json.dumps({'nodes': {'node': found} if found else None})
+        if '/ws/v1/cluster/metrics' in command:
+            found = {'appsRunning': self.jobs, 'appsPending': 0}
+            return json.dumps({'clusterMetrics': found})
+        if ':19888/' in command:
+            return '{"historyInfo": {}}'
+        if 'hdfs fsck' in command:
+            places = ', '.join(
+                f'DatanodeInfoWithStorage[{one}:9866,DS-1,DISK]'
+                for one in self.replicas
+            )
+            return FSCK.format(places=places)
+        if 'start namenode' in command:
+            self.hdfs.clear()
+        if 'start namenode resourcemanager' in command:
+            self.yarn.clear()
+        if 'start nodemanager' in command:
+            self.yarn.pop(node.address)
+        if 'refreshNodes' in command:
+            self.leave()
+        return ''
+
+    def leave(self) -> None:
+        """Let excluded nodes begin to leave, and others stay."""
+        out = self.gateway.files[drain.EXCLUDED].split()
+        for node in self.workers:
+            if node.address in out:
+                self.states.setdefault(node.address, 'DECOMMISSIONING')
+            else:
+                self.states.pop(node.address, None)
+
+    def info(self) -> dict[str, str]:
+        """Return the NameNode's bean; who leaves has left at a second look."""
+        admin = {
+            'DECOMMISSIONING': 'Decommission In Progress',
+            'DECOMMISSIONED': 'Decommissioned',
+        }
+        live = {
+            address: {
+                'xferaddr': f'{address}:9866',
+                'location': path,
+                'adminState': admin.get(
+                    self.states.get(address, ''), 'In Service'
+                ),
+            }
+            for address, path in self.hdfs.items()
+        }
+        leaving = {
+            address: {
+                'xferaddr': f'{address}:9866',
+                'underReplicatedBlocks': 3,
+            }
+            for address, state in self.states.items()
+            if state == 'DECOMMISSIONING'
+        }
+        return {
+            'LiveNodes': json.dumps(live),
+            'DecomNodes': json.dumps(leaving),
+            'Safemode': '',
+        }

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster's topology: read from Nova, written, checked."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cluster import topology
+from hvstack.hadoop.sites import TABLE
+from hvstack.model.topology import Finding, Topology, build
+from tests.unit.cloud import fake as cloud
+from tests.unit.cluster.fake import FakeCluster
+
+OUTPUTS = {
+    'controller': {'name': 'c', 'address': '10.0.0.1', 'server_id': 's1'},
+    'workers': [
+        {
+            'name': f'w{n}',
+            'address': f'10.0.0.{n + 2}',
+            'server_id': f's{n + 2}',
+        }
+        for n in range(3)
+    ],
+    'ssh': 'ssh root@10.0.0.1',
+    'web_uis': {'namenode': 'http://10.0.0.1:9870'},
+}
+
+
+def made(**groups: str) -> Topology:
+    """Return a topology of the fake cluster's nodes in one rack."""
+    groups = {'c': 'ng-c', 'w0': 'ng-a', 'w1': 'ng-b', 'w2': 'ng-b'} | groups
+    return build(
+        {name: f'10.0.0.{n}' for n, name in enumerate(groups, start=1)},
+        groups,
+        dict.fromkeys(groups.values(), 'r1'),
+    )
+
+
+class NodesTest(testtools.TestCase):
+    """Nova's answer to whoever owns the stack."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(cloud.FakeCloud())
+        self.servers('aa', 'bb', 'bb', zones=('r1', 'r2', 'r2'))
+
+    def servers(
+        self, *hosts: str, zones: tuple[str, ...], volumes: bool = False
+    ) -> None:
+        """Answer for the controller, and for workers on these hosts."""
+        pairs = [('cc', 'nova'), *zip(hosts, zones, strict=True)]
+        for number, (host, zone) in enumerate(pairs, start=1):
+            server = {
+                'id': f's{number}',
+                'hostId': host,
+                'OS-EXT-AZ:availability_zone': zone,
+                'os-extended-volumes:volumes_attached': [{'id': 'v'}]
+                if volumes
+                else [],
+            }
+            self.cloud.http.get(
+                f'{cloud.NOVA}/servers/s{number}', json={'server': server}
+            )
+
+    def nodes(self, text: str | None = None) -> list[topology.Node]:
+        """Return the nodes, perhaps with a map's text."""
+        path = None
+        if text is not None:
+            folder = Path(self.useFixture(fixtures.TempDir()).path)
+            path = folder / 'map.yaml'
+            path.write_text(text)
+        return topology.nodes(self.cloud.connect(), OUTPUTS, path)
+
+    def test_hosts_and_zones(self) -> None:
+        found = self.nodes()
+        self.assertEqual(
+            [('c', 'controller'), ('w0', 'worker')],
+            [(node.name, node.role) for node in found[:2]],
+        )
+        self.assertEqual(
+            {'/nova/ng-cc': ['c'], '/r1/ng-aa': ['w0']}
+            | {'/r2/ng-bb': ['w1', 'w2']},
+            topology.of_nodes(found).groups,
+        )
+        self.assertFalse(any(node.on_volumes for node in found))
+
+    def test_volumes(self) -> None:
+        self.servers('aa', 'bb', 'bb', zones=('n', 'n', 'n'), volumes=True)
+        self.assertTrue(all(node.on_volumes for node in self.nodes()))
+
+    def test_a_server_on_no_host(self) -> None:
+        self.servers('aa', '', 'bb', zones=('n', 'n', 'n'))
+        failure = self.assertRaises(
+            errors.InputError, topology.of_nodes, self.nodes()
+        )
+        self.assertIn('w1', str(failure))
+
+    def test_a_map(self) -> None:
+        lines = [f'{name}: {{host: h1, rack: x}}' for name in ('c', 'w0')]
+        lines += [f'{name}: {{host: h2, rack: y}}' for name in ('w1', 'w2')]
+        found = topology.of_nodes(self.nodes('\n'.join(lines)))
+        self.assertEqual(
+            {'/x/ng-h1': ['c', 'w0'], '/y/ng-h2': ['w1', 'w2']}, found.groups
+        )
+
+    def test_a_wrong_map(self) -> None:
+        for text, word in (
+            ('c: {host: h1}\n', 'w0'),
+            ('c: h1\n', 'map.yaml:1'),
+            ('c: {host: h1}\nw0: {rack: r}\n', 'map.yaml:2'),
+            ('c: {host: 7}\n', "'c'"),
+            ('', 'c'),
+        ):
+            failure = self.assertRaises(errors.InputError, self.nodes, text)
+            self.assertIn(word, str(failure))
+            self.assertNotIn('\n', str(failure))
+
+
+class RefreshTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = FakeCluster()
+
+    def refresh(self, found: Topology) -> list[str]:
+        """Write a topology without patience."""
+        return topology.refresh(self.cluster, found, timeout=0)
+
+    def restarts(self) -> list[str]:
+        """Return the daemons that were started anew, by node."""
+        return [
+            f'{node.name}: {command.rpartition("start ")[2]}'
+            for node in (self.cluster.gateway, *self.cluster.workers)
+            for command in node.commands
+            if ' stop ' in command
+        ]
+
+    def test_new_nodes_come_in(self) -> None:
+        """They registered with YARN before anybody placed them."""
+        self.cluster.join()
+        self.assertEqual({}, self.cluster.hdfs)
+        self.assertEqual([], self.refresh(made()))
+        self.assertEqual(
+            [f'w{n}: nodemanager' for n in range(3)], self.restarts()
+        )
+        for places in (self.cluster.hdfs, self.cluster.yarn):
+            self.assertEqual(
+                {'10.0.0.2': '/r1/ng-a'}
+                | dict.fromkeys(('10.0.0.3', '10.0.0.4'), '/r1/ng-b'),
+                places,
+            )
+        for node in self.cluster.workers:
+            self.assertEqual(made().table(), node.files[TABLE])
+
+    def test_nothing_new_restarts_nothing(self) -> None:
+        self.refresh(made())
+        before = self.restarts()
+        self.refresh(made())
+        self.assertEqual(before, self.restarts())
+
+    def test_a_node_that_moved(self) -> None:
+        self.cluster.gateway.files[TABLE] = made().table()
+        self.cluster.join()
+        self.refresh(made(w2='ng-a'))
+        self.assertEqual(['c: namenode resourcemanager'], self.restarts())
+        self.assertEqual('/r1/ng-a', self.cluster.hdfs['10.0.0.4'])
+
+    def test_a_node_that_moved_under_a_job(self) -> None:
+        self.cluster.gateway.files[TABLE] = made().table()
+        self.cluster.join()
+        self.cluster.jobs = 1
+        failure = self.assertRaises(errors.Busy, self.refresh, made(w2='ng-a'))
+        self.assertIn('w2', str(failure))
+        self.assertEqual([], self.restarts())
+
+    def test_a_dead_worker_is_passed_over(self) -> None:
+        self.cluster.workers[1].answers = False
+        self.assertEqual(['w1'], self.refresh(made()))
+        self.assertEqual({'10.0.0.2', '10.0.0.4'}, set(self.cluster.hdfs))
+
+    def test_a_dead_controller_is_not(self) -> None:
+        self.cluster.gateway.answers = False
+        self.assertRaises(errors.CommandFailed, self.refresh, made())
+
+    def test_without_node_groups(self) -> None:
+        self.cluster.net = 'none'
+        self.refresh(made())
+        self.assertEqual({'/r1'}, set(self.cluster.hdfs.values()))
+
+
+class CheckTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = FakeCluster(replicas=('10.0.0.2', '10.0.0.3'))
+        topology.refresh(self.cluster, made(), timeout=0)
+
+    def test_clean(self) -> None:
+        self.assertEqual([], topology.check(self.cluster, made()))
+
+    def test_two_replicas_on_one_host(self) -> None:
+        self.cluster.replicas = ('10.0.0.3', '10.0.0.4')
+        self.assertEqual(
+            [
+                Finding(
+                    'block',
+                    '/f blk_7',
+                    'w1 and w2 on ng-b',
+                    'hosts of their own',
+                )
+            ],
+            topology.check(self.cluster, made()),
+        )
+
+    def test_a_node_that_moved(self) -> None:
+        """Every table, HDFS and YARN are named, and the block's new hosts."""
+        found = topology.check(self.cluster, made(w1='ng-a'))
+        self.assertEqual(
+            {'table on c', 'table on w0', 'HDFS', 'YARN', 'block'},
+            {one.what for one in found} - {'table on w1', 'table on w2'},
+        )
+        self.assertIn(Finding('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), found)
+
+    def test_one_worker_s_table(self) -> None:
+        self.cluster.workers[2].files[TABLE] = 'w0 /r1/ng-x\n'
+        found = topology.check(self.cluster, made())
+        self.assertEqual({'table on w2'}, {one.what for one in found})
+        self.assertEqual(6, len(found))
+
+    def test_a_controller_s_own_line_is_no_matter(self) -> None:
+        self.assertEqual([], topology.check(self.cluster, made(c='ng-z')))
+        self.assertNotEqual(
+            [], topology.check(self.cluster, made(c='ng-a', w1='ng-b'))
+        )
+
+    def test_a_dead_worker(self) -> None:
+        self.cluster.workers[0].answers = False
+        found = topology.check(self.cluster, made())
+        self.assertEqual(['node', 'HDFS', 'YARN'], [one.what for one in found])
+        self.assertEqual({'w0'}, {one.where for one in found})

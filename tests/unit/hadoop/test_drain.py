@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that leave HDFS and YARN."""
+
+import subprocess
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.hadoop import drain
+from hvstack.hadoop.sites import TABLE
+from tests.unit.cluster.fake import FakeCluster, FakeNode
+
+FILES = {
+    'hdfs-site.xml': 'dfs.hosts.exclude',
+    'yarn-site.xml': 'yarn.resourcemanager.nodes.exclude-path',
+}
+
+
+class DrainTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = FakeCluster()
+        self.gateway = self.cluster.gateway
+        self.gateway.files[TABLE] = ''.join(
+            f'{node.address} /r/g{node.name}\n'
+            for node in self.cluster.workers
+        )
+        self.cluster.join()
+
+    def drain(self, *gone: str) -> None:
+        """Drain workers without patience."""
+        workers = self.cluster.workers
+        drain.drain(
+            self.gateway,
+            [node for node in workers if node.name in gone],
+            [node for node in workers if node.name not in gone],
+            timeout=0,
+        )
+
+    def test_waits_for_both(self) -> None:
+        failure = self.assertRaises(errors.DeadlineExceeded, self.drain, 'w1')
+        self.assertIn('w1 in HDFS (3 blocks to copy)', str(failure))
+        self.assertIn('w1 in YARN (DECOMMISSIONING)', str(failure))
+        self.assertNotIn('w0', str(failure))
+        self.assertEqual({'10.0.0.3'}, drain.excluded(self.gateway))
+
+    def test_drained(self) -> None:
+        self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
+        self.drain('w1')
+
+    def test_a_dead_one_is_not_waited_for(self) -> None:
+        self.cluster.workers[1].answers = False
+        self.drain('w1')
+
+    def test_but_what_only_it_had_is(self) -> None:
+        self.cluster.workers[1].answers = False
+        self.cluster.missing = 2
+        failure = self.assertRaises(errors.RunFailed, self.drain, 'w1')
+        self.assertIn('misses 2 blocks', str(failure))
+
+    def test_who_stays_comes_back(self) -> None:
+        """Only what is of no worker any more stays excluded."""
+        self.gateway.files[drain.EXCLUDED] = '10.0.0.2\n10.9.9.9\n'
+        self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
+        self.drain('w1')
+        self.assertEqual(
+            {'10.0.0.3', '10.9.9.9'}, drain.excluded(self.gateway)
+        )
+
+    def test_nobody(self) -> None:
+        self.assertEqual(set(), drain.excluded(self.gateway))
+
+
+class SetupTest(testtools.TestCase):
+    """The script that both daemons' files are changed by, run on copies."""
+
+    def test_once(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        script = drain._SETUP.replace('/etc/hadoop', str(folder))
+        for name in FILES:
+            (folder / name).write_text(
+                '<configuration>\n<property><name>a</name></property>\n'
+                '</configuration>\n'
+            )
+        for _ in range(2):
+            subprocess.run(['sh', '-c', script], check=True)
+        for name, key in FILES.items():
+            text = (folder / name).read_text()
+            self.assertEqual(1, text.count(key))
+            self.assertIn(f'<value>{folder}/excluded</value>', text)
+            self.assertTrue(text.endswith('</configuration>\n'))
+        self.assertTrue((folder / 'excluded').exists())
+
+
+class ExcludeTest(testtools.TestCase):
+    def test_both_daemons_are_told(self) -> None:
+        gateway: FakeNode = FakeCluster().gateway
+        drain.exclude(gateway, ['10.0.0.9', '10.0.0.3'], 60)
+        self.assertEqual('10.0.0.3\n10.0.0.9\n', gateway.files[drain.EXCLUDED])
+        self.assertIn('hdfs dfsadmin -refreshNodes', gateway.commands[-1])
+        self.assertIn('-refreshNodes -g 60 -server', gateway.commands[-1])

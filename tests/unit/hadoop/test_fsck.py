@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fsck printed about real files, read back."""
+
+from pathlib import Path
+
+import testtools
+
+from hvstack import errors
+from hvstack.hadoop import fsck
+
+REAL = Path(__file__).parent.parent / 'tpcxhs' / 'fsck'
+PLACES = ('10.253.0.12', '10.253.0.13')
+
+
+def real(name: str) -> str:
+    """Return one of the recorded outputs."""
+    return (REAL / f'{name}.txt').read_text()
+
+
+class ParseTest(testtools.TestCase):
+    def test_every_file(self) -> None:
+        files = fsck.parse(real('healthy'))
+        self.assertIn('/in/_SUCCESS', [one.path for one in files])
+        block = files[-1].blocks[0]
+        self.assertRegex(block.id, r'^blk_\d+$')
+        self.assertEqual((2, set(PLACES)), (block.live, set(block.places)))
+
+    def test_missing(self) -> None:
+        files = fsck.parse(real('blocks-missing'))
+        missing = [
+            block for one in files for block in one.blocks if block.live == 0
+        ]
+        self.assertEqual(6, len(missing))
+
+    def test_a_name_with_blanks(self) -> None:
+        text = real('healthy').replace('/in/part-m-00000', '/in/a b')
+        self.assertIn('/in/a b', [one.path for one in fsck.parse(text)])
+
+    def test_fsck_did_not_end(self) -> None:
+        for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):
+            self.assertRaises(errors.CommandFailed, fsck.parse, text)
+
+
+class OnOneHostTest(testtools.TestCase):
+    def test_named(self) -> None:
+        files = fsck.parse(real('healthy'))
+        apart = dict(zip(PLACES, 'ab', strict=True))
+        self.assertEqual([], fsck.on_one_host(files, apart))
+        self.assertEqual([], fsck.on_one_host(files, {}))
+        shared = fsck.on_one_host(files, dict.fromkeys(PLACES, 'a'))
+        self.assertEqual(6, len(shared))
+        self.assertEqual(('a', PLACES), (shared[0].host, shared[0].places))
