@@ -26,6 +26,8 @@ TOP = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 #: The tests' lab: databases, stacks and records apart from the user's.
 TEST_STATE = '/var/lib/hvstack-test'
+#: What Tempest's own checks look at.
+PLUGIN = 'hvstack.tempest_plugin'
 #: Seconds for everything together.
 DEADLINE = 75 * 60
 #: Deadlines of the single stages, in seconds.
@@ -233,6 +235,14 @@ def main() -> int:
     suite.check('lint', str(BIN / 'ruff'), 'check', '-q', '.')
     suite.check('lint', str(BIN / 'ruff'), 'format', '-q', '--check', '.')
     suite.check('lint', str(BIN / 'mypy'))
+    suite.check(
+        'lint', str(BIN / 'check-uuid'), '--package', f'{PLUGIN}.tests'
+    )
+    suite.check(
+        'lint',
+        *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
+        PLUGIN.replace('.', '/'),
+    )
     suite.stestr('unit', './tests/unit')
     if not args.unit:
         suite.lab(args.long)

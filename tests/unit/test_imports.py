@@ -19,7 +19,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ('hadoop', 'cloud'),
     ('cluster',),
     ('tpcxhs',),
-    ('sweep', 'report', 'lab'),
+    ('sweep', 'report', 'lab', 'accept'),
     ('cli', 'rally_plugins', 'tempest_plugin'),
 )
 LEVEL = {room: n for n, rooms in enumerate(LEVELS) for room in rooms}

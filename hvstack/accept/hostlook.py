@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at compute hosts: libvirt's XML, /proc, nova.conf. Read only."""
+
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, shell
+from hvstack.accept import domain
+from hvstack.accept.domain import Domain
+from hvstack.cluster.base import ShellNode
+from hvstack.cluster.command import CommandNode
+from hvstack.cluster.ssh import SSHNode
+
+#: How a compute host can be reached.
+ACCESS = ('none', 'local', 'command', 'ssh')
+_HOST = '{host}'
+_SECONDS = 60
+
+#: What nova-compute reads: the files that its command line names, or its
+#: default ones.
+_NOVA_CONF = r"""
+for p in /proc/[0-9]*; do
+    args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
+    printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
+    files=$(printf '%s\n' "$args" | sed -n \
+        -e 's/^--config-file=//p' -e '/^--config-file$/{n;p;}')
+    exec cat ${files:-/etc/nova/nova.conf $(ls /etc/nova/nova.conf.d/*.conf)}
+done
+echo 'no nova-compute runs here' >&2
+exit 3
+"""
+#: Each thread of a guest's QEMU with the CPUs that it may run on.
+_THREADS = r"""
+for p in /proc/[0-9]*; do
+    tr '\0' '\n' <"$p/cmdline" 2>/dev/null | grep -q '^guest=%s,' || continue
+    for t in "$p"/task/*; do
+        printf '%%s\t' "$(cat "$t/comm")"
+        sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$t/status"
+    done
+    exit
+done
+echo 'no QEMU of that name runs here' >&2
+exit 3
+"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How compute hosts are reached.
+
+    :param kind: one of :data:`ACCESS`.
+    :param command: program that runs another one on ``{host}``.
+    :param key: private key for ssh as root.
+    :param uri: of libvirt on the host.
+    """
+
+    kind: str = 'none'
+    command: str = ''
+    key: str = ''
+    uri: str = 'qemu:///system'
+
+    def node(self, host: str) -> ShellNode:
+        """Return a host as a node that runs commands.
+
+        :raises hvstack.errors.InputError: there is no way to it.
+        """
+        names: dict[str, Any] = {
+            'name': host,
+            'address': host,
+            'role': 'host',
+            'host': host,
+        }
+        if self.kind == 'local':
+            return CommandNode(**names)
+        if self.kind == 'command' and _HOST in self.command:
+            return CommandNode(**names, enter=tuple(words(self.command, host)))
+        if self.kind == 'ssh' and self.key:
+            folder = Path(tempfile.gettempdir()) / f'hvstack-ssh-{host}'
+            return SSHNode(**names, key=Path(self.key), folder=folder)
+        raise errors.InputError(
+            f"host_access is '{self.kind}': give local, command with "
+            f"host_command ('... {_HOST} ...'), or ssh with host_ssh_key"
+        )
+
+
+def words(command: str, host: str) -> list[str]:
+    """Return a command for a host as words.
+
+    :param command: with ``{host}`` in it.
+    """
+    return [word.replace(_HOST, host) for word in shlex.split(command)]
+
+
+def power(command: str, host: str) -> None:
+    """Run a command of this machine that takes or gives a host's power.
+
+    :raises hvstack.errors.CommandFailed: it failed.
+    """
+    shell.run(words(command, host), timeout=300)
+
+
+def guest(access: Access, host: str, instance: str) -> Domain:
+    """Return a running guest as libvirt has it.
+
+    :param instance: Nova's instance name.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or has
+        no such guest.
+    """
+    return domain.parse(_virsh(access, host, f'dumpxml {instance}'))
+
+
+def cells(access: Access, host: str) -> dict[int, set[int]]:
+    """Return the CPUs of a host's NUMA cells.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+    return domain.cells(_virsh(access, host, 'capabilities'))
+
+
+def threads(access: Access, host: str, instance: str) -> dict[str, set[int]]:
+    """Return where each thread of a guest's QEMU may run.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or no
+        such process is there.
+    """
+    done = access.node(host).run(_THREADS % instance, timeout=_SECONDS)
+    return domain.threads(done.stdout)
+
+
+def nova_conf(access: Access, host: str) -> dict[str, str]:
+    """Return the options that a host's nova-compute reads.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or no
+        nova-compute runs there.
+    """
+    done = access.node(host).run(_NOVA_CONF, timeout=_SECONDS)
+    return domain.options(done.stdout)
+
+
+def _virsh(access: Access, host: str, command: str) -> str:
+    uri = shlex.quote(access.uri)
+    node = access.node(host)
+    return node.run(f'virsh -c {uri} {command}', timeout=_SECONDS).stdout

@@ -1,0 +1,513 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was promised against what was seen: pure, one function per promise.
+
+Everything is plain data, as Nova, Placement, libvirt and HDFS give it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from hvstack.accept.domain import Domain
+from hvstack.cloud import publish
+from hvstack.model.catalogue import Catalogue
+from hvstack.model.flavor import guest_memory_mib
+from hvstack.model.host import HostProfile
+from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs.datacheck import File
+
+_NONE = 'none'
+_SIZES = ('vcpus', 'ram', 'disk')
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One promise, and what became of it.
+
+    :param what: what was looked at.
+    :param evidence: excerpt of what was seen, where it is longer.
+    """
+
+    what: str
+    promised: str
+    seen: str
+    good: bool
+    evidence: str = ''
+
+
+def dumps(found: Iterable[Judgement]) -> str:
+    """Return judgements as the text that a test attaches to its result."""
+    return json.dumps([asdict(one) for one in found], indent=1)
+
+
+def loads(text: str) -> list[Judgement]:
+    """Read what :func:`dumps` wrote."""
+    return [Judgement(**one) for one in json.loads(text)]
+
+
+def equal(
+    what: str, promised: Any, seen: Any, evidence: str = ''
+) -> Judgement:
+    """Judge by equality."""
+    return Judgement(
+        what, str(promised), str(seen), promised == seen, evidence
+    )
+
+
+def flavors(
+    catalogues: Sequence[Catalogue],
+    found: Mapping[str, Mapping[str, Any]],
+    *,
+    candidates: bool,
+    public: bool,
+) -> list[Judgement]:
+    """Judge Nova's flavors by catalogues.
+
+    :param found: Nova's flavors by name, ``extra_specs`` among them.
+    :param candidates: those without approval are promised too.
+    :param public: access that was promised: for everybody, or for some.
+    """
+    judged = []
+    for catalogue in catalogues:
+        for entry in catalogue.entries:
+            wanted = entry.flavor
+            if entry.status != 'approved' and not candidates:
+                continue
+            there = found.get(wanted.name)
+            if there is None:
+                judged.append(equal(wanted.name, 'published', 'missing'))
+                continue
+            seen = {name: there[name] for name in _SIZES} | {
+                'ephemeral': there.get('OS-FLV-EXT-DATA:ephemeral', 0),
+                'public': there['os-flavor-access:is_public'],
+                'description': there.get('description') or '',
+                **there['extra_specs'],
+            }
+            promised = {name: getattr(wanted, name) for name in _SIZES} | {
+                'ephemeral': wanted.ephemeral,
+                'public': public,
+                'description': publish.described(entry),
+                **wanted.extra_specs,
+                **publish.labels(catalogue.host, entry),
+            }
+            judged += [
+                equal(
+                    f'{wanted.name}: {name}',
+                    promised.get(name, 'nothing'),
+                    seen.get(name, 'nothing'),
+                )
+                for name in sorted({*promised, *seen})
+            ]
+    return judged
+
+
+def strangers(
+    catalogues: Sequence[Catalogue], found: Mapping[str, Mapping[str, Any]]
+) -> list[Judgement]:
+    """Judge that nothing else claims the name space of the catalogues.
+
+    A retired flavor that nobody may use any more claims nothing.
+
+    :param found: Nova's flavors by name, ``extra_specs`` among them.
+    """
+    prefixes = tuple(f'hv-{catalogue.host}-' for catalogue in catalogues)
+    names = {
+        entry.flavor.name
+        for catalogue in catalogues
+        for entry in catalogue.entries
+    }
+    judged = []
+    for name, there in sorted(found.items()):
+        own = {
+            key: value
+            for key, value in there['extra_specs'].items()
+            if key.startswith(publish.PREFIX)
+        }
+        retired = any(publish.RETIRED in str(value) for value in own.values())
+        hidden = retired and not there['os-flavor-access:is_public']
+        if name in names or hidden:
+            continue
+        if own or name.startswith(prefixes):
+            judged.append(
+                equal(name, 'in no catalogue, so not there', 'published')
+            )
+    return judged or [equal('flavors of no catalogue', _NONE, _NONE)]
+
+
+def inventory(
+    host: str, found: Mapping[str, Mapping[str, Any]], profile: HostProfile
+) -> list[Judgement]:
+    """Judge what a host promises in Placement.
+
+    :param found: its inventories by resource class.
+    """
+    judged = [
+        equal(
+            f'{host}: ratio of {kind}',
+            1.0,
+            float(found[kind]['allocation_ratio']),
+            json.dumps(found[kind]),
+        )
+        for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
+        if kind in found
+    ]
+    memory = found.get('MEMORY_MB', {'total': 0, 'reserved': 0})
+    room = memory['total'] - memory['reserved']
+    promised = guest_memory_mib(profile)
+    judged.append(
+        Judgement(
+            f'{host}: memory for guests',
+            f'{promised} MiB or more',
+            f'{room} MiB, {memory["reserved"]} reserved',
+            room >= promised,
+        )
+    )
+    return judged
+
+
+def capacity(
+    host: str,
+    found: Mapping[str, Mapping[str, Any]],
+    usages: Mapping[str, int],
+) -> list[Judgement]:
+    """Judge that a host's guests take no more than it physically has.
+
+    Whatever its ratios are: total less reserved.
+    """
+    return [
+        Judgement(
+            f'{host}: {kind} taken',
+            f'at most {found[kind]["total"] - found[kind]["reserved"]}',
+            str(usages.get(kind, 0)),
+            usages.get(kind, 0)
+            <= found[kind]['total'] - found[kind]['reserved'],
+        )
+        for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
+        if kind in found
+    ]
+
+
+def overwriting(host: str, options: Mapping[str, str]) -> list[Judgement]:
+    """Judge that nova.conf leaves the ratios to Placement.
+
+    :param options: what the compute service reads, as ``section.name``.
+    """
+    return [
+        equal(
+            f'{host}: {name}', 'unset', options.get(f'DEFAULT.{name}', 'unset')
+        )
+        for name in ('cpu_allocation_ratio', 'ram_allocation_ratio')
+    ]
+
+
+def pins(
+    guest: Domain,
+    specs: Mapping[str, str],
+    nodes: Sequence[Mapping[str, Any]],
+    *,
+    dedicated: Collection[int],
+    shared: Collection[int] = (),
+    cells: Mapping[int, Collection[int]] | None = None,
+    threads: Mapping[str, Collection[int]] | None = None,
+) -> list[Judgement]:
+    """Judge one guest's pins.
+
+    :param specs: its flavor's extra specs.
+    :param nodes: of Nova's ``/servers/{id}/topology``.
+    :param dedicated: the host's ``cpu_dedicated_set``.
+    :param shared: its ``cpu_shared_set``, where emulator threads may float.
+    :param cells: CPUs of the host's NUMA cells, as libvirt has them.
+    :param threads: CPUs that each of the guest's threads may run on, by
+        name, from /proc.
+    """
+    name, evidence = guest.name, guest.excerpt
+    promised = {
+        int(cpu): {int(pcpu)}
+        for node in nodes
+        for cpu, pcpu in (node.get('cpu_pinning') or {}).items()
+    }
+    own = set().union(*guest.vcpus.values()) if guest.vcpus else set()
+    judged = [
+        equal(
+            f'{name}: vcpupin', _pins(promised), _pins(guest.vcpus), evidence
+        ),
+        _inside(f'{name}: in cpu_dedicated_set', own, dedicated),
+        _inside(
+            f'{name}: emulatorpin', guest.emulator, {*own, *shared}, evidence
+        ),
+    ]
+    judged += [
+        _inside(f'{name}: iothreadpin {number}', cpus, {*own, *shared})
+        for number, cpus in sorted(guest.iothreads.items())
+    ]
+    count = int(specs.get('hw:numa_nodes', '1'))
+    judged.append(equal(f'{name}: NUMA cells', count, len(nodes)))
+    judged.append(
+        equal(
+            f'{name}: memnode',
+            sorted(
+                (cell, 'strict', {node['host_node']})
+                for cell, node in enumerate(nodes)
+            ),
+            sorted(guest.memory),
+            evidence,
+        )
+    )
+    if cells is not None:
+        for node in nodes:
+            used = {int(cpu) for cpu in node['cpu_pinning'].values()}
+            judged.append(
+                _inside(
+                    f'{name}: CPUs of cell {node["host_node"]}',
+                    used,
+                    cells.get(node['host_node'], ()),
+                )
+            )
+    if specs.get('hw:mem_page_size', 'any') not in ('any', 'small'):
+        judged.append(
+            Judgement(
+                f'{name}: large pages',
+                specs['hw:mem_page_size'],
+                f'{guest.page_kib} KiB' if guest.page_kib else _NONE,
+                bool(guest.page_kib and guest.page_kib >= 2048),
+                evidence,
+            )
+        )
+    if threads is not None:
+        judged += [
+            equal(
+                f'{name}: thread of vCPU {cpu} in /proc',
+                sorted(pinned),
+                sorted(
+                    next(
+                        (
+                            set(allowed)
+                            for title, allowed in threads.items()
+                            if title.startswith(f'CPU {cpu}/')
+                        ),
+                        set(),
+                    )
+                ),
+            )
+            for cpu, pinned in sorted(promised.items())
+        ]
+    return judged
+
+
+def _pins(pinned: Mapping[int, Collection[int]]) -> str:
+    return (
+        ', '.join(
+            f'{cpu} on {" ".join(map(str, sorted(pinned[cpu])))}'
+            for cpu in sorted(pinned)
+        )
+        or _NONE
+    )
+
+
+def _inside(
+    what: str,
+    seen: Collection[int],
+    allowed: Collection[int],
+    evidence: str = '',
+) -> Judgement:
+    return Judgement(
+        what,
+        f'within {sorted(allowed)}',
+        str(sorted(seen)) if seen else _NONE,
+        bool(seen) and set(seen) <= set(allowed),
+        evidence,
+    )
+
+
+def disjoint(guests: Sequence[Domain]) -> list[Judgement]:
+    """Judge that no two guests of a host share a dedicated CPU."""
+    return [
+        equal(
+            f'{one.name} and {other.name}: CPUs of both',
+            [],
+            sorted(one.cpus & other.cpus),
+        )
+        for one, other in combinations(guests, 2)
+    ]
+
+
+def topology(
+    guest: str,
+    specs: Mapping[str, str],
+    vcpus: int,
+    nodes: Sequence[Mapping[str, Any]],
+) -> list[Judgement]:
+    """Judge what Nova says of a dedicated guest, without its host."""
+    pinned = [
+        cpu
+        for node in nodes
+        for cpu in (node.get('cpu_pinning') or {}).values()
+    ]
+    return [
+        equal(f'{guest}: pinned vCPUs', vcpus, len(pinned), json.dumps(nodes)),
+        equal(f'{guest}: CPUs used once', len(pinned), len(set(pinned))),
+        equal(
+            f'{guest}: NUMA cells',
+            int(specs.get('hw:numa_nodes', '1')),
+            len({node['host_node'] for node in nodes}),
+            json.dumps(nodes),
+        ),
+    ]
+
+
+def spread(
+    workers: Mapping[str, str],
+    controllers: Mapping[str, str],
+    *,
+    per_host: int,
+    shared: bool,
+) -> list[Judgement]:
+    """Judge where a cluster's nodes are.
+
+    :param workers: Nova's ``hostId`` by worker.
+    :param controllers: likewise.
+    :param per_host: I, the workers on a host.
+    :param shared: controllers may stand beside workers.
+    """
+    counts = Counter(workers.values())
+    judged = [
+        Judgement(
+            f'workers on host {host[:12] or "(none)"}',
+            f'1 to {per_host}',
+            str(count),
+            bool(host) and count <= per_host,
+        )
+        for host, count in sorted(counts.items())
+    ]
+    needed = -(-len(workers) // per_host)
+    if not shared:
+        judged.append(equal('hosts with workers', needed, len(counts)))
+        beside = sorted(
+            name for name, host in controllers.items() if host in counts
+        )
+        judged.append(
+            equal(
+                'controllers beside workers', _NONE, ', '.join(beside) or _NONE
+            )
+        )
+    judged.append(
+        equal(
+            'hosts of controllers',
+            len(controllers),
+            len(set(controllers.values())),
+        )
+    )
+    return judged
+
+
+def print_topology(text: str) -> dict[str, str]:
+    """Return node groups by address from ``hdfs dfsadmin -printTopology``."""
+    found: dict[str, str] = {}
+    group = ''
+    for line in text.splitlines():
+        if line.startswith('Rack:'):
+            group = line.partition(':')[2].strip()
+        elif address := line.strip().partition(':')[0]:
+            found[address] = group
+    return found
+
+
+def topology_file(text: str) -> dict[str, str]:
+    """Return node groups by address or name from TableMapping's file."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def groups(
+    where: str,
+    found: Mapping[str, str],
+    hosts: Mapping[str, str],
+    names: Mapping[str, str],
+) -> list[Judgement]:
+    """Judge node groups by Nova's hosts: the same ones share a group.
+
+    :param where: what knows the groups, for a person.
+    :param found: ``/rack/nodegroup`` by address.
+    :param hosts: ``hostId`` by DataNode's address.
+    :param names: node's name by address.
+    """
+    judged = [
+        equal(
+            f'{where}: {names[address]}',
+            'known',
+            'known' if address in found else 'missing',
+        )
+        for address in sorted(hosts)
+    ]
+    for one, other in combinations(sorted(set(hosts) & set(found)), 2):
+        same = hosts[one] == hosts[other]
+        if same != (found[one] == found[other]):
+            judged.append(
+                Judgement(
+                    f'{where}: {names[one]} and {names[other]}',
+                    f'node group {"shared" if same else "of its own"}, as '
+                    "Nova's hosts",
+                    f'{found[one]} and {found[other]}',
+                    False,
+                )
+            )
+    return judged
+
+
+def replicas(
+    files: Sequence[File], hosts: Mapping[str, str], replication: int
+) -> list[Judgement]:
+    """Judge that each block has its replicas, on as many hosts.
+
+    :param hosts: ``hostId`` by DataNode's address.
+    """
+    blocks = [block for one in files for block in one.blocks]
+    low = sum(block.live < replication for block in blocks)
+    shared = datacheck.on_one_host(list(files), hosts)
+    return [
+        Judgement('blocks looked at', 'some', str(len(blocks)), bool(blocks)),
+        equal(f'blocks with less than {replication} replicas', 0, low),
+        equal('blocks with two replicas on one host', 0, shared),
+    ]
+
+
+def refused(
+    what: str, status: str, fault: str, allocations: Mapping[str, Any]
+) -> list[Judgement]:
+    """Judge that Nova found no place for a server, and kept nothing for it."""
+    return [
+        Judgement(
+            what,
+            'ERROR, no valid host',
+            f'{status}: {fault[:120] or "no fault"}',
+            status == 'ERROR' and 'no valid host' in fault.lower(),
+        ),
+        equal(f'{what}: allocations left', {}, dict(allocations)),
+    ]
+
+
+def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
+    """Judge that nothing is left of what was deleted.
+
+    :param found: names of what is there, by kind.
+    """
+    return [
+        equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
+        for kind, names in found.items()
+    ]
+
+
+def local(guest: Domain) -> list[Judgement]:
+    """Judge that a guest's disks are on its own host."""
+    return [
+        Judgement(
+            f'{guest.name}: disks',
+            'paths of its host',
+            ', '.join(guest.disks) or _NONE,
+            bool(guest.disks)
+            and all(disk.startswith('/') for disk in guest.disks),
+        )
+    ]

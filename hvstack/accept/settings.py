@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tempest.conf, made from an entry of clouds.yaml and a cluster's plan."""
+
+import configparser
+import io
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+import hvstack
+from hvstack import errors, paths
+from hvstack.cloud.connection import refused
+from hvstack.cluster import launch
+from hvstack.cluster.launch import Plan
+
+#: Begins the name of everything that tests of this machine make; cleaning up
+#: goes by it.
+PREFIX = f'hvaccept-{socket.gethostname()}'
+#: Heat's usual role for whoever makes stacks, beside ``member``.
+_STACK_ROLE = 'heat_stack_owner'
+_PASSWORD = ('password', 'v3password')
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder in which Tempest runs.
+
+    :param folder: holds ``tempest.conf``, stestr's repository, reports.
+    """
+
+    folder: Path
+
+    @property
+    def conf(self) -> Path:
+        """The file ``tempest.conf``; it holds a password."""
+        return self.folder / 'tempest.conf'
+
+    @property
+    def stack_request(self) -> Path:
+        """The body of Heat's request for a cluster."""
+        return self.folder / 'stack.json'
+
+    def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write tempest.conf, readable by its owner only, and stestr's.
+
+        :raises OSError: no room, no rights.
+        """
+        parser = configparser.ConfigParser(interpolation=None)
+        for section, options in values.items():
+            parser[section] = {
+                name: _text(value)
+                for name, value in options.items()
+                if value is not None
+            }
+        stream = io.StringIO()
+        parser.write(stream)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        paths.write_whole(self.conf, stream.getvalue(), 0o600)
+        tests = Path(hvstack.__file__).parent / 'tempest_plugin' / 'tests'
+        paths.write_whole(
+            self.folder / '.stestr.conf',
+            f'[DEFAULT]\ntest_path={tests}\n'
+            f'top_dir={tests.parent.parent.parent}\n'
+            'group_regex=([^\\.]*\\.)*\n',
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return what Tempest and stestr need to find the files."""
+        return {
+            'TEMPEST_CONFIG_DIR': str(self.folder),
+            'TEMPEST_CONFIG': self.conf.name,
+            'PYTHON': sys.executable,
+        }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ','.join(str(one) for one in value)
+    return str(value)
+
+
+def credentials(
+    conn: Connection, accounts: Path | None
+) -> dict[str, dict[str, Any]]:
+    """Return the sections that tell Tempest who it is.
+
+    :param accounts: file of users that are there; else users and projects
+        are made with the administrator's rights, and deleted again.
+    :raises hvstack.errors.InputError: the entry of clouds.yaml has no
+        password, or no rights.
+    """
+    config: Any = conn.config
+    auth = config.config.get('auth', {})
+    identity = {
+        'auth_version': 'v3',
+        'uri_v3': _versioned(auth.get('auth_url', '')),
+        'region': config.get_region_name() or 'RegionOne',
+        'disable_ssl_certificate_validation': (
+            config.config.get('verify') is False
+        ),
+    }
+    if config.config.get('cacert'):
+        identity['ca_certificates_file'] = config.config['cacert']
+    if accounts is not None:
+        return {
+            'identity': identity,
+            'auth': {
+                'use_dynamic_credentials': False,
+                'test_accounts_file': accounts.resolve(),
+            },
+        }
+    missing = [
+        name
+        for name in ('auth_url', 'username', 'password', 'project_name')
+        if not auth.get(name)
+    ]
+    if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
+        raise errors.InputError(
+            f"cloud '{config.name}' has no {', '.join(missing) or 'password'} "
+            'in clouds.yaml, which Tempest needs: give such an entry, or '
+            '--accounts FILE'
+        )
+    with refused('roles cannot be listed'):
+        access = conn.session.auth.get_access(conn.session)  # type: ignore[union-attr]
+    if 'admin' not in access.role_names:
+        raise errors.InputError(
+            f"cloud '{config.name}' is no administrator's, so no users can "
+            'be made for the tests: give --accounts FILE'
+        )
+    with refused('roles cannot be listed'):
+        known = {role.name for role in conn.identity.roles()}
+    domain = auth.get('user_domain_name') or 'Default'
+    return {
+        'identity': identity,
+        'auth': {
+            'use_dynamic_credentials': True,
+            'create_isolated_networks': False,
+            'admin_username': auth['username'],
+            'admin_password': auth['password'],
+            'admin_project_name': auth['project_name'],
+            'admin_domain_name': domain,
+            'admin_user_domain_name': domain,
+            'admin_project_domain_name': auth.get('project_domain_name')
+            or domain,
+            'tempest_roles': [
+                name for name in ('member', _STACK_ROLE) if name in known
+            ],
+        },
+    }
+
+
+def _versioned(url: str) -> str:
+    bare = url.rstrip('/')
+    return bare if bare.endswith('/v3') else f'{bare}/v3'
+
+
+def services(
+    conn: Connection, *, image: str, network: str
+) -> dict[str, dict[str, Any]]:
+    """Return the sections about the cloud's services.
+
+    :param image: name or id of an image that every flavor starts.
+    :raises hvstack.errors.InputError: no such image or network.
+    """
+    with refused('images and networks cannot be listed'):
+        found: Any = conn.image.find_image(image, ignore_missing=True)
+        net: Any = conn.network.find_network(network, ignore_missing=True)
+        kinds = {
+            item['type']
+            for item in conn.session.auth.get_access(  # type: ignore[union-attr]
+                conn.session
+            ).service_catalog.catalog
+        }
+    for what, name, there in (
+        ('image', image, found),
+        ('network', network, net),
+    ):
+        if there is None:
+            raise errors.InputError(
+                f"{what} '{name}' is not on the cloud: give --{what}, see "
+                f"'openstack {what} list'"
+            )
+    volumes = bool({'block-storage', 'volumev3', 'volume'} & kinds)
+    return {
+        'DEFAULT': {
+            'resource_name_prefix': PREFIX,
+            'log_file': 'tempest.log',
+            'use_stderr': False,
+        },
+        'oslo_concurrency': {'lock_path': 'lock'},
+        'compute': {
+            'image_ref': found.id,
+            'image_ref_alt': found.id,
+            'fixed_network_name': net.name,
+            'max_microversion': '2.96',
+        },
+        'network': {'floating_network_name': ''},
+        'service_available': {
+            'cinder': volumes,
+            'swift': 'object-store' in kinds,
+            'horizon': False,
+            'heat': 'orchestration' in kinds,
+        },
+        'hvstack': {'image': found.id, 'network': net.id},
+    }
+
+
+def stack_request(
+    wanted: Plan, conn: Connection, *, image: str, network: str
+) -> dict[str, Any]:
+    """Return the body of Heat's request for a cluster.
+
+    Flavors are named, not identified: tests grant their project access. The
+    key pair is each test's own.
+
+    :raises hvstack.errors.CloudError: a template cannot be read.
+    """
+    with refused('the templates cannot be read'):
+        content: dict[str, Any] = conn.orchestration.read_env_and_templates(
+            template_file=str(launch.templates() / launch.TEMPLATE)
+        )
+    names = {
+        flavor.role: flavor.name
+        for flavor in (wanted.worker, wanted.controller)
+    }
+    return {
+        **content,
+        'parameters': launch.parameters(
+            wanted, names, image=image, network=network, key_name=PREFIX
+        ),
+        'disable_rollback': True,
+    }
+
+
+def apart(wanted: Plan) -> bool:
+    """Tell whether controllers have other hosts than workers."""
+    worker, controller = (
+        {name for name in flavor.extra_specs if name.startswith('trait:')}
+        for flavor in (wanted.worker, wanted.controller)
+    )
+    return worker != controller
+
+
+def write_request(workspace: Workspace, body: Mapping[str, Any]) -> None:
+    """Write the request where tests find it."""
+    paths.write_whole(
+        workspace.stack_request, json.dumps(body, indent=1), 0o600
+    )

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack accept``: does a cloud keep what its flavors promise."""
+
+import argparse
+import datetime
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from cliff.lister import Lister
+from openstack.connection import Connection
+
+from hvstack import conf, errors, paths
+from hvstack.accept import cleanup, report, runner, settings
+from hvstack.accept.hostlook import ACCESS
+from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome
+from hvstack.accept.runner import Selection
+from hvstack.accept.settings import Workspace
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection
+from hvstack.cluster import launch
+from hvstack.lab.clouds import ADMIN_CLOUD
+from hvstack.lab.hosts.sizes import CATALOGUES
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+
+_COLUMNS = ('Ring', 'Test', 'Verdict', 'Promises', 'Seconds', 'Why')
+_HVSTACK = Path(sys.executable).with_name('hvstack')
+#: What is known of the lab without being told.
+_LAB = {
+    'host_access': 'command',
+    'host_command': f'{_HVSTACK} lab host exec {{host}} --',
+    'power_off_command': f'{_HVSTACK} lab host off {{host}}',
+    'power_on_command': f'{_HVSTACK} lab host on {{host}}',
+}
+_HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
+
+
+class Accept(Lister):
+    """Prove on a running cloud what its flavors promise.
+
+    Ends with status 0 only where every test passed: what could not be looked
+    at is "not checked", and needs --allow-unchecked. Full report in the
+    workspace: report.html, report.json, report.xml (JUnit).
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_cloud(parser)
+        parser.add_argument(
+            '--ring',
+            action='append',
+            choices=RINGS,
+            help="rights that tests need: tenant a member's, operator an "
+            "administrator's, host access to compute hosts; may be repeated "
+            '(default: all)',
+        )
+        parser.add_argument(
+            '--smoke', action='store_true', help='only what starts nothing'
+        )
+        parser.add_argument(
+            '--destructive',
+            action='store_true',
+            help="also what cuts a host's power",
+        )
+        parser.add_argument(
+            '--catalogue',
+            action='append',
+            type=Path,
+            metavar='FILE',
+            help='published catalogue; may be repeated (default, for the lab '
+            'only: its own)',
+        )
+        parser.add_argument(
+            '--include-candidates',
+            action='store_true',
+            help='flavors without approval are promised too',
+        )
+        parser.add_argument(
+            '--public',
+            action='store_true',
+            help='flavors were published for everybody',
+        )
+        parser.add_argument(
+            '--configuration',
+            default='i1',
+            metavar='NAME',
+            help='of the cluster that is created (default: i1)',
+        )
+        parser.add_argument(
+            '--no-hadoop',
+            action='store_true',
+            help="the cluster's servers do not run Hadoop, or are fake",
+        )
+        parser.add_argument(
+            '--image',
+            metavar='IMAGE',
+            help='for servers that only have to start (default: image of '
+            'hvstack.conf)',
+        )
+        parser.add_argument(
+            '--host-access', choices=ACCESS, help='how to reach hosts'
+        )
+        for option, text in (
+            ('--host-command', "program that enters '{host}'"),
+            ('--host-ssh-key', 'private key of root on the hosts'),
+            ('--libvirt-uri', 'of the hosts (default: qemu:///system)'),
+            ('--power-off-command', "cuts the power of '{host}'"),
+            ('--power-on-command', "powers '{host}' on"),
+        ):
+            parser.add_argument(option, help=text)
+        parser.add_argument(
+            '--accounts',
+            type=Path,
+            metavar='FILE',
+            help="Tempest's accounts.yaml (default: users are made with the "
+            "administrator's rights)",
+        )
+        parser.add_argument('--concurrency', type=int, default=1, metavar='N')
+        parser.add_argument(
+            '--allow-unchecked',
+            action='store_true',
+            help='status 0 although something could not be looked at',
+        )
+        parser.add_argument(
+            '--workspace',
+            type=Path,
+            metavar='FOLDER',
+            help='for tempest.conf, results and reports',
+        )
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='write tempest.conf and list the tests, run none',
+        )
+        what.add_argument(
+            '--cleanup',
+            action='store_true',
+            help='only delete what interrupted tests left',
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Turn the verdict into the exit status."""
+        self.status = 0
+        return int(super().run(parsed_args) or self.status)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Run the tests and write the report."""
+        if importlib.util.find_spec('tempest') is None:
+            raise errors.MissingPrerequisite(
+                "Tempest is not installed: pip install 'hvstack[tempest]'"
+            )
+        progress = Progress()
+        conn = connection.connect(parsed_args.os_cloud)
+        cloud = str(conn.config.name or 'cloud')
+        folder = re.sub(r'[^\w.-]', '_', cloud)
+        workspace = Workspace(
+            (
+                parsed_args.workspace or paths.STATE / 'accept' / folder
+            ).resolve()
+        )
+        with runner.alone(workspace):
+            if parsed_args.cleanup:
+                removed = cleanup.clean(conn, progress)
+                return ('Deleted',), [(name,) for name in removed]
+            _prepare(conn, cloud, workspace, parsed_args, progress)
+            chosen = Selection(
+                parsed_args.ring or RINGS,
+                parsed_args.smoke,
+                parsed_args.destructive,
+            )
+            if parsed_args.dry_run:
+                progress.say(f'wrote {workspace.conf}')
+                names = runner.listed(workspace, chosen)
+                return ('Test',), [(name,) for name in names]
+            found = _run(conn, cloud, workspace, chosen, parsed_args, progress)
+        for path in report.write(found, workspace.folder):
+            progress.say(f'wrote {path}')
+        counts = ', '.join(f'{n} {name}' for name, n in found.counts.items())
+        progress.say(f'{found.verdict}: {counts}')
+        if found.verdict == FAILED or (
+            found.verdict != PASSED and not parsed_args.allow_unchecked
+        ):
+            self.status = 1
+        return _COLUMNS, [
+            (
+                one.ring,
+                one.test,
+                one.verdict,
+                f'{sum(seen.good for seen in one.judgements)} of '
+                f'{len(one.judgements)}',
+                one.seconds,
+                one.reason,
+            )
+            for one in found.results
+        ]
+
+
+def _run(
+    conn: Connection,
+    cloud: str,
+    workspace: Workspace,
+    chosen: Selection,
+    parsed_args: argparse.Namespace,
+    progress: Progress,
+) -> Outcome:
+    """Run the tests; what an interrupted run leaves is deleted at once."""
+    began = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
+    if parsed_args.accounts is None:
+        for name in cleanup.clean(conn, progress):
+            progress.say(f'deleted what an earlier run left: {name}')
+    try:
+        with progress.stage('tests'):
+            results = runner.run(workspace, chosen, parsed_args.concurrency)
+    except BaseException:
+        if parsed_args.accounts is None:
+            with progress.stage('cleaning up'):
+                cleanup.clean(conn, progress)
+        raise
+    return Outcome(cloud, began, results)
+
+
+def _prepare(
+    conn: Connection,
+    cloud: str,
+    workspace: Workspace,
+    parsed_args: argparse.Namespace,
+    progress: Progress,
+) -> None:
+    """Write tempest.conf and the request for a cluster."""
+    options = conf.load().cloud
+    values = settings.credentials(conn, parsed_args.accounts)
+    values |= settings.services(
+        conn,
+        image=parsed_args.image or options.image,
+        network=options.network,
+    )
+    group = values['hvstack']
+    group |= {
+        'catalogues': [
+            path.resolve() for path in _catalogues(cloud, parsed_args)
+        ],
+        'include_candidates': parsed_args.include_candidates,
+        'public': parsed_args.public,
+        'hadoop': not parsed_args.no_hadoop,
+        'stack_timeout': options.stack_timeout,
+        'ready_timeout': options.ready_timeout,
+    }
+    if cloud == ADMIN_CLOUD:
+        group |= _LAB
+    group |= {
+        name: value
+        for name in _HOST_OPTIONS
+        if (value := getattr(parsed_args, name)) is not None
+    }
+    try:
+        wanted = launch.plan(conn, parse(parsed_args.configuration), options)
+        settings.write_request(
+            workspace,
+            settings.stack_request(
+                wanted, conn, image=options.image, network=options.network
+            ),
+        )
+        group |= {
+            'stack_request': workspace.stack_request,
+            'workers_per_host': wanted.configuration.instances,
+            'controllers_beside_workers': not settings.apart(wanted),
+            'replication': wanted.replication,
+            'shared_kernel': wanted.shared_kernel,
+        }
+        if wanted.backend == 'lxc':
+            group.setdefault('libvirt_uri', 'lxc:///')
+    except errors.HVStackError as exc:
+        progress.say(f'no cluster will be made, its tests are skipped: {exc}')
+    workspace.write(values)
+
+
+def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
+    """Return the catalogues that were given, or the lab's.
+
+    :raises hvstack.errors.InputError: there are none, or one is not there.
+    """
+    given: list[Path] = parsed_args.catalogue or []
+    if not given and cloud == ADMIN_CLOUD:
+        given = sorted(CATALOGUES.glob('*.yaml'))
+    if not given:
+        raise errors.InputError(
+            'no --catalogue: give the files of the published flavors, '
+            "'hvstack flavor export' writes them"
+        )
+    for path in given:
+        if not os.access(path, os.R_OK):
+            raise errors.InputError(
+                f'--catalogue {path}: cannot be read, give a YAML file'
+            )
+    return given

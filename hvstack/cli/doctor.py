@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack doctor``: is a cloud ready for a cluster."""
+
+import argparse
+from typing import Any
+
+from cliff.lister import Lister
+
+from hvstack import conf, profiles
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, doctor, placement
+from hvstack.cluster import launch
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from hvstack.model.slots import cluster_size
+
+
+class Doctor(Lister):
+    """Check a cloud for a cluster; change nothing.
+
+    Ends with status 1 where something is at fault. What no API shows is
+    "not checked".
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        add_cloud(parser)
+        parser.add_argument(
+            '--configuration',
+            default='i1',
+            metavar='NAME',
+            help='of the wanted cluster, such as i4-dedicated (default: i1)',
+        )
+        parser.add_argument(
+            '--host',
+            metavar='PROFILE',
+            help="profile of the workers' hosts (default: host_profile of "
+            'hvstack.conf)',
+        )
+        parser.add_argument(
+            '--workers',
+            type=int,
+            metavar='N',
+            help='of the wanted cluster (default: as many as fit)',
+        )
+        parser.add_argument(
+            '--volume-type',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help="type of the workers' volumes; may be repeated",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Turn a fault into the exit status."""
+        self.faulty = False
+        return int(super().run(parsed_args) or self.faulty)
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Look at the cloud."""
+        loaded = conf.load()
+        if parsed_args.host:
+            loaded.set_override('host_profile', parsed_args.host, 'cloud')
+        options = loaded.cloud
+        profile = profiles.load(options.host_profile)
+        chief = profiles.load(launch.controller_profile(options))
+        configuration = parse(parsed_args.configuration)
+        conn = connection.connect(parsed_args.os_cloud)
+        trait = profile.traits.get('worker')
+        there = max(len(placement.providers(conn, trait)), 1)
+        if trait:
+            # Only the workers' own hosts have the trait.
+            workers, controllers = configuration.instances * there, 1
+        else:
+            size = cluster_size(profile, configuration, max(there, 2))
+            workers, controllers = size.workers, size.controllers
+        role = 'controller' if controllers == 1 else 'namenode'
+        found = doctor.examine(
+            conn,
+            doctor.Wanted(
+                profile=profile,
+                configuration=configuration,
+                nodes=(
+                    (
+                        derive(profile, configuration),
+                        parsed_args.workers or workers,
+                    ),
+                    (derive(chief, configuration, role), controllers),
+                ),
+                image=options.image,
+                network=options.network,
+                volume_types=tuple(parsed_args.volume_type),
+            ),
+        )
+        self.faulty = any(one.state == doctor.FAULT for one in found)
+        return ('Check', 'State', 'Detail', 'Remedy', 'nova.conf'), [
+            (one.check, one.state, one.detail, one.remedy, one.nova_conf)
+            for one in found
+        ]

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read-only checks of a cloud before anything is made on it.
+
+What no API of OpenStack shows, such as the scheduler's filters, is "not
+checked": 'hvstack accept' sees its effects, and nova.conf where it can reach
+the hosts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+from os_service_types import ServiceTypes
+
+from hvstack import errors
+from hvstack.cloud import hosts, placement
+from hvstack.cloud.connection import COMPUTE_API, refused
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
+from hvstack.model.host import HostProfile
+
+OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
+
+#: Newest of Placement's APIs that hvstack uses.
+_PLACEMENT_API = (1, 36)
+#: HOT's newest version name, which the templates carry.
+_HOT = 'heat_template_version.wallaby'
+#: Nova 34's default list.
+_FILTERS = (
+    'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,'
+    'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter'
+)
+_RATIOS = (
+    '[DEFAULT]\n'
+    'initial_cpu_allocation_ratio = 1.0\n'
+    'initial_ram_allocation_ratio = 1.0'
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check saw.
+
+    :param check: what was looked at.
+    :param state: ``ok``, ``note``, ``fault`` or ``not checked``.
+    :param detail: what was seen.
+    :param remedy: what to do; empty where all is well.
+    :param nova_conf: lines to set, with their section.
+    """
+
+    check: str
+    state: str
+    detail: str
+    remedy: str = ''
+    nova_conf: str = ''
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The cluster that a cloud is looked at for.
+
+    :param profile: of the workers' hosts.
+    :param nodes: flavor and number of each role.
+    :param image: name or id of the guest image.
+    :param network: name or id of the clusters' network.
+    :param volume_types: those that the cluster's volumes need.
+    """
+
+    profile: HostProfile
+    configuration: Configuration
+    nodes: tuple[tuple[Flavor, int], ...]
+    image: str
+    network: str
+    volume_types: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> int:
+        """All nodes."""
+        return sum(count for _, count in self.nodes)
+
+    @property
+    def volumes(self) -> tuple[int, int]:
+        """Volumes of all nodes, and their GB together."""
+        listed = [
+            (flavor.disks * count, flavor.disks * count * flavor.disk_size_gb)
+            for flavor, count in self.nodes
+        ]
+        return sum(n for n, _ in listed), sum(size for _, size in listed)
+
+    @property
+    def needs_volumes(self) -> bool:
+        """Whether the workers' data is on volumes."""
+        return (
+            self.configuration.storage == 'ceph'
+            or self.configuration.disk_pinning
+        )
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether guests get CPUs of their own."""
+        return self.configuration.cpu_policy == 'dedicated'
+
+
+def examine(conn: Connection, wanted: Wanted) -> list[Finding]:
+    """Run every check; none of them changes anything."""
+    found: list[Finding] = []
+    for check in _CHECKS:
+        try:
+            found += check(conn, wanted)
+        except errors.HVStackError as exc:
+            name = check.__name__.strip('_').replace('_', ' ')
+            found.append(
+                Finding(name, UNCHECKED, str(exc), "take a cloud admin's")
+            )
+    return found
+
+
+def _get(service: Any, path: str, what: str, **query: Any) -> dict[str, Any]:
+    with refused(f'{what} cannot be looked at'):
+        content: dict[str, Any] = service.get(
+            path, raise_exc=True, **query
+        ).json()
+    return content
+
+
+def _judged(
+    check: str, good: bool, detail: str, remedy: str, nova_conf: str = ''
+) -> Finding:
+    """Return a finding that is ok or a fault; only a fault has a remedy."""
+    if good:
+        return Finding(check, OK, detail)
+    return Finding(check, FAULT, detail, remedy, nova_conf)
+
+
+def _services(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    needed = {
+        'compute': 'nova',
+        'placement': 'placement',
+        'image': 'glance',
+        'network': 'neutron',
+        'orchestration': 'heat',
+    }
+    if wanted.needs_volumes:
+        needed['block-storage'] = 'cinder'
+    types = ServiceTypes()
+    listed = {
+        types.get_service_type(item['type'])
+        for item in _access(conn).service_catalog.catalog
+        if item['endpoints']
+    }
+    for kind, project in needed.items():
+        yield _judged(
+            f'service {project}',
+            kind in listed,
+            'in the catalogue' if kind in listed else 'not in the catalogue',
+            f'install {project}, or register its endpoint',
+        )
+
+
+def _access(conn: Connection) -> Any:
+    auth: Any = conn.session.auth
+    with refused('the token cannot be looked at'):
+        return auth.get_access(conn.session)
+
+
+def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    for name, adapter, least, why in (
+        ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
+        ('placement', conn.placement, _PLACEMENT_API, 'traits in queries'),
+    ):
+        with refused(f'API of {name} cannot be looked at'):
+            data = adapter.get_endpoint_data()
+        newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
+        yield _judged(
+            f'{name} API',
+            newest >= least,
+            f'up to {newest[0]}.{newest[1]}',
+            f'{least[0]}.{least[1]} is needed ({why}): take a newer release',
+        )
+    listed = _get(conn.orchestration, '/template_versions', 'Heat')
+    names = {one['version'] for one in listed['template_versions']}
+    yield _judged(
+        'Heat templates',
+        _HOT in names,
+        f'{len(names)} versions, {_HOT if _HOT in names else max(names)}',
+        f'{_HOT} is needed: take Heat 16 (Wallaby) or newer',
+    )
+
+
+def _rights(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    access = _access(conn)
+    roles = sorted(access.role_names)
+    yield _judged(
+        'rights',
+        'admin' in roles,
+        f'roles {", ".join(roles)} in project {access.project_name}',
+        'flavors, ratios and hosts need the role admin; a cluster needs '
+        'member only',
+    )
+
+
+def _workers(conn: Connection, wanted: Wanted) -> dict[str, str]:
+    """Return the hosts that the worker's flavor can land on."""
+    return placement.providers(conn, wanted.profile.traits.get('worker'))
+
+
+def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    known = {one.name: one for one in hosts.hypervisors(conn)}
+    down = sorted(name for name, one in known.items() if not one.up)
+    yield _judged(
+        'compute services',
+        bool(known) and not down,
+        f'{len(known) - len(down)} of {len(known)} hosts up'
+        + (f'; down: {", ".join(down)}' if down else ''),
+        "start nova-compute there, or 'openstack compute service set "
+        "--enable' it",
+    )
+    trait = wanted.profile.traits.get('worker')
+    there = [name for name in _workers(conn, wanted) if name in known]
+    yield _judged(
+        "workers' hosts",
+        bool(there),
+        f'{len(there)} with trait {trait or "(none is asked for)"}',
+        f"'openstack resource provider trait set --trait {trait}' on the "
+        "workers' hosts",
+    )
+    kinds = sorted({known[name].kind for name in there})
+    if len(kinds) > 1:
+        yield Finding(
+            'hypervisors',
+            FAULT,
+            ', '.join(kinds),
+            'figures of different ones do not compare: take hosts of one',
+        )
+
+
+def _inventories(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    """Check ratios, CPUs of the wanted kind and reserved memory."""
+    seen = placement.seen_inventories(conn, _workers(conn, wanted))
+    kind = 'PCPU' if wanted.dedicated else 'VCPU'
+    for host, found in seen.items():
+        yield from _ratios(host, found)
+        yield _judged(
+            f'{kind} of {host}',
+            kind in found,
+            f'{kind} {found[kind]["total"]}'
+            if kind in found
+            else f'has {", ".join(sorted(found))}',
+            'give CPUs to such guests while none runs there, and restart '
+            'nova-compute',
+            f'[compute]\n{_cpu_set(wanted)}',
+        )
+        yield from _reserved(host, found, wanted)
+
+
+def _ratios(host: str, found: Mapping[str, Any]) -> Iterator[Finding]:
+    wrong = {
+        kind: content['allocation_ratio']
+        for kind, content in sorted(found.items())
+        if float(content['allocation_ratio']) != 1
+    }
+    yield _judged(
+        f'ratios of {host}',
+        not wrong,
+        ', '.join(f'{kind} {value:g}' for kind, value in wrong.items())
+        or '1 for all of ' + ', '.join(sorted(found)),
+        'unset cpu_allocation_ratio and ram_allocation_ratio, then '
+        f"'openstack resource provider inventory set --amend "
+        f"--resource VCPU:allocation_ratio=1.0' (MEMORY_MB alike) on {host}",
+        _RATIOS,
+    )
+
+
+def _reserved(
+    host: str, found: Mapping[str, Any], wanted: Wanted
+) -> Iterator[Finding]:
+    memory = found.get('MEMORY_MB', {'total': 0, 'reserved': 0})
+    room = memory['total'] - memory['reserved']
+    needed = guest_memory_mib(wanted.profile)
+    mib = max(wanted.profile.memory_mib - needed, 0)
+    yield _judged(
+        f'memory of {host}',
+        room >= needed,
+        f'{room} MiB for guests ({memory["total"]}, of which '
+        f'{memory["reserved"]} reserved)',
+        f"profile '{wanted.profile.name}' gives {needed} MiB to guests: "
+        'reserve less, or derive flavors for this host',
+        f'[DEFAULT]\nreserved_host_memory_mb = {mib}',
+    )
+
+
+def _cpu_set(wanted: Wanted) -> str:
+    name = 'cpu_dedicated_set' if wanted.dedicated else 'cpu_shared_set'
+    return f'{name} = 0-{wanted.profile.cpus - 1}'
+
+
+def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    """Name what no API shows, with what should be there."""
+    yield Finding(
+        'nova.conf that overwrites ratios',
+        UNCHECKED,
+        'no API shows cpu_allocation_ratio and ram_allocation_ratio',
+        "leave both unset on the hosts; 'hvstack accept --ring host' reads "
+        'them',
+        _RATIOS,
+    )
+    filters = _FILTERS
+    why = 'at most I workers on one host'
+    if wanted.dedicated:
+        filters += ',NUMATopologyFilter'
+        why += '; cells and pages'
+    yield Finding(
+        "Nova's filters",
+        UNCHECKED,
+        f'no API shows them; needed for: {why}',
+        "set them for nova-scheduler; 'hvstack accept --ring operator' "
+        'sees their effect',
+        f'[filter_scheduler]\nenabled_filters = {filters}',
+    )
+    if wanted.configuration.disk_pinning:
+        yield Finding(
+            "Cinder's filters",
+            UNCHECKED,
+            'no API shows them; a pinned volume follows its server',
+            'in cinder.conf: [DEFAULT] scheduler_default_filters = '
+            'AvailabilityZoneFilter,CapacityFilter,CapabilitiesFilter,'
+            'InstanceLocalityFilter, and backend hosts with the names that '
+            'Nova gives hosts',
+        )
+    if wanted.dedicated:
+        pages = guest_memory_mib(wanted.profile) // PAGE_MIB
+        yield Finding(
+            'large pages',
+            UNCHECKED,
+            'no API shows how many a host has',
+            f'{pages} of {PAGE_MIB} MiB are needed: kernel command line '
+            f'default_hugepagesz=2M hugepagesz=2M hugepages={pages}, then '
+            'restart libvirtd and nova-compute',
+            '[DEFAULT]\nreserved_huge_pages = node:0,size:2048,count:64',
+        )
+
+
+def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    if not wanted.needs_volumes:
+        return
+    with refused('volume types cannot be listed'):
+        known = {one.name: one for one in conn.block_storage.types()}
+    for name in wanted.volume_types:
+        specs = getattr(known.get(name), 'extra_specs', None) or {}
+        backend = specs.get('volume_backend_name')
+        yield _judged(
+            f'volume type {name}',
+            bool(backend),
+            f'backend {backend}' if backend else 'missing, or of no backend',
+            f"'openstack volume type create --property "
+            f"volume_backend_name=BACKEND {name}'",
+        )
+
+
+def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    """Compare the project's quotas, less what is used, with the cluster."""
+    project = conn.current_project_id
+    quota = _get(
+        conn.compute, f'/os-quota-sets/{project}/detail', "Nova's quotas"
+    )['quota_set']
+    needed = {
+        'instances': wanted.servers,
+        'cores': sum(flavor.vcpus * n for flavor, n in wanted.nodes),
+        'ram': sum(flavor.ram * n for flavor, n in wanted.nodes),
+        'key_pairs': 1,
+        'server_groups': 1,
+        'server_group_members': max(n for _, n in wanted.nodes),
+    }
+    yield _quota('nova', quota, needed)
+    quota = _get(
+        conn.network, f'/v2.0/quotas/{project}/details.json', "Neutron's"
+    )['quota']
+    yield _quota(
+        'neutron', quota, {'port': wanted.servers, 'security_group': 1}
+    )
+    if wanted.needs_volumes:
+        quota = _get(
+            conn.block_storage,
+            f'/os-quota-sets/{project}?usage=True',
+            "Cinder's quotas",
+        )['quota_set']
+        count, gigabytes = wanted.volumes
+        yield _quota(
+            'cinder', quota, {'volumes': count, 'gigabytes': gigabytes}
+        )
+
+
+def _quota(
+    service: str, quota: Mapping[str, Any], needed: Mapping[str, int]
+) -> Finding:
+    short = []
+    for name, count in needed.items():
+        limit = quota[name]['limit']
+        # Nova counts a user's key pairs and a group's members as never used.
+        used = quota[name].get('in_use', quota[name].get('used', 0))
+        if limit >= 0 and limit - used < count:
+            short.append((name, count, limit, used))
+    return _judged(
+        f'quotas of {service}',
+        not short,
+        '; '.join(
+            f'{name}: {count} needed, {limit} less {used} used'
+            for name, count, limit, used in short
+        )
+        or f'enough for {", ".join(f"{n} {k}" for k, n in needed.items())}',
+        "'openstack quota set "
+        + ' '.join(
+            f'--{name.replace("_", "-")} {count + used}'
+            for name, count, _, used in short
+        )
+        + " PROJECT'",
+    )
+
+
+def _image(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    with refused('images cannot be listed'):
+        image = conn.image.find_image(wanted.image, ignore_missing=True)
+    if image is None:
+        yield Finding(
+            'image',
+            FAULT,
+            f"'{wanted.image}' is not there",
+            "'hvstack image build hadoop' and 'openstack image create', or "
+            "set 'image' in hvstack.conf",
+        )
+        return
+    state = f'{image.name}: {image.status}, {image.visibility}'
+    yield _judged(
+        'image',
+        image.status == 'active',
+        f'{state}, {image.disk_format}',
+        'upload it again',
+    )
+    largest = max(flavor.disk for flavor, _ in wanted.nodes)
+    if (image.min_disk or 0) > largest:
+        yield Finding(
+            'image',
+            FAULT,
+            f'needs a disk of {image.min_disk} GB, the flavors have {largest}',
+            "raise 'root_gb' in the host profile",
+        )
+
+
+def _network(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+    with refused('networks cannot be listed'):
+        network = conn.network.find_network(
+            wanted.network, ignore_missing=True
+        )
+    yield _judged(
+        'network',
+        network is not None and bool(network.subnet_ids),
+        f'{network.name}: {len(network.subnet_ids)} subnets'
+        if network is not None
+        else f"'{wanted.network}' is not there",
+        "name one with a subnet as 'network' in hvstack.conf",
+    )
+
+
+_CHECKS: tuple[Callable[[Connection, Wanted], Iterator[Finding]], ...] = (
+    _services,
+    _microversions,
+    _rights,
+    _hosts,
+    _inventories,
+    _hidden,
+    _volumes,
+    _quotas,
+    _image,
+    _network,
+)

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all acceptance tests share: catalogues, servers, judgements."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tempest import config, test
+from tempest.common import credentials_factory
+from tempest.lib import exceptions
+from tempest.lib.common import api_microversion_fixture
+from tempest.lib.common.utils import data_utils
+from testtools.content import Content
+from testtools.content_type import UTF8_TEXT
+
+from hvstack import profiles, shell
+from hvstack.accept import judge
+from hvstack.accept.hostlook import Access
+from hvstack.accept.judge import Judgement
+from hvstack.accept.outcome import DETAIL
+from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.host import HostProfile
+
+CONF = config.CONF
+
+#: Checks extra specs, lets a host be asked for, tells a server's topology.
+COMPUTE_API = '2.86'
+#: Generations, and ``required`` traits in queries.
+PLACEMENT_API = '1.36'
+#: Guests that tests start: enough of them in one failure's text.
+_SHOWN = 5
+
+
+class BaseTest(test.BaseTestCase):
+    """Judges what was promised by what is seen, and keeps both."""
+
+    credentials: list[Any] = ['primary']
+
+    @classmethod
+    def setup_credentials(cls) -> None:
+        """Take no networks of our own: guests use the given one."""
+        cls.set_network_resources()
+        super().setup_credentials()
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Look only where there is something to look at."""
+        super().skip_checks()
+        if not CONF.hvstack.catalogues:
+            raise cls.skipException(
+                'not checked: set [hvstack] catalogues to the files of the '
+                'published flavors'
+            )
+
+    def setUp(self) -> None:
+        """Begin a list of judgements, which goes with the result."""
+        super().setUp()
+        self.judged: list[Judgement] = []
+        self.addDetail(
+            DETAIL,
+            Content(
+                UTF8_TEXT,
+                lambda: [judge.dumps(self.judged).encode()],
+            ),
+        )
+        self.useFixture(
+            api_microversion_fixture.APIMicroversionFixture(
+                compute_microversion=COMPUTE_API,
+                placement_microversion=PLACEMENT_API,
+            )
+        )
+
+    def judge(self, found: Sequence[Judgement]) -> None:
+        """Keep judgements, and fail where one is bad."""
+        self.judged += found
+        bad = [one for one in found if not one.good]
+        if bad:
+            lines = [
+                f'{one.what}: promised {one.promised}, seen {one.seen}'
+                for one in bad[:_SHOWN]
+            ]
+            if len(bad) > _SHOWN:
+                lines.append(f'{len(bad) - _SHOWN} more')
+            self.fail('; '.join(lines))
+
+    def unchecked(self, why: str) -> NoReturn:
+        """End a test that could not look: that is no pass."""
+        raise self.skipException(f'not checked: {why}')
+
+    @staticmethod
+    def catalogues() -> list[tuple[Catalogue, HostProfile]]:
+        """Return the given catalogues, each with the profile of its hosts."""
+        return [
+            profiles.read_catalogue(Path(path))
+            for path in CONF.hvstack.catalogues
+        ]
+
+    @classmethod
+    def promised(cls) -> list[tuple[Entry, HostProfile]]:
+        """Return the flavors that were promised."""
+        return [
+            (entry, profile)
+            for catalogue, profile in cls.catalogues()
+            for entry in catalogue.entries
+            if entry.status == 'approved' or CONF.hvstack.include_candidates
+        ]
+
+    @staticmethod
+    def name(what: str) -> str:
+        """Return a name of this run's own."""
+        return str(
+            data_utils.rand_name(what, prefix=CONF.resource_name_prefix)
+        )
+
+    @staticmethod
+    def access() -> Access:
+        """Return how compute hosts are reached."""
+        return Access(
+            kind=CONF.hvstack.host_access,
+            command=CONF.hvstack.host_command,
+            key=CONF.hvstack.host_ssh_key or '',
+            uri=CONF.hvstack.libvirt_uri,
+        )
+
+
+class OperatorTest(BaseTest):
+    """A test with an administrator's API."""
+
+    credentials = ['admin']
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Take the administrator's clients."""
+        super().setup_clients()
+        cls.flavors_client = cls.os_admin.flavors_client
+        cls.servers_client = cls.os_admin.servers_client
+        cls.placement_client = cls.os_admin.placement_client
+        cls.providers_client = cls.os_admin.resource_providers_client
+
+    def flavors(self) -> dict[str, dict[str, Any]]:
+        """Return Nova's flavors by name, private ones included."""
+        listed = self.flavors_client.list_flavors(
+            detail=True, is_public='None'
+        )['flavors']
+        return {one['name']: one for one in listed}
+
+    def hosts(self, entry: Entry) -> dict[str, str]:
+        """Return the hosts that a flavor can land on: UUID by name."""
+        required = [
+            name.removeprefix('trait:')
+            for name, value in entry.flavor.extra_specs.items()
+            if name.startswith('trait:') and value == 'required'
+        ]
+        query = {'required': ','.join(required)} if required else {}
+        listed = self.providers_client.list_resource_providers(**query)
+        return {
+            one['name']: one['uuid']
+            for one in listed['resource_providers']
+            if one['parent_provider_uuid'] is None
+        }
+
+    def inventories(self, provider: str) -> dict[str, Any]:
+        """Return a host's inventories by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_inventories(provider)[
+                'inventories'
+            ]
+        )
+
+    def usages(self, provider: str) -> dict[str, int]:
+        """Return what is taken of a host by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_usages(provider)[
+                'usages'
+            ]
+        )
+
+    def allocations(self, server: str) -> dict[str, Any]:
+        """Return what Placement keeps for a server."""
+        return dict(
+            self.placement_client.list_allocations(server)['allocations']
+        )
+
+    def empty_host(self, entry: Entry) -> tuple[str, str]:
+        """Return name and UUID of a host without guests."""
+        for name, uuid in sorted(self.hosts(entry).items()):
+            if not any(self.usages(uuid).values()):
+                return name, uuid
+        self.unchecked(f'no host of {entry.flavor.name} is empty, drain one')
+
+    def worker(self, policy: str | None = None) -> tuple[Entry, HostProfile]:
+        """Return a promised worker's flavor.
+
+        :param policy: with this ``cpu_policy`` only.
+        """
+        for entry, profile in self.promised():
+            if entry.flavor.role == 'worker' and policy in (
+                None,
+                entry.configuration.cpu_policy,
+            ):
+                return entry, profile
+        raise self.skipException(
+            f"not checked: no worker's flavor with {policy or 'any'} CPUs is "
+            'promised, see [hvstack] include_candidates'
+        )
+
+    def fill(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
+        """Fill an empty host; return its name and UUID, and the guests."""
+        host, uuid = self.empty_host(entry)
+        flavor = self.flavors().get(entry.flavor.name)
+        if flavor is None:
+            self.unchecked(f'{entry.flavor.name} is not published')
+        guests = []
+        for _ in range(entry.configuration.instances):
+            guests.append(self.boot(flavor['id'], host))
+            self.active(guests[-1])
+        return host, uuid, guests
+
+    @staticmethod
+    def placed_as(entry: Entry) -> dict[str, str]:
+        """Return the extra specs that say where a flavor's guests go."""
+        return {
+            name: value
+            for name, value in entry.flavor.extra_specs.items()
+            if name.startswith('trait:') or name == 'hw:cpu_policy'
+        }
+
+    def small_flavor(
+        self, vcpus: int, specs: Mapping[str, str] | None = None
+    ) -> str:
+        """Make a flavor of our own and return its id."""
+        made = self.flavors_client.create_flavor(
+            name=self.name('flavor'),
+            vcpus=vcpus,
+            ram=128,
+            disk=1,
+            is_public=False,
+        )['flavor']
+        self.addCleanup(self.flavors_client.delete_flavor, made['id'])
+        if specs:
+            self.flavors_client.set_flavor_extra_spec(made['id'], **specs)
+        return str(made['id'])
+
+    def boot(self, flavor_id: str, host: str | None = None) -> dict[str, Any]:
+        """Ask for a server without network; return it as it settles.
+
+        :param host: checked by the scheduler like any other.
+        """
+        made = self.servers_client.create_server(
+            name=self.name('server'),
+            imageRef=CONF.hvstack.image or CONF.compute.image_ref,
+            flavorRef=flavor_id,
+            networks='none',
+            **({'host': host} if host else {}),
+        )['server']
+        self.addCleanup(self.delete_server, made['id'])
+        return self.settled(made['id'])
+
+    def settled(self, server: str) -> dict[str, Any]:
+        """Return a server once it is built, or has failed."""
+        found: dict[str, Any] = {}
+
+        def done() -> bool:
+            found.update(self.servers_client.show_server(server)['server'])
+            return bool(found['status'] != 'BUILD')
+
+        shell.wait_for(
+            done,
+            f'server {server} to be built',
+            timeout=CONF.hvstack.server_timeout,
+        )
+        return found
+
+    def delete_server(self, server: str) -> None:
+        """Delete a server and wait until it is gone."""
+
+        def gone() -> bool:
+            try:
+                self.servers_client.show_server(server)
+            except exceptions.NotFound:
+                return True
+            return False
+
+        try:
+            self.servers_client.delete_server(server)
+        except exceptions.NotFound:
+            return
+        shell.wait_for(
+            gone,
+            f'server {server} to be gone',
+            timeout=CONF.hvstack.server_timeout,
+        )
+
+    def numa(self, server: str) -> list[dict[str, Any]]:
+        """Return the cells of a server, as Nova's API tells them."""
+        _, text = self.servers_client.get(f'servers/{server}/topology')
+        return list(json.loads(text)['nodes'])
+
+    def active(self, server: Mapping[str, Any]) -> None:
+        """Judge that a server runs."""
+        fault = (server.get('fault') or {}).get('message', '')
+        self.judge(
+            [
+                judge.equal(
+                    f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
+                    'ACTIVE',
+                    f'{server["status"]} {fault}'.strip(),
+                )
+            ]
+        )
+
+
+class HostTest(OperatorTest):
+    """A test that looks at compute hosts themselves."""
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Say that hosts cannot be looked at where there is no way to them."""
+        super().skip_checks()
+        if CONF.hvstack.host_access == 'none':
+            raise cls.skipException(
+                'not checked: no access to compute hosts, set [hvstack] '
+                'host_access'
+            )
+
+
+def admin_available() -> bool:
+    """Tell whether there are an administrator's credentials."""
+    return bool(
+        credentials_factory.is_admin_available(
+            identity_version=CONF.identity.auth_version
+        )
+    )

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tempest import config
+from tempest.lib import exceptions
+
+from hvstack import errors, shell
+from hvstack.accept import judge
+from hvstack.accept.judge import Judgement
+from hvstack.cluster.base import LOCAL_DROP_CACHES
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemons
+from hvstack.hadoop.sites import CONF as HADOOP_CONF
+from hvstack.tempest_plugin.base import BaseTest, admin_available
+from hvstack.tempest_plugin.heat import StacksClient
+from hvstack.tpcxhs import datacheck
+
+CONF = config.CONF
+_FILES = 10
+_FOLDER = '/hvaccept'
+_MAKE = f"""
+hdfs dfs -mkdir -p {_FOLDER} || exit
+for n in 0 1 2 3 4 5 6 7 8 9; do
+    head -c 1000000 /dev/urandom >/tmp/part-m-0000$n || exit
+done
+hdfs dfs -put -f /tmp/part-m-0000? {_FOLDER} && rm /tmp/part-m-0000?
+"""
+
+
+class ClusterTest(BaseTest):
+    """A test with clients for a stack, and the rights to make one."""
+
+    request: dict[str, Any]
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Say what is missing to make a stack."""
+        super().skip_checks()
+        if not CONF.hvstack.stack_request:
+            raise cls.skipException(
+                'not checked: set [hvstack] stack_request to the file that '
+                "'hvstack accept' writes for a cluster"
+            )
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Add a client for Heat to the member's."""
+        super().setup_clients()
+        manager = cls.os_primary
+        cls.servers_client = manager.servers_client
+        cls.project = manager.credentials.tenant_id
+        cls.stacks_client = StacksClient(
+            manager.auth_provider,
+            'orchestration',
+            CONF.identity.region,
+            **manager.default_params,
+        )
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Read the request, and let the member use its flavors."""
+        super().resource_setup()
+        path = Path(CONF.hvstack.stack_request)
+        try:
+            cls.request = json.loads(path.read_text())
+        except (OSError, ValueError) as exc:
+            raise errors.InputError(
+                f'[hvstack] stack_request: {path} cannot be read ({exc}): '
+                "let 'hvstack accept' write it"
+            ) from exc
+        if admin_available():
+            cls.grant()
+
+    @classmethod
+    def grant(cls) -> None:
+        """Give the member's project access to the private flavors."""
+        client = cls.get_client_manager(credential_type='admin').flavors_client
+        wanted = {
+            value
+            for name, value in cls.request['parameters'].items()
+            if name.endswith('_flavor')
+        }
+        for one in client.list_flavors(detail=True, is_public='None')[
+            'flavors'
+        ]:
+            if one['name'] in wanted and not one['os-flavor-access:is_public']:
+                client.add_flavor_access(one['id'], cls.project)
+                cls.addClassResourceCleanup(
+                    client.remove_flavor_access, one['id'], cls.project
+                )
+
+    @classmethod
+    def create(cls) -> dict[str, Any]:
+        """Make a stack with a key pair, wait, and return it.
+
+        What was made is deleted when the class ends.
+        """
+        name = cls.name('stack')
+        client = cls.os_primary.keypairs_client
+        pair = client.create_keypair(name=name)['keypair']
+        cls.addClassResourceCleanup(client.delete_keypair, name)
+        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
+        cls.key = folder / 'key'
+        cls.key.touch(0o600)
+        cls.key.write_text(pair['private_key'])
+        cls.addClassResourceCleanup(folder.rmdir)
+        cls.addClassResourceCleanup(cls.key.unlink)
+        parameters = {**cls.request['parameters'], 'key_name': name}
+        made = cls.stacks_client.create_stack(
+            {**cls.request, 'stack_name': name, 'parameters': parameters}
+        )
+        cls.addClassResourceCleanup(cls.delete, name, made['id'])
+        return cls.settled(name, made['id'])
+
+    @classmethod
+    def settled(cls, name: str, stack_id: str) -> dict[str, Any]:
+        """Return a stack once it is complete.
+
+        :raises hvstack.errors.CloudError: it failed; names the resource.
+        """
+        found: dict[str, Any] = {}
+
+        def done() -> bool:
+            found.update(cls.stacks_client.show_stack(name, stack_id))
+            return not found['stack_status'].endswith('IN_PROGRESS')
+
+        shell.wait_for(
+            done, f'stack {name}', timeout=CONF.hvstack.stack_timeout
+        )
+        if not found['stack_status'].endswith('_COMPLETE'):
+            raise errors.CloudError(
+                f'stack {name}: {found["stack_status"]}: '
+                + '; '.join(
+                    f'{one["resource_name"]}: {one["resource_status_reason"]}'
+                    for one in cls.stacks_client.list_resources(name, stack_id)
+                    if one['resource_status'].endswith('_FAILED')
+                )[:1000]
+            )
+        return found
+
+    @classmethod
+    def delete(cls, name: str, stack_id: str) -> None:
+        """Delete a stack and wait until it is gone; none is fine."""
+
+        def gone() -> bool:
+            try:
+                found = cls.stacks_client.show_stack(name, stack_id)
+            except exceptions.NotFound:
+                return True
+            return bool(found['stack_status'] == 'DELETE_COMPLETE')
+
+        if gone():
+            return
+        cls.stacks_client.delete_stack(name, stack_id)
+        shell.wait_for(
+            gone,
+            f'stack {name} to be gone',
+            timeout=CONF.hvstack.stack_timeout,
+        )
+
+    @staticmethod
+    def outputs(stack: dict[str, Any]) -> dict[str, Any]:
+        """Return a stack's outputs by name."""
+        return {
+            one['output_key']: one.get('output_value')
+            for one in stack['outputs']
+        }
+
+    @classmethod
+    def cluster(cls, stack: dict[str, Any]) -> StackCluster:
+        """Return a stack's nodes."""
+        found = cls.outputs(stack)
+        cluster = StackCluster.from_outputs(
+            found,
+            cls.key,
+            name=stack['stack_name'],
+            processors=1,
+            drop_command=LOCAL_DROP_CACHES
+            if CONF.hvstack.shared_kernel
+            else None,
+        )
+        cls.addClassResourceCleanup(cluster.close)
+        return cluster
+
+    @classmethod
+    def wait_for_hadoop(cls, cluster: StackCluster) -> None:
+        """Wait until HDFS and YARN see every worker."""
+        daemons.wait_ready(cluster, CONF.hvstack.ready_timeout)
+
+    @classmethod
+    def host_ids(cls) -> dict[str, str]:
+        """Return Nova's ``hostId`` by server, as a member sees it."""
+        listed = cls.servers_client.list_servers(detail=True)['servers']
+        return {one['name']: one['hostId'] for one in listed}
+
+    @classmethod
+    def there(cls) -> dict[str, list[str]]:
+        """Return what the member's project has, by kind."""
+        manager = cls.os_primary
+        project = {'project_id': cls.project}
+        found = {
+            'servers': list(cls.host_ids()),
+            'ports': [
+                one['id']
+                for one in manager.ports_client.list_ports(**project)['ports']
+            ],
+            'security groups': [
+                one['name']
+                for one in manager.security_groups_client.list_security_groups(
+                    **project
+                )['security_groups']
+                if one['name'] != 'default'
+            ],
+            'server groups': [
+                one['name']
+                for one in manager.server_groups_client.list_server_groups()[
+                    'server_groups'
+                ]
+            ],
+        }
+        if CONF.service_available.cinder:
+            found['volumes'] = [
+                one['id']
+                for one in manager.volumes_client_latest.list_volumes()[
+                    'volumes'
+                ]
+            ]
+        return found
+
+    @staticmethod
+    def write_files(cluster: StackCluster) -> None:
+        """Write ten small files into HDFS."""
+        cluster.gateway.run(_MAKE, timeout=300)
+
+    @staticmethod
+    def read_files(cluster: StackCluster) -> list[Judgement]:
+        """Judge that the ten files can be read as they were written.
+
+        HDFS itself compares what it reads with checksums.
+        """
+        done = cluster.gateway.run(
+            f'for n in 0 1 2 3 4 5 6 7 8 9; do '
+            f'hdfs dfs -cat {_FOLDER}/part-m-0000$n | wc -c; done',
+            timeout=900,
+        )
+        sizes = [int(word) for word in done.stdout.split()]
+        return [
+            judge.equal(f'bytes of file {number} in HDFS', 1_000_000, size)
+            for number, size in enumerate(sizes)
+        ] + [judge.equal('files read', _FILES, len(sizes))]
+
+    @staticmethod
+    def replicas(cluster: StackCluster) -> list[Judgement]:
+        """Judge on which hosts the blocks of the ten files are."""
+        done = cluster.gateway.run(
+            f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
+        )
+        return judge.replicas(
+            datacheck.parse(done.stdout),
+            {node.address: node.host for node in cluster.workers},
+            CONF.hvstack.replication,
+        )
+
+    def topology(self, cluster: StackCluster) -> list[Judgement]:
+        """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
+        ids = self.host_ids()
+        hosts = {node.address: ids[node.name] for node in cluster.workers}
+        names = {node.address: node.name for node in cluster.workers}
+        printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
+        table = cluster.gateway.run(f'cat {HADOOP_CONF}/topology.table')
+        return [
+            *judge.groups(
+                'NameNode',
+                judge.print_topology(printed.stdout),
+                hosts,
+                names,
+            ),
+            *judge.groups(
+                'topology.table',
+                judge.topology_file(table.stdout),
+                hosts,
+                names,
+            ),
+        ]
+
+    def spread(self, cluster: StackCluster) -> list[Judgement]:
+        """Judge where Nova put the nodes."""
+        ids = self.host_ids()
+        workers = [node.name for node in cluster.workers]
+        others: Sequence[str] = [
+            node.name for node in cluster.nodes if node.name not in workers
+        ]
+        return judge.spread(
+            {name: ids[name] for name in workers},
+            {name: ids[name] for name in others},
+            per_host=CONF.hvstack.workers_per_host,
+            shared=CONF.hvstack.controllers_beside_workers,
+        )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the group ``[hvstack]`` in tempest.conf."""
+
+from oslo_config import cfg
+
+from hvstack.accept.hostlook import ACCESS
+
+GROUP = cfg.OptGroup('hvstack', title='Acceptance of virtualized Hadoop')
+
+OPTIONS = (
+    cfg.ListOpt(
+        'catalogues',
+        default=[],
+        help='Files with the flavors that were promised. All catalogues '
+        'that are published on the cloud: other flavors of their name space '
+        'are faults.',
+    ),
+    cfg.BoolOpt(
+        'include_candidates',
+        default=False,
+        help='Flavors without approval are promised too.',
+    ),
+    cfg.BoolOpt(
+        'public', default=False, help='Flavors were published for everybody.'
+    ),
+    cfg.StrOpt(
+        'image',
+        help='Id of an image for servers that only have to start (default: '
+        '[compute] image_ref).',
+    ),
+    cfg.StrOpt('network', help='Id of the network for volumes and stacks.'),
+    cfg.StrOpt(
+        'stack_request',
+        help="File with the body of Heat's request for a cluster, as 'hvstack "
+        "accept' writes it: template, files, parameters.",
+    ),
+    cfg.IntOpt(
+        'workers_per_host',
+        default=1,
+        help='I, the workers of that cluster on one host.',
+    ),
+    cfg.BoolOpt(
+        'controllers_beside_workers',
+        default=False,
+        help='Controllers take slots of hosts that have workers, too.',
+    ),
+    cfg.BoolOpt(
+        'hadoop',
+        default=True,
+        help="Hadoop really runs in the stack's servers. False where hosts "
+        'are fake, or images have no Hadoop.',
+    ),
+    cfg.BoolOpt(
+        'shared_kernel',
+        default=False,
+        help="The stack's servers are containers on this machine's kernel.",
+    ),
+    cfg.IntOpt('replication', default=2, min=1, help='Of that cluster.'),
+    cfg.StrOpt(
+        'benchmark_size',
+        default='20MB',
+        help='Data of the small benchmark run.',
+    ),
+    cfg.IntOpt(
+        'stack_timeout', default=900, help='Seconds for a stack to change.'
+    ),
+    cfg.IntOpt(
+        'ready_timeout', default=300, help='Seconds for HDFS and YARN.'
+    ),
+    cfg.IntOpt('server_timeout', default=300, help='Seconds for a server.'),
+    cfg.StrOpt(
+        'host_access',
+        default='none',
+        choices=ACCESS,
+        help='How compute hosts can be reached: not at all, they are this '
+        'machine, by a command, by ssh as root.',
+    ),
+    cfg.StrOpt(
+        'host_command',
+        default='hvstack lab host exec {host} --',
+        help='Command that runs a program on the host {host}.',
+    ),
+    cfg.StrOpt('host_ssh_key', help='Private key for the hosts.'),
+    cfg.StrOpt('libvirt_uri', default='qemu:///system', help='Of the hosts.'),
+    cfg.StrOpt(
+        'power_off_command', help='Command that cuts the power of {host}.'
+    ),
+    cfg.StrOpt(
+        'power_on_command', help='Command that powers {host} on again.'
+    ),
+)

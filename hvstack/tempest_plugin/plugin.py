@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin that Tempest finds by its entry point."""
+
+from pathlib import Path
+
+from oslo_config import cfg
+from tempest import config
+from tempest.test_discover import plugins
+
+from hvstack.tempest_plugin.config import GROUP, OPTIONS
+
+
+class HVStackTempestPlugin(plugins.TempestPlugin):
+    """Tests and options of hvstack."""
+
+    def load_tests(self) -> tuple[str, str]:
+        """Return the folder of the tests, and that above the package."""
+        here = Path(__file__).resolve().parent
+        return str(here / 'tests'), str(here.parent.parent)
+
+    def register_opts(self, conf: cfg.ConfigOpts) -> None:
+        """Add the group ``[hvstack]``."""
+        config.register_opt_group(conf, GROUP, OPTIONS)
+
+    def get_opt_lists(self) -> list[tuple[str, list[cfg.Opt]]]:
+        """Return the options, for Tempest's sample."""
+        return [(GROUP.name, list(OPTIONS))]

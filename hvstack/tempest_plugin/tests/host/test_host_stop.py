@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host loses its power, and the cluster keeps its files."""
+
+from tempest import config
+from tempest.lib import decorators
+
+from hvstack import shell
+from hvstack.accept import hostlook
+from hvstack.tempest_plugin.cluster import ClusterTest
+
+CONF = config.CONF
+
+
+@decorators.serial
+class HostStopTest(ClusterTest):
+    """Takes a host away, and gives it back."""
+
+    credentials = ['primary', 'admin']
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Say what is missing to take a host's power."""
+        super().skip_checks()
+        options = CONF.hvstack
+        if not (options.power_off_command and options.power_on_command):
+            raise cls.skipException(
+                'not checked: set [hvstack] power_off_command and '
+                'power_on_command'
+            )
+        if not options.hadoop or options.replication < 2:
+            raise cls.skipException(
+                'not checked: there is no Hadoop with two replicas'
+            )
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Add what tells on which host a server is."""
+        super().setup_clients()
+        cls.admin_servers = cls.os_admin.servers_client
+
+    @decorators.idempotent_id('b5c6d7e8-f90a-4b2c-ad4e-5f6071829221')
+    @decorators.attr(type='destructive')
+    def test_hard_stop_of_a_host(self) -> None:
+        """Every file stays readable without one host of workers."""
+        cluster = self.cluster(self.create())
+        self.wait_for_hadoop(cluster)
+        self.write_files(cluster)
+        self.judge(self.replicas(cluster))
+        listed = self.admin_servers.list_servers(
+            detail=True, all_tenants=True, project_id=self.project
+        )['servers']
+        hosts = {one['name']: one['OS-EXT-SRV-ATTR:host'] for one in listed}
+        victim = hosts[cluster.workers[-1].name]
+        if victim == hosts[cluster.gateway.name]:
+            self.unchecked(f'{victim} has a controller, too')
+        self.addCleanup(hostlook.power, CONF.hvstack.power_on_command, victim)
+        hostlook.power(CONF.hvstack.power_off_command, victim)
+        lost = [one for one in cluster.workers if hosts[one.name] == victim]
+        shell.wait_for(
+            lambda: all(
+                one.run('true', check=False, timeout=20).returncode
+                for one in lost
+            ),
+            f'{victim} to be off',
+            timeout=60,
+        )
+        self.judge(self.read_files(cluster))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compute hosts really do: nova.conf, libvirt's XML, /proc."""
+
+from typing import Any
+
+from tempest import config
+from tempest.lib import decorators
+
+from hvstack.accept import domain, hostlook, judge
+from hvstack.accept.domain import Domain
+from hvstack.model.catalogue import Entry
+from hvstack.tempest_plugin.base import HostTest
+
+CONF = config.CONF
+
+
+class ConfigurationTest(HostTest):
+    """nova.conf, as the running service reads it."""
+
+    @decorators.idempotent_id('1b2c3d4e-5f60-4718-8293-a4b5c6d7e887')
+    @decorators.attr(type='smoke')
+    def test_ratios_are_left_to_placement(self) -> None:
+        """No host overwrites the ratios at its next update."""
+        hosts = {
+            name for entry, _ in self.promised() for name in self.hosts(entry)
+        }
+        if not hosts:
+            self.unchecked('no host takes any of the promised flavors')
+        judged = []
+        for host in sorted(hosts):
+            judged += judge.overwriting(
+                host, hostlook.nova_conf(self.access(), host)
+            )
+        self.judge(judged)
+
+
+@decorators.serial
+class PinsTest(HostTest):
+    """Guests that fill one host, as libvirt and the kernel have them."""
+
+    @decorators.idempotent_id('2c3d4e5f-6071-4829-93a4-b5c6d7e8f998')
+    def test_pins(self) -> None:
+        """CPUs, memory and threads are where they were promised.
+
+        Of the guests that run; of new ones where there are none.
+        """
+        entry, _ = self.worker('dedicated')
+        guests = self.running(entry) or self.fill(entry)[2]
+        access = self.access()
+        seen: dict[str, list[Domain]] = {}
+        judged = []
+        for server in guests:
+            host = server['OS-EXT-SRV-ATTR:host']
+            instance = server['OS-EXT-SRV-ATTR:instance_name']
+            options = hostlook.nova_conf(access, host)
+            guest = hostlook.guest(access, host, instance)
+            seen.setdefault(host, []).append(guest)
+            judged += judge.pins(
+                guest,
+                entry.flavor.extra_specs,
+                self.numa(server['id']),
+                dedicated=domain.pinned(options, 'cpu_dedicated_set'),
+                shared=domain.pinned(options, 'cpu_shared_set'),
+                cells=hostlook.cells(access, host),
+                threads=hostlook.threads(access, host, instance),
+            )
+        for found in seen.values():
+            judged += judge.disjoint(found)
+        self.judge(judged)
+
+    def running(self, entry: Entry) -> list[dict[str, Any]]:
+        """Return the guests of a flavor that run, anyone's."""
+        listed = self.servers_client.list_servers(
+            detail=True, all_tenants=True, status='ACTIVE'
+        )['servers']
+        return [
+            one
+            for one in listed
+            if one['flavor'].get('original_name') == entry.flavor.name
+        ]
+
+
+class DisksTest(HostTest):
+    """Where a guest's local disk is."""
+
+    @decorators.idempotent_id('3d4e5f60-7182-493a-a4b5-c6d7e8f90aa9')
+    def test_local_disk(self) -> None:
+        """A disk of local storage is a file or device of its own host."""
+        entry, _ = self.worker()
+        if entry.configuration.storage != 'local':
+            self.unchecked(f'{entry.flavor.name} has its data on Ceph')
+        if CONF.hvstack.libvirt_uri.startswith('lxc'):
+            self.unchecked('a container has no disks in its XML')
+        server = self.boot(self.small_flavor(1, self.placed_as(entry)))
+        self.active(server)
+        guest = hostlook.guest(
+            self.access(),
+            server['OS-EXT-SRV-ATTR:host'],
+            server['OS-EXT-SRV-ATTR:instance_name'],
+        )
+        self.judge(judge.local(guest))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A full host: as many workers as promised, pinned, and not one more."""
+
+from tempest.lib import decorators
+
+from hvstack.accept import judge
+from hvstack.model.catalogue import Entry
+from hvstack.tempest_plugin.base import OperatorTest
+
+
+@decorators.serial
+class FullHostTest(OperatorTest):
+    """Guests on one empty host; alone, since others would take its room."""
+
+    def refused(self, what: str, flavor_id: str, host: str | None) -> None:
+        """Judge that a server finds no place and leaves nothing."""
+        server = self.boot(flavor_id, host)
+        self.judge(
+            judge.refused(
+                what,
+                server['status'],
+                (server.get('fault') or {}).get('message', ''),
+                self.allocations(server['id']),
+            )
+        )
+
+    @decorators.idempotent_id('d8a1c3f4-7e21-4a8e-bb0f-0a4b8c6d5e43')
+    def test_worker_too_many(self) -> None:
+        """I workers fill a host within its capacity; one more is refused."""
+        entry, _ = self.worker()
+        host, uuid, guests = self.fill(entry)
+        self.judge(
+            judge.capacity(host, self.inventories(uuid), self.usages(uuid))
+        )
+        self.refused(
+            f'worker {len(guests) + 1} on {host}',
+            self.flavors()[entry.flavor.name]['id'],
+            host,
+        )
+
+    @decorators.idempotent_id('e2f0b7a9-18c4-4f5d-a6d1-9b7c3e2f1a54')
+    def test_misfit(self) -> None:
+        """A guest larger than any host is refused, whatever the ratio."""
+        entry, _ = self.worker()
+        kind, specs = self.kind(entry)
+        totals = [
+            self.inventories(uuid).get(kind, {}).get('total', 0)
+            for uuid in self.hosts(entry).values()
+        ]
+        if not any(totals):
+            self.unchecked(f'no host of {entry.flavor.name} has {kind}')
+        largest = max(totals)
+        self.refused(
+            f'{largest + 1} vCPUs on hosts of {largest}',
+            self.small_flavor(largest + 1, specs),
+            None,
+        )
+
+    @decorators.idempotent_id('f4d2e6c8-9a37-4b1e-8f70-5c6d7e8f9a65')
+    def test_over_commitment(self) -> None:
+        """Two guests that each fit a host, but not together, never share."""
+        entry, _ = self.worker()
+        kind, specs = self.kind(entry)
+        host, uuid = self.empty_host(entry)
+        total = self.inventories(uuid).get(kind, {}).get('total', 0)
+        if not total:
+            self.unchecked(f'{host} has no {kind}')
+        flavor_id = self.small_flavor(total // 2 + 1, specs)
+        self.active(self.boot(flavor_id, host))
+        self.refused(
+            f'2 x {total // 2 + 1} vCPUs on {total} of {host}', flavor_id, host
+        )
+
+    @classmethod
+    def kind(cls, entry: Entry) -> tuple[str, dict[str, str]]:
+        """Return the inventory that a flavor takes, and how to ask for it."""
+        wanted = cls.placed_as(entry)
+        dedicated = wanted.get('hw:cpu_policy') == 'dedicated'
+        return 'PCPU' if dedicated else 'VCPU', wanted
+
+    @decorators.idempotent_id('0a9b8c7d-6e5f-4d3c-9b2a-1f0e9d8c7b76')
+    def test_pins(self) -> None:
+        """Nova gives each guest CPUs and cells of its own."""
+        entry, _ = self.worker('dedicated')
+        _, _, guests = self.fill(entry)
+        wanted = entry.flavor
+        used: list[int] = []
+        for guest in guests:
+            nodes = self.numa(guest['id'])
+            self.judge(
+                judge.topology(
+                    guest['name'], wanted.extra_specs, wanted.vcpus, nodes
+                )
+            )
+            used += [
+                cpu for node in nodes for cpu in node['cpu_pinning'].values()
+            ]
+        self.judge(
+            [
+                judge.equal(
+                    'CPUs of all guests, each used once',
+                    len(used),
+                    len(set(used)),
+                )
+            ]
+        )

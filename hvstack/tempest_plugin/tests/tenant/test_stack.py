@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster from the templates, with a member's rights only."""
+
+from tempest import config
+from tempest.lib import decorators
+
+from hvstack import errors
+from hvstack.accept import judge
+from hvstack.hadoop import daemons
+from hvstack.tempest_plugin.cluster import ClusterTest
+from hvstack.tpcxhs import run
+from hvstack.tpcxhs.workload import Workload, size
+
+CONF = config.CONF
+
+
+@decorators.serial
+class StackTest(ClusterTest):
+    """One cluster, looked at from all sides."""
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Make it, and wait for Hadoop where there is one."""
+        super().resource_setup()
+        cls.stack = cls.create()
+        cls.nodes = cls.cluster(cls.stack)
+
+    def hadoop(self) -> None:
+        """Wait for Hadoop; a test of it ends where there is none."""
+        if not CONF.hvstack.hadoop:
+            self.unchecked('no Hadoop runs here ([hvstack] hadoop)')
+        try:
+            self.wait_for_hadoop(self.nodes)
+        except errors.HVStackError as exc:
+            self.judge([judge.equal('HDFS and YARN', 'every worker', exc)])
+
+    @decorators.idempotent_id('4e5f6071-8293-4a4b-b5c6-d7e8f90a1bba')
+    def test_outputs(self) -> None:
+        """All outputs have a value."""
+        self.judge(
+            [
+                judge.Judgement(
+                    f'output {name}', 'a value', str(value)[:200], bool(value)
+                )
+                for name, value in self.outputs(self.stack).items()
+            ]
+        )
+
+    @decorators.idempotent_id('5f607182-93a4-4b5c-86d7-e8f90a1b2ccb')
+    def test_nodes_per_host(self) -> None:
+        """So many workers on a host as promised, controllers apart."""
+        self.judge(self.spread(self.nodes))
+
+    @decorators.idempotent_id('60718293-a4b5-4c6d-97e8-f90a1b2c3ddc')
+    def test_all_nodes_are_in(self) -> None:
+        """HDFS and YARN have every worker, and no daemon has died."""
+        self.hadoop()
+        self.judge(
+            [
+                judge.equal(
+                    'missing in HDFS or YARN',
+                    [],
+                    daemons.missing(self.nodes),
+                ),
+                judge.equal(
+                    'daemons that have died',
+                    [],
+                    daemons.dead(self.nodes.nodes, silent=True),
+                ),
+            ]
+        )
+
+    @decorators.idempotent_id('718293a4-b5c6-4d7e-a8f9-0a1b2c3d4eed')
+    def test_topology(self) -> None:
+        """HDFS' node groups are Nova's hosts."""
+        self.hadoop()
+        self.judge(self.topology(self.nodes))
+
+    @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
+    def test_replicas(self) -> None:
+        """No two replicas of a block are on one host, over ten files."""
+        self.hadoop()
+        self.write_files(self.nodes)
+        self.judge(self.replicas(self.nodes))
+
+    @decorators.idempotent_id('93a4b5c6-d7e8-4f90-8a1b-2c3d4e5f600f')
+    def test_small_run(self) -> None:
+        """A small TPCx-HS-derived run validates its data."""
+        self.hadoop()
+        done = run.run(
+            self.nodes,
+            Workload(
+                size(CONF.hvstack.benchmark_size),
+                CONF.hvstack.replication,
+                maps=2,
+                reduces=2,
+            ),
+        )
+        phases = ', '.join(
+            f'{one["name"]} {one["seconds"]:.0f} s' for one in done.phases
+        )
+        self.judge(
+            [
+                judge.Judgement(
+                    'run and its data checks',
+                    'valid',
+                    done.reason or f'valid: {phases}',
+                    done.valid,
+                )
+            ]
+        )
+
+
+@decorators.serial
+class StackLifeTest(ClusterTest):
+    """A cluster that changes and goes."""
+
+    @decorators.idempotent_id('a4b5c6d7-e8f9-4a1b-9c3d-4e5f60718110')
+    def test_scale_and_delete(self) -> None:
+        """One worker less leaves the others; deleting leaves nothing."""
+        count = int(self.request['parameters']['worker_count'])
+        if count < 2:
+            self.unchecked('a cluster of one worker cannot be scaled in')
+        before = self.there()
+        stack = self.create()
+        name, stack_id = stack['stack_name'], stack['id']
+        self.stacks_client.update_stack(
+            name, stack_id, {'parameters': {'worker_count': count - 1}}
+        )
+        smaller = self.settled(name, stack_id)
+        nodes = self.cluster(smaller)
+        self.judge(
+            [
+                judge.equal(
+                    'workers after the update', count - 1, len(nodes.workers)
+                ),
+                judge.equal(
+                    'servers of it',
+                    sorted(node.name for node in nodes.nodes),
+                    sorted(set(self.host_ids()) - set(before['servers'])),
+                ),
+            ]
+        )
+        self.delete(name, stack_id)
+        after = self.there()
+        self.judge(
+            judge.nothing_left(
+                {
+                    kind: sorted(set(found) - set(before[kind]))
+                    for kind, found in after.items()
+                }
+            )
+        )

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each promise is broken once, and the right judgement says so."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.accept import domain, judge
+from hvstack.accept.judge import Judgement
+from hvstack.cloud import publish
+from hvstack.model import catalogue
+from hvstack.model.configuration import parse
+from hvstack.tpcxhs.datacheck import Block, File
+
+XML = """
+<domain type='qemu'>
+  <name>instance-00000001</name>
+  <memoryBacking><hugepages><page size='2048' unit='KiB'/></hugepages>
+  </memoryBacking>
+  <cputune>
+    <vcpupin vcpu='0' cpuset='2'/><vcpupin vcpu='1' cpuset='3'/>
+    <emulatorpin cpuset='2-3'/><iothreadpin iothread='1' cpuset='2'/>
+  </cputune>
+  <numatune><memory mode='strict' nodeset='0'/>
+    <memnode cellid='0' mode='strict' nodeset='0'/></numatune>
+  <devices><disk type='file'><source file='/instances/1/disk'/></disk>
+  </devices>
+</domain>
+"""
+SPECS = {'hw:numa_nodes': '1', 'hw:mem_page_size': 'large'}
+NODES = [{'host_node': 0, 'cpu_pinning': {'0': 2, '1': 3}}]
+MEMORY = {'total': 262144, 'reserved': 8192, 'allocation_ratio': 1.0}
+VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
+
+
+def bad(found: Sequence[Judgement]) -> list[str]:
+    """Return what is not as promised."""
+    return [one.what for one in found if not one.good]
+
+
+class FlavorsTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        data = catalogue.build(profiles.load('vsan'), [parse('i4')])
+        self.catalogue = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
+        self.nova: dict[str, dict[str, Any]] = {
+            entry.flavor.name: {
+                'vcpus': entry.flavor.vcpus,
+                'ram': entry.flavor.ram,
+                'disk': entry.flavor.disk,
+                'OS-FLV-EXT-DATA:ephemeral': entry.flavor.ephemeral,
+                'os-flavor-access:is_public': False,
+                'description': publish.described(entry),
+                'extra_specs': {
+                    **entry.flavor.extra_specs,
+                    **publish.labels(self.catalogue.host, entry),
+                },
+            }
+            for entry in self.catalogue.entries
+        }
+        self.name = self.catalogue.entries[0].flavor.name
+
+    def bad(self, candidates: bool = True) -> list[str]:
+        return bad(
+            judge.flavors(
+                [self.catalogue],
+                self.nova,
+                candidates=candidates,
+                public=False,
+            )
+        )
+
+    def strangers(self) -> list[str]:
+        return bad(judge.strangers([self.catalogue], self.nova))
+
+    def test_as_published(self) -> None:
+        self.assertEqual([], self.bad())
+        self.assertEqual([], self.strangers())
+
+    def test_changed_spec(self) -> None:
+        self.nova[self.name]['extra_specs']['hw:cpu_cores'] = '99'
+        self.assertEqual([f'{self.name}: hw:cpu_cores'], self.bad())
+
+    def test_added_and_lost_specs(self) -> None:
+        specs = self.nova[self.name]['extra_specs']
+        specs['hw:watchdog_action'] = 'reset'
+        del specs['hw:cpu_cores']
+        self.assertEqual(
+            [f'{self.name}: hw:cpu_cores', f'{self.name}: hw:watchdog_action'],
+            self.bad(),
+        )
+
+    def test_size_access_and_description(self) -> None:
+        for name, value in (
+            ('ram', 1),
+            ('os-flavor-access:is_public', True),
+            ('description', 'another one'),
+        ):
+            before = self.nova[self.name][name]
+            self.nova[self.name][name] = value
+            self.assertEqual(1, len(self.bad()), name)
+            self.nova[self.name][name] = before
+
+    def test_missing(self) -> None:
+        del self.nova[self.name]
+        self.assertEqual([self.name], self.bad())
+        self.assertEqual([], self.bad(candidates=False))
+
+    def test_stranger(self) -> None:
+        extra = {'extra_specs': {}, 'os-flavor-access:is_public': True}
+        self.nova['m1.small'] = dict(extra)
+        self.assertEqual([], self.strangers())
+        self.nova['hv-vsan-worker-mine'] = dict(extra)
+        self.assertEqual(['hv-vsan-worker-mine'], self.strangers())
+        self.assertEqual([], self.bad())
+
+    def test_label_on_a_stranger(self) -> None:
+        self.nova['mine'] = {
+            **self.nova[self.name],
+            'os-flavor-access:is_public': True,
+        }
+        self.assertEqual(['mine'], self.strangers())
+        for key in self.nova['mine']['extra_specs']:
+            if key.startswith(publish.PREFIX):
+                specs = {key: f'status={publish.RETIRED}'}
+                self.nova['mine'] = {
+                    'extra_specs': specs,
+                    'os-flavor-access:is_public': False,
+                }
+        self.assertEqual([], self.strangers())
+
+
+class HostsTest(testtools.TestCase):
+    def test_ratio(self) -> None:
+        profile = profiles.load('vsphere6')
+        found = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
+        self.assertEqual([], bad(judge.inventory('h', found, profile)))
+        found['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
+        self.assertEqual(
+            ['h: ratio of VCPU'], bad(judge.inventory('h', found, profile))
+        )
+
+    def test_reserved(self) -> None:
+        found = {'VCPU': VCPU, 'MEMORY_MB': {**MEMORY, 'reserved': 65536}}
+        self.assertEqual(
+            ['h: memory for guests'],
+            bad(judge.inventory('h', found, profiles.load('vsphere6'))),
+        )
+
+    def test_more_taken_than_there_is(self) -> None:
+        # A ratio makes room in Placement, not on the host.
+        found = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
+        self.assertEqual([], bad(judge.capacity('h', found, {'VCPU': 40})))
+        self.assertEqual(
+            ['h: VCPU taken'], bad(judge.capacity('h', found, {'VCPU': 41}))
+        )
+
+    def test_nova_conf(self) -> None:
+        text = '[DEFAULT]\nram_allocation_ratio = 1.0\n[compute]\na=b\na=c\n'
+        options = domain.options(text)
+        self.assertEqual('c', options['compute.a'])
+        self.assertEqual(
+            ['h: ram_allocation_ratio'], bad(judge.overwriting('h', options))
+        )
+
+
+class PinsTest(testtools.TestCase):
+    def bad(self, xml: str = XML, **change: Any) -> list[str]:
+        given: dict[str, Any] = {
+            'dedicated': {2, 3, 4, 5},
+            'cells': {0: {0, 1, 2, 3}, 1: {4, 5}},
+            'threads': domain.threads(
+                'qemu-system-x86\t0-5\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
+            ),
+            'nodes': NODES,
+            **change,
+        }
+        nodes = given.pop('nodes')
+        found = judge.pins(domain.parse(xml), SPECS, nodes, **given)
+        return [what.partition(': ')[2] for what in bad(found)]
+
+    def test_good(self) -> None:
+        self.assertEqual([], self.bad())
+
+    def test_moved_pin(self) -> None:
+        moved = XML.replace("vcpu='1' cpuset='3'", "vcpu='1' cpuset='0'")
+        self.assertEqual(
+            ['vcpupin', 'in cpu_dedicated_set', 'emulatorpin'], self.bad(moved)
+        )
+
+    def test_no_pins(self) -> None:
+        without = XML.replace('vcpupin', 'other')
+        self.assertIn('in cpu_dedicated_set', self.bad(without))
+
+    def test_floating_emulator_and_iothread(self) -> None:
+        floats = XML.replace("cpuset='2-3'", "cpuset='0-1'")
+        self.assertEqual(['emulatorpin'], self.bad(floats))
+        self.assertEqual([], self.bad(floats, shared={0, 1}))
+        thread = XML.replace(
+            "iothread='1' cpuset='2'", "iothread='1' cpuset='5'"
+        )
+        self.assertEqual(['iothreadpin 1'], self.bad(thread))
+
+    def test_memory_elsewhere(self) -> None:
+        other = XML.replace(
+            "mode='strict' nodeset='0'/></numatune>",
+            "mode='strict' nodeset='1'/></numatune>",
+        )
+        self.assertEqual(['memnode'], self.bad(other))
+
+    def test_small_pages(self) -> None:
+        self.assertEqual(
+            ['large pages'], self.bad(XML.replace('<page ', '<other '))
+        )
+
+    def test_two_cells(self) -> None:
+        self.assertEqual(
+            ['CPUs of cell 0'], self.bad(cells={0: {2}, 1: {3, 4}})
+        )
+
+    def test_thread_elsewhere(self) -> None:
+        threads = domain.threads('CPU 0/TCG\t0-5\nCPU 1/TCG\t3\n')
+        self.assertEqual(
+            ['thread of vCPU 0 in /proc'], self.bad(threads=threads)
+        )
+        self.assertEqual(2, len(self.bad(threads={})))
+
+    def test_shared_cpu(self) -> None:
+        one = domain.parse(XML)
+        self.assertEqual(1, len(bad(judge.disjoint([one, one]))))
+        other = domain.parse(
+            XML.replace("cpuset='2'", "cpuset='4'").replace(
+                "cpuset='3'", "cpuset='5'"
+            )
+        )
+        self.assertEqual([], bad(judge.disjoint([one, other])))
+
+    def test_api_only(self) -> None:
+        self.assertEqual([], bad(judge.topology('g', SPECS, 2, NODES)))
+        self.assertEqual(
+            ['g: pinned vCPUs'], bad(judge.topology('g', SPECS, 3, NODES))
+        )
+        twice = [{'host_node': 0, 'cpu_pinning': {'0': 2, '1': 2}}]
+        self.assertEqual(
+            ['g: CPUs used once'], bad(judge.topology('g', SPECS, 2, twice))
+        )
+
+    def test_disks(self) -> None:
+        self.assertEqual([], bad(judge.local(domain.parse(XML))))
+        ceph = XML.replace(
+            "file='/instances/1/disk'", "protocol='rbd' name='p/v'"
+        )
+        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph)))))
+
+    def test_no_xml(self) -> None:
+        for text in ('', 'error: no domain', '<capabilities/>'):
+            error = self.assertRaises(errors.InputError, domain.parse, text)
+            self.assertNotIn('\n', str(error))
+
+    def test_cells(self) -> None:
+        xml = (
+            '<capabilities><host><topology><cells num="1"><cell id="0"><cpus '
+            'num="2"><cpu id="0"/><cpu id="1"/></cpus></cell></cells>'
+            '</topology></host></capabilities>'
+        )
+        self.assertEqual({0: {0, 1}}, domain.cells(xml))
+
+    def test_numbers(self) -> None:
+        self.assertEqual({0, 1, 3, 8}, domain.numbers('0-3,8,^2'))
+        self.assertEqual(set(), domain.numbers(''))
+        self.assertRaises(errors.InputError, domain.numbers, 'all')
+
+
+class ClusterTest(testtools.TestCase):
+    WORKERS = {'w1': 'a', 'w2': 'a', 'w3': 'b'}
+    HOSTS = {'10.0.0.1': 'a', '10.0.0.2': 'a', '10.0.0.3': 'b'}
+    NAMES = dict(zip(HOSTS, WORKERS, strict=True))
+
+    def test_spread(self) -> None:
+        def found(controllers: dict[str, str], **more: Any) -> list[str]:
+            given = {'per_host': 2, 'shared': False, **more}
+            return bad(judge.spread(self.WORKERS, controllers, **given))
+
+        self.assertEqual([], found({'c1': 'c'}))
+        self.assertEqual(['controllers beside workers'], found({'c1': 'a'}))
+        self.assertEqual([], found({'c1': 'a', 'c2': 'b'}, shared=True))
+        self.assertEqual(
+            ['hosts of controllers'], found({'c1': 'c', 'c2': 'c'})
+        )
+        self.assertIn('workers on host a', found({'c1': 'c'}, per_host=1))
+
+    def test_server_without_host(self) -> None:
+        found = judge.spread({'w1': ''}, {}, per_host=1, shared=True)
+        self.assertEqual(['workers on host (none)'], bad(found))
+
+    def groups(self, text: str) -> list[str]:
+        found = judge.topology_file(text)
+        return bad(judge.groups('table', found, self.HOSTS, self.NAMES))
+
+    def test_topology_table(self) -> None:
+        good = '10.0.0.1 /r/g1\n10.0.0.2 /r/g1\n10.0.0.3 /r/g2\nw1 /r/g1\n'
+        self.assertEqual([], self.groups(good))
+        wrong = good.replace('10.0.0.2 /r/g1', '10.0.0.2 /r/g2')
+        self.assertEqual(
+            ['table: w1 and w2', 'table: w2 and w3'], self.groups(wrong)
+        )
+        self.assertEqual(
+            ['table: w3'], self.groups(good.replace('10.0.0.3', '10.9.9.9'))
+        )
+
+    def test_flat_topology(self) -> None:
+        text = (
+            'Rack: /default-rack\n   10.0.0.1:9866 (w1) In Service\n'
+            '   10.0.0.2:9866 (w2)\n   10.0.0.3:9866 (w3)\n\n'
+        )
+        found = judge.print_topology(text)
+        self.assertEqual(
+            ['NameNode: w1 and w3', 'NameNode: w2 and w3'],
+            bad(judge.groups('NameNode', found, self.HOSTS, self.NAMES)),
+        )
+
+    def test_replicas(self) -> None:
+        def found(*places: str) -> list[str]:
+            block = Block(10, len(places), list(places))
+            return bad(
+                judge.replicas([File('/f', 10, 2, 1, [block])], self.HOSTS, 2)
+            )
+
+        self.assertEqual([], found('10.0.0.1', '10.0.0.3'))
+        self.assertEqual(
+            ['blocks with two replicas on one host'],
+            found('10.0.0.1', '10.0.0.2'),
+        )
+        self.assertEqual(
+            ['blocks with less than 2 replicas'], found('10.0.0.1')
+        )
+        self.assertEqual(
+            ['blocks looked at'], bad(judge.replicas([], self.HOSTS, 2))
+        )
+
+    def test_refused(self) -> None:
+        fault = 'No valid host was found. '
+        self.assertEqual([], bad(judge.refused('x', 'ERROR', fault, {})))
+        self.assertEqual(['x'], bad(judge.refused('x', 'ACTIVE', '', {})))
+        self.assertEqual(['x'], bad(judge.refused('x', 'ERROR', 'disk', {})))
+        self.assertEqual(
+            ['x: allocations left'],
+            bad(judge.refused('x', 'ERROR', fault, {'p': {}})),
+        )
+
+    def test_left_overs(self) -> None:
+        found = judge.nothing_left({'ports': ['p1'], 'servers': []})
+        self.assertEqual(['ports left'], bad(found))
+
+    def test_text_form(self) -> None:
+        found = [judge.equal('a', 1, 2, 'excerpt')]
+        self.assertEqual(found, judge.loads(judge.dumps(found)))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was not looked at is never passed, and the report says all of it."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import fixtures
+import subunit
+import testtools
+from testtools.content import text_content
+
+from hvstack.accept import judge, outcome, report
+from hvstack.accept.outcome import (
+    DETAIL,
+    FAILED,
+    PACKAGE,
+    PASSED,
+    UNCHECKED,
+    Outcome,
+    Result,
+)
+from hvstack.accept.runner import Selection
+
+GOOD = judge.equal('ratio', 1, 1)
+BAD = judge.equal('ratio <b>', 1, 1.5, 'an excerpt')
+TEST = f'{PACKAGE}.operator.test_ratios.RatiosTest.test_x[id-1,smoke]'
+
+
+class Stream:
+    """A stream as stestr keeps it."""
+
+    def __init__(self) -> None:
+        self.buffer = io.BytesIO()
+        self.result = testtools.ExtendedToStreamDecorator(
+            subunit.StreamResultToBytes(self.buffer)
+        )
+        self.result.startTestRun()
+
+    def add(self, status: str, test_id: str = TEST, **more: Any) -> 'Stream':
+        """Add one test."""
+        test = testtools.PlaceHolder(test_id)
+        self.result.startTest(test)
+        getattr(self.result, status)(test, **more)
+        self.result.stopTest(test)
+        return self
+
+    def read(self, *listed: str) -> list[Result]:
+        """Return what is made of it."""
+        self.result.stopTestRun()
+        return outcome.read(self.buffer.getvalue(), listed)
+
+
+def details(*judged: judge.Judgement) -> dict[str, Any]:
+    text = judge.dumps(judged)
+    return {DETAIL: text_content(text)}
+
+
+class ReadTest(testtools.TestCase):
+    def verdict(self, stream: Stream, *listed: str) -> str:
+        found = Outcome('c', 'now', stream.read(*listed))
+        return found.verdict
+
+    def test_passed(self) -> None:
+        (one,) = Stream().add('addSuccess', details=details(GOOD)).read(TEST)
+        self.assertEqual(PASSED, one.verdict)
+        self.assertEqual('operator', one.ring)
+        self.assertEqual('test_ratios.RatiosTest.test_x', one.test)
+        self.assertEqual((GOOD,), one.judgements)
+
+    def test_failed(self) -> None:
+        (one,) = Stream().add('addFailure', details=details(GOOD, BAD)).read()
+        self.assertEqual(FAILED, one.verdict)
+        self.assertEqual('ratio <b>: promised 1, seen 1.5', one.reason)
+
+    def test_error_without_judgement(self) -> None:
+        (one,) = (
+            Stream()
+            .add(
+                'addError',
+                details={'traceback': text_content('Traceback\nOops: no')},
+            )
+            .read()
+        )
+        self.assertEqual(FAILED, one.verdict)
+        self.assertIn('Oops: no', one.reason)
+
+    def test_skipped_is_not_checked(self) -> None:
+        stream = Stream().add('addSkip', reason='not checked: no hosts')
+        (one,) = stream.read()
+        self.assertEqual((UNCHECKED, 'no hosts'), (one.verdict, one.reason))
+
+    def test_success_that_looked_at_nothing(self) -> None:
+        self.assertEqual(UNCHECKED, self.verdict(Stream().add('addSuccess')))
+
+    def test_missing_test(self) -> None:
+        stream = Stream().add('addSuccess', details=details(GOOD))
+        other = TEST.replace('test_x', 'test_y')
+        self.assertEqual(UNCHECKED, self.verdict(stream, TEST, other))
+
+    def test_skipped_class_covers_its_tests(self) -> None:
+        name = TEST.rpartition('.')[0]
+        found = Outcome(
+            'c',
+            'now',
+            Stream()
+            .add('addSkip', f'setUpClass ({name})', reason='no')
+            .read(TEST),
+        )
+        self.assertEqual(
+            ['all of test_ratios.RatiosTest'],
+            [one.test for one in found.results],
+        )
+        self.assertEqual(
+            {'run': 1, 'passed': 0, 'failed': 0, 'skipped': 1}, found.counts
+        )
+
+    def test_nothing_ran(self) -> None:
+        self.assertEqual(UNCHECKED, Outcome('c', 'now').verdict)
+        (one,) = outcome.read(b'', [TEST])
+        self.assertEqual((UNCHECKED, False), (one.verdict, one.ran))
+
+
+class ReportTest(testtools.TestCase):
+    def test_all_forms(self) -> None:
+        found = Outcome(
+            'mycloud',
+            '2026-01-01',
+            [
+                Result('operator', 'a.A.test_a', PASSED, 1.0, '', (GOOD,)),
+                Result('operator', 'a.A.test_b', FAILED, 1.0, 'why', (BAD,)),
+                Result('host', 'all of b.B', UNCHECKED, reason='no access'),
+            ],
+        )
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        report.write(found, folder)
+        data = json.loads((folder / 'report.json').read_text())
+        self.assertEqual(FAILED, data['verdict'])
+        self.assertEqual(3, data['stestr']['run'])
+        suites = ElementTree.parse(folder / 'report.xml').getroot()
+        self.assertEqual(
+            [('operator', '2', '1', '0'), ('host', '1', '0', '1')],
+            [
+                tuple(
+                    suite.attrib[name]
+                    for name in ('name', 'tests', 'failures', 'skipped')
+                )
+                for suite in suites
+            ],
+        )
+        page = (folder / 'report.html').read_text()
+        self.assertIn('ratio &lt;b&gt;', page)
+        self.assertIn('an excerpt', page)
+        self.assertIn('<span class="not">not checked</span>', page)
+
+
+class SelectionTest(testtools.TestCase):
+    def test_words(self) -> None:
+        chosen = Selection(('tenant', 'operator'), smoke=True)
+        self.assertEqual(
+            [
+                r'hvstack\.tempest_plugin\.tests\.(operator|tenant)\.'
+                r'.*\[.*\bsmoke\b',
+                '--exclude-regex',
+                r'\[.*\bdestructive\b',
+            ],
+            chosen.words,
+        )
+        self.assertEqual(1, len(Selection(('host',), destructive=True).words))

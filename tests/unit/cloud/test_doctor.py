@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cloud is looked at before anything is made on it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import testtools
+
+import hvstack
+from hvstack import profiles
+from hvstack.cloud import doctor
+from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from tests.unit.cloud import fake
+
+UUID = '11111111-2222-3333-4444-555555555555'
+SNIPPETS = Path(hvstack.__file__).parent.parent / 'etc' / 'nova'
+
+
+def quota(limit: int, used: int = 0) -> dict[str, int]:
+    return {'limit': limit, 'in_use': used, 'used': used}
+
+
+class DoctorTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.inventories: dict[str, Any] = {
+            'VCPU': {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0},
+            'MEMORY_MB': {
+                'total': 262144,
+                'reserved': 8192,
+                'allocation_ratio': 1.0,
+            },
+        }
+        self.nova = {
+            name: quota(10000)
+            for name in ('instances', 'cores', 'ram', 'key_pairs')
+        } | {
+            name: quota(100)
+            for name in ('server_groups', 'server_group_members')
+        }
+        http = self.cloud.http
+        http.get(
+            re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
+            status_code=404,
+        )
+        http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': UUID,
+                        'hypervisor_hostname': 'compute1',
+                        'hypervisor_type': 'QEMU',
+                        'hypervisor_version': 7002000,
+                        'state': 'up',
+                        'status': 'enabled',
+                    }
+                ]
+            },
+        )
+        provider = f'{fake.PLACEMENT}/resource_providers'
+        http.get(
+            provider,
+            json={
+                'resource_providers': [
+                    {
+                        'name': 'compute1',
+                        'uuid': UUID,
+                        'parent_provider_uuid': None,
+                    }
+                ]
+            },
+        )
+        http.get(
+            f'{provider}/{UUID}/inventories',
+            json=lambda *_: {'inventories': self.inventories},
+        )
+        http.get(
+            f'{fake.HEAT}/template_versions',
+            json={'template_versions': [{'version': 'old.2013-05-23'}]},
+        )
+        http.get(
+            f'{fake.NOVA}/os-quota-sets/p1/detail',
+            json=lambda *_: {'quota_set': self.nova},
+        )
+
+    def found(self, label: str = 'i1') -> dict[str, doctor.Finding]:
+        """Return findings by check."""
+        profile = profiles.load('vsphere6')
+        configuration = parse(label)
+        wanted = doctor.Wanted(
+            profile=profile,
+            configuration=configuration,
+            nodes=(
+                (derive(profile, configuration), 31),
+                (derive(profile, configuration, 'controller'), 1),
+            ),
+            image='hvstack-hadoop',
+            network='provider',
+        )
+        listed = doctor.examine(self.cloud.connect(), wanted)
+        for one in listed:
+            self.assertNotIn('\n', one.detail + one.remedy)
+            if one.state not in (OK, doctor.NOTE):
+                self.assertNotEqual('', one.remedy, one)
+        return {one.check: one for one in listed}
+
+    def test_good_host(self) -> None:
+        found = self.found()
+        for check in ('ratios', 'VCPU', 'memory'):
+            self.assertEqual(OK, found[f'{check} of compute1'].state)
+        self.assertEqual(OK, found['compute services'].state)
+        self.assertEqual(OK, found['compute API'].state)
+
+    def test_ratio(self) -> None:
+        self.inventories['VCPU']['allocation_ratio'] = 4.0
+        found = self.found()['ratios of compute1']
+        self.assertEqual(FAULT, found.state)
+        self.assertEqual('VCPU 4', found.detail)
+        self.assertIn('initial_cpu_allocation_ratio = 1.0', found.nova_conf)
+
+    def test_no_dedicated_cpus(self) -> None:
+        found = self.found('i2-dedicated')
+        self.assertEqual(FAULT, found['PCPU of compute1'].state)
+        self.assertIn(
+            'cpu_dedicated_set = 0-39', found['PCPU of compute1'].nova_conf
+        )
+        self.assertIn('hugepages=123', found['large pages'].remedy)
+
+    def test_too_much_reserved(self) -> None:
+        self.inventories['MEMORY_MB']['reserved'] = 65536
+        self.assertEqual(FAULT, self.found()['memory of compute1'].state)
+
+    def test_quota(self) -> None:
+        self.assertEqual(FAULT, self.found()['quotas of nova'].state)
+        self.nova['ram'] = quota(-1)
+        self.assertEqual(OK, self.found()['quotas of nova'].state)
+        self.nova['server_group_members'] = quota(10)
+        found = self.found()['quotas of nova']
+        self.assertEqual(
+            'server_group_members: 31 needed, 10 less 0 used', found.detail
+        )
+        self.assertIn('--server-group-members 31', found.remedy)
+
+    def test_what_cannot_be_seen_is_never_ok(self) -> None:
+        found = self.found()
+        for check in (
+            "Nova's filters",
+            'nova.conf that overwrites ratios',
+            'network',
+            'image',
+        ):
+            self.assertEqual(UNCHECKED, found[check].state)
+
+    def test_old_or_missing_services(self) -> None:
+        found = self.found()
+        self.assertEqual(OK, found['service nova'].state)
+        self.assertEqual(FAULT, found['service glance'].state)
+        self.assertEqual(FAULT, found['Heat templates'].state)
+
+    def test_lines_are_those_of_the_snippets(self) -> None:
+        self.inventories.pop('VCPU')
+        self.inventories['PCPU'] = {
+            'total': 40,
+            'reserved': 0,
+            'allocation_ratio': 2.0,
+        }
+        for label, policy in (('i1', 'shared'), ('i1-dedicated', 'dedicated')):
+            text = (SNIPPETS / f'cpu-{policy}.conf').read_text()
+            known = set(re.findall(r'^(\w+) = ', text, re.MULTILINE))
+            for one in self.found(label).values():
+                for line in one.nova_conf.splitlines():
+                    if not line.startswith('['):
+                        self.assertIn(line.partition(' = ')[0], known)
