@@ -2,7 +2,8 @@
 """Heat stacks: create, wait, say why one failed, delete."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 #: An update that failed leaves what was created, and another may follow.
 _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETE_SECONDS = 300
+_CONSOLE_LINES = 8
 #: Nova's and Heat's user data ends here; larger sites would be cut.
 _MOST_USER_DATA = 64 * 1024
 
@@ -28,10 +30,13 @@ def create(
     name: str,
     template: Path,
     parameters: Mapping[str, Any],
+    environments: Sequence[Path] = (),
 ) -> str:
     """Begin a stack and return its id.
 
     :param template: its file; nested templates are read beside it.
+    :param parameters: they win over those of the environments.
+    :param environments: environment files, later ones win.
     :raises hvstack.errors.InputError: the name is taken, or the parameters
         are larger than user data may be.
     :raises hvstack.errors.CloudError: Heat refused the template.
@@ -49,9 +54,10 @@ def create(
                 f"'hvstack cluster delete {name}'"
             )
     journal.note(KIND, {'name': name}, scope(conn))
-    with refused(f"Heat did not take the stack '{name}'"):
+    with _limits(f"Heat did not take the stack '{name}'"):
         content = conn.orchestration.read_env_and_templates(
-            template_file=str(template)
+            template_file=str(template),
+            environment_files=[str(one) for one in environments],
         )
         stack = conn.orchestration.create_stack(
             name=name,
@@ -85,6 +91,7 @@ def wait(
         if stack.status.endswith('_FAILED'):
             raise errors.CloudError(
                 f"stack '{stack.name}' failed: {reason(conn, stack)}"
+                f'{last_words(conn, stack)}'
             )
         now = time.monotonic()
         if now - began > timeout:
@@ -113,6 +120,16 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
             f"stack '{name}' is {state}: see 'openstack stack list'"
         )
     return _outputs(stack)
+
+
+@contextmanager
+def _limits(what: str) -> Iterator[None]:
+    """Turn Heat's error into one of ours, with what to raise."""
+    try:
+        with refused(what):
+            yield
+    except errors.CloudError as exc:
+        raise errors.CloudError(with_remedy(str(exc))) from exc
 
 
 def _outputs(stack: Any) -> dict[str, Any]:
@@ -155,7 +172,42 @@ def reason(conn: Connection, stack: Any) -> str:
         lines.append(
             f'{item["resource_name"]} ({item["resource_type"]}): {why}'
         )
-    return '; '.join(dict.fromkeys(lines)) or str(stack.status_reason)
+    found = '; '.join(dict.fromkeys(lines)) or str(stack.status_reason)
+    return with_remedy(found)
+
+
+def with_remedy(why: str) -> str:
+    """Return what Heat says, with what to raise where a limit is hit.
+
+    A tenant cannot see this limit of Heat's.
+    """
+    if 'resources per stack' not in why:
+        return why
+    return (
+        f'{why}; each worker takes four resources and more: have '
+        'max_resources_per_stack of heat.conf raised, or set to -1'
+    )
+
+
+def last_words(conn: Connection, stack: Any) -> str:
+    """Return the end of the console of a failed server, if it has one."""
+    for item in resources(conn, stack):
+        if (
+            item['resource_type'] != 'OS::Nova::Server'
+            or not item['resource_status'].endswith('_FAILED')
+            or not item.get('physical_resource_id')
+        ):
+            continue
+        try:
+            text = conn.compute.get_server_console_output(
+                item['physical_resource_id'], length=_CONSOLE_LINES
+            )['output']
+        except FAILURES:
+            continue
+        words = ' | '.join(line.strip() for line in text.split('\n') if line)
+        if words:
+            return f'; console of {item["resource_name"]}: {words}'
+    return ''
 
 
 def _unfinished(conn: Connection, stack: Any) -> str:

@@ -2,10 +2,8 @@
 """From a configuration to a running stack: plan, publish, create, wait."""
 
 import math
-import sysconfig
 from dataclasses import dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
@@ -20,10 +18,11 @@ from hvstack.cloud import (
     servers,
     stacks,
 )
+from hvstack.cluster import environments
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, sites
+from hvstack.hadoop import daemons
 from hvstack.hadoop.sizing import NodeSizing, size_node
 from hvstack.model.backends import refuse
 from hvstack.model.configuration import Configuration
@@ -31,8 +30,6 @@ from hvstack.model.flavor import Flavor, derive
 from hvstack.model.host import HostProfile
 from hvstack.model.slots import cluster_size
 from hvstack.progress import Progress
-
-TEMPLATE = 'hadoop-cluster.yaml'
 
 
 @dataclass(frozen=True)
@@ -80,14 +77,6 @@ class Plan:
             'worker_flavor': self.worker.to_mapping(),
             'controller_flavor': self.controller.to_mapping(),
         }
-
-
-def templates() -> Path:
-    """Return the folder of the Heat templates: the clone's, or installed."""
-    clone = Path(__file__).parent.parent.parent / 'heat-templates'
-    if clone.is_dir():
-        return clone
-    return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
 
 
 def plan(
@@ -210,35 +199,34 @@ def publish(
     }
 
 
-def parameters(
+def layout(
     wanted: Plan,
     flavor_ids: dict[str, str],
     *,
     image: str,
     network: str,
     key_name: str,
-) -> dict[str, Any]:
-    """Return the template's parameters."""
-    files = sites.sites(wanted.sizing, replication=wanted.replication)
-    return {
-        'image': image,
-        'network': network,
-        'key_name': key_name,
-        'worker_flavor': flavor_ids['worker'],
-        'controller_flavor': flavor_ids['controller'],
-        'worker_count': wanted.workers,
-        'workers_per_host': _per_host(wanted),
-        'core_site': files['core-site.xml'],
-        'hdfs_site': files['hdfs-site.xml'],
-        'yarn_site': files['yarn-site.xml'],
-        'mapred_site': files['mapred-site.xml'],
-        'worker_env': sites.node_env(
-            sites.WORKER_ROLES, wanted.sizing.processors
+) -> environments.Layout:
+    """Return what the template is to be told of a plan."""
+    # Disks that are passed through come with the flavor, not as volumes.
+    passed = 'pci_passthrough:alias' in wanted.worker.extra_specs
+    return environments.Layout(
+        configuration=wanted.configuration,
+        worker_flavor=flavor_ids['worker'],
+        controller_flavor=flavor_ids['controller'],
+        sizing=wanted.sizing,
+        controller_vcpus=wanted.controller.vcpus,
+        workers=wanted.workers,
+        workers_per_host=_per_host(wanted),
+        replication=wanted.replication,
+        image=image,
+        network=network,
+        key_name=key_name,
+        disk_types=environments.disk_types(
+            wanted.configuration, 0 if passed else wanted.worker.disks
         ),
-        'controller_env': sites.node_env(
-            sites.CONTROLLER_ROLES, wanted.controller.vcpus
-        ),
-    }
+        disk_gb=wanted.worker.disk_size_gb or 1,
+    )
 
 
 def _per_host(wanted: Plan) -> int:
@@ -271,14 +259,17 @@ def launch(
     stack_id = stacks.create(
         tenant,
         name,
-        templates() / TEMPLATE,
-        parameters(
-            wanted,
-            flavor_ids,
-            image=options.image,
-            network=options.network,
-            key_name=name,
+        environments.folder() / environments.TEMPLATE,
+        environments.parameters(
+            layout(
+                wanted,
+                flavor_ids,
+                image=options.image,
+                network=options.network,
+                key_name=name,
+            )
         ),
+        environments.files(wanted.configuration),
     )
     outputs = stacks.wait(
         tenant, stack_id, timeout=options.stack_timeout, progress=progress

@@ -8,7 +8,7 @@ from typing import Any
 import testtools
 import yaml
 
-from hvstack.cluster import launch
+from hvstack.cluster import environments
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import size_node
 from hvstack.model import topology
@@ -16,7 +16,12 @@ from hvstack.model import topology
 
 def load(name: str) -> Any:
     """Return a template."""
-    return yaml.safe_load((launch.templates() / name).read_text())
+    return yaml.safe_load((environments.folder() / name).read_text())
+
+
+def names() -> list[str]:
+    """Return the names of all templates."""
+    return [path.name for path in environments.folder().glob('*.yaml')]
 
 
 def walk(node: Any) -> Any:
@@ -32,31 +37,82 @@ def walk(node: Any) -> Any:
 
 class TemplateTest(testtools.TestCase):
     def test_every_parameter_is_declared_and_used(self) -> None:
-        for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
+        for name in names():
             content = load(name)
             used = {
-                str(node['get_param'])
+                given[0] if isinstance(given, list) else str(given)
                 for node in walk(content)
                 if 'get_param' in node
+                for given in [node['get_param']]
             } - {'OS::stack_name'}
-            self.assertEqual(set(content['parameters']), used, name)
+            unused = {
+                key
+                for key, value in content['parameters'].items()
+                if value['description'] == 'Not used'
+            }
+            self.assertEqual(set(content['parameters']), used | unused, name)
+
+    def test_every_parameter_is_described(self) -> None:
+        for name in names():
+            for key, value in load(name)['parameters'].items():
+                self.assertTrue(value.get('description'), f'{name}: {key}')
+
+    def test_every_parameter_is_in_a_group(self) -> None:
+        content = load('hadoop-cluster.yaml')
+        grouped = [
+            name
+            for group in content['parameter_groups']
+            for name in group['parameters']
+        ]
+        self.assertEqual(sorted(content['parameters']), sorted(grouped))
+
+    def test_no_resource_has_a_parameters_name(self) -> None:
+        for name in names():
+            content = load(name)
+            both = set(content['parameters']) & set(
+                content.get('resources', {})
+            )
+            self.assertEqual(set(), both, name)
 
     def test_members_get_what_they_declare(self) -> None:
-        group = load('hadoop-cluster.yaml')['resources']['workers']
-        given = group['properties']['resource_def']['properties']
-        self.assertEqual(
-            set(load('hadoop-node.yaml')['parameters']), set(given)
-        )
+        declared = load('hadoop-node.yaml')['parameters']
+        needed = {
+            key for key, value in declared.items() if 'default' not in value
+        }
+        resources = load('hadoop-cluster.yaml')['resources']
+        for group in ('workers', 'compute'):
+            given = set(
+                resources[group]['properties']['resource_def']['properties']
+            )
+            self.assertEqual(set(), given - set(declared), group)
+            self.assertEqual(set(), needed - given, group)
 
     def test_the_controller_comes_after_the_workers(self) -> None:
-        controller = load('hadoop-cluster.yaml')['resources']['controller']
-        wanted = [
-            node['get_attr'] for node in walk(controller) if 'get_attr' in node
-        ]
-        self.assertIn(['workers', 'topology'], wanted)
+        resources = load('hadoop-cluster.yaml')['resources']
+        for name in ('controller', 'resourcemanager'):
+            wanted = [
+                node['get_attr']
+                for node in walk(resources[name])
+                if 'get_attr' in node
+            ]
+            self.assertIn(['controller_files', 'value'], wanted)
+        params = resources['controller_files']['properties']['value'][
+            'str_replace'
+        ]['params']
+        self.assertEqual('late', params['%TOPOLOGY%']['if'][0])
+
+    def test_a_server_stays_when_its_script_changes(self) -> None:
+        for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
+            for key, resource in load(name)['resources'].items():
+                if resource['type'] == 'OS::Nova::Server' and key != 'client':
+                    self.assertEqual(
+                        'IGNORE',
+                        resource['properties']['user_data_update_policy'],
+                        key,
+                    )
 
     def test_placeholders_are_all_replaced(self) -> None:
-        for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
+        for name in names():
             for node in walk(load(name)):
                 if 'str_replace' not in node:
                     continue
@@ -67,21 +123,33 @@ class TemplateTest(testtools.TestCase):
                     self.assertIn(key, template)
 
     def test_only_so_many_workers_a_host(self) -> None:
-        group = load('hadoop-cluster.yaml')['resources']['server_group']
-        self.assertEqual(['anti-affinity'], group['properties']['policies'])
+        groups = load('hadoop-cluster.yaml')['resources']['server_groups']
+        group = groups['properties']['resource_def']['properties']
+        per_host = {'get_param': 'workers_per_host'}
         self.assertEqual(
-            {'max_server_per_host': {'get_param': 'workers_per_host'}},
-            group['properties']['rules'],
+            ['strict', 'anti-affinity', 'soft-anti-affinity'],
+            group['policies'][0]['if'],
+        )
+        self.assertEqual(
+            [
+                'strict',
+                {'max_server_per_host': {'if': ['pinned', 1, per_host]}},
+            ],
+            group['rules']['if'],
+        )
+        # As many groups as slots: worker n is in slot n mod slots.
+        self.assertEqual(
+            ['pinned', per_host, 1], groups['properties']['count']['if']
         )
 
     def racks(self, awk: str, text: str) -> str:
         """Return what the controller makes of a table in one rack."""
-        script = load('hadoop-cluster.yaml')['resources']['controller'][
+        script = load('hadoop-cluster.yaml')['resources']['controller_files'][
             'properties'
-        ]['user_data']['str_replace']['template']
+        ]['value']['str_replace']['template']
         start = script.index('racks() {')
         function = script[start : script.index('\n}\n', start) + 3]
-        self.assertIn('racks > /etc/hadoop/topology.table', script)
+        self.assertIn('    racks > $table', script)
         done = subprocess.run(
             ['/bin/sh', '-eu'],
             input=f'awk() {{ {awk} "$@"; }}\n{function}racks <<\'END\'\n'

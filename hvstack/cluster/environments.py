@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cluster's template is given: environment files and parameters.
+
+A tenant may give the same to ``openstack stack create``, with other files of
+``heat-templates/environments`` on top.
+"""
+
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hvstack.hadoop import sites
+from hvstack.hadoop.sizing import NodeSizing
+from hvstack.model.configuration import Configuration
+
+TEMPLATE = 'hadoop-cluster.yaml'
+CONTROLLERS = ('combined', 'separate')
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A cluster as its template sees it.
+
+    :param worker_flavor: name or id.
+    :param controller_flavor: name or id.
+    :param sizing: of a worker.
+    :param controller_vcpus: what a controller's JVMs are told.
+    :param workers: in all.
+    :param workers_per_host: at most.
+    :param replication: of HDFS.
+    :param controllers: one of :data:`CONTROLLERS`.
+    :param disk_types: volume type of each data disk of a worker, for each
+        slot of a host; without disk pinning for one.
+    :param disk_gb: size of each.
+    """
+
+    configuration: Configuration
+    worker_flavor: str
+    controller_flavor: str
+    sizing: NodeSizing
+    controller_vcpus: int
+    workers: int
+    workers_per_host: int
+    replication: int
+    image: str
+    network: str
+    key_name: str
+    controllers: str = CONTROLLERS[0]
+    disk_types: Sequence[Sequence[str]] = field(default_factory=lambda: [[]])
+    disk_gb: int = 1
+
+
+def folder() -> Path:
+    """Return the folder of the Heat templates: the clone's, or installed."""
+    clone = Path(__file__).parent.parent.parent / 'heat-templates'
+    if clone.is_dir():
+        return clone
+    return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
+
+
+def disk_types(
+    configuration: Configuration, disks: int, volume_type: str = 'ceph'
+) -> list[list[str]]:
+    """Return the volume type of each of a worker's disks, for each slot.
+
+    With disk pinning, volume types name a host's disks, ``disk-slot-1`` and
+    on, and each slot has as many as a worker.
+
+    :param disks: of a worker.
+    :param volume_type: of all disks without disk pinning.
+    """
+    if not configuration.disk_pinning:
+        ceph = configuration.storage == 'ceph'
+        return [[volume_type] * disks if ceph else []]
+    return [
+        [f'disk-slot-{slot * disks + disk + 1}' for disk in range(disks)]
+        for slot in range(configuration.instances)
+    ]
+
+
+def files(
+    configuration: Configuration, controllers: str = CONTROLLERS[0]
+) -> list[Path]:
+    """Return the environment files of a configuration; later ones win."""
+    names = [
+        'network-existing',
+        f'storage-{configuration.storage}',
+        f'cpu-{configuration.cpu_policy}',
+        f'controllers-{controllers}',
+    ]
+    if configuration.disk_pinning:
+        names.append('disk-pinning-on')
+    return [folder() / 'environments' / f'{name}.yaml' for name in names]
+
+
+def parameters(layout: Layout) -> dict[str, Any]:
+    """Return the template's parameters that the files do not set."""
+    site = sites.sites(layout.sizing, replication=layout.replication)
+    return {
+        'image': layout.image,
+        'network': layout.network,
+        'key_name': layout.key_name,
+        'worker_flavor': layout.worker_flavor,
+        'controller_flavor': layout.controller_flavor,
+        'worker_count': layout.workers,
+        'workers_per_host': layout.workers_per_host,
+        # Bare metal, which figures are compared with, runs none.
+        'secondary_namenode': False,
+        'core_site': site['core-site.xml'],
+        'hdfs_site': site['hdfs-site.xml'],
+        'yarn_site': site['yarn-site.xml'],
+        'mapred_site': site['mapred-site.xml'],
+        'worker_env': sites.node_env(
+            sites.WORKER_ROLES, layout.sizing.processors
+        ),
+        'controller_env': sites.node_env(
+            sites.CONTROLLER_ROLES, layout.controller_vcpus
+        ),
+        'volume_types': [list(one) for one in layout.disk_types],
+        'disk_gb': layout.disk_gb,
+    }
+
+
+def environment(layout: Layout) -> dict[str, Any]:
+    """Return one environment with everything in it, for Heat's own client.
+
+    Files that it names are named in full: it may be put anywhere.
+    """
+    registry: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for path in files(layout.configuration, layout.controllers):
+        content = yaml.safe_load(path.read_text())
+        for alias, target in content.get('resource_registry', {}).items():
+            registry[alias] = (
+                str((path.parent / target).resolve())
+                if target.endswith('.yaml')
+                else target
+            )
+        values |= content.get('parameters', {})
+    return {
+        'resource_registry': registry,
+        'parameters': values | parameters(layout),
+    }
