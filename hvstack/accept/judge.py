@@ -13,11 +13,10 @@ from typing import Any
 
 from hvstack.accept.domain import Domain
 from hvstack.cloud import publish
+from hvstack.hadoop import fsck
 from hvstack.model.catalogue import Catalogue
 from hvstack.model.flavor import guest_memory_mib
 from hvstack.model.host import HostProfile
-from hvstack.tpcxhs import datacheck
-from hvstack.tpcxhs.datacheck import File
 
 _NONE = 'none'
 _SIZES = ('vcpus', 'ram', 'disk')
@@ -458,7 +457,7 @@ def groups(
 
 
 def replicas(
-    files: Sequence[File], hosts: Mapping[str, str], replication: int
+    files: Sequence[fsck.File], hosts: Mapping[str, str], replication: int
 ) -> list[Judgement]:
     """Judge that each block has its replicas, on as many hosts.
 
@@ -466,11 +465,11 @@ def replicas(
     """
     blocks = [block for one in files for block in one.blocks]
     low = sum(block.live < replication for block in blocks)
-    shared = datacheck.on_one_host(list(files), hosts)
+    shared = fsck.on_one_host(files, hosts)
     return [
         Judgement('blocks looked at', 'some', str(len(blocks)), bool(blocks)),
         equal(f'blocks with less than {replication} replicas', 0, low),
-        equal('blocks with two replicas on one host', 0, shared),
+        equal('blocks with two replicas on one host', 0, len(shared)),
     ]
 
 

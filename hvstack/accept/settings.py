@@ -16,7 +16,7 @@ from openstack.connection import Connection
 import hvstack
 from hvstack import errors, paths
 from hvstack.cloud.connection import refused
-from hvstack.cluster import launch
+from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
 
 #: Begins the name of everything that tests of this machine make; cleaning up
@@ -225,7 +225,10 @@ def stack_request(
     """
     with refused('the templates cannot be read'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(
-            template_file=str(launch.templates() / launch.TEMPLATE)
+            template_file=str(environments.folder() / environments.TEMPLATE),
+            environment_files=[
+                str(one) for one in environments.files(wanted.configuration)
+            ],
         )
     names = {
         flavor.role: flavor.name
@@ -233,8 +236,10 @@ def stack_request(
     }
     return {
         **content,
-        'parameters': launch.parameters(
-            wanted, names, image=image, network=network, key_name=PREFIX
+        'parameters': environments.parameters(
+            launch.layout(
+                wanted, names, image=image, network=network, key_name=PREFIX
+            )
         ),
         'disable_rollback': True,
     }

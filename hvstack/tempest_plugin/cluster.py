@@ -15,7 +15,7 @@ from hvstack.accept import judge
 from hvstack.accept.judge import Judgement
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons
+from hvstack.hadoop import daemons, fsck
 from hvstack.hadoop.sites import CONF as HADOOP_CONF
 from hvstack.tempest_plugin.base import BaseTest, admin_available
 from hvstack.tempest_plugin.heat import StacksClient
@@ -262,7 +262,7 @@ class ClusterTest(BaseTest):
             f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
         )
         return judge.replicas(
-            datacheck.parse(done.stdout),
+            datacheck.data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
         )

@@ -10,9 +10,9 @@ from hvstack import errors, profiles
 from hvstack.accept import domain, judge
 from hvstack.accept.judge import Judgement
 from hvstack.cloud import publish
+from hvstack.hadoop.fsck import Block, File
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
-from hvstack.tpcxhs.datacheck import Block, File
 
 XML = """
 <domain type='qemu'>
@@ -323,7 +323,7 @@ class ClusterTest(testtools.TestCase):
 
     def test_replicas(self) -> None:
         def found(*places: str) -> list[str]:
-            block = Block(10, len(places), list(places))
+            block = Block('blk_1', 10, len(places), list(places))
             return bad(
                 judge.replicas([File('/f', 10, 2, 1, [block])], self.HOSTS, 2)
             )

@@ -15,7 +15,7 @@ class ScalableTest(testtools.TestCase):
             for node in walk(load(name))
             if node.get('type') == 'OS::Nova::Server'
         ]
-        self.assertEqual(2, len(servers))
+        self.assertEqual(4, len(servers))
         for one in servers:
             self.assertEqual('IGNORE', one['user_data_update_policy'])
 
