@@ -26,6 +26,38 @@ CHECK = (
     'cat /run/hvstack/data-disk'
 )
 
+STACK = """
+heat_template_version: wallaby
+resources:
+  server:
+    type: OS::Nova::Server
+    properties:
+      image: {image}
+      flavor: {flavor}
+      availability_zone: nova:{host}
+      networks: [{{network: provider}}]
+  first:
+    type: OS::Cinder::Volume
+    properties: &volume
+      name: {{get_param: OS::stack_name}}
+      size: 1
+      volume_type: disk-slot-1
+      scheduler_hints: {{local_to_instance: {{get_resource: server}}}}
+  second:
+    type: OS::Cinder::Volume
+    properties: {{<<: *volume, volume_type: disk-slot-3}}
+  first_attached:
+    type: OS::Cinder::VolumeAttachment
+    properties:
+      instance_uuid: {{get_resource: server}}
+      volume_id: {{get_resource: first}}
+  second_attached:
+    type: OS::Cinder::VolumeAttachment
+    properties:
+      instance_uuid: {{get_resource: server}}
+      volume_id: {{get_resource: second}}
+"""
+
 
 class CephTest(HostsTest):
     def setUp(self) -> None:
@@ -148,6 +180,34 @@ class CephTest(HostsTest):
             shell.run([HVSTACK, 'lab', 'host', word, where], timeout=300)
         # It was mounted: the guest's own start checks it.
         self.wait(server, 'cat /run/hvstack/data-disk', 'ok kept 2097152')
+
+    def test_stack_has_a_volume_on_each_of_two_disks(self) -> None:
+        slots = values.SLOTS[0], values.SLOTS[2]
+        file = self.folder / 'stack.yaml'
+        file.write_text(
+            STACK.format(
+                image=self.image,
+                flavor=self.flavor().name,
+                host=self.emulated(),
+            )
+        )
+        self.cloud.create_stack(
+            self.name, template_file=str(file), wait=True, timeout=300
+        )
+        try:
+            made = {
+                volume.volume_type: volume
+                for volume in self.cloud.block_storage.volumes()
+                if volume.name.startswith(self.name)
+            }
+            self.assertEqual(set(slots), set(made))
+            for slot, volume in made.items():
+                self.assertEqual('in-use', volume.status)
+                self.assertIn(f'volume-{volume.id}', self.images_in(slot))
+        finally:
+            self.cloud.delete_stack(self.name, wait=True)
+        for slot in slots:
+            self.assertEqual([], self.images_in(slot))
 
     def test_member_makes_volumes_over_all_disks(self) -> None:
         self.cloud = openstack.connect(cloud='hvstack-lab-member')
