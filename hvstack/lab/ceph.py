@@ -32,6 +32,8 @@ CEPH = settings.LAB / 'ceph'
 _GROUPS = '8'
 #: Ceph's rule over all disks, made with the cluster.
 _ANY_DISK = 'replicated_rule'
+#: Says that Ceph may have been started.
+_MARK = 'ceph'
 #: Volumes that servers have; asked of the database, Cinder need not run.
 _ATTACHED = (
     'SELECT DISTINCT volume_id FROM cinder.volume_attachment '
@@ -43,7 +45,9 @@ def plan(wanted: LabSettings, progress: Progress) -> list[Stage]:
     """Return what starts Ceph, or takes away that of before."""
     if wanted.ceph:
         return [Stage('Ceph', 300, lambda: up(wanted, progress))]
-    return [Stage('taking Ceph away', 60, leave)] if CEPH.exists() else []
+    if stages.marked(_MARK) is None:
+        return []
+    return [Stage('taking Ceph away', 120, leave)]
 
 
 def up(wanted: LabSettings, progress: Progress) -> None:
@@ -52,6 +56,7 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     :raises hvstack.errors.CommandFailed: a program of Ceph's failed.
     :raises hvstack.errors.DeadlineExceeded: one does not answer.
     """
+    stages.mark(_MARK)
     _folders()
     _monitor()
     monitors, disks = services.ceph_monitors(), services.ceph_osds()
@@ -78,10 +83,6 @@ def leave() -> None:
 
     :raises hvstack.errors.Busy: servers have volumes; they are named.
     """
-    names = {one.name for one in (*services.ceph(), *services.cinder())}
-    running = names & set(supervise.status())
-    if not running:
-        return
     if stages.marked('schema:cinder') is not None:
         attached = database.sql(_ATTACHED).split()
         if attached:
@@ -89,8 +90,11 @@ def leave() -> None:
                 f'servers have volumes attached ({", ".join(attached)}): '
                 'delete these servers before Ceph is taken away'
             )
-    for name in sorted(running):
+    names = [one.name for one in (*services.cinder(), *services.ceph())]
+    control.halt(names)
+    for name in names:
         supervise.remove(name)
+    stages.unmark(_MARK)
 
 
 def _folders() -> None:

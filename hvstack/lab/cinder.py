@@ -40,8 +40,8 @@ def volume_types(copies: int) -> dict[str, str]:
     return {
         values.SHARED_POOL: f'Ceph over all disks, {words}',
         **{
-            slot: f'Ceph on disk {number} only, one copy'
-            for number, slot in enumerate(values.SLOTS, 1)
+            slot: f'Ceph on osd.{number} only, one copy'
+            for number, slot in enumerate(values.SLOTS)
         },
     }
 

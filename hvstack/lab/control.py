@@ -135,7 +135,7 @@ def launch(wanted: Iterable[services.Service]) -> None:
         if states[service.name].state not in ('RUNNING', 'STARTING')
         or stages.marked(f'started:{service.name}') != digest(service)
     ]
-    _stop([service.name for service in todo])
+    halt([service.name for service in todo])
     for service in todo:
         stages.mark(f'started:{service.name}', digest(service))
         supervise.start(service.name, wait=False)
@@ -257,11 +257,11 @@ def stop() -> None:
     if supervise.alive():
         users = (services.identity(), *services.openstack())
         # Ceph's disks before its monitor, to which they say good-bye.
-        _stop([s.name for s in (*users, *services.ceph_osds())])
+        halt([s.name for s in (*users, *services.ceph_osds())])
     supervise.shutdown()
 
 
-def _stop(names: list[str]) -> None:
+def halt(names: list[str]) -> None:
     """Stop programs, all at the same time."""
     for name in names:
         supervise.stop(name, wait=False)

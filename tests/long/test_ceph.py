@@ -2,6 +2,8 @@
 """Volumes on known disks of Ceph's, in an emulated guest. The lab is up."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import openstack
 
 from hvstack import errors, shell
-from hvstack.lab import ceph, hosts, images, settings, values
+from hvstack.lab import ceph, hosts, images, settings, tracking, values
 from tests.functional.test_hosts import LAST, HostsTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -17,6 +19,44 @@ HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 SLOT, DISK = 'disk-slot-2', 1
 #: What the guest writes, in MiB.
 WRITTEN = 48
+#: The image's own check of a data disk: a file system on a blank one, a file
+#: written and read back, the one of before compared.
+CHECK = (
+    'HVSTACK_MACHINE=1 /usr/lib/hvstack/after-boot >/dev/null; '
+    'cat /run/hvstack/data-disk'
+)
+
+STACK = """
+heat_template_version: wallaby
+resources:
+  server:
+    type: OS::Nova::Server
+    properties:
+      image: {image}
+      flavor: {flavor}
+      availability_zone: nova:{host}
+      networks: [{{network: provider}}]
+  first:
+    type: OS::Cinder::Volume
+    properties: &volume
+      name: {{get_param: OS::stack_name}}
+      size: 1
+      volume_type: disk-slot-1
+      scheduler_hints: {{local_to_instance: {{get_resource: server}}}}
+  second:
+    type: OS::Cinder::Volume
+    properties: {{<<: *volume, volume_type: disk-slot-3}}
+  first_attached:
+    type: OS::Cinder::VolumeAttachment
+    properties:
+      instance_uuid: {{get_resource: server}}
+      volume_id: {{get_resource: first}}
+  second_attached:
+    type: OS::Cinder::VolumeAttachment
+    properties:
+      instance_uuid: {{get_resource: server}}
+      volume_id: {{get_resource: second}}
+"""
 
 
 class CephTest(HostsTest):
@@ -68,6 +108,17 @@ class CephTest(HostsTest):
         self.cloud.compute.create_volume_attachment(server, volume=volume)
         self.cloud.block_storage.wait_for_status(volume, 'in-use', wait=60)
 
+    def with_volume(self, volume: Any) -> Any:
+        """Return an emulated server with a volume that it has written."""
+        server = self.active(
+            self.start(self.flavor(), self.emulated(), self.image)
+        )
+        self.wait(server, 'hostname', self.name)
+        self.attached(server, volume)
+        self.wait(server, 'cat /proc/partitions', 'vdb')
+        self.wait(server, CHECK, 'ok new 2097152')
+        return server
+
     def images_in(self, pool: str) -> list[str]:
         """Return the RBD images of a pool."""
         conf = str(settings.LAB / 'etc' / 'ceph' / 'ceph.conf')
@@ -90,17 +141,7 @@ class CephTest(HostsTest):
         self.assertEqual({(DISK,)}, {tuple(pg['acting']) for pg in groups})
 
         before = self.used()
-        server = self.active(
-            self.start(self.flavor(), self.emulated(), self.image)
-        )
-        self.wait(server, 'hostname', self.name)
-        self.attached(server, volume)
-        self.wait(server, 'cat /proc/partitions', 'vdb')
-        # The image's own check: a file system, a file written and read back.
-        check = 'HVSTACK_MACHINE=1 /usr/lib/hvstack/after-boot >/dev/null; '
-        self.wait(
-            server, check + 'cat /run/hvstack/data-disk', 'ok new 2097152'
-        )
+        server = self.with_volume(volume)
         self.ssh(
             server,
             f'dd if=/dev/urandom of=/srv/data/much bs=1M count={WRITTEN}; '
@@ -124,9 +165,49 @@ class CephTest(HostsTest):
         )
         self.assertIn(volume.id, str(exc))
         self.lab_up()
-        self.wait(
-            server, check + 'cat /run/hvstack/data-disk', 'ok kept 2097152'
+        self.wait(server, CHECK, 'ok kept 2097152')
+
+    def test_content_outlives_kills_and_a_power_cut(self) -> None:
+        volume = self.volume(SLOT)
+        server = self.with_volume(volume)
+        where = self.emulated()
+        self.ssh(server, 'umount /srv/data')
+        for pid in tracking.members():
+            os.kill(pid, signal.SIGKILL)
+        self.lab_up()
+        self.wait(server, CHECK, 'ok kept 2097152')
+        for word in ('off', 'on'):
+            shell.run([HVSTACK, 'lab', 'host', word, where], timeout=300)
+        # It was mounted: the guest's own start checks it.
+        self.wait(server, 'cat /run/hvstack/data-disk', 'ok kept 2097152')
+
+    def test_stack_has_a_volume_on_each_of_two_disks(self) -> None:
+        slots = values.SLOTS[0], values.SLOTS[2]
+        file = self.folder / 'stack.yaml'
+        file.write_text(
+            STACK.format(
+                image=self.image,
+                flavor=self.flavor().name,
+                host=self.emulated(),
+            )
         )
+        self.cloud.create_stack(
+            self.name, template_file=str(file), wait=True, timeout=300
+        )
+        try:
+            made = {
+                volume.volume_type: volume
+                for volume in self.cloud.block_storage.volumes()
+                if volume.name.startswith(self.name)
+            }
+            self.assertEqual(set(slots), set(made))
+            for slot, volume in made.items():
+                self.assertEqual('in-use', volume.status)
+                self.assertIn(f'volume-{volume.id}', self.images_in(slot))
+        finally:
+            self.cloud.delete_stack(self.name, wait=True)
+        for slot in slots:
+            self.assertEqual([], self.images_in(slot))
 
     def test_member_makes_volumes_over_all_disks(self) -> None:
         self.cloud = openstack.connect(cloud='hvstack-lab-member')

@@ -23,6 +23,7 @@ from hvstack.lab import (
     render,
     services,
     settings,
+    stages,
     values,
 )
 from hvstack.lab.settings import LabSettings
@@ -76,10 +77,9 @@ class OptionalTest(LabFilesTest):
         self.assertIn('python3-rbd', packages.needed(ceph=True))
 
     def test_nothing_to_take_away_where_it_never_was(self) -> None:
-        self.swap('ceph.CEPH', self.folder / 'ceph')
         without = LabSettings(compute='qemu')
         self.assertEqual([], ceph.plan(without, None))
-        (self.folder / 'ceph').mkdir()
+        stages.mark('ceph')
         self.assertEqual(1, len(ceph.plan(without, None)))
 
 
