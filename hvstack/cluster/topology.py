@@ -8,6 +8,7 @@ has moved is seen by a NameNode and a ResourceManager that start again
 (Hadoop 3.4: DatanodeManager, RackResolver, ScriptBasedMapping).
 """
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,23 +86,20 @@ def nodes(
     """
     found = sorted(set(_of_outputs(outputs)), key=lambda one: one.name)
     known = {} if given is None else _read_map(given, found)
-
-    def one(node: Node) -> Node:
-        host, zone, on_volumes = servers.place(conn, node.server_id)
-        told = known.get(node.name)
-        return Node(
-            node.name,
-            node.address,
-            node.role,
-            node.server_id,
-            host=told['host'] if told else host,
-            zone=zone,
-            rack=told.get('rack', '') if told else '',
-            on_volumes=on_volumes,
+    there = servers.places(conn)
+    placed = []
+    for node in found:
+        seen = there.get(node.server_id, servers.Place('', '', False))
+        told = known.get(node.name, {})
+        placed.append(
+            dataclasses.replace(
+                node,
+                host=told.get('host', seen.host_id),
+                zone=seen.zone,
+                rack=told.get('rack', ''),
+                on_volumes=seen.on_volumes,
+            )
         )
-
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        placed = list(pool.map(one, found))
     return sorted(placed, key=lambda node: node.role == 'worker')
 
 

@@ -41,7 +41,6 @@ class HVETest(BigLabTest):
     def setUp(self) -> None:
         super().setUp()
         self.cluster = self.create('i2')
-        self.done('topology', '--refresh')
         self.servers = {
             one['address']: one['server_id'] for one in self.outputs['workers']
         }

@@ -21,7 +21,6 @@ class ScaleTest(BigLabTest):
     def test_scale(self) -> None:
         cluster = self.create('i2')
         gateway = cluster.gateway
-        self.done('topology', '--refresh')
         gateway.run(f'{EXAMPLES} teragen -Dmapreduce.job.maps=6 {ROWS} /in')
         self.assertEqual([], self.done('topology', '--check'))
 

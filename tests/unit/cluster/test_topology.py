@@ -51,8 +51,8 @@ class NodesTest(testtools.TestCase):
     ) -> None:
         """Answer for the controller, and for workers on these hosts."""
         pairs = [('cc', 'nova'), *zip(hosts, zones, strict=True)]
-        for number, (host, zone) in enumerate(pairs, start=1):
-            server = {
+        rows = [
+            {
                 'id': f's{number}',
                 'hostId': host,
                 'OS-EXT-AZ:availability_zone': zone,
@@ -60,9 +60,11 @@ class NodesTest(testtools.TestCase):
                 if volumes
                 else [],
             }
-            self.cloud.http.get(
-                f'{cloud.NOVA}/servers/s{number}', json={'server': server}
-            )
+            for number, (host, zone) in enumerate(pairs, start=1)
+        ]
+        self.cloud.http.get(
+            f'{cloud.NOVA}/servers/detail', json={'servers': rows}
+        )
 
     def nodes(self, text: str | None = None) -> list[topology.Node]:
         """Return the nodes, perhaps with a map's text."""
