@@ -2,6 +2,7 @@
 """``hvstack cluster topology``: which nodes share a physical host."""
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from cliff.lister import Lister
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, keys, stacks
 from hvstack.cluster import topology
+from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.progress import Progress
 
@@ -42,6 +44,24 @@ def open_cluster(
         name=parsed_args.name,
         processors=1,
     )
+
+
+def _beside(
+    cluster: StackCluster, nodes: list[topology.Node]
+) -> list[SSHNode]:
+    """Return the nodes of a stack that are not in its cluster."""
+    known = {node.name for node in cluster.nodes}
+    return [
+        dataclasses.replace(
+            cluster.gateway,
+            name=node.name,
+            address=node.address,
+            role=node.role,
+            host=node.host,
+        )
+        for node in nodes
+        if node.name not in known and isinstance(cluster.gateway, SSHNode)
+    ]
 
 
 class Topology(Lister):
@@ -103,7 +123,12 @@ class Topology(Lister):
             ]
         if parsed_args.refresh:
             with open_cluster(outputs, parsed_args) as cluster:
-                away = topology.refresh(cluster, found, progress=progress)
+                away = topology.refresh(
+                    cluster,
+                    found,
+                    others=_beside(cluster, nodes),
+                    progress=progress,
+                )
             for name in away:
                 progress.say(f'{name} does not answer, it was passed over')
         by_name = {place.node: place for place in found.places}

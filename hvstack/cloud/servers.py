@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova has of servers."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from openstack.connection import Connection
@@ -30,19 +31,32 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
     }
 
 
-def place(conn: Connection, server: str) -> tuple[str, str, bool]:
-    """Return where a server is, as its own project may see it.
+@dataclass(frozen=True)
+class Place:
+    """Where a server is, as its own project may see it.
 
-    :param server: its id.
-    :returns: ``hostId``, the same for all of a project's servers on one host
-        and empty for one that is on none; its availability zone; whether it
-        has volumes.
+    :param host_id: the same for all of a project's servers on one host;
+        empty for one that is on none.
+    :param zone: availability zone.
+    :param on_volumes: whether it has volumes.
+    """
+
+    host_id: str
+    zone: str
+    on_volumes: bool
+
+
+def places(conn: Connection) -> dict[str, Place]:
+    """Return where every server of the connection's project is, by id.
+
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused(f'server {server} cannot be looked at'):
-        found = conn.compute.get_server(server)
-    return (
-        str(found.host_id or ''),
-        str(found.availability_zone or ''),
-        bool(found.attached_volumes),
-    )
+    with refused('servers cannot be listed'):
+        return {
+            one.id: Place(
+                one.host_id or '',
+                one.availability_zone or '',
+                bool(one.attached_volumes),
+            )
+            for one in conn.compute.servers()
+        }

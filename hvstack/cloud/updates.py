@@ -2,6 +2,7 @@
 """Heat stacks that change: members of a group, marks, updates."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,24 +77,27 @@ def members(conn: Connection, stack: Any, group: str) -> list[Member]:
     :param group: name of the ``OS::Heat::ResourceGroup``.
     """
     found = stacks.resources(conn, stack)
+    inside: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for item in found:
+        inside[_link(item, 'stack').rpartition('/')[2]].append(item)
     of_group = {
         item['resource_name']: item
-        for item in found
-        if item.get('parent_resource') == group
+        for one in inside[stack.id]
+        if one['resource_name'] == group
+        for item in inside[str(one['physical_resource_id'])]
     }
-    servers: dict[str, list[dict[str, Any]]] = {name: [] for name in of_group}
-    for item in found:
-        if (
-            item['resource_type'] == 'OS::Nova::Server'
-            and item.get('parent_resource') in servers
-        ):
-            servers[item['parent_resource']].append(item)
+    servers = {
+        name: [
+            one
+            for one in inside[str(item['physical_resource_id'])]
+            if one['resource_type'] == 'OS::Nova::Server'
+        ]
+        for name, item in of_group.items()
+    }
     return [
         Member(
             name,
-            next(
-                link['href'] for link in item['links'] if link['rel'] == 'self'
-            ),
+            _link(item, 'self'),
             tuple(
                 str(one['physical_resource_id'])
                 for one in servers[name]
@@ -108,6 +112,10 @@ def members(conn: Connection, stack: Any, group: str) -> list[Member]:
             of_group.items(), key=lambda pair: int(pair[0])
         )
     ]
+
+
+def _link(item: Mapping[str, Any], rel: str) -> str:
+    return next(str(one['href']) for one in item['links'] if one['rel'] == rel)
 
 
 def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:

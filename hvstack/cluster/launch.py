@@ -20,6 +20,7 @@ from hvstack.cloud import (
 )
 from hvstack.cluster import environments
 from hvstack.cluster import hosts as bare
+from hvstack.cluster import topology
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
@@ -289,6 +290,12 @@ def launch(
         if progress is not None:
             progress.say('  stack complete, waiting for HDFS and YARN')
         daemons.wait_ready(cluster, options.ready_timeout)
+        # The template knows no zones, and not the controller's own host.
+        topology.refresh(
+            cluster,
+            topology.of_nodes(topology.nodes(tenant, outputs)),
+            progress=progress,
+        )
     except BaseException:
         cluster.close()
         raise

@@ -6,6 +6,7 @@ excluded nodes on the controller. A call that was interrupted is gone on with
 by the same call.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import errors, shell
 from hvstack.cloud import stacks, updates
 from hvstack.cluster import topology
 from hvstack.cluster.stack import StackCluster
@@ -22,6 +23,8 @@ from hvstack.hadoop.rest import Runner
 from hvstack.progress import Progress
 
 GROUP = 'workers'
+#: A new worker answers within these seconds.
+_BOOT_SECONDS = 180
 _REPLICATION = (
     '. /usr/lib/hvstack/hadoop-env; site_value hdfs-site.xml dfs.replication 3'
 )
@@ -230,6 +233,13 @@ def scale(
             drain.exclude(now.gateway, [], timeout)
         with progress.stage('topology'):
             found = topology.of_nodes(topology.nodes(conn, outputs))
+            # One that is dead keeps us from nothing but this while.
+            with contextlib.suppress(errors.DeadlineExceeded):
+                shell.wait_for(
+                    lambda: not topology.answering(now)[1],
+                    'every worker to answer',
+                    timeout=_BOOT_SECONDS,
+                )
             away = topology.refresh(now, found, progress=progress)
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')

@@ -8,6 +8,7 @@ has moved is seen by a NameNode and a ResourceManager that start again
 (Hadoop 3.4: DatanodeManager, RackResolver, ScriptBasedMapping).
 """
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,23 +86,20 @@ def nodes(
     """
     found = sorted(set(_of_outputs(outputs)), key=lambda one: one.name)
     known = {} if given is None else _read_map(given, found)
-
-    def one(node: Node) -> Node:
-        host, zone, on_volumes = servers.place(conn, node.server_id)
-        told = known.get(node.name)
-        return Node(
-            node.name,
-            node.address,
-            node.role,
-            node.server_id,
-            host=told['host'] if told else host,
-            zone=zone,
-            rack=told.get('rack', '') if told else '',
-            on_volumes=on_volumes,
+    there = servers.places(conn)
+    placed = []
+    for node in found:
+        seen = there.get(node.server_id, servers.Place('', '', False))
+        told = known.get(node.name, {})
+        placed.append(
+            dataclasses.replace(
+                node,
+                host=told.get('host', seen.host_id),
+                zone=seen.zone,
+                rack=told.get('rack', ''),
+                on_volumes=seen.on_volumes,
+            )
         )
-
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        placed = list(pool.map(one, found))
     return sorted(placed, key=lambda node: node.role == 'worker')
 
 
@@ -220,6 +218,7 @@ def refresh(
     cluster: Members,
     topology: Topology,
     *,
+    others: Sequence[Runner] = (),
     timeout: float = _READY_SECONDS,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -229,51 +228,55 @@ def refresh(
     came too early register anew. Where a node has moved, NameNode and
     ResourceManager start again, which no job would survive.
 
-    :returns: workers that did not answer, hence have the old table.
+    :param others: nodes of the cluster beside its controller and workers.
+    :returns: nodes that did not answer, hence have the old table.
     :raises hvstack.errors.Busy: a node has moved, and jobs run.
     :raises hvstack.errors.DeadlineExceeded: a worker that answers did not
         come into HDFS and YARN, or into its place.
     """
     say = progress.say if progress else _silent
-    part, away = answering(cluster)
     gateway = cluster.gateway
+    there, away = answering(Part(gateway, (*cluster.workers, *others)))
+    names = {node.name for node in cluster.workers}
+    part = Part(gateway, [one for one in there.workers if one.name in names])
     with_groups = grouped(gateway)
-    gateway.put(topology.table(node_groups=with_groups), sites.TABLE)
+    lines = topology.lines(node_groups=with_groups)
+    table = topology.table(node_groups=with_groups)
+    gateway.put(table, sites.TABLE)
+    for node in there.workers:
+        if node.name not in names:
+            node.put(table, sites.TABLE)
     say(f'topology: written, waiting for {len(part.workers)} workers')
     daemons.wait_ready(part, timeout)
-    expected = {
-        node.address: topology.lines(node_groups=with_groups)[node.address]
-        for node in part.workers
-    }
 
     def stale() -> tuple[set[str], set[str]]:
-        """Return addresses in a wrong place: moved ones, early ones."""
+        """Return names of nodes in a wrong place: moved ones, early ones."""
         moved, early = set(), set()
-        for place in (hdfs_places, yarn_places):
-            found = _by_address(place(gateway), part)
-            for address, path in expected.items():
-                if found.get(address) == _UNPLACED:
-                    early.add(address)
-                elif found.get(address) != path:
-                    moved.add(address)
+        for service in (hdfs_places, yarn_places):
+            found = _by_address(service(gateway), there)
+            for node in there.workers:
+                place, path = found[node.address], lines[node.address]
+                if service is yarn_places and place == _UNPLACED != path:
+                    early.add(node.name)
+                elif place not in ('', path):
+                    moved.add(node.name)
         return moved, early
 
     moved, early = stale()
     if moved:
-        names = [one.name for one in part.workers if one.address in moved]
-        jobs = running_jobs(gateway)
+        who, jobs = ', '.join(sorted(moved)), running_jobs(gateway)
         if jobs:
             raise errors.Busy(
-                f'{", ".join(names)}: moved, and {jobs} jobs run: the table '
+                f'{who}: moved, and {jobs} jobs run: the table '
                 'is written, refresh again when they have ended, since '
                 'NameNode and ResourceManager must start again'
             )
-        say(f'topology: {", ".join(names)} moved, the controllers restart')
+        say(f'topology: {who} moved, the controllers restart')
         _restart(gateway, 'namenode', 'resourcemanager')
     elif early:
         say(f'topology: {len(early)} NodeManagers register anew')
-        for node in part.workers:
-            if node.address in early:
+        for node in there.workers:
+            if node.name in early:
                 _restart(node, 'nodemanager')
     if moved or early:
         daemons.wait_ready(part, timeout)
@@ -299,7 +302,7 @@ def _restart(node: Runner, *roles: str) -> None:
 
 
 def _by_address(found: Mapping[str, str], cluster: Members) -> dict[str, str]:
-    """Return places by the workers' addresses: a service may use names."""
+    """Return places by the nodes' addresses: a service may use names."""
     return {
         node.address: found.get(node.address) or found.get(node.name) or ''
         for node in cluster.workers

@@ -30,21 +30,35 @@ def stack(status: str, updated: str | None, **more: Any) -> dict[str, Any]:
 def resource(
     name: str,
     kind: str,
-    parent: str,
-    status: str = 'CREATE_COMPLETE',
+    of_stack: str,
     physical: str = '',
+    status: str = 'CREATE_COMPLETE',
 ) -> dict[str, Any]:
-    """Return Heat's view of a resource."""
+    """Return Heat's view of a resource of a stack, perhaps a nested one."""
+    href = f'{URL}/name/{of_stack}'
     return {
         'resource_name': name,
         'resource_type': kind,
         'resource_status': status,
-        'parent_resource': parent,
         'physical_resource_id': physical,
         'links': [
-            {'rel': 'self', 'href': f'{URL}/n/{parent}/resources/{name}'}
+            {'rel': 'self', 'href': f'{href}/resources/{name}'},
+            {'rel': 'stack', 'href': href},
         ],
     }
+
+
+def group(name: str, *numbers: int) -> list[dict[str, Any]]:
+    """Return a resource group with a server in each of its members."""
+    rows = [resource(name, 'OS::Heat::ResourceGroup', 's1', f'g-{name}')]
+    for number in numbers:
+        nested = f'n-{name}-{number}'
+        rows += [
+            resource(str(number), 'file:///n.yaml', f'g-{name}', nested),
+            resource('port', 'OS::Neutron::Port', nested, 'p'),
+            resource('server', 'OS::Nova::Server', nested, f'{name}{number}'),
+        ]
+    return rows
 
 
 class UpdatesTest(testtools.TestCase):
@@ -65,30 +79,23 @@ class UpdatesTest(testtools.TestCase):
 
     def test_members(self) -> None:
         self.answers(stack('CREATE_COMPLETE', None))
-        node = 'file:///hadoop-node.yaml'
-        server = 'OS::Nova::Server'
-        rows = [resource('workers', 'OS::Heat::ResourceGroup', '')]
-        for number in (10, 2, 3):
-            rows.append(resource(str(number), node, 'workers'))
-            rows.append(
-                resource('server', server, str(number), physical=f'id{number}')
-            )
+        rows = [*group('workers', 10, 2, 3), *group('compute', 2)]
         rows[1]['resource_status'] = 'CHECK_FAILED'
-        rows[-1]['resource_status'] = 'CHECK_FAILED'
-        rows.append(resource('controller', server, '', physical='c'))
+        rows[9]['resource_status'] = 'CHECK_FAILED'
+        rows.append(resource('controller', 'OS::Nova::Server', 's1', 'c'))
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
         found = updates.members(
             self.conn, updates.settled(self.conn, 'hv-x', timeout=5), 'workers'
         )
         self.assertEqual(
             [
-                ('2', ('id2',), False),
-                ('3', ('id3',), True),
-                ('10', ('id10',), True),
+                ('2', ('workers2',), False),
+                ('3', ('workers3',), True),
+                ('10', ('workers10',), True),
             ],
             [(one.name, one.server_ids, one.unhealthy) for one in found],
         )
-        asked = self.http.patch(f'{URL}/n/workers/resources/3', json={})
+        asked = self.http.patch(f'{URL}/name/g-workers/resources/3', json={})
         updates.mark_unhealthy(self.conn, found[1], 'power')
         self.assertEqual(
             {'mark_unhealthy': True, 'resource_status_reason': 'power'},
@@ -124,7 +131,7 @@ class UpdatesTest(testtools.TestCase):
         self.answers(
             stack('UPDATE_COMPLETE', 'before'), stack('UPDATE_FAILED', 'now')
         )
-        row = resource('server', 'OS::Nova::Server', '3', 'CREATE_FAILED')
+        row = resource('server', 'OS::Nova::Server', 'n', '', 'CREATE_FAILED')
         row['resource_status_reason'] = 'No valid host'
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': [row]})
         self.http.patch(f'{URL}/hv-x/s1', status_code=202)

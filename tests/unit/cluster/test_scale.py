@@ -14,7 +14,7 @@ from hvstack.cloud.updates import Member
 from hvstack.cluster.scale import Change, Worker, plan, workers
 from hvstack.cluster.topology import Node
 from tests.unit.cloud import fake
-from tests.unit.cloud.test_updates import URL, resource, stack
+from tests.unit.cloud.test_updates import URL, group, stack
 
 
 def made(hosts: Iterable[str]) -> list[Worker]:
@@ -100,9 +100,8 @@ class WorkersTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
-        rows = [resource('0', 'file:///n.yaml', 'workers')]
-        rows.append(resource('1', 'file:///n.yaml', 'workers'))
-        rows.append(resource('server', 'OS::Nova::Server', '0', physical='s0'))
+        # The second member's server could not be made.
+        rows = group('workers', 0, 1)[:-2]
         self.cloud.http.get(
             f'{URL}/hv-x/s1/resources', json={'resources': rows}
         )
@@ -115,7 +114,15 @@ class WorkersTest(testtools.TestCase):
         return workers(
             conn,
             conn.orchestration.get_stack('s1'),
-            [Node('hv-x-worker-0', '10.0.0.2', 'worker', 's0', host='aa')],
+            [
+                Node(
+                    'hv-x-worker-0',
+                    '10.0.0.2',
+                    'worker',
+                    'workers0',
+                    host='aa',
+                )
+            ],
         )
 
     def test_one_that_was_never_made(self) -> None:

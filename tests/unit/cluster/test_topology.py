@@ -11,8 +11,11 @@ from hvstack.cluster import topology
 from hvstack.hadoop.sites import TABLE
 from hvstack.model.topology import Finding, Topology, build
 from tests.unit.cloud import fake as cloud
-from tests.unit.cluster.fake import FakeCluster
+from tests.unit.cluster.fake import FakeCluster, FakeNode
 
+ADDRESSES = {'c': '10.0.0.1', 'rm': '10.0.0.9'} | {
+    f'w{n}': f'10.0.0.{n + 2}' for n in range(3)
+}
 OUTPUTS = {
     'controller': {'name': 'c', 'address': '10.0.0.1', 'server_id': 's1'},
     'workers': [
@@ -32,7 +35,7 @@ def made(**groups: str) -> Topology:
     """Return a topology of the fake cluster's nodes in one rack."""
     groups = {'c': 'ng-c', 'w0': 'ng-a', 'w1': 'ng-b', 'w2': 'ng-b'} | groups
     return build(
-        {name: f'10.0.0.{n}' for n, name in enumerate(groups, start=1)},
+        {name: ADDRESSES[name] for name in groups},
         groups,
         dict.fromkeys(groups.values(), 'r1'),
     )
@@ -51,8 +54,8 @@ class NodesTest(testtools.TestCase):
     ) -> None:
         """Answer for the controller, and for workers on these hosts."""
         pairs = [('cc', 'nova'), *zip(hosts, zones, strict=True)]
-        for number, (host, zone) in enumerate(pairs, start=1):
-            server = {
+        rows = [
+            {
                 'id': f's{number}',
                 'hostId': host,
                 'OS-EXT-AZ:availability_zone': zone,
@@ -60,9 +63,11 @@ class NodesTest(testtools.TestCase):
                 if volumes
                 else [],
             }
-            self.cloud.http.get(
-                f'{cloud.NOVA}/servers/s{number}', json={'server': server}
-            )
+            for number, (host, zone) in enumerate(pairs, start=1)
+        ]
+        self.cloud.http.get(
+            f'{cloud.NOVA}/servers/detail', json={'servers': rows}
+        )
 
     def nodes(self, text: str | None = None) -> list[topology.Node]:
         """Return the nodes, perhaps with a map's text."""
@@ -183,10 +188,23 @@ class RefreshTest(testtools.TestCase):
         self.cluster.gateway.answers = False
         self.assertRaises(errors.CommandFailed, self.refresh, made())
 
+    def test_other_nodes_get_the_table(self) -> None:
+        other = FakeNode('rm', '10.0.0.9', self.cluster)
+        topology.refresh(
+            self.cluster, made(rm='ng-c'), others=[other], timeout=0
+        )
+        self.assertIn('rm /r1/ng-c', other.files[TABLE])
+
     def test_without_node_groups(self) -> None:
+        """HDFS has everybody where its template put them."""
         self.cluster.net = 'none'
+        self.cluster.gateway.files[TABLE] = ''.join(
+            f'{node.address} /default-rack\n' for node in self.cluster.workers
+        )
+        self.cluster.join()
         self.refresh(made())
         self.assertEqual({'/r1'}, set(self.cluster.hdfs.values()))
+        self.assertEqual({'/r1'}, set(self.cluster.yarn.values()))
 
 
 class CheckTest(testtools.TestCase):

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topology of a member's cluster: shown, checked, mended."""
+
+import json
+import sys
+from pathlib import Path
+
+from hvstack import shell
+from hvstack.cloud import connection, undo
+from hvstack.cluster import launch
+from hvstack.hadoop.sites import TABLE
+from hvstack.lab import clouds, identity, images
+from hvstack.model.configuration import parse
+from tests.functional.test_cluster import LabTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+NAME = 'hv-test-topology'
+
+
+class TopologyTest(LabTest):
+    def hvstack(self, *words: str) -> shell.Result:
+        """Run a command for the cluster as the member."""
+        command, *more = words
+        return shell.run(
+            [
+                *(HVSTACK, 'cluster', command, NAME),
+                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *more),
+            ],
+            timeout=400,
+            check=False,
+        )
+
+    def setUp(self) -> None:
+        super().setUp()
+        images.upload(identity.connect(), images.build('hadoop'), 'lxc')
+        member = connection.connect(clouds.MEMBER_CLOUD)
+        self.addCleanup(undo.undo_own, [self.conn, member])
+        wanted = launch.plan(self.conn, parse('i1'), self.options)
+        self.cluster, _ = launch.launch(
+            self.conn,
+            member,
+            wanted,
+            launch.publish(
+                self.conn, wanted, [str(member.current_project_id)]
+            ),
+            NAME,
+            self.options,
+        )
+        self.addCleanup(self.cluster.close)
+
+    def test_topology(self) -> None:
+        shown = json.loads(self.hvstack('topology').stdout)
+        roles = [row['Role'] for row in shown]
+        self.assertEqual(['controller', 'worker', 'worker'], roles)
+        self.assertEqual(3, len({row['Host'] for row in shown}))
+
+        gateway = self.cluster.gateway
+        gateway.run('hdfs dfs -put /opt/hadoop/log4j.properties /a')
+        clean = self.hvstack('topology', '--check')
+        self.assertEqual((0, []), (clean.returncode, json.loads(clean.stdout)))
+
+        worker = self.cluster.workers[0].name
+        gateway.run(f"sed -i 's:^{worker} .*:{worker} /r/ng-x:' {TABLE}")
+        wrong = self.hvstack('topology', '--check')
+        self.assertEqual(1, wrong.returncode)
+        (found,) = json.loads(wrong.stdout)
+        self.assertEqual((worker, '/r/ng-x'), (found['Where'], found['Found']))
+
+        self.assertEqual(0, self.hvstack('topology', '--refresh').returncode)
+        self.assertEqual(0, self.hvstack('topology', '--check').returncode)
+
+        refused = self.hvstack('scale', '--workers', '1', '--dry-run')
+        self.assertEqual(2, refused.returncode)
+        self.assertIn('on 1 hosts', refused.stderr)
+        same = json.loads(self.hvstack('scale', '--dry-run').stdout)
+        self.assertEqual((2, []), (same['workers'], same['removed']))

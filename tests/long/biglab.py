@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab with more hosts, and a member's cluster on it."""
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hvstack import shell
+from hvstack.cloud import connection, undo
+from hvstack.cluster import launch
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import rest
+from hvstack.lab import clouds, identity, images, lifecycle, settings
+from hvstack.lab.hosts import sizes
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from tests.functional.test_cluster import LabTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+
+
+class BigLabTest(LabTest):
+    """Figures are no matter here: hosts promise more than there is."""
+
+    NAME: str
+    HOSTS: int
+    RACKS = 0
+    #: MiB and cores of a worker's host.
+    MEMORY_MIB: int
+    CPU_CAP = 2.0
+    REPLICATION: int
+
+    def setUp(self) -> None:
+        super().setUp()
+        before = settings.load() or settings.LabSettings()
+        self.addCleanup(lifecycle.up, lambda _: before, Progress())
+        # Before it: a host with servers is not taken away.
+        self.member = connection.connect(clouds.MEMBER_CLOUD)
+        self.addCleanup(undo.undo_own, [self.conn, self.member])
+        hosts = {sizes.name_of(1): {'cpu_cap': self.CPU_CAP}}
+        for number in range(2, self.HOSTS + 1):
+            hosts[sizes.name_of(number)] = {
+                'cpu_cap': self.CPU_CAP,
+                'memory_mib': self.MEMORY_MIB,
+            }
+        lifecycle.up(
+            lambda _: before.change(
+                hosts=self.HOSTS,
+                racks=self.RACKS,
+                options={**before.options, 'host_sizes': hosts},
+            ),
+            Progress(),
+        )
+        images.upload(identity.connect(), images.build('hadoop'), 'lxc')
+        self.dice = random.Random(20261121)
+
+    def create(self, configuration: str) -> StackCluster:
+        """Create the member's cluster."""
+        wanted = launch.plan(
+            self.conn, parse(configuration), self.options, self.REPLICATION
+        )
+        project = str(self.member.current_project_id)
+        cluster, self.outputs = launch.launch(
+            self.conn,
+            self.member,
+            wanted,
+            launch.publish(self.conn, wanted, [project]),
+            self.NAME,
+            self.options,
+            Progress(),
+        )
+        self.addCleanup(cluster.close)
+        return cluster
+
+    def hvstack(self, command: str, *words: str) -> shell.Result:
+        """Run a command for the cluster as the member."""
+        return shell.run(
+            [
+                *(HVSTACK, 'cluster', command, self.NAME),
+                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *words),
+            ],
+            timeout=1200,
+            check=False,
+        )
+
+    def done(self, command: str, *words: str) -> Any:
+        """Return the answer of a command that must go well."""
+        result = self.hvstack(command, *words)
+        self.assertEqual(0, result.returncode, result.stderr[-2000:])
+        return json.loads(result.stdout)
+
+    def violations(self) -> list[dict[str, str]]:
+        """Return the blocks with two replicas on one host."""
+        found = json.loads(self.hvstack('topology', '--check').stdout)
+        return [one for one in found if one['What'] == 'block']
+
+    def power(self, state: str, host: str) -> None:
+        """Cut or restore a lab host's power."""
+        shell.run([HVSTACK, 'lab', 'host', state, host], timeout=300)
+
+    def host_of(self, server_id: str) -> str:
+        """Return the lab host of a server."""
+        found = self.conn.compute.get_server(server_id)
+        return str(found.hypervisor_hostname)
+
+    def until(
+        self, condition: Callable[[], bool], what: str, timeout: float = 300
+    ) -> None:
+        """Wait for something."""
+        shell.wait_for(condition, what, timeout=timeout, interval=3)
+
+    def live(self, cluster: StackCluster) -> int:
+        """Return the number of DataNodes that the NameNode hears."""
+        state = rest.namenode(cluster.gateway, 'FSNamesystemState')
+        return int(state['NumLiveDataNodes'])
+
+    def fsck(self, cluster: StackCluster, path: str = '/') -> str:
+        """Return what fsck says of a path."""
+        return cluster.gateway.run(f'hdfs fsck {path}', check=False).stdout
+
+    def whole(self, cluster: StackCluster, path: str = '/') -> bool:
+        """Tell whether all blocks have all their replicas."""
+        text = self.fsck(cluster, path)
+        return (
+            'Status: HEALTHY' in text
+            and 'Under-replicated blocks:\t0 ' in text
+        )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HVE paper's reliability test with Nova's own hosts.
+
+"Hadoop Virtualization Extensions", Reliability: two hosts lose their power at
+once; without node groups some blocks had all their replicas on them.
+"""
+
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import fsck
+from hvstack.hadoop.sites import CONF
+from tests.long.biglab import BigLabTest
+
+FILES = 10
+#: Three blocks a file.
+BLOCK_BYTES = 1024 * 1024
+BLOCKS = 3 * FILES
+#: Pairs of hosts, drawn at random beside the one that lost data without HVE.
+PAIRS = 2
+#: Takes HVE's properties out of a site file; they are lines of their own.
+OFF = f"""
+cd {CONF}
+cp core-site.xml core-site.hve; cp hdfs-site.xml hdfs-site.hve
+sed -i '/net.topology.impl/d' core-site.xml
+sed -i -e '/dfs.use.dfs.network.topology/d' \
+    -e '/dfs.block.replicator.classname/d' hdfs-site.xml
+"""
+ON = f"""
+cd {CONF}
+mv core-site.hve core-site.xml; mv hdfs-site.hve hdfs-site.xml
+"""
+
+
+class HVETest(BigLabTest):
+    NAME = 'hv-test-hve'
+    HOSTS = 7
+    RACKS = 2
+    MEMORY_MIB = 3584
+    CPU_CAP = 1.0
+    REPLICATION = 3
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = self.create('i2')
+        self.servers = {
+            one['address']: one['server_id'] for one in self.outputs['workers']
+        }
+
+    def put(self, folder: str) -> None:
+        """Write the files from the controller, which stores nothing."""
+        self.cluster.gateway.run(
+            f'set -e; hdfs dfs -mkdir {folder}; mkdir -p /tmp{folder}; '
+            f'for n in $(seq {FILES}); do head -c {3 * BLOCK_BYTES} '
+            f'/dev/urandom >/tmp{folder}/$n; done; '
+            f'hdfs dfs -D dfs.blocksize={BLOCK_BYTES} -put /tmp{folder}/* '
+            f'{folder}; cat /tmp{folder}/* | md5sum >/tmp{folder}.sum',
+            timeout=600,
+        )
+
+    def blocks(self, folder: str) -> dict[str, list[str]]:
+        """Return the lab host of every replica, by block."""
+        found = fsck.run(self.cluster.gateway, folder)
+        return {
+            block.id: [self.host_of(self.servers[p]) for p in block.places]
+            for one in found
+            for block in one.blocks
+        }
+
+    def off(self, pair: list[str]) -> None:
+        """Cut the power of two hosts, and wait until HDFS knows."""
+        for host in pair:
+            self.power('off', host)
+        self.until(lambda: self.live(self.cluster) == 8, 'HDFS to notice')
+
+    def on(self, pair: list[str]) -> None:
+        """Give them power, and wait until all is as before."""
+        for host in pair:
+            self.power('on', host)
+        self.until(lambda: self.live(self.cluster) == 12, 'all DataNodes')
+
+    def readable(self, folder: str) -> None:
+        """Read every file."""
+        self.cluster.gateway.run(
+            f'hdfs dfs -cat "{folder}/*" | md5sum | cmp - /tmp{folder}.sum',
+            timeout=600,
+        )
+
+    def test_power_of_two_hosts(self) -> None:
+        cluster: StackCluster = self.cluster
+        racks = {row['Rack'] for row in self.done('topology')}
+        self.assertTrue({'rack1', 'rack2'} <= racks, racks)
+        self.put('/on')
+        self.assertEqual([], self.done('topology', '--check'))
+        for hosts in self.blocks('/on').values():
+            self.assertEqual(3, len(set(hosts)))
+
+        cluster.gateway.run(OFF)
+        self.done('topology', '--refresh')
+        self.put('/off')
+        self.assertNotEqual([], self.violations())
+        placed = self.blocks('/off')
+        self.assertEqual(BLOCKS, len(placed))
+        lost = next(set(h) for h in placed.values() if len(set(h)) < 3)
+        pair = sorted(lost)
+        self.off(pair)
+        self.assertIn('Status: CORRUPT', self.fsck(cluster, '/off'))
+        self.on(pair)
+        self.until(lambda: self.whole(cluster, '/off'), 'the blocks')
+        self.readable('/off')
+
+        cluster.gateway.run(f'hdfs dfs -rm -r -skipTrash /off; {ON}')
+        self.done('topology', '--refresh')
+        self.until(lambda: self.whole(cluster), 'the blocks')
+        self.assertEqual([], self.done('topology', '--check'))
+        workers = sorted({self.host_of(one) for one in self.servers.values()})
+        pairs = [self.dice.sample(workers, 2) for _ in range(PAIRS)]
+        for drawn in (pair, *pairs):
+            self.off(drawn)
+            self.readable('/on')
+            self.until(lambda: self.whole(cluster), 'the copies')
+            self.on(drawn)
+            self.until(lambda: self.whole(cluster), 'every block')
+            self.assertEqual([], self.violations())
