@@ -96,6 +96,15 @@ class ClusterTest(BaseTest):
                 )
 
     @classmethod
+    def given(cls) -> dict[str, Any] | None:
+        """Return the stack that is there and was named, if one was."""
+        name = CONF.hvstack.stack
+        if not name:
+            return None
+        cls.key = Path(CONF.hvstack.stack_key)
+        return cls.settled(name, cls.stacks_client.find_stack(name))
+
+    @classmethod
     def create(cls) -> dict[str, Any]:
         """Make a stack with a key pair, wait, and return it.
 

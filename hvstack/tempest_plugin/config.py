@@ -30,6 +30,12 @@ OPTIONS = (
     ),
     cfg.StrOpt('network', help='Id of the network for volumes and stacks.'),
     cfg.StrOpt(
+        'stack',
+        help="Name of a cluster that is there, in the test user's project "
+        '(with a test accounts file): it is looked at instead of a new one.',
+    ),
+    cfg.StrOpt('stack_key', help='Its private key.'),
+    cfg.StrOpt(
         'stack_request',
         help="File with the body of Heat's request for a cluster, as 'hvstack "
         "accept' writes it: template, files, parameters.",
