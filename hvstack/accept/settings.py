@@ -77,6 +77,8 @@ class Workspace:
             'TEMPEST_CONFIG_DIR': str(self.folder),
             'TEMPEST_CONFIG': self.conf.name,
             'PYTHON': sys.executable,
+            # All requests of a test, which tempest.log has, too.
+            'OS_LOG_CAPTURE': '0',
         }
 
 

@@ -140,7 +140,10 @@ class ClusterTest(BaseTest):
             return not found['stack_status'].endswith('IN_PROGRESS')
 
         shell.wait_for(
-            done, f'stack {name}', timeout=CONF.hvstack.stack_timeout
+            done,
+            f'stack {name}',
+            timeout=CONF.hvstack.stack_timeout,
+            interval=2,
         )
         if not found['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(
