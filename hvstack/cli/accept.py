@@ -68,6 +68,12 @@ class Accept(Lister):
             help="also what cuts a host's power",
         )
         parser.add_argument(
+            '--test',
+            default='',
+            metavar='REGEX',
+            help='only tests with this in their names, such as test_pins',
+        )
+        parser.add_argument(
             '--catalogue',
             action='append',
             type=Path,
@@ -191,6 +197,7 @@ class Accept(Lister):
                 parsed_args.ring or RINGS,
                 parsed_args.smoke,
                 parsed_args.destructive,
+                parsed_args.test,
             )
             if parsed_args.dry_run:
                 progress.say(f'wrote {workspace.conf}')

@@ -29,6 +29,12 @@ OPTIONS = (
         '[compute] image_ref).',
     ),
     cfg.StrOpt('network', help='Id of the network for volumes and stacks.'),
+    cfg.DictOpt(
+        'volume_backends',
+        default={},
+        help='Volume types that were promised, each with the '
+        'volume_backend_name of its disks: disk-slot-1:slot1,...',
+    ),
     cfg.StrOpt(
         'stack',
         help="Name of a cluster that is there, in the test user's project "

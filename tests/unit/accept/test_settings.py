@@ -160,6 +160,7 @@ class PluginTest(testtools.TestCase):
             {'tenant', 'operator', 'host', 'host destructive'},
             self.chosen(destructive=True),
         )
+        self.assertEqual({'host'}, self.chosen(only='PinsTest|nobody'))
 
     def test_entry_point_and_options(self) -> None:
         manager = TempestTestPluginManager()
