@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deleting what interrupted acceptance tests left, by their names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from openstack.connection import Connection
@@ -14,10 +14,13 @@ from hvstack.progress import Progress
 _SECONDS = 120
 
 
-def clean(conn: Connection, progress: Progress) -> list[str]:
+def clean(
+    conn: Connection, progress: Progress, others: Iterable[Connection] = ()
+) -> list[str]:
     """Delete projects of tests with all that is in them; return the names.
 
     :param conn: an administrator's.
+    :param others: of users whose own projects tests were run in.
     :raises hvstack.errors.HVStackError: something cannot be deleted.
     """
     removed = []
@@ -26,6 +29,8 @@ def clean(conn: Connection, progress: Progress) -> list[str]:
         projects = [one for one in identity.projects() if _ours(one)]
         users = [one for one in identity.users() if _ours(one)]
         flavors = list(conn.compute.flavors(is_public=None))
+    for one in (conn, *others):
+        removed += _named(one)
     for project in projects:
         progress.say(f'  deleting what is in {project.name}')
         for name in _empty(conn, project):
@@ -50,6 +55,25 @@ def clean(conn: Connection, progress: Progress) -> list[str]:
 
 def _ours(thing: Any) -> bool:
     return str(thing.name).startswith(f'{PREFIX}-')
+
+
+def _named(conn: Connection) -> list[str]:
+    """Delete tests' stacks, servers and keys in a project with other ones."""
+    with refused('what tests left cannot be deleted'):
+        names = [one.name for one in conn.orchestration.stacks() if _ours(one)]
+        for name in names:
+            stacks.delete(conn, name)
+        servers = [one for one in conn.compute.servers() if _ours(one)]
+        for server in servers:
+            conn.compute.delete_server(server, ignore_missing=True)
+        pairs = [one for one in conn.compute.keypairs() if _ours(one)]
+        for pair in pairs:
+            conn.compute.delete_keypair(pair, ignore_missing=True)
+    return [
+        *(f'stack {name}' for name in names),
+        *(f'server {server.name}' for server in servers),
+        *(f'key pair {pair.name}' for pair in pairs),
+    ]
 
 
 def _empty(conn: Connection, project: Any) -> Iterator[str]:

@@ -19,15 +19,17 @@ ACCESS = ('none', 'local', 'command', 'ssh')
 _HOST = '{host}'
 _SECONDS = 60
 
-#: What nova-compute reads: the files that its command line names, or its
-#: default ones.
+#: What nova-compute reads of interest: from the files that its command line
+#: names, or its default ones. Its passwords stay on the host.
 _NOVA_CONF = r"""
 for p in /proc/[0-9]*; do
     args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
     printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
     files=$(printf '%s\n' "$args" | sed -n \
         -e 's/^--config-file=//p' -e '/^--config-file$/{n;p;}')
-    exec cat ${files:-/etc/nova/nova.conf $(ls /etc/nova/nova.conf.d/*.conf)}
+    cat ${files:-/etc/nova/nova.conf $(ls /etc/nova/nova.conf.d/*.conf)} |
+        grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
+    exit
 done
 echo 'no nova-compute runs here' >&2
 exit 3
@@ -131,7 +133,7 @@ def threads(access: Access, host: str, instance: str) -> dict[str, set[int]]:
 
 
 def nova_conf(access: Access, host: str) -> dict[str, str]:
-    """Return the options that a host's nova-compute reads.
+    """Return what a host's nova-compute reads of ratios and CPU sets.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         nova-compute runs there.

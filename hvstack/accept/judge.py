@@ -228,18 +228,16 @@ def pins(
         for node in nodes
         for cpu, pcpu in (node.get('cpu_pinning') or {}).items()
     }
-    own = set().union(*guest.vcpus.values()) if guest.vcpus else set()
+    floating = set(shared).union(*promised.values())
     judged = [
         equal(
             f'{name}: vcpupin', _pins(promised), _pins(guest.vcpus), evidence
         ),
-        _inside(f'{name}: in cpu_dedicated_set', own, dedicated),
-        _inside(
-            f'{name}: emulatorpin', guest.emulator, {*own, *shared}, evidence
-        ),
+        _inside(f'{name}: in cpu_dedicated_set', guest.cpus, dedicated),
+        _inside(f'{name}: emulatorpin', guest.emulator, floating, evidence),
     ]
     judged += [
-        _inside(f'{name}: iothreadpin {number}', cpus, {*own, *shared})
+        _inside(f'{name}: iothreadpin {number}', cpus, floating)
         for number, cpus in sorted(guest.iothreads.items())
     ]
     count = int(specs.get('hw:numa_nodes', '1'))
@@ -509,4 +507,38 @@ def local(guest: Domain) -> list[Judgement]:
             bool(guest.disks)
             and all(disk.startswith('/') for disk in guest.disks),
         )
+    ]
+
+
+def backend(
+    volume_type: str,
+    promised: str,
+    specs: Mapping[str, str],
+    host: str,
+    pools: Iterable[Mapping[str, Any]],
+) -> list[Judgement]:
+    """Judge on which backend a volume of a type is.
+
+    :param promised: the backend's ``volume_backend_name``.
+    :param specs: the type's extra specs.
+    :param host: where Cinder put the volume: ``host@backend#pool``.
+    :param pools: Cinder's, with their capabilities.
+    """
+    there = [
+        str(one['capabilities'].get('volume_backend_name'))
+        for one in pools
+        if one['name'] == host
+    ]
+    return [
+        equal(
+            f'{volume_type}: its backend',
+            promised,
+            specs.get('volume_backend_name', _NONE),
+        ),
+        equal(
+            f'{volume_type}: backend of a volume',
+            promised,
+            ', '.join(there) or _NONE,
+            host,
+        ),
     ]

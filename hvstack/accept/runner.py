@@ -29,17 +29,21 @@ class Selection:
     :param rings: of :data:`hvstack.accept.outcome.RINGS`.
     :param smoke: those that change nothing, only.
     :param destructive: also those that take a host away.
+    :param only: those whose name has this regular expression.
     """
 
     rings: Collection[str]
     smoke: bool = False
     destructive: bool = False
+    only: str = ''
 
     @property
     def words(self) -> list[str]:
         """The selection as stestr's arguments."""
         rings = '|'.join(sorted(self.rings))
         words = [f'{re.escape(outcome.PACKAGE)}\\.({rings})\\.']
+        if self.only:
+            words[0] += f'.*({self.only})'
         if self.smoke:
             words[0] += r'.*\[.*\bsmoke\b'
         if not self.destructive:

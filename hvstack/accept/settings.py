@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from openstack.connection import Connection
 
 import hvstack
@@ -76,6 +77,8 @@ class Workspace:
             'TEMPEST_CONFIG_DIR': str(self.folder),
             'TEMPEST_CONFIG': self.conf.name,
             'PYTHON': sys.executable,
+            # All requests of a test, which tempest.log has, too.
+            'OS_LOG_CAPTURE': '0',
         }
 
 
@@ -88,11 +91,11 @@ def _text(value: Any) -> str:
 
 
 def credentials(
-    conn: Connection, accounts: Path | None
+    conn: Connection, accounts_file: Path | None
 ) -> dict[str, dict[str, Any]]:
     """Return the sections that tell Tempest who it is.
 
-    :param accounts: file of users that are there; else users and projects
+    :param accounts_file: file of users that are there; else users and projects
         are made with the administrator's rights, and deleted again.
     :raises hvstack.errors.InputError: the entry of clouds.yaml has no
         password, or no rights.
@@ -109,25 +112,15 @@ def credentials(
     }
     if config.config.get('cacert'):
         identity['ca_certificates_file'] = config.config['cacert']
-    if accounts is not None:
+    if accounts_file is not None:
         return {
             'identity': identity,
             'auth': {
                 'use_dynamic_credentials': False,
-                'test_accounts_file': accounts.resolve(),
+                'test_accounts_file': accounts_file.resolve(),
             },
         }
-    missing = [
-        name
-        for name in ('auth_url', 'username', 'password', 'project_name')
-        if not auth.get(name)
-    ]
-    if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
-        raise errors.InputError(
-            f"cloud '{config.name}' has no {', '.join(missing) or 'password'} "
-            'in clouds.yaml, which Tempest needs: give such an entry, or '
-            '--accounts FILE'
-        )
+    _password(conn)
     with refused('roles cannot be listed'):
         access = conn.session.auth.get_access(conn.session)  # type: ignore[union-attr]
     if 'admin' not in access.role_names:
@@ -155,6 +148,49 @@ def credentials(
             ],
         },
     }
+
+
+def accounts(tenant: Connection, admin: Connection) -> str:
+    """Return Tempest's accounts.yaml with two users that are there.
+
+    :param tenant: whose project has the stack.
+    :raises hvstack.errors.InputError: one of them has no password.
+    """
+    users = []
+    for conn, extra in ((tenant, {}), (admin, {'types': ['admin']})):
+        auth = _password(conn)
+        domain = auth.get('user_domain_name') or 'Default'
+        users.append(
+            {
+                'username': auth['username'],
+                'password': auth['password'],
+                'project_name': auth['project_name'],
+                'domain_name': domain,
+                **extra,
+            }
+        )
+    return yaml.safe_dump(users)
+
+
+def _password(conn: Connection) -> dict[str, Any]:
+    """Return how a cloud's user logs in.
+
+    :raises hvstack.errors.InputError: not by a password.
+    """
+    config: Any = conn.config
+    auth: dict[str, Any] = config.config.get('auth', {})
+    missing = [
+        name
+        for name in ('auth_url', 'username', 'password', 'project_name')
+        if not auth.get(name)
+    ]
+    if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
+        raise errors.InputError(
+            f"cloud '{config.name}' has no {', '.join(missing) or 'password'} "
+            'in clouds.yaml, which Tempest needs: give such an entry, or '
+            '--accounts FILE'
+        )
+    return auth
 
 
 def _versioned(url: str) -> str:

@@ -16,11 +16,11 @@ from openstack.connection import Connection
 from hvstack import conf, errors, paths
 from hvstack.accept import cleanup, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
-from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome
+from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome, Result
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection
+from hvstack.cloud import connection, keys
 from hvstack.cluster import launch
 from hvstack.lab.clouds import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
@@ -68,6 +68,12 @@ class Accept(Lister):
             help="also what cuts a host's power",
         )
         parser.add_argument(
+            '--test',
+            default='',
+            metavar='REGEX',
+            help='only tests with this in their names, such as test_pins',
+        )
+        parser.add_argument(
             '--catalogue',
             action='append',
             type=Path,
@@ -90,6 +96,18 @@ class Accept(Lister):
             default='i1',
             metavar='NAME',
             help='of the cluster that is created (default: i1)',
+        )
+        parser.add_argument(
+            '--stack',
+            metavar='NAME',
+            help="a cluster that is there, made by 'hvstack cluster create': "
+            'it is looked at instead of a new one',
+        )
+        parser.add_argument(
+            '--tenant-os-cloud',
+            metavar='NAME',
+            help='entry of clouds.yaml whose project has the --stack '
+            '(default: the same)',
         )
         parser.add_argument(
             '--no-hadoop',
@@ -160,6 +178,9 @@ class Accept(Lister):
             )
         progress = Progress()
         conn = connection.connect(parsed_args.os_cloud)
+        tenant = conn
+        if parsed_args.tenant_os_cloud:
+            tenant = connection.connect(parsed_args.tenant_os_cloud)
         cloud = str(conn.config.name or 'cloud')
         folder = re.sub(r'[^\w.-]', '_', cloud)
         workspace = Workspace(
@@ -169,19 +190,24 @@ class Accept(Lister):
         )
         with runner.alone(workspace):
             if parsed_args.cleanup:
-                removed = cleanup.clean(conn, progress)
+                removed = cleanup.clean(conn, progress, (tenant,))
                 return ('Deleted',), [(name,) for name in removed]
-            _prepare(conn, cloud, workspace, parsed_args, progress)
+            _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
             chosen = Selection(
                 parsed_args.ring or RINGS,
                 parsed_args.smoke,
                 parsed_args.destructive,
+                parsed_args.test,
             )
             if parsed_args.dry_run:
                 progress.say(f'wrote {workspace.conf}')
                 names = runner.listed(workspace, chosen)
                 return ('Test',), [(name,) for name in names]
-            found = _run(conn, cloud, workspace, chosen, parsed_args, progress)
+            began = datetime.datetime.now(datetime.UTC)
+            results = _run(
+                conn, tenant, workspace, chosen, parsed_args, progress
+            )
+        found = Outcome(cloud, began.isoformat(timespec='seconds'), results)
         for path in report.write(found, workspace.folder):
             progress.say(f'wrote {path}')
         counts = ', '.join(f'{n} {name}' for name, n in found.counts.items())
@@ -206,30 +232,30 @@ class Accept(Lister):
 
 def _run(
     conn: Connection,
-    cloud: str,
+    tenant: Connection,
     workspace: Workspace,
     chosen: Selection,
     parsed_args: argparse.Namespace,
     progress: Progress,
-) -> Outcome:
+) -> list[Result]:
     """Run the tests; what an interrupted run leaves is deleted at once."""
-    began = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-    if parsed_args.accounts is None:
-        for name in cleanup.clean(conn, progress):
-            progress.say(f'deleted what an earlier run left: {name}')
+    if parsed_args.accounts is not None:
+        # No administrator: tests delete what they make, and no one else.
+        return runner.run(workspace, chosen, parsed_args.concurrency)
+    for name in cleanup.clean(conn, progress, (tenant,)):
+        progress.say(f'deleted what an earlier run left: {name}')
     try:
         with progress.stage('tests'):
-            results = runner.run(workspace, chosen, parsed_args.concurrency)
+            return runner.run(workspace, chosen, parsed_args.concurrency)
     except BaseException:
-        if parsed_args.accounts is None:
-            with progress.stage('cleaning up'):
-                cleanup.clean(conn, progress)
+        with progress.stage('cleaning up'):
+            cleanup.clean(conn, progress, (tenant,))
         raise
-    return Outcome(cloud, began, results)
 
 
 def _prepare(
     conn: Connection,
+    tenant: Connection,
     cloud: str,
     workspace: Workspace,
     parsed_args: argparse.Namespace,
@@ -237,7 +263,11 @@ def _prepare(
 ) -> None:
     """Write tempest.conf and the request for a cluster."""
     options = conf.load().cloud
-    values = settings.credentials(conn, parsed_args.accounts)
+    accounts = parsed_args.accounts
+    if parsed_args.stack:
+        accounts = workspace.folder / 'accounts.yaml'
+        paths.write_whole(accounts, settings.accounts(tenant, conn), 0o600)
+    values = settings.credentials(conn, accounts)
     values |= settings.services(
         conn,
         image=parsed_args.image or options.image,
@@ -251,6 +281,8 @@ def _prepare(
         'include_candidates': parsed_args.include_candidates,
         'public': parsed_args.public,
         'hadoop': not parsed_args.no_hadoop,
+        'stack': parsed_args.stack,
+        'stack_key': parsed_args.stack and keys.FOLDER / parsed_args.stack,
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }

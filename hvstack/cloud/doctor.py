@@ -24,8 +24,8 @@ OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
 
 #: Newest of Placement's APIs that hvstack uses.
 _PLACEMENT_API = (1, 36)
-#: HOT's newest version name, which the templates carry.
-_HOT = 'heat_template_version.wallaby'
+#: HOT's newest version, which the templates carry: its name, and its date.
+_HOT = {f'heat_template_version.{name}' for name in ('wallaby', '2021-04-16')}
 #: Nova 34's default list.
 _FILTERS = (
     'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,'
@@ -182,9 +182,10 @@ def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     names = {one['version'] for one in listed['template_versions']}
     yield _judged(
         'Heat templates',
-        _HOT in names,
-        f'{len(names)} versions, {_HOT if _HOT in names else max(names)}',
-        f'{_HOT} is needed: take Heat 16 (Wallaby) or newer',
+        bool(_HOT & names),
+        f'{len(names)} versions'
+        + ('' if _HOT & names else ', wallaby is none of them'),
+        'take Heat 16 (Wallaby) or newer',
     )
 
 
@@ -374,7 +375,7 @@ def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     }
     yield _quota('nova', quota, needed)
     quota = _get(
-        conn.network, f'/v2.0/quotas/{project}/details.json', "Neutron's"
+        conn.network, f'/quotas/{project}/details.json', "Neutron's quotas"
     )['quota']
     yield _quota(
         'neutron', quota, {'port': wanted.servers, 'security_group': 1}

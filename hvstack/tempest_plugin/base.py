@@ -146,11 +146,14 @@ class OperatorTest(BaseTest):
         return {one['name']: one for one in listed}
 
     def hosts(self, entry: Entry) -> dict[str, str]:
-        """Return the hosts that a flavor can land on: UUID by name."""
+        """Return the hosts that a flavor can land on: UUID by name.
+
+        They have the traits that it requires, and CPUs of its kind.
+        """
         required = [
             name.removeprefix('trait:')
-            for name, value in entry.flavor.extra_specs.items()
-            if name.startswith('trait:') and value == 'required'
+            for name in self.placed_as(entry)
+            if name.startswith('trait:')
         ]
         query = {'required': ','.join(required)} if required else {}
         listed = self.providers_client.list_resource_providers(**query)
@@ -158,7 +161,14 @@ class OperatorTest(BaseTest):
             one['name']: one['uuid']
             for one in listed['resource_providers']
             if one['parent_provider_uuid'] is None
+            and self.kind(entry) in self.inventories(one['uuid'])
         }
+
+    @staticmethod
+    def kind(entry: Entry) -> str:
+        """Return the resource class of a flavor's CPUs."""
+        policy = entry.flavor.extra_specs.get('hw:cpu_policy')
+        return 'PCPU' if policy == 'dedicated' else 'VCPU'
 
     def inventories(self, provider: str) -> dict[str, Any]:
         """Return a host's inventories by resource class."""

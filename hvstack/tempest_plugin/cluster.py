@@ -2,6 +2,7 @@
 """A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
 
 import json
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,21 +97,34 @@ class ClusterTest(BaseTest):
                 )
 
     @classmethod
+    def given(cls) -> dict[str, Any] | None:
+        """Return the stack that is there and was named, if one was."""
+        name = CONF.hvstack.stack
+        if not name:
+            return None
+        cls.key = Path(CONF.hvstack.stack_key)
+        return cls.settled(name, cls.stacks_client.find_stack(name))
+
+    @classmethod
+    def make_key(cls, name: str) -> None:
+        """Make a key pair, and keep its private half until the class ends."""
+        client = cls.os_primary.keypairs_client
+        pair = client.create_keypair(name=name)['keypair']
+        cls.addClassResourceCleanup(client.delete_keypair, name)
+        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
+        cls.addClassResourceCleanup(shutil.rmtree, folder)
+        cls.key = folder / 'key'
+        cls.key.touch(0o600)
+        cls.key.write_text(pair['private_key'])
+
+    @classmethod
     def create(cls) -> dict[str, Any]:
         """Make a stack with a key pair, wait, and return it.
 
         What was made is deleted when the class ends.
         """
         name = cls.name('stack')
-        client = cls.os_primary.keypairs_client
-        pair = client.create_keypair(name=name)['keypair']
-        cls.addClassResourceCleanup(client.delete_keypair, name)
-        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
-        cls.key = folder / 'key'
-        cls.key.touch(0o600)
-        cls.key.write_text(pair['private_key'])
-        cls.addClassResourceCleanup(folder.rmdir)
-        cls.addClassResourceCleanup(cls.key.unlink)
+        cls.make_key(name)
         parameters = {**cls.request['parameters'], 'key_name': name}
         made = cls.stacks_client.create_stack(
             {**cls.request, 'stack_name': name, 'parameters': parameters}
@@ -131,7 +145,10 @@ class ClusterTest(BaseTest):
             return not found['stack_status'].endswith('IN_PROGRESS')
 
         shell.wait_for(
-            done, f'stack {name}', timeout=CONF.hvstack.stack_timeout
+            done,
+            f'stack {name}',
+            timeout=CONF.hvstack.stack_timeout,
+            interval=2,
         )
         if not found['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(

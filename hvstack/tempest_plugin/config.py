@@ -29,6 +29,18 @@ OPTIONS = (
         '[compute] image_ref).',
     ),
     cfg.StrOpt('network', help='Id of the network for volumes and stacks.'),
+    cfg.DictOpt(
+        'volume_backends',
+        default={},
+        help='Volume types that were promised, each with the '
+        'volume_backend_name of its disks: disk-slot-1:slot1,...',
+    ),
+    cfg.StrOpt(
+        'stack',
+        help="Name of a cluster that is there, in the test user's project "
+        '(with a test accounts file): it is looked at instead of a new one.',
+    ),
+    cfg.StrOpt('stack_key', help='Its private key.'),
     cfg.StrOpt(
         'stack_request',
         help="File with the body of Heat's request for a cluster, as 'hvstack "

@@ -7,6 +7,8 @@ from typing import Any
 
 from tempest.lib.common import rest_client
 
+from hvstack import errors
+
 
 class StacksClient(rest_client.RestClient):
     """Stacks of Heat's API v1."""
@@ -23,6 +25,21 @@ class StacksClient(rest_client.RestClient):
         """Change parameters; what is not named stays as it is."""
         response, _ = self.patch(f'stacks/{name}/{stack_id}', json.dumps(body))
         self.expected_success(202, response.status)
+
+    def find_stack(self, name: str) -> str:
+        """Return the id of a stack.
+
+        :raises hvstack.errors.InputError: there is none of that name.
+        """
+        response, text = self.get(f'stacks?name={name}')
+        self.expected_success(200, response.status)
+        for one in json.loads(text)['stacks']:
+            if one['stack_name'] == name:
+                return str(one['id'])
+        raise errors.InputError(
+            f"[hvstack] stack: there is no '{name}' in the test user's "
+            "project, see 'openstack stack list'"
+        )
 
     def show_stack(self, name: str, stack_id: str) -> dict[str, Any]:
         """Return a stack with its outputs."""

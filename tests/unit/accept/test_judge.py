@@ -186,9 +186,7 @@ class PinsTest(testtools.TestCase):
 
     def test_moved_pin(self) -> None:
         moved = XML.replace("vcpu='1' cpuset='3'", "vcpu='1' cpuset='0'")
-        self.assertEqual(
-            ['vcpupin', 'in cpu_dedicated_set', 'emulatorpin'], self.bad(moved)
-        )
+        self.assertEqual(['vcpupin', 'in cpu_dedicated_set'], self.bad(moved))
 
     def test_no_pins(self) -> None:
         without = XML.replace('vcpupin', 'other')
@@ -339,6 +337,26 @@ class ClusterTest(testtools.TestCase):
         self.assertEqual(
             ['blocks looked at'], bad(judge.replicas([], self.HOSTS, 2))
         )
+
+    def test_volume_backend(self) -> None:
+        pools = [
+            {
+                'name': f'h@{name}#p',
+                'capabilities': {'volume_backend_name': name},
+            }
+            for name in ('slot1', 'slot2')
+        ]
+
+        def found(spec: str, host: str) -> list[str]:
+            specs = {'volume_backend_name': spec}
+            return bad(judge.backend('t', 'slot1', specs, host, pools))
+
+        self.assertEqual([], found('slot1', 'h@slot1#p'))
+        self.assertEqual(['t: its backend'], found('slot2', 'h@slot1#p'))
+        self.assertEqual(
+            ['t: backend of a volume'], found('slot1', 'h@slot2#p')
+        )
+        self.assertEqual(['t: backend of a volume'], found('slot1', 'nowhere'))
 
     def test_refused(self) -> None:
         fault = 'No valid host was found. '

@@ -37,6 +37,7 @@ class FakeCloud(fixtures.Fixture):
             ('compute', NOVA),
             ('placement', PLACEMENT),
             ('orchestration', HEAT),
+            ('identity', KEYSTONE),
         ):
             service = token.add_service(kind)
             service.add_standard_endpoints(public=url, region='RegionOne')

@@ -4,7 +4,6 @@
 from tempest.lib import decorators
 
 from hvstack.accept import judge
-from hvstack.model.catalogue import Entry
 from hvstack.tempest_plugin.base import OperatorTest
 
 
@@ -42,7 +41,7 @@ class FullHostTest(OperatorTest):
     def test_misfit(self) -> None:
         """A guest larger than any host is refused, whatever the ratio."""
         entry, _ = self.worker()
-        kind, specs = self.kind(entry)
+        kind, specs = self.kind(entry), self.placed_as(entry)
         totals = [
             self.inventories(uuid).get(kind, {}).get('total', 0)
             for uuid in self.hosts(entry).values()
@@ -60,7 +59,7 @@ class FullHostTest(OperatorTest):
     def test_over_commitment(self) -> None:
         """Two guests that each fit a host, but not together, never share."""
         entry, _ = self.worker()
-        kind, specs = self.kind(entry)
+        kind, specs = self.kind(entry), self.placed_as(entry)
         host, uuid = self.empty_host(entry)
         total = self.inventories(uuid).get(kind, {}).get('total', 0)
         if not total:
@@ -70,13 +69,6 @@ class FullHostTest(OperatorTest):
         self.refused(
             f'2 x {total // 2 + 1} vCPUs on {total} of {host}', flavor_id, host
         )
-
-    @classmethod
-    def kind(cls, entry: Entry) -> tuple[str, dict[str, str]]:
-        """Return the inventory that a flavor takes, and how to ask for it."""
-        wanted = cls.placed_as(entry)
-        dedicated = wanted.get('hw:cpu_policy') == 'dedicated'
-        return 'PCPU' if dedicated else 'VCPU', wanted
 
     @decorators.idempotent_id('0a9b8c7d-6e5f-4d3c-9b2a-1f0e9d8c7b76')
     def test_pins(self) -> None:

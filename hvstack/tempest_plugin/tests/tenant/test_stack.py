@@ -20,9 +20,9 @@ class StackTest(ClusterTest):
 
     @classmethod
     def resource_setup(cls) -> None:
-        """Make it, and wait for Hadoop where there is one."""
+        """Make it, or take the one that is there."""
         super().resource_setup()
-        cls.stack = cls.create()
+        cls.stack = cls.given() or cls.create()
         cls.nodes = cls.cluster(cls.stack)
 
     def hadoop(self) -> None:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volume types lead to the disks that were promised."""
+
+from typing import Any
+
+from tempest import config
+from tempest.lib import decorators
+
+from hvstack import shell
+from hvstack.accept import judge
+from hvstack.tempest_plugin.base import OperatorTest
+
+CONF = config.CONF
+
+
+class VolumesTest(OperatorTest):
+    """Cinder's types, and where a volume of each is."""
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Look only where types were promised."""
+        super().skip_checks()
+        if not CONF.service_available.cinder:
+            raise cls.skipException('not checked: the cloud has no Cinder')
+        if not CONF.hvstack.volume_backends:
+            raise cls.skipException(
+                'not checked: set [hvstack] volume_backends to the promised '
+                'types and backends'
+            )
+
+    @decorators.idempotent_id('c6d7e8f9-0a1b-4c3d-be5f-607182930332')
+    def test_backends(self) -> None:
+        """A volume of each type is on the type's own backend."""
+        manager = self.os_admin
+        types = {
+            one['name']: one.get('extra_specs', {})
+            for one in manager.volume_types_client_latest.list_volume_types()[
+                'volume_types'
+            ]
+        }
+        pools = manager.volume_scheduler_stats_client_latest.list_pools(
+            detail=True
+        )['pools']
+        judged = []
+        for name, promised in sorted(CONF.hvstack.volume_backends.items()):
+            host = self.volume_host(name) if name in types else ''
+            judged += judge.backend(
+                name, promised, types.get(name, {}), host, pools
+            )
+        self.judge(judged)
+
+    def volume_host(self, volume_type: str) -> str:
+        """Make a volume of a type and return where it is."""
+        client = self.os_admin.volumes_client_latest
+        made = client.create_volume(
+            name=self.name('volume'), size=1, volume_type=volume_type
+        )['volume']
+        self.addCleanup(client.delete_volume, made['id'])
+        found: dict[str, Any] = {}
+
+        def done() -> bool:
+            found.update(client.show_volume(made['id'])['volume'])
+            return found['status'] not in ('creating', 'downloading')
+
+        shell.wait_for(
+            done,
+            f'a volume of {volume_type}',
+            timeout=CONF.hvstack.server_timeout,
+        )
+        return str(found.get('os-vol-host-attr:host'))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tempest.conf, hosts' looks, and the plugin that Tempest finds."""
+
+import configparser
+import re
+import stat
+import unittest
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+import yaml
+from tempest import config
+from tempest.test_discover.plugins import TempestTestPluginManager
+
+from hvstack import errors
+from hvstack.accept import cleanup, hostlook, outcome, runner, settings
+from hvstack.accept.hostlook import Access
+from hvstack.accept.settings import Workspace
+from hvstack.progress import Progress
+from hvstack.tempest_plugin.config import OPTIONS
+from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
+from tests.unit.cloud import fake
+
+
+class WorkspaceTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.workspace = Workspace(folder / 'cloud')
+
+    def test_files(self) -> None:
+        self.workspace.write(
+            {
+                'auth': {'admin_password': '50%$x', 'other': None},
+                'hvstack': {'catalogues': [Path('/a'), '/b'], 'public': True},
+            }
+        )
+        mode = stat.S_IMODE(self.workspace.conf.stat().st_mode)
+        self.assertEqual(0o600, mode)
+        found = configparser.ConfigParser(interpolation=None)
+        found.read(self.workspace.conf)
+        self.assertEqual({'admin_password': '50%$x'}, dict(found['auth']))
+        self.assertEqual('/a,/b', found['hvstack']['catalogues'])
+        self.assertEqual('true', found['hvstack']['public'])
+
+    def test_one_at_a_time(self) -> None:
+        with runner.alone(self.workspace):
+            error = self.assertRaises(
+                errors.Busy, runner.alone(self.workspace).__enter__
+            )
+        self.assertIn('--workspace', str(error))
+        with runner.alone(self.workspace):
+            pass
+
+
+class CredentialsTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn: Any = self.cloud.connect()
+
+    def test_no_administrator(self) -> None:
+        error = self.assertRaises(
+            errors.InputError, settings.credentials, self.conn, None
+        )
+        self.assertIn('--accounts FILE', str(error))
+
+    def test_no_password(self) -> None:
+        del self.conn.config.config['auth']['password']
+        error = self.assertRaises(
+            errors.InputError, settings.credentials, self.conn, None
+        )
+        self.assertIn('no password', str(error))
+
+    def test_accounts(self) -> None:
+        found = settings.credentials(self.conn, Path('/accounts.yaml'))
+        self.assertFalse(found['auth']['use_dynamic_credentials'])
+        self.assertEqual(fake.KEYSTONE, found['identity']['uri_v3'])
+        self.assertNotIn('secret-of-test', str(found))
+        tenant, admin = yaml.safe_load(settings.accounts(self.conn, self.conn))
+        self.assertEqual('secret-of-test', tenant['password'])
+        self.assertEqual(['admin'], admin['types'])
+
+
+class CleanupTest(testtools.TestCase):
+    def test_only_what_tests_made(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud())
+        http = cloud.http
+        mine = f'{settings.PREFIX}-x'
+        for path, kind in (
+            (f'{fake.HEAT}/stacks', 'stacks'),
+            (f'{fake.NOVA}/servers/detail', 'servers'),
+            (f'{fake.NOVA}/os-keypairs', 'keypairs'),
+            (f'{fake.KEYSTONE}/projects', 'projects'),
+            (f'{fake.KEYSTONE}/users', 'users'),
+        ):
+            http.get(path, json={kind: []})
+        http.get(
+            f'{fake.NOVA}/flavors/detail',
+            json={
+                'flavors': [
+                    {'id': 'f1', 'name': mine},
+                    {'id': 'f2', 'name': f'{mine[:-2]}2-x'},
+                    {'id': 'f3', 'name': 'm1.small'},
+                ]
+            },
+        )
+        gone = http.delete(f'{fake.NOVA}/flavors/f1')
+        removed = cleanup.clean(cloud.connect(), Progress())
+        self.assertEqual([f'flavor {mine}'], removed)
+        self.assertTrue(gone.called_once)
+
+
+class HostLookTest(testtools.TestCase):
+    def test_access(self) -> None:
+        access = Access('command', 'enter {host} --')
+        self.assertEqual(
+            ['enter', 'h1', '--', 'sh', '-c', 'true'],
+            access.node('h1').argv('true'),
+        )
+        for wrong in (
+            Access(),
+            Access('command', 'enter'),
+            Access('ssh'),
+        ):
+            error = self.assertRaises(errors.InputError, wrong.node, 'h1')
+            self.assertNotIn('\n', str(error))
+
+    def test_nothing_of_that_name_runs_here(self) -> None:
+        access = Access('local')
+        error = self.assertRaises(
+            errors.CommandFailed,
+            hostlook.threads,
+            *(access, 'h1', 'instance-of-nobody'),
+        )
+        self.assertIn('runs here', str(error))
+
+
+class PluginTest(testtools.TestCase):
+    def chosen(self, **given: Any) -> set[str]:
+        """Return the rings of the tests that stestr would take."""
+        folder, top = HVStackTempestPlugin().load_tests()
+        loaded = unittest.TestLoader().discover(folder, top_level_dir=top)
+        names = [test.id() for test in testtools.iterate_tests(loaded)]
+        chosen = runner.Selection(outcome.RINGS, **given)
+        wanted, *without = chosen.words
+        return {
+            outcome.place(name)[0] + ' destructive' * ('destructive' in name)
+            for name in names
+            if re.search(wanted, name)
+            and not (without and re.search(without[-1], name))
+        }
+
+    def test_tags(self) -> None:
+        self.assertEqual({'tenant', 'operator', 'host'}, self.chosen())
+        self.assertEqual({'operator', 'host'}, self.chosen(smoke=True))
+        self.assertEqual(
+            {'tenant', 'operator', 'host', 'host destructive'},
+            self.chosen(destructive=True),
+        )
+        self.assertEqual({'host'}, self.chosen(only='PinsTest|nobody'))
+
+    def test_entry_point_and_options(self) -> None:
+        manager = TempestTestPluginManager()
+        test_dir, _ = manager.get_plugin_load_tests_tuple()['hvstack']
+        self.assertTrue((Path(test_dir) / 'tenant').is_dir())
+        self.assertIn('hvstack', dict(manager.get_plugin_options_list()))
+        self.assertEqual('none', config.CONF.hvstack.host_access)
+        for option in OPTIONS:
+            self.assertTrue(option.help, option.name)
