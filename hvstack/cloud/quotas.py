@@ -4,8 +4,6 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-import keystoneauth1.exceptions
-import openstack.exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
@@ -53,18 +51,13 @@ def check(conn: Connection, need: Need) -> None:
     """
     short = _short(_limits(conn.compute, 'Nova'), _NOVA, need)
     if need.volumes:
-        try:
-            limits = _limits(conn.block_storage, 'Cinder')
-        except (
-            keystoneauth1.exceptions.EndpointNotFound,
-            openstack.exceptions.NotSupported,
-        ) as exc:
+        if not conn.has_service('block-storage'):
             raise errors.MissingPrerequisite(
-                'the cloud has no block storage for '
-                f'{need.volumes} volumes: take storage local, or have Cinder '
-                "set up (the lab: 'hvstack lab up --with ceph')"
-            ) from exc
-        short |= _short(limits, _CINDER, need)
+                f'the cloud has no block storage for {need.volumes} volumes: '
+                "take storage local, or have Cinder set up (the lab: 'hvstack "
+                "lab up --with ceph')"
+            )
+        short |= _short(_limits(conn.block_storage, 'Cinder'), _CINDER, need)
     if not short:
         return
     said = ', '.join(
@@ -83,15 +76,8 @@ def check(conn: Connection, need: Need) -> None:
 
 
 def _limits(service: Any, name: str) -> dict[str, int]:
-    try:
-        with refused(f'{name} does not tell the limits'):
-            answer = service.get('/limits', raise_exc=True).json()
-    except errors.CloudError as exc:
-        if isinstance(
-            exc.__cause__, keystoneauth1.exceptions.EndpointNotFound
-        ):
-            raise exc.__cause__ from exc
-        raise
+    with refused(f'{name} does not tell the limits'):
+        answer = service.get('/limits', raise_exc=True).json()
     found: dict[str, int] = answer['limits']['absolute']
     return found
 
