@@ -79,6 +79,19 @@ class Create(_OnCloud):
             'number of worker hosts if that is less)',
         )
         parser.add_argument(
+            '--workers',
+            type=int,
+            metavar='N',
+            help='in all (default: one in every slot that is left)',
+        )
+        parser.add_argument(
+            '--rollback',
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help='take everything back where the cluster fails; without it, '
+            "'hvstack cluster delete' does (default: --rollback)",
+        )
+        parser.add_argument(
             '--dry-run',
             action='store_true',
             help='show flavors and sizes, change nothing',
@@ -96,6 +109,7 @@ class Create(_OnCloud):
             parse(parsed_args.configuration),
             options,
             parsed_args.replication,
+            parsed_args.workers,
         )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())
@@ -118,6 +132,12 @@ class Create(_OnCloud):
                     admin, tenant, wanted, ids, name, options, progress
                 )
             cluster.close()
+        except errors.HVStackError:
+            if parsed_args.rollback:
+                undo.undo_own([admin, tenant])
+            else:
+                journal.hand_over(journal.own(), _owner(name))
+            raise
         except BaseException:
             undo.undo_own([admin, tenant])
             raise

@@ -37,6 +37,23 @@ def find(conn: Connection, name: str) -> Any | None:
     return None
 
 
+def visible(conn: Connection, name: str) -> Any:
+    """Return a flavor that a project may use, by name or id.
+
+    :param conn: of the project; no other rights are needed.
+    :raises hvstack.errors.InputError: it sees none of that name.
+    """
+    with refused('flavors cannot be listed'):
+        there = list(conn.compute.flavors())
+    for item in there:
+        if name in (item.name, item.id):
+            return item
+    raise errors.InputError(
+        f"there is no flavor '{name}' for this project: 'openstack flavor "
+        "list' shows those it may use, 'hvstack flavor publish' makes some"
+    )
+
+
 def publish(
     conn: Connection, flavor: Flavor, project_ids: Iterable[str] = ()
 ) -> Published:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from hvstack.hadoop import sites
-from hvstack.hadoop.sizing import NodeSizing
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing
 from hvstack.model.configuration import Configuration
 
 TEMPLATE = 'hadoop-cluster.yaml'
@@ -36,6 +36,11 @@ class Layout:
     :param disk_types: volume type of each data disk of a worker, for each
         slot of a host; without disk pinning for one.
     :param disk_gb: size of each.
+    :param deployment: of the HVE paper, 1 to 4.
+    :param compute_workers: nodes with a NodeManager alone; the workers then
+        have a DataNode alone, and ``sizing`` is of these.
+    :param compute_flavor: name or id; the workers' where empty.
+    :param node_setup: shell commands of every node, by its OS profile.
     """
 
     configuration: Configuration
@@ -52,6 +57,13 @@ class Layout:
     controllers: str = CONTROLLERS[0]
     disk_types: Sequence[Sequence[str]] = field(default_factory=lambda: [[]])
     disk_gb: int = 1
+    deployment: int = 1
+    compute_workers: int = 0
+    compute_per_host: int = 1
+    compute_flavor: str = ''
+    tuning: str = DEFAULT
+    os_profile: str = ''
+    node_setup: str = ''
 
 
 def folder() -> Path:
@@ -82,25 +94,26 @@ def disk_types(
     ]
 
 
-def files(
-    configuration: Configuration, controllers: str = CONTROLLERS[0]
-) -> list[Path]:
-    """Return the environment files of a configuration; later ones win."""
+def files(layout: Layout) -> list[Path]:
+    """Return the environment files of a layout; later ones win."""
     names = [
         'network-existing',
-        f'storage-{configuration.storage}',
-        f'cpu-{configuration.cpu_policy}',
-        f'controllers-{controllers}',
+        f'deployment-{layout.deployment}',
+        f'storage-{layout.configuration.storage}',
+        f'cpu-{layout.configuration.cpu_policy}',
+        f'controllers-{layout.controllers}',
     ]
-    if configuration.disk_pinning:
+    if layout.configuration.disk_pinning:
         names.append('disk-pinning-on')
     return [folder() / 'environments' / f'{name}.yaml' for name in names]
 
 
 def parameters(layout: Layout) -> dict[str, Any]:
     """Return the template's parameters that the files do not set."""
-    site = sites.sites(layout.sizing, replication=layout.replication)
-    return {
+    site = sites.sites(
+        layout.sizing, replication=layout.replication, tuning=layout.tuning
+    )
+    values: dict[str, Any] = {
         'image': layout.image,
         'network': layout.network,
         'key_name': layout.key_name,
@@ -114,6 +127,10 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],
         'mapred_site': site['mapred-site.xml'],
+        'hadoop_env': sites.hadoop_env(layout.sizing),
+        'node_setup': layout.node_setup,
+        'tuning': layout.tuning,
+        'os_profile': layout.os_profile,
         'worker_env': sites.node_env(
             sites.WORKER_ROLES, layout.sizing.processors
         ),
@@ -123,6 +140,14 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'volume_types': [list(one) for one in layout.disk_types],
         'disk_gb': layout.disk_gb,
     }
+    if layout.compute_workers:
+        values |= {
+            'compute_count': layout.compute_workers,
+            'compute_per_host': layout.compute_per_host,
+            'compute_flavor': layout.compute_flavor,
+            'compute_env': values['worker_env'],
+        }
+    return values
 
 
 def environment(layout: Layout) -> dict[str, Any]:
@@ -132,7 +157,7 @@ def environment(layout: Layout) -> dict[str, Any]:
     """
     registry: dict[str, str] = {}
     values: dict[str, Any] = {}
-    for path in files(layout.configuration, layout.controllers):
+    for path in files(layout):
         content = yaml.safe_load(path.read_text())
         for alias, target in content.get('resource_registry', {}).items():
             registry[alias] = (

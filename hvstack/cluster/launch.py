@@ -14,11 +14,12 @@ from hvstack.cloud import (
     hosts,
     keys,
     placement,
+    quotas,
     ratios,
     servers,
     stacks,
 )
-from hvstack.cluster import environments
+from hvstack.cluster import environments, refusals
 from hvstack.cluster import hosts as bare
 from hvstack.cluster import topology
 from hvstack.cluster.base import LOCAL_DROP_CACHES
@@ -85,6 +86,7 @@ def plan(
     configuration: Configuration,
     options: Any,
     replication: int | None = None,
+    workers: int | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -94,8 +96,10 @@ def plan(
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :param replication: of HDFS; by default 3, or the number of worker hosts
         if that is less.
+    :param workers: by default as many as the hosts have slots for.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend, or there are more replicas than hosts.
+        hosts or their backend, or there are more replicas than hosts, or
+        more workers than slots.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     profile = profiles.load(options.host_profile)
@@ -112,12 +116,7 @@ def plan(
             f"no host for workers is up (profile '{profile.name}', trait "
             f"{trait or 'none'}): see 'openstack hypervisor list'"
         )
-    if replication is not None and not 1 <= replication <= len(providers):
-        raise errors.InputError(
-            f'replication {replication} cannot be: no two replicas share one '
-            f'of the {len(providers)} worker hosts that are up, take 1 to '
-            f'{len(providers)}'
-        )
+    refusals.disks(profile, configuration)
     backend = hosts.backend(
         [known[name] for name in providers], options.backend
     )
@@ -136,13 +135,19 @@ def plan(
         'controller',
         cpu_shares=chief.cpu_cap is not None,
     )
+    slots = _workers(profile, configuration, len(providers))
+    count = slots if workers is None else workers
+    refusals.workers(count, slots, configuration, len(providers))
+    worker_hosts = min(len(providers), count)
+    replicas = min(3, worker_hosts) if replication is None else replication
+    refusals.replication(replicas, worker_hosts)
     return Plan(
         configuration=configuration,
         worker=worker,
         controller=controller,
         providers=providers,
-        workers=_workers(profile, configuration, len(providers)),
-        replication=replication or min(3, len(providers)),
+        workers=count,
+        replication=replicas,
         backend=backend,
         sizing=size_node(worker.vcpus, worker.ram),
         environment=_environment(conn, profile, backend, known, providers),
@@ -256,21 +261,23 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
+    laid_out = layout(
+        wanted,
+        flavor_ids,
+        image=options.image,
+        network=options.network,
+        key_name=name,
+    )
+    quotas.check(
+        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
+    )
     key = keys.create(tenant, name)
     stack_id = stacks.create(
         tenant,
         name,
         environments.folder() / environments.TEMPLATE,
-        environments.parameters(
-            layout(
-                wanted,
-                flavor_ids,
-                image=options.image,
-                network=options.network,
-                key_name=name,
-            )
-        ),
-        environments.files(wanted.configuration),
+        environments.parameters(laid_out),
+        environments.files(laid_out),
     )
     outputs = stacks.wait(
         tenant, stack_id, timeout=options.stack_timeout, progress=progress

@@ -12,6 +12,7 @@ KEYSTONE = 'http://keystone.test/v3'
 NOVA = 'http://nova.test/v2.1'
 PLACEMENT = 'http://placement.test'
 HEAT = 'http://heat.test/v1/p1'
+CINDER = 'http://cinder.test/v3/p1'
 
 CREDENTIAL = {
     'auth_url': KEYSTONE,
@@ -22,7 +23,14 @@ CREDENTIAL = {
 
 
 class FakeCloud(fixtures.Fixture):
-    """Answers of keystone, and empty discovery of the other services."""
+    """Answers of keystone, and empty discovery of the other services.
+
+    :param without: services that it does not have.
+    """
+
+    def __init__(self, without: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.without = without
 
     def _setUp(self) -> None:
         self.http = self.useFixture(_Http()).http
@@ -38,7 +46,10 @@ class FakeCloud(fixtures.Fixture):
             ('placement', PLACEMENT),
             ('orchestration', HEAT),
             ('identity', KEYSTONE),
+            ('block-storage', CINDER),
         ):
+            if kind in self.without:
+                continue
             service = token.add_service(kind)
             service.add_standard_endpoints(public=url, region='RegionOne')
         self.http.post(

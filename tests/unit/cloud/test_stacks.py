@@ -100,6 +100,108 @@ class StacksTest(testtools.TestCase):
             str(error),
         )
 
+    def failed_server(self) -> None:
+        """Have Heat and Nova tell of a server that failed."""
+        self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    {
+                        **resource(
+                            'server', 'OS::Nova::Server', 'CREATE_FAILED', 'x'
+                        ),
+                        'physical_resource_id': 'i1',
+                    }
+                ]
+            },
+        )
+
+    def test_failure_shows_the_console(self) -> None:
+        self.failed_server()
+        self.http.post(
+            f'{fake.NOVA}/servers/i1/action',
+            json={'output': 'Linux\n\nKernel panic\n'},
+        )
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertTrue(
+            str(error).endswith(
+                '(OS::Nova::Server): x; console of server: Linux | Kernel '
+                'panic'
+            ),
+            str(error),
+        )
+
+    def test_no_console_is_no_matter(self) -> None:
+        self.failed_server()
+        self.http.post(f'{fake.NOVA}/servers/i1/action', status_code=409)
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertTrue(str(error).endswith('(OS::Nova::Server): x'))
+
+    def test_heats_limit_is_explained(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource(
+                        'workers',
+                        'OS::Heat::ResourceGroup',
+                        'CREATE_FAILED',
+                        'Maximum resources per stack exceeded.',
+                    )
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn('max_resources_per_stack of heat.conf', str(error))
+
+    def test_heats_limit_at_once(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(
+            URL,
+            status_code=400,
+            json={
+                'error': {'message': 'Maximum resources per stack exceeded'}
+            },
+        )
+        template = Path(self.useFixture(fixtures.TempDir()).path) / 't.yaml'
+        template.write_text('heat_template_version: wallaby\n')
+        error = self.assertRaises(
+            errors.CloudError, stacks.create, self.conn, 'hv-x', template, {}
+        )
+        self.assertIn('max_resources_per_stack of heat.conf', str(error))
+
+    def test_environments_are_given(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        asked = self.http.post(URL, json=stack('CREATE_IN_PROGRESS'))
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / 't.yaml').write_text('heat_template_version: wallaby\n')
+        (folder / 'n.yaml').write_text('heat_template_version: wallaby\n')
+        for name, text in (
+            ('a', 'resource_registry: {Ours: n.yaml}\nparameters: {p: 1}'),
+            ('b', 'parameters: {p: 2}'),
+        ):
+            (folder / f'{name}.yaml').write_text(text)
+        stacks.create(
+            self.conn,
+            'hv-x',
+            folder / 't.yaml',
+            {'q': 3},
+            [folder / 'a.yaml', folder / 'b.yaml'],
+        )
+        sent = asked.last_request.json()
+        self.assertEqual({'p': 2}, sent['environment']['parameters'])
+        nested = sent['environment']['resource_registry']['Ours']
+        self.assertIn(nested, sent['files'])
+        self.assertEqual({'q': 3}, sent['parameters'])
+
     def test_late(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_IN_PROGRESS'))
         self.http.get(

@@ -149,7 +149,7 @@ class TemplateTest(testtools.TestCase):
         ]['value']['str_replace']['template']
         start = script.index('racks() {')
         function = script[start : script.index('\n}\n', start) + 3]
-        self.assertIn('    racks > $table', script)
+        self.assertIn('    racks > $places', script)
         done = subprocess.run(
             ['/bin/sh', '-eu'],
             input=f'awk() {{ {awk} "$@"; }}\n{function}racks <<\'END\'\n'

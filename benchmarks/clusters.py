@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long a stack of 30 workers and 2 controllers takes, beside plain boots.
+
+Both on fake hosts, so that scheduling and Heat are measured and no guest:
+hvstack lab up --fake-hosts 8 --fake-profile vsphere6. Run it with the Python
+of the virtual environment: .venv/bin/python benchmarks/clusters.py
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hvstack import profiles, shell
+from hvstack.cloud import connection, flavors, keys, stacks, undo
+from hvstack.cluster import environments
+from hvstack.lab import clouds
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+
+NAME = 'hv-benchmark'
+HOSTS, WORKERS, CONTROLLERS = 8, 30, 2
+LABEL = 'i4-dedicated'
+#: A stack may take so many times what its servers take by themselves.
+GOAL = 4.0
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+def write(path: Path, names: dict[str, str]) -> None:
+    """Write the cluster's environment."""
+    shell.run(
+        [
+            *(Path(sys.executable).with_name('hvstack'), 'cluster'),
+            *('environment', path, '--os-cloud', clouds.ADMIN_CLOUD),
+            *('--configuration', LABEL, '--key-name', NAME, '--image', NAME),
+            *('--worker-flavor', names['worker']),
+            *('--controller-flavor', names['controller']),
+            *('--hosts', str(HOSTS), '--workers', str(WORKERS)),
+            *('--controllers', 'separate'),
+            *('--controller-slots', str(CONTROLLERS)),
+        ]
+    )
+
+
+def create(conn: Any, path: Path) -> None:
+    """Create the stack and wait for it."""
+    template = environments.folder() / environments.TEMPLATE
+    made = stacks.create(conn, NAME, template, {}, [path])
+    stacks.wait(conn, made, timeout=900)
+
+
+def boot(conn: Any, image: str, flavor: str) -> list[Any]:
+    """Boot as many servers with a port each, and wait for them."""
+    network = conn.network.find_network('provider')
+    group = conn.compute.create_server_group(
+        name=NAME, policy='anti-affinity', rules={'max_server_per_host': 4}
+    )
+    servers = [
+        conn.compute.create_server(
+            name=f'{NAME}-{number}',
+            image_id=image,
+            flavor_id=flavor,
+            networks=[{'uuid': network.id}],
+            scheduler_hints={'group': group.id},
+        )
+        for number in range(WORKERS + CONTROLLERS)
+    ]
+    for one in servers:
+        conn.compute.wait_for_server(one, wait=600)
+    return servers
+
+
+def remove(conn: Any) -> None:
+    """Delete the servers of :func:`boot` and their group."""
+    found = list(conn.compute.servers(name=NAME))
+    for one in found:
+        conn.compute.delete_server(one, ignore_missing=True)
+    for one in found:
+        conn.compute.wait_for_delete(one, wait=300)
+    for one in conn.compute.server_groups():
+        if one.name == NAME:
+            conn.compute.delete_server_group(one)
+
+
+def main() -> int:
+    """Measure and print; status 1 if the goal is missed."""
+    conn = connection.connect(clouds.ADMIN_CLOUD)
+    image = conn.image.create_image(
+        name=NAME,
+        disk_format='raw',
+        container_format='bare',
+        data=b'no system',
+        wait=True,
+    )
+    try:
+        made = {
+            role: flavors.publish(
+                conn, derive(profiles.load('vsphere6'), parse(LABEL), role)
+            )
+            for role in ('worker', 'controller')
+        }
+        keys.create(conn, NAME)
+        plain = seconds(lambda: boot(conn, image.id, made['worker'].id))
+        remove(conn)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / 'cluster.yaml'
+            write(path, {role: one.name for role, one in made.items()})
+            stack = seconds(lambda: create(conn, path))
+        gone = seconds(lambda: stacks.delete(conn, NAME, timeout=600))
+    finally:
+        remove(conn)
+        undo.undo_own([conn])
+        conn.image.delete_image(image)
+    print(f'{WORKERS + CONTROLLERS} plain boots   {plain:7.1f} s')
+    print(f'stack create     {stack:7.1f} s')
+    print(f'stack delete     {gone:7.1f} s')
+    print(f'create / boots   {stack / plain:7.2f}, goal {GOAL}')
+    return int(stack / plain > GOAL)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack cluster environment``: what Heat's own client needs."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cliff.command import Command
+
+from hvstack import conf, errors, paths
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection, flavors, quotas
+from hvstack.cluster import environments, refusals
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.configuration import parse
+
+
+class Environment(Command):
+    """Write an environment for heat-templates/hadoop-cluster.yaml.
+
+    It has Hadoop's files, computed from the flavors, and all else that the
+    template asks for. Create the stack with 'openstack stack create -t
+    heat-templates/hadoop-cluster.yaml -e FILE NAME', with files of
+    heat-templates/environments after it. Needs no administrator's rights,
+    and changes nothing.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the cluster."""
+        parser = super().get_parser(prog_name)
+        add_cloud(parser)
+        number: dict[str, Any] = {'type': int, 'metavar': 'N'}
+        parser.add_argument(
+            'file',
+            metavar='FILE',
+            nargs='?',
+            help='to write (default: standard output)',
+        )
+        parser.add_argument(
+            '--configuration',
+            default='i1',
+            metavar='NAME',
+            help='full or short name, such as i2-ceph (default: i1)',
+        )
+        parser.add_argument('--worker-flavor', required=True, metavar='NAME')
+        parser.add_argument(
+            '--controller-flavor',
+            metavar='NAME',
+            help="(default: the workers')",
+        )
+        parser.add_argument('--key-name', required=True, metavar='NAME')
+        parser.add_argument(
+            '--hosts',
+            **number,
+            required=True,
+            help='physical hosts that the workers are on',
+        )
+        parser.add_argument(
+            '--controller-slots',
+            **number,
+            default=0,
+            help='slots of these hosts that controllers take (default: 0, '
+            'they have hosts of their own)',
+        )
+        parser.add_argument(
+            '--workers',
+            **number,
+            help='in all (default: one in every slot that is left)',
+        )
+        parser.add_argument(
+            '--replication', **number, help='(default: 3, or the hosts)'
+        )
+        parser.add_argument(
+            '--controllers',
+            choices=environments.CONTROLLERS,
+            default=environments.CONTROLLERS[0],
+            help='one node or two (default: %(default)s)',
+        )
+        parser.add_argument(
+            '--deployment',
+            type=int,
+            choices=range(1, 5),
+            help='of the HVE paper (default: 1 or 2, by the configuration)',
+        )
+        parser.add_argument(
+            '--compute-per-host',
+            **number,
+            default=2,
+            help='compute workers of deployments 3 and 4 (default: 2)',
+        )
+        parser.add_argument(
+            '--compute-flavor', metavar='NAME', help="(default: the workers')"
+        )
+        parser.add_argument(
+            '--disks',
+            **number,
+            default=1,
+            help='volumes of a worker, if it has any (default: 1)',
+        )
+        parser.add_argument(
+            '--disk-gb', **number, default=10, help='of each (default: 10)'
+        )
+        parser.add_argument(
+            '--volume-type',
+            default='ceph',
+            metavar='NAME',
+            help='without disk pinning (default: ceph)',
+        )
+        parser.add_argument('--image', metavar='NAME')
+        parser.add_argument('--network', metavar='NAME')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Refuse what cannot work, else write it."""
+        text = yaml.safe_dump(self._environment(parsed_args), sort_keys=False)
+        if parsed_args.file is None:
+            sys.stdout.write(text)
+        else:
+            paths.write_whole(Path(parsed_args.file), text, mode=0o644)
+
+    def _environment(self, given: argparse.Namespace) -> dict[str, object]:
+        options = conf.load().cloud
+        configuration = parse(given.configuration)
+        for name in ('hosts', 'disks', 'disk_gb', 'compute_per_host'):
+            if getattr(given, name) < 1:
+                raise errors.InputError(
+                    f'--{name.replace("_", "-")} is {getattr(given, name)}: '
+                    'give 1 or more'
+                )
+        slots = configuration.instances * given.hosts - given.controller_slots
+        workers = slots if given.workers is None else given.workers
+        refusals.workers(workers, slots, configuration, given.hosts)
+        hosts = min(given.hosts, workers)
+        replicas = (
+            min(3, hosts) if given.replication is None else given.replication
+        )
+        refusals.replication(replicas, hosts)
+        deployment = given.deployment or (
+            1 if configuration.instances == 1 else 2
+        )
+        conn = connection.connect(given.os_cloud)
+        worker = flavors.visible(conn, given.worker_flavor)
+        controller = flavors.visible(
+            conn, given.controller_flavor or given.worker_flavor
+        )
+        compute = flavors.visible(
+            conn, given.compute_flavor or given.worker_flavor
+        )
+        apart = deployment > 2
+        running = compute if apart else worker
+        refusals.flavor(running.name, running.extra_specs, configuration)
+        layout = environments.Layout(
+            configuration=configuration,
+            worker_flavor=worker.name,
+            controller_flavor=controller.name,
+            sizing=size_node(running.vcpus, running.ram),
+            controller_vcpus=controller.vcpus,
+            workers=workers,
+            workers_per_host=configuration.instances,
+            replication=replicas,
+            image=given.image or options.image,
+            network=given.network or options.network,
+            key_name=given.key_name,
+            controllers=given.controllers,
+            disk_types=environments.disk_types(
+                configuration, given.disks, given.volume_type
+            ),
+            disk_gb=given.disk_gb,
+            deployment=deployment,
+            compute_workers=given.hosts * given.compute_per_host
+            if apart
+            else 0,
+            compute_per_host=given.compute_per_host,
+            compute_flavor=compute.name if apart else '',
+        )
+        quotas.check(conn, refusals.needs(layout, worker, controller, compute))
+        return environments.environment(layout)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The templates, as a member uses them with OpenStack's own client."""
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fixtures
+import yaml
+
+from hvstack import conf, errors, profiles, shell
+from hvstack.cloud import connection, flavors, keys, stacks, undo
+from hvstack.cluster import environments
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemons
+from hvstack.lab import clouds, identity, images
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from hvstack.progress import Progress
+from tests.functional.test_cluster import LabTest
+
+NAME = 'hv-test-templates'
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+OPENSTACK = str(Path(sys.executable).with_name('openstack'))
+MEMBER = {'OS_CLOUD': clouds.MEMBER_CLOUD}
+#: What needs more than the member's network, or its own parameters.
+_MORE: dict[str, dict[str, Any]] = {
+    'network-new': {'external_network': 'provider'},
+    'deployment-3': {'compute_count': 2, 'compute_env': 'x'},
+    'deployment-4': {'compute_count': 2, 'compute_env': 'x'},
+    'disk-pinning-on': {'volume_types': [['ceph']] * 20},
+}
+
+
+def environment(name: str) -> Path:
+    """Return one of the environment files."""
+    return environments.folder() / 'environments' / f'{name}.yaml'
+
+
+class TemplatesTest(LabTest):
+    tenant: ClassVar[Any]
+    base: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if os.environ.get('HVSTACK_LAB'):
+            cls.tenant = connection.connect(clouds.MEMBER_CLOUD)
+
+    def setUp(self) -> None:
+        super().setUp()
+        image = images.build('hadoop', Progress())
+        images.upload(identity.connect(), image, 'lxc')
+        self.addCleanup(self.undo_tenant)
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        keys.create(self.tenant, NAME)
+        project = str(self.tenant.current_project_id)
+        self.flavors = {
+            role: flavors.publish(
+                self.conn,
+                derive(
+                    profiles.load(profile),
+                    parse('i1'),
+                    role,
+                    cpu_shares=True,
+                ),
+                [project],
+            ).name
+            for role, profile in (
+                ('worker', 'lab-worker'),
+                ('controller', 'lab-controller'),
+            )
+        }
+
+    def undo_tenant(self) -> None:
+        undo.undo_own([self.conn, self.tenant])
+
+    def environment(self, *words: str) -> Path:
+        """Write what Heat's own client needs, as the member."""
+        path = self.folder / 'cluster.yaml'
+        shell.run(
+            [
+                *(HVSTACK, 'cluster', 'environment', str(path)),
+                *('--worker-flavor', self.flavors['worker']),
+                *('--controller-flavor', self.flavors['controller']),
+                *('--key-name', NAME, '--hosts', '2', *words),
+            ],
+            env=MEMBER,
+        )
+        return path
+
+    def preview(self, names: Sequence[str]) -> Any:
+        """Have Heat check a combination of environment files."""
+        content = self.tenant.orchestration.read_env_and_templates(
+            template_file=str(environments.folder() / environments.TEMPLATE),
+            environment_files=[
+                str(one)
+                for one in (self.base, *(environment(n) for n in names))
+            ],
+        )
+        more: dict[str, Any] = {}
+        for name in names:
+            more |= _MORE.get(name, {})
+        return self.tenant.orchestration.create_stack(
+            preview=True, name=NAME, parameters=more, **content
+        )
+
+    def test_environment_files_combine(self) -> None:
+        self.base = self.environment()
+        storages = [
+            ('storage-local',),
+            ('storage-ceph',),
+            ('storage-ceph', 'disk-pinning-on'),
+        ]
+        combined = {
+            (controllers, *storage, deployment)
+            for controllers, storage, deployment in itertools.product(
+                ('controllers-combined', 'controllers-separate'),
+                storages,
+                [f'deployment-{number}' for number in range(1, 5)],
+            )
+        }
+        known = {one.stem for one in environment('lab').parent.glob('*.yaml')}
+        alone = known - {name for names in combined for name in names}
+        volumes = self.tenant.has_service('block-storage')
+        for names in [*sorted(combined), *((one,) for one in sorted(alone))]:
+            # Heat does not take what there is no service for.
+            if volumes or 'storage-ceph' not in names:
+                self.assertTrue(self.preview(names), names)
+
+    def test_plain_create(self) -> None:
+        path = self.environment()
+        self.addCleanup(stacks.delete, self.tenant, NAME)
+        shell.run(
+            [
+                *(OPENSTACK, 'stack', 'create', '--wait', '-e', str(path)),
+                *('-e', str(environment('lab'))),
+                '-t',
+                str(environments.folder() / environments.TEMPLATE),
+                NAME,
+            ],
+            env=MEMBER,
+            timeout=600,
+        )
+        outputs = stacks.outputs(self.tenant, NAME)
+        hosts = [one['host_id'] for one in outputs['workers']]
+        self.assertEqual(2, len(hosts))
+        self.assertEqual(2, len(set(hosts)))
+        self.assertIn('dfsadmin -report', outputs['readiness'])
+        self.assertEqual('shared', outputs['configuration']['cpu_policy'])
+        with StackCluster.from_outputs(
+            outputs, keys.FOLDER / NAME, name=NAME, processors=2
+        ) as cluster:
+            daemons.wait_ready(cluster, 300)
+            report = cluster.gateway.run('hdfs dfsadmin -report').stdout
+            self.assertIn('Live datanodes (2)', report)
+            nodes = cluster.gateway.run('yarn node -list').stdout
+            self.assertIsNotNone(re.search('Total Nodes: *2', nodes), nodes)
+        stacks.delete(self.tenant, NAME)
+        self.assertEqual([], list(self.tenant.compute.servers()))
+
+    def test_what_failed_is_shown(self) -> None:
+        """One worker on a host, and two hosts: a third one fails."""
+        content = yaml.safe_load(self.environment().read_text())
+        content['parameters']['worker_count'] = 3
+        path = self.folder / 'cluster.yaml'
+        path.write_text(yaml.safe_dump(content))
+        stack = stacks.create(
+            self.tenant,
+            NAME,
+            environments.folder() / environments.TEMPLATE,
+            {},
+            [path],
+        )
+        error = self.assertRaises(
+            errors.CloudError,
+            stacks.wait,
+            self.tenant,
+            stack,
+            timeout=conf.load().cloud.stack_timeout,
+        )
+        self.assertIn('server (OS::Nova::Server)', str(error))
+        self.assertIn('No valid host', str(error))

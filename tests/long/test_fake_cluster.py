@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of 32 nodes on hosts without guests: where Nova puts them.
+
+The lab is up with ``--fake-hosts 8 --fake-profile vsphere6``.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+from hvstack import errors, profiles, shell
+from hvstack.cloud import connection, flavors, journal, stacks, undo
+from hvstack.cluster import environments
+from hvstack.lab import clouds
+from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
+from tests.functional.test_hosts import HostsTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+HOSTS, SLOTS, WORKERS = 8, 4, 30
+TEMPLATE = environments.folder() / environments.TEMPLATE
+
+
+class FakeClusterTest(HostsTest):
+    def setUp(self) -> None:
+        super().setUp()
+        fakes = [
+            one.name
+            for one in self.cloud.compute.hypervisors()
+            if one.name.startswith('hv-fake') and one.state == 'up'
+        ]
+        if len(fakes) < HOSTS:
+            self.skipTest(
+                f'{len(fakes)} fake hosts are up: hvstack lab up '
+                f'--fake-hosts {HOSTS} --fake-profile vsphere6'
+            )
+        self.conn = connection.connect(clouds.ADMIN_CLOUD)
+        self.addCleanup(undo.undo_own, [self.conn])
+        self.no_system()
+        profile, configuration = (
+            profiles.load('vsphere6'),
+            parse('i4-dedicated'),
+        )
+        self.flavors = [
+            flavors.publish(
+                self.conn,
+                derive(profile, configuration, role),
+                [str(self.conn.current_project_id)],
+            ).name
+            for role in ('worker', 'controller')
+        ]
+
+    def environment(self, workers: int) -> Path:
+        """Write the cluster's environment."""
+        worker, controller = self.flavors
+        path = self.folder / 'cluster.yaml'
+        shell.run(
+            [
+                *(HVSTACK, 'cluster', 'environment', str(path)),
+                *('--configuration', f'i{SLOTS}-dedicated'),
+                *('--worker-flavor', worker),
+                *('--controller-flavor', controller),
+                *('--key-name', self.name, '--image', self.name),
+                *('--hosts', str(HOSTS), '--workers', str(workers)),
+                *('--controllers', 'separate', '--controller-slots', '2'),
+            ],
+            env={'OS_CLOUD': clouds.ADMIN_CLOUD},
+        )
+        return path
+
+    def servers(self) -> Counter[str]:
+        """Return how many of the stack's workers each host has."""
+        return Counter(
+            str(one.compute_host)
+            for one in self.cloud.compute.servers(name=f'{self.name}-worker')
+        )
+
+    def test_30_workers_and_2_controllers(self) -> None:
+        error = self.assertRaises(
+            errors.CommandFailed, self.environment, WORKERS + 1
+        )
+        self.assertIn('take 1 to 30', error.tail)
+        path = self.environment(WORKERS)
+        self.addCleanup(stacks.delete, self.conn, self.name, timeout=600)
+        made = stacks.create(self.conn, self.name, TEMPLATE, {}, [path])
+        outputs = stacks.wait(self.conn, made, timeout=900)
+        self.assertEqual(WORKERS, len(outputs['workers']))
+        by_host = self.servers()
+        self.assertEqual([4] * 6 + [3] * 2, sorted(by_host.values())[::-1])
+        for role in ('controller', 'resourcemanager'):
+            server = self.cloud.compute.get_server(outputs[role]['server_id'])
+            self.assertEqual(3, by_host[server.compute_host], role)
+        self.assertNotEqual(
+            outputs['controller']['host_id'],
+            outputs['resourcemanager']['host_id'],
+        )
+        # Nova's own answer to one more.
+        shell.run(
+            [
+                Path(HVSTACK).with_name('openstack'),
+                *('stack', 'update', '--existing', '--wait'),
+                *('-t', TEMPLATE, '-e', path),
+                *('--parameter', f'worker_count={WORKERS + 1}', self.name),
+            ],
+            env={'OS_CLOUD': clouds.ADMIN_CLOUD},
+            timeout=600,
+            check=False,
+        )
+        (stack,) = self.conn.orchestration.stacks(name=self.name)
+        self.assertEqual('UPDATE_FAILED', stack.status)
+        self.assertIn('No valid host', stacks.reason(self.conn, stack))
+        stacks.delete(self.conn, self.name, timeout=600)
+        undo.undo_own([self.conn])
+        self.assertEqual([], journal.own())

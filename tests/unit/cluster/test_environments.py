@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the template is given fits it, in whole and in part."""
+
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import testtools
+import yaml
+from fixtures import TempDir
+
+from hvstack.cluster import environments
+from hvstack.cluster.environments import Layout
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.configuration import parse
+from tests.unit.cloud.test_template import load, walk
+
+FOLDER = environments.folder() / 'environments'
+TEMPLATE = load(environments.TEMPLATE)
+LAYOUT = Layout(
+    configuration=parse('i2'),
+    worker_flavor='w',
+    controller_flavor='c',
+    sizing=size_node(4, 8192),
+    controller_vcpus=4,
+    workers=6,
+    workers_per_host=2,
+    replication=3,
+    image='image',
+    network='net',
+    key_name='key',
+)
+
+
+def aliases() -> set[str]:
+    """Return the types that environments must say what they are."""
+    return {
+        node['type']
+        for path in environments.folder().glob('*.yaml')
+        for node in walk(load(path.name))
+        if str(node.get('type')).startswith('HVStack::')
+    }
+
+
+class FileTest(testtools.TestCase):
+    def test_they_set_what_the_template_has(self) -> None:
+        for path in FOLDER.glob('*.yaml'):
+            content = yaml.safe_load(path.read_text())
+            self.assertEqual(
+                set(), set(content) - {'resource_registry', 'parameters'}
+            )
+            registry = content.get('resource_registry', {})
+            self.assertEqual(set(), set(registry) - aliases(), path.name)
+            for target in registry.values():
+                if target.endswith('.yaml'):
+                    self.assertTrue((FOLDER / target).is_file(), path.name)
+            for name, value in content.get('parameters', {}).items():
+                self.assertIn(name, TEMPLATE['parameters'], path.name)
+                self.check(name, value)
+
+    def check(self, name: str, value: Any) -> None:
+        """A value is one of those that the template allows."""
+        for one in TEMPLATE['parameters'][name].get('constraints', ()):
+            self.assertIn(value, one.get('allowed_values', [value]), name)
+            bounds = one.get('range', {})
+            self.assertGreaterEqual(value, bounds.get('min', value), name)
+            self.assertLessEqual(value, bounds.get('max', value), name)
+
+    def test_every_value_of_a_configuration_has_one(self) -> None:
+        for label in ('i2', 'i4-ceph', 'i2-dedicated', 'i2-ceph-pinned'):
+            for controllers in environments.CONTROLLERS:
+                for deployment in range(1, 5):
+                    layout = replace(
+                        LAYOUT,
+                        configuration=parse(label),
+                        controllers=controllers,
+                        deployment=deployment,
+                    )
+                    for path in environments.files(layout):
+                        self.assertTrue(path.is_file(), path)
+
+
+class EnvironmentTest(testtools.TestCase):
+    def test_it_is_all_that_the_template_needs(self) -> None:
+        found = environments.environment(LAYOUT)
+        self.assertEqual(aliases(), set(found['resource_registry']))
+        for target in found['resource_registry'].values():
+            self.assertTrue(
+                target == 'OS::Heat::None' or Path(target).is_file(), target
+            )
+        needed = {
+            name
+            for name, value in TEMPLATE['parameters'].items()
+            if 'default' not in value
+        }
+        self.assertEqual(set(), needed - set(found['parameters']))
+        self.assertEqual(
+            set(), set(found['parameters']) - set(TEMPLATE['parameters'])
+        )
+        self.assertEqual(2, found['parameters']['workers_per_host'])
+
+    def test_compute_workers_beside_data_workers(self) -> None:
+        found = environments.environment(
+            replace(
+                LAYOUT,
+                deployment=3,
+                compute_workers=12,
+                compute_per_host=4,
+                compute_flavor='small',
+            )
+        )['parameters']
+        self.assertEqual('datanode', found['worker_roles'])
+        self.assertEqual((12, 4), (found['compute_count'], 4))
+        self.assertEqual('small', found['compute_flavor'])
+        self.assertIn('JAVA_PROCESSORS=', found['compute_env'])
+
+    def test_disks(self) -> None:
+        kinds = environments.disk_types
+        self.assertEqual([[]], kinds(parse('i2'), 3))
+        self.assertEqual([['ceph', 'ceph']], kinds(parse('i2-ceph'), 2))
+        self.assertEqual(
+            [['disk-slot-1', 'disk-slot-2'], ['disk-slot-3', 'disk-slot-4']],
+            kinds(parse('i2-pinned'), 2),
+        )
+
+
+class ScriptTest(testtools.TestCase):
+    """What nodes run at their first boot."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = Path(self.useFixture(TempDir()).path)
+        folder = self.root / 'usr/lib/hvstack'
+        folder.mkdir(parents=True)
+        node = folder / 'node'
+        node.write_text(f'#!/bin/sh\necho "$@" >>{self.root}/started\n')
+        node.chmod(0o755)
+
+    def files(self, **values: str) -> str:
+        """Return what every node's script begins with."""
+        return self.filled('files', values)
+
+    def filled(self, resource: str, values: dict[str, str]) -> str:
+        found = TEMPLATE['resources'][resource]['properties']['value']
+        text = str(found['str_replace']['template'])
+        for name in found['str_replace']['params']:
+            text = text.replace(name, values.get(name.strip('%'), ''))
+        return text
+
+    def run_script(self, text: str) -> None:
+        for folder in ('/etc/', '/usr/lib/hvstack/'):
+            text = text.replace(folder, f'{self.root}{folder}')
+        done = subprocess.run(
+            ['/bin/bash', '-c', text],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def written(self, name: str) -> str:
+        return (self.root / 'etc' / name).read_text()
+
+    def worker(self, **values: str) -> str:
+        group = TEMPLATE['resources']['workers']['properties']
+        found = group['resource_def']['properties']['user_data']
+        text = str(found['str_replace']['template'])
+        return (
+            text.replace('%FILES%', self.files(**values))
+            .replace('%NODE_ENV%', 'ROLES="none"\nJAVA_PROCESSORS=2\n')
+            .replace('%ROLES%', 'datanode nodemanager ')
+        )
+
+    def test_a_worker(self) -> None:
+        self.run_script(
+            self.worker(
+                CORE_SITE='<configuration/>',
+                DISKS='2',
+                NODE_SETUP=f'echo was here >{self.root}/setup\nfalse',
+            )
+        )
+        self.assertEqual(
+            '<configuration/>\n', self.written('hadoop/core-site.xml')
+        )
+        env = self.written('hvstack/node.env')
+        self.assertIn("\nROLES='datanode nodemanager '\n", env)
+        self.assertIn("DISKS='2'\n", env)
+        self.assertNotIn('READY_URL', env)
+        # What a node could not be set to does not keep it from starting.
+        self.assertEqual('was here\n', (self.root / 'setup').read_text())
+        self.assertEqual('start\n', (self.root / 'started').read_text())
+
+    def test_a_url_is_for_root_alone(self) -> None:
+        self.run_script(self.worker(READY_URL='http://heat/signal?a=b&c=d'))
+        path = self.root / 'etc/hvstack/node.env'
+        self.assertIn(
+            "READY_URL='http://heat/signal?a=b&c=d'", path.read_text()
+        )
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual(
+            0o644,
+            (self.root / 'etc/hadoop/core-site.xml').stat().st_mode & 0o777,
+        )
+
+    def controller(self, first: str) -> str:
+        return (
+            self.filled(
+                'controller_files',
+                {
+                    'FILES': self.files(),
+                    'NODE_ENV': 'JAVA_PROCESSORS=2\n',
+                    'FIRST': first,
+                    'TOPOLOGY': ''
+                    if first
+                    else '10.0.0.2 /rack1/ng-a\nw /rack1/ng-a\n',
+                    'CONTROLLER_ADDRESS': '10.0.0.1',
+                    'CONTROLLER_NAME': 'c',
+                    'PATH': '/rack1/ng-controller',
+                    'MANAGER_ADDRESS': '10.0.0.3',
+                    'MANAGER_NAME': 'r',
+                    'MANAGER_PATH': '/rack1/ng-resourcemanager',
+                },
+            )
+            + "\nbegin 'namenode'\n"
+        )
+
+    def test_a_controller_after_the_workers(self) -> None:
+        self.run_script(self.controller(''))
+        self.assertEqual(
+            '10.0.0.2 /rack1/ng-a\nw /rack1/ng-a\n'
+            '10.0.0.1 /rack1/ng-controller\nc /rack1/ng-controller\n'
+            '10.0.0.3 /rack1/ng-resourcemanager\n'
+            'r /rack1/ng-resourcemanager\n',
+            self.written('hadoop/topology.table'),
+        )
+        self.assertIn("ROLES='namenode'", self.written('hvstack/node.env'))
+        self.assertEqual('start\n', (self.root / 'started').read_text())
+
+    def test_a_controller_before_them_waits(self) -> None:
+        self.run_script(self.controller('yes'))
+        self.assertFalse((self.root / 'started').exists())
+        self.assertIn("ROLES=''", self.written('hvstack/node.env'))
+        (self.root / 'etc/hadoop/topology.table').write_text('w /rack1/a\n')
+        for _ in range(100):
+            if (self.root / 'started').exists():
+                break
+            time.sleep(0.05)
+        self.assertEqual('start\n', (self.root / 'started').read_text())
+        env = self.written('hvstack/node.env')
+        self.assertTrue(env.endswith('ROLES="namenode"\n'), env)

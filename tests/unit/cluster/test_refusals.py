@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot work is refused in one line, with the remedy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.cluster import environments, refusals
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.flavor import derive
+from tests.unit.cluster.test_environments import LAYOUT
+
+DEDICATED = {'hw:cpu_policy': 'dedicated'}
+
+
+class RefusalTest(testtools.TestCase):
+    def refused(self, what: Callable[..., Any], *args: Any) -> str:
+        """Return the only line that a refusal says."""
+        error = str(self.assertRaises(errors.InputError, what, *args))
+        self.assertNotIn('\n', error)
+        return error
+
+    def test_more_workers_than_slots(self) -> None:
+        refusals.workers(30, 30, parse('i4'), 8)
+        said = self.refused(refusals.workers, 31, 30, parse('i4'), 8)
+        self.assertEqual(
+            '31 workers cannot be: 8 hosts of 4 slots leave 30 for workers, '
+            'take 1 to 30, or more hosts or instances',
+            said,
+        )
+        self.refused(refusals.workers, 0, 30, parse('i4'), 8)
+
+    def test_more_replicas_than_hosts(self) -> None:
+        refusals.replication(3, 3)
+        said = self.refused(refusals.replication, 4, 3)
+        self.assertIn('take 1 to 3', said)
+        self.refused(refusals.replication, 0, 3)
+        refusals.replication(4, 3, False)
+
+    def test_disks_that_do_not_divide(self) -> None:
+        profile = profiles.load('vsphere6')
+        assert profile.disks
+        count = profile.disks.count
+        refusals.disks(profile, parse('i2-pinned'))
+        refusals.disks(profile, parse('i7'))
+        said = self.refused(refusals.disks, profile, parse('i7-pinned'))
+        self.assertIn(f'the {count} data disks', said)
+        self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', said)
+
+    def test_an_unknown_storage_mode(self) -> None:
+        said = self.refused(lambda: Configuration(storage='nfs'))
+        self.assertIn('take one of local, ceph', said)
+
+    def test_a_flavor_that_is_not_dedicated(self) -> None:
+        wanted = parse('i2-dedicated')
+        refusals.flavor('f', DEDICATED, wanted)
+        said = self.refused(refusals.flavor, 'f', {}, wanted)
+        self.assertIn('take one with hw:cpu_policy=dedicated', said)
+        self.refused(refusals.flavor, 'f', DEDICATED, parse('i2'))
+        # Some clouds do not show them.
+        refusals.flavor('f', None, wanted)
+
+
+class NeedTest(testtools.TestCase):
+    def test_what_a_cluster_takes(self) -> None:
+        vsan, chosen = profiles.load('vsan'), parse('i4')
+        worker = derive(vsan, chosen)
+        found = refusals.needs(LAYOUT, worker, worker)
+        self.assertEqual(7, found.instances)
+        self.assertEqual(7 * worker.vcpus, found.cores)
+        self.assertEqual(7 * worker.ram, found.ram)
+        self.assertEqual((1, 6), self.groups(found))
+        self.assertEqual((0, 0), (found.volumes, found.gigabytes))
+
+    def groups(self, found: refusals.Need) -> tuple[int, int]:
+        return found.server_groups, found.server_group_members
+
+    def test_slots_with_groups_and_volumes_of_their_own(self) -> None:
+        chosen = parse('i2-ceph-pinned')
+        worker = derive(profiles.load('vsan'), parse('i2'))
+        found = refusals.needs(
+            replace(
+                LAYOUT,
+                configuration=chosen,
+                controllers='separate',
+                workers=5,
+                disk_types=environments.disk_types(chosen, 3),
+                disk_gb=7,
+            ),
+            worker,
+            worker,
+        )
+        self.assertEqual(7, found.instances)
+        # Two of workers, one of controllers; three workers in the fuller.
+        self.assertEqual((3, 3), self.groups(found))
+        self.assertEqual((15, 105), (found.volumes, found.gigabytes))
