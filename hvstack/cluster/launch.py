@@ -23,8 +23,8 @@ from hvstack.cloud import (
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, sites
-from hvstack.hadoop.sizing import NodeSizing, size_node
+from hvstack.hadoop import daemons, osprofiles, sites
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing, size_node
 from hvstack.model.backends import refuse
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive
@@ -45,6 +45,8 @@ class Plan:
     :param environment: facts of the hosts that their guests cannot see.
     :param shared_kernel: the guests' page cache is this machine's.
     :param host_profiles: name and digest of the hosts' profile, by role.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     """
 
     configuration: Configuration
@@ -58,6 +60,8 @@ class Plan:
     environment: dict[str, Any] = field(default_factory=dict)
     shared_kernel: bool = False
     host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
+    tuning: str = DEFAULT
+    os_profile: str = osprofiles.DEFAULT
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -77,6 +81,8 @@ class Plan:
             'workers_per_host': self.configuration.instances,
             'replication': self.replication,
             'ratios': self.ratios,
+            'tuning': self.tuning,
+            'os_profile': self.os_profile,
             'worker_flavor': self.worker.to_mapping(),
             'controller_flavor': self.controller.to_mapping(),
         }
@@ -95,6 +101,8 @@ def plan(
     configuration: Configuration,
     options: Any,
     replication: int | None = None,
+    tuning: str = DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -104,10 +112,14 @@ def plan(
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :param replication: of HDFS; by default 3, or the number of worker hosts
         if that is less.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend, or there are more replicas than hosts.
+        hosts or their backend, there are more replicas than hosts, or no
+        such profiles.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
+    osprofiles.settings(os_profile)
     profile = profiles.load(options.host_profile)
     chief = profiles.load(controller_profile(options))
     trait = profile.traits.get('worker')
@@ -154,13 +166,15 @@ def plan(
         workers=_workers(profile, configuration, len(providers)),
         replication=replication or min(3, len(providers)),
         backend=backend,
-        sizing=size_node(worker.vcpus, worker.ram),
+        sizing=size_node(worker.vcpus, worker.ram, tuning=tuning),
         environment=_environment(conn, profile, backend, known, providers),
         shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
         host_profiles={
             flavor.role: {'name': one.name, 'digest': one.digest}
             for flavor, one in ((worker, profile), (controller, chief))
         },
+        tuning=tuning,
+        os_profile=os_profile,
     )
 
 
@@ -219,7 +233,9 @@ def parameters(
     key_name: str,
 ) -> dict[str, Any]:
     """Return the template's parameters."""
-    files = sites.sites(wanted.sizing, replication=wanted.replication)
+    files = sites.sites(
+        wanted.sizing, replication=wanted.replication, tuning=wanted.tuning
+    )
     return {
         'image': image,
         'network': network,
@@ -232,6 +248,8 @@ def parameters(
         'hdfs_site': files['hdfs-site.xml'],
         'yarn_site': files['yarn-site.xml'],
         'mapred_site': files['mapred-site.xml'],
+        'hadoop_env': sites.hadoop_env(wanted.sizing),
+        'node_setup': osprofiles.fragment(wanted.os_profile),
         'worker_env': sites.node_env(
             sites.WORKER_ROLES, wanted.sizing.processors
         ),
@@ -293,6 +311,7 @@ def launch(
         environment=wanted.environment,
         seen=seen(admin, wanted, outputs),
         drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
+        tuning=wanted.tuning,
     )
     try:
         if progress is not None:
