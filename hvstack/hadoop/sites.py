@@ -10,7 +10,6 @@ A site file is what every cluster needs, and what its tuning profile sets
 """
 
 import hashlib
-from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from hvstack.hadoop.parameters import (
@@ -58,7 +57,6 @@ def sites(
     node_groups: bool = True,
     block_mib: int | None = None,
     tuning: str = DEFAULT,
-    folders: Sequence[str] = (),
     namenode_handlers: int | None = None,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
@@ -69,14 +67,12 @@ def sites(
     :param node_groups: keep replicas of a block on different hosts.
     :param block_mib: HDFS' block size instead of the tuning's.
     :param tuning: one of :data:`hvstack.hadoop.tables.TUNINGS`.
-    :param folders: where the workers' data disks are mounted; without them
-        HDFS and YARN share the root disk.
     :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
         ("Controller Daemons": a way around HDFS-7122).
     :raises hvstack.errors.InputError: no such tuning.
     """
     rule(tuning)
-    values = _needed(sizing, controller, replication, folders)
+    values = _needed(sizing, controller, replication)
     facts = Facts(sizing, replication, block_mib or BLOCK_MIB[tuning])
     for name, more in tuned(TUNINGS[tuning], facts).items():
         if name in values:
@@ -92,14 +88,9 @@ def sites(
 
 
 def _needed(
-    sizing: NodeSizing,
-    controller: str,
-    replication: int,
-    folders: Sequence[str],
+    sizing: NodeSizing, controller: str, replication: int
 ) -> dict[str, dict[str, str]]:
     """Return what no cluster runs, or is measured, without."""
-    data = [f'{folder}/hdfs' for folder in folders] or ['/srv/hdfs/data']
-    local = [f'{folder}/yarn' for folder in folders] or ['/srv/yarn/local']
     return {
         CORE: {
             'fs.defaultFS': f'hdfs://{controller}:{NAMENODE_PORT}',
@@ -112,7 +103,9 @@ def _needed(
         HDFS: {
             'dfs.replication': str(replication),
             'dfs.namenode.name.dir': 'file:///srv/hdfs/name',
-            'dfs.datanode.data.dir': ','.join(f'file://{one}' for one in data),
+            # A node that finds data disks puts a folder on each in its place,
+            # and so for YARN's: hvstack.hadoop.osprofiles.
+            'dfs.datanode.data.dir': 'file:///srv/hdfs/data',
             'dfs.datanode.hostname': '%ADDRESS%',
             'dfs.namenode.datanode.registration.ip-hostname-check': 'false',
             'dfs.namenode.rpc-bind-host': '0.0.0.0',  # noqa: S104
@@ -125,7 +118,7 @@ def _needed(
             'yarn.nodemanager.resource.memory-mb': str(sizing.yarn_mib),
             # Java 17 maps far more than it uses.
             'yarn.nodemanager.vmem-check-enabled': 'false',
-            'yarn.nodemanager.local-dirs': ','.join(local),
+            'yarn.nodemanager.local-dirs': '/srv/yarn/local',
             'yarn.nodemanager.log-dirs': '/srv/yarn/log',
             'yarn.nodemanager.disk-health-checker'
             '.max-disk-utilization-per-disk-percentage': '99',
