@@ -58,6 +58,23 @@ _CLOUD = (
     ),
 )
 
+_HADOOP = (
+    cfg.StrOpt(
+        'tuning',
+        default='hvstack',
+        choices=('hvstack', 'vsphere6', 'vsan', 'amd', 'stock'),
+        help="Tuning profile of Hadoop's settings, of guests and of bare "
+        'metal.',
+    ),
+    cfg.StrOpt(
+        'os_profile',
+        default='vsphere6',
+        choices=('vsphere6', 'vsan', 'amd', 'stock'),
+        help="Profile of the nodes' operating system. What a node cannot set "
+        'is in the run records.',
+    ),
+)
+
 _SWEEP = (
     cfg.StrOpt(
         'baseline_hosts',
@@ -70,7 +87,11 @@ _SWEEP = (
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo.config's sample and for Rally."""
-    return [('cloud', list(_CLOUD)), ('sweep', list(_SWEEP))]
+    return [
+        ('cloud', list(_CLOUD)),
+        ('hadoop', list(_HADOOP)),
+        ('sweep', list(_SWEEP)),
+    ]
 
 
 def load(files: tuple[Path, ...] = FILES) -> Any:

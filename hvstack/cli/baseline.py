@@ -11,6 +11,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from hvstack import errors, paths
+from hvstack.cli import hadoop
 from hvstack.cluster import hosts
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
@@ -43,8 +44,8 @@ def workload(
 ) -> Workload:
     """Return what to sort on these hosts, by default in one wave of tasks."""
     worker = next(host for host in cluster.hosts if host.role == 'worker')
-    sizing = size_node(worker.vcpus, worker.memory_mib)
-    wave = tasks(sizing.containers * len(cluster.workers))
+    sizing = size_node(worker.vcpus, worker.memory_mib, tuning=cluster.tuning)
+    wave = tasks(sizing.containers * len(cluster.workers), cluster.tuning)
     return Workload(
         size_bytes, cluster.replication, maps or wave, reduces or wave
     )
@@ -114,6 +115,7 @@ class Run(Lister):
         )
         parser.add_argument('--maps', type=int, help='tasks of HSGen')
         parser.add_argument('--reduces', type=int, help='tasks of HSSort')
+        hadoop.add(parser)
         parser.add_argument(
             '--sweep',
             metavar='ID',
@@ -137,6 +139,7 @@ class Run(Lister):
             parsed_args.hosts,
             replication=parsed_args.replication,
             progress=progress,
+            **hadoop.chosen(parsed_args),
         )
         work = workload(
             cluster, parsed_args.size, parsed_args.maps, parsed_args.reduces

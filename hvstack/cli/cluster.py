@@ -10,6 +10,7 @@ from cliff.show import ShowOne
 from openstack.connection import Connection
 
 from hvstack import conf, errors
+from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, journal, keys, ratios, stacks, undo
 from hvstack.cluster import launch
@@ -78,6 +79,7 @@ class Create(_OnCloud):
             help='replicas of HDFS, on as many hosts (default: 3, or the '
             'number of worker hosts if that is less)',
         )
+        hadoop.add(parser)
         parser.add_argument(
             '--workers',
             type=int,
@@ -110,6 +112,7 @@ class Create(_OnCloud):
             options,
             parsed_args.replication,
             parsed_args.workers,
+            **hadoop.chosen(parsed_args),
         )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())

@@ -7,7 +7,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, paths
-from hvstack.cli import report
+from hvstack.cli import hadoop, report
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, lifecycle, settings
 from hvstack.lab.settings import LabSettings
@@ -55,6 +55,7 @@ class Demo(Command):
             metavar='NAME,...',
             help=f'which (default: {",".join(CONFIGURATIONS)})',
         )
+        hadoop.add(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -65,6 +66,7 @@ class Demo(Command):
         ]
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
+        hadoop.hand_on(parsed_args)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
             lifecycle.up(lambda before: before, Progress())

@@ -8,7 +8,7 @@ from cliff.command import Command
 from cliff.show import ShowOne
 
 from hvstack import conf, errors
-from hvstack.cli import report
+from hvstack.cli import hadoop, report
 from hvstack.cli.demo import SIZE_BYTES
 from hvstack.cli.sweep import add_cloud
 from hvstack.cli.sweep_plan import add_space, chosen_space
@@ -74,10 +74,12 @@ class Run(_Running):
             help='data of a run (default: 500MB)',
         )
         add_cloud(parser)
+        hadoop.add(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
+        hadoop.hand_on(parsed_args)
         area = chosen_space(parsed_args)
         for one in area.skipped:
             Progress().say(f'skipped: {one.name}: {one.reason}')

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hvstack import shell
+from hvstack.hadoop import sizing
 from hvstack.hadoop.rest import Runner
 from hvstack.hadoop.sites import UI_PORTS
 
@@ -103,6 +104,10 @@ class Cluster(Protocol):
     def processors(self) -> int:
         """What a worker's JVMs are told, and it is probed with."""
 
+    @property
+    def tuning(self) -> str:
+        """The tuning profile of its settings."""
+
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
 
@@ -132,6 +137,7 @@ class Members:
         caps, or that virtualization hides, such as the CPU model.
     :param drop_command: program that drops the caches below all nodes;
         None does it on every node.
+    :param tuning: profile of Hadoop's settings.
     """
 
     name: str
@@ -140,6 +146,7 @@ class Members:
     processors: int
     given: dict[str, Any]
     drop_command: Sequence[str] | None
+    tuning: str = sizing.DEFAULT
 
     @property
     def nodes(self) -> list[Node]:

@@ -16,8 +16,7 @@ from hvstack import errors, paths, pids, shell
 from hvstack.cluster import probe
 from hvstack.cluster.base import LOCAL_DROP_CACHES, Members
 from hvstack.cluster.command import CommandNode
-from hvstack.hadoop import daemons, sites
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop import daemons, osprofiles, sites, sizing
 from hvstack.progress import Progress
 
 #: Where the lab says how its hosts are entered without Nova.
@@ -44,6 +43,8 @@ class Host:
     :param enter: program that runs what follows it on the host.
     :param prepare: program that makes it ready for Hadoop; none if empty.
     :param release: program that undoes this, also when it was not ready.
+    :param data_disks: block devices for HDFS and YARN; one that holds
+        nothing gets a file system, any other keeps its own.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Host:
     release: tuple[str, ...] = ()
     cpu_cap: float | None = None
     memory_cap_mib: int | None = None
+    data_disks: tuple[str, ...] = ()
 
 
 _FIELDS = {
@@ -97,7 +99,7 @@ def read(path: Path = LAB) -> list[Host]:
             **{name: item[name] for name in _FIELDS},
             **{
                 name: tuple(item.get(name) or ())
-                for name in ('enter', 'prepare', 'release')
+                for name in ('enter', 'prepare', 'release', 'data_disks')
             },
             'cpu_cap': item.get('cpu_cap'),
             'memory_cap_mib': item.get('memory_cap_mib'),
@@ -175,11 +177,13 @@ class BareHosts(Members):
 
     :param hosts: of the baseline file.
     :param replication: of input and output.
+    :param os_profile: of their operating system.
     :param progress: where to say what is done.
     """
 
     hosts: list[Host] = field(default_factory=list)
     replication: int = 2
+    os_profile: str = osprofiles.DEFAULT
     progress: Progress | None = None
     _mark: Path | None = None
     _lock: IO[str] | None = None
@@ -193,6 +197,8 @@ class BareHosts(Members):
         *,
         replication: int | None = None,
         progress: Progress | None = None,
+        tuning: str = sizing.DEFAULT,
+        os_profile: str = osprofiles.DEFAULT,
     ) -> Self:
         """Make a cluster of a baseline file.
 
@@ -200,8 +206,14 @@ class BareHosts(Members):
         their own.
 
         :param replication: min(3, worker hosts) by default.
-        :raises hvstack.errors.InputError: the file is not well formed.
+        :param tuning: profile of Hadoop's settings.
+        :param os_profile: of the hosts' operating system; of the lab's
+            hosts, which share this machine's kernel, the limits alone.
+        :raises hvstack.errors.InputError: the file is not well formed, or
+            there is no such profile.
         """
+        sizing.rule(tuning)
+        osprofiles.settings(os_profile)
         hosts = read(path)
         nodes = [
             CommandNode(
@@ -221,6 +233,8 @@ class BareHosts(Members):
             processors=next(h.vcpus for h in hosts if h.role == 'worker'),
             given=environment(hosts),
             drop_command=LOCAL_DROP_CACHES if path == LAB else None,
+            tuning=tuning,
+            os_profile=os_profile,
             hosts=hosts,
             replication=replication or min(3, len(workers)),
             progress=progress,
@@ -320,12 +334,17 @@ class BareHosts(Members):
 
     def _configure(self) -> None:
         worker = next(host for host in self.hosts if host.role == 'worker')
+        sized = sizing.size_node(
+            worker.vcpus, worker.memory_mib, tuning=self.tuning, native=True
+        )
         files = sites.sites(
-            size_node(worker.vcpus, worker.memory_mib),
+            sized,
             controller=self.gateway.address,
             replication=self.replication,
             node_groups=True,
+            tuning=self.tuning,
         )
+        files['hadoop-env.sh'] = sites.hadoop_env(sized)
         table = ''.join(
             f'{key} /rack1/ng-{node.host}\n'
             for node in self.nodes
@@ -342,6 +361,12 @@ class BareHosts(Members):
                 if host.role == 'worker'
                 else sites.CONTROLLER_ROLES
             )
+            setup = osprofiles.fragment(
+                self.os_profile,
+                data_disks=host.data_disks,
+                shared_kernel=self.drop_command is not None,
+            )
+            node.put(setup, osprofiles.SETUP)
             env = sites.node_env(roles, host.vcpus)
             node.put(f'{env}ADDRESS={host.address}\n', '/etc/hvstack/node.env')
 

@@ -24,8 +24,8 @@ from hvstack.cluster import hosts as bare
 from hvstack.cluster import topology
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons
-from hvstack.hadoop.sizing import NodeSizing, size_node
+from hvstack.hadoop import daemons, osprofiles
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing, size_node
 from hvstack.model.backends import refuse
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive
@@ -44,6 +44,8 @@ class Plan:
     :param environment: facts of the hosts that their guests cannot see.
     :param shared_kernel: the guests' page cache is this machine's.
     :param host_profiles: name and digest of the hosts' profile, by role.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     """
 
     configuration: Configuration
@@ -57,6 +59,8 @@ class Plan:
     environment: dict[str, Any] = field(default_factory=dict)
     shared_kernel: bool = False
     host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
+    tuning: str = DEFAULT
+    os_profile: str = osprofiles.DEFAULT
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -76,6 +80,8 @@ class Plan:
             'workers_per_host': self.configuration.instances,
             'replication': self.replication,
             'ratios': self.ratios,
+            'tuning': self.tuning,
+            'os_profile': self.os_profile,
             'worker_flavor': self.worker.to_mapping(),
             'controller_flavor': self.controller.to_mapping(),
         }
@@ -87,6 +93,8 @@ def plan(
     options: Any,
     replication: int | None = None,
     workers: int | None = None,
+    tuning: str = DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -97,11 +105,14 @@ def plan(
     :param replication: of HDFS; by default 3, or the number of worker hosts
         if that is less.
     :param workers: by default as many as the hosts have slots for.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend, or there are more replicas than hosts, or
-        more workers than slots.
+        hosts or their backend, there are more replicas than hosts or more
+        workers than slots, or no such profiles.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
+    osprofiles.settings(os_profile)
     profile = profiles.load(options.host_profile)
     chief = profiles.load(controller_profile(options))
     trait = profile.traits.get('worker')
@@ -149,13 +160,15 @@ def plan(
         workers=count,
         replication=replicas,
         backend=backend,
-        sizing=size_node(worker.vcpus, worker.ram),
+        sizing=size_node(worker.vcpus, worker.ram, tuning=tuning),
         environment=_environment(conn, profile, backend, known, providers),
         shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
         host_profiles={
             flavor.role: {'name': one.name, 'digest': one.digest}
             for flavor, one in ((worker, profile), (controller, chief))
         },
+        tuning=tuning,
+        os_profile=os_profile,
     )
 
 
@@ -221,6 +234,9 @@ def layout(
         worker_flavor=flavor_ids['worker'],
         controller_flavor=flavor_ids['controller'],
         sizing=wanted.sizing,
+        tuning=wanted.tuning,
+        os_profile=wanted.os_profile,
+        node_setup=osprofiles.fragment(wanted.os_profile),
         controller_vcpus=wanted.controller.vcpus,
         workers=wanted.workers,
         workers_per_host=_per_host(wanted),
@@ -292,6 +308,7 @@ def launch(
         environment=wanted.environment,
         seen=seen(admin, wanted, outputs),
         drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
+        tuning=wanted.tuning,
     )
     try:
         if progress is not None:

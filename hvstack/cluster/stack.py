@@ -12,6 +12,7 @@ from hvstack import errors
 from hvstack.cluster import probe
 from hvstack.cluster.base import Members
 from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop import sizing
 
 #: Facts that a hypervisor may show to guests otherwise than they are.
 _OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
@@ -46,6 +47,7 @@ class StackCluster(Members):
         environment: Mapping[str, Any] | None = None,
         seen: Mapping[str, Any] | None = None,
         drop_command: Sequence[str] | None = None,
+        tuning: str = sizing.DEFAULT,
     ) -> Self:
         """Make a cluster of a stack's outputs.
 
@@ -56,6 +58,7 @@ class StackCluster(Members):
         :param environment: facts that nodes cannot see; they win.
         :param seen: what was seen of the cloud, such as allocations.
         :param drop_command: see :class:`hvstack.cluster.base.Members`.
+        :param tuning: profile of its settings.
         :raises hvstack.errors.InputError: an output is missing.
         """
         folder = Path(tempfile.mkdtemp(prefix='hvssh'))
@@ -78,6 +81,7 @@ class StackCluster(Members):
                 processors=processors,
                 given=dict(environment or {}),
                 drop_command=drop_command,
+                tuning=tuning,
                 ram_mib=ram_mib,
                 placement=dict(seen or {}),
                 folder=folder,

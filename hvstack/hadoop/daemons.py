@@ -22,6 +22,8 @@ rest=$(grep -vxF -e "$lines" -e "$own" /etc/hosts)
 printf '%s\\n' "$lines" "$rest" >/etc/hosts
 getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
 """
+#: Where a worker's daemons must be seen.
+_SEEN_IN = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
 #: So many looks in vain, and the daemons themselves are looked at.
 _LOOKS = 8
 
@@ -79,7 +81,7 @@ def missing(cluster: Members) -> list[str]:
     yarn = {n['nodeHostName'] for n in nodes if n.get('state') == 'RUNNING'}
     found = []
     for worker in cluster.workers:
-        for names, service in ((hdfs, 'HDFS'), (yarn, 'YARN')):
+        for names, service in zip((hdfs, yarn), _SEEN_IN, strict=True):
             if not {worker.name, worker.address} & names:
                 found.append(f'{worker.name} in {service}')
     if info.get('Safemode'):
@@ -121,7 +123,10 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             f'Hadoop on {cluster.gateway.name} to see every worker',
             timeout=timeout,
             interval=1.5,
-            why=lambda: f'missing: {", ".join(last)}{_evidence(cluster)}',
+            why=lambda: (
+                f'missing: {", ".join(last)}'
+                + (_evidence(cluster) or _silent(cluster, last))
+            ),
         )
     except _Dead as exc:
         raise errors.CommandFailed(
@@ -161,14 +166,27 @@ def _evidence(cluster: Members) -> str:
             return f'; {exc}'[:400]
         if gone:
             role = gone[0].rpartition(' ')[2]
-            words = node.run(
-                f'tail -n 3 /var/log/hadoop/{role}.log '
-                f'/var/log/hadoop/{role}.out',
-                check=False,
-            )
-            text = ' '.join(words.stdout.split())
-            return f'; dead: {", ".join(gone)}: {text[-400:]}'
+            return f'; dead: {", ".join(gone)}: {_words(node, role)}'
     return ''
+
+
+def _silent(cluster: Members, missed: Sequence[str]) -> str:
+    """Return the last words of the first daemon that runs, but unseen."""
+    for worker in cluster.workers:
+        for service, role in _SEEN_IN.items():
+            if f'{worker.name} in {service}' in missed:
+                return f'; {role} of {worker.name}: {_words(worker, role)}'
+    return ''
+
+
+def _words(node: Runner, role: str) -> str:
+    """Return the end of a daemon's logs, on one line."""
+    logs = f'/var/log/hadoop/{role}.log /var/log/hadoop/{role}.out'
+    try:
+        text = node.run(f'tail -n 3 {logs}', check=False, timeout=60).stdout
+    except errors.HVStackError as exc:
+        text = str(exc)
+    return ' '.join(text.split())[-400:]
 
 
 def _everywhere(nodes: Sequence[Runner], command: str, *, check: bool) -> None:

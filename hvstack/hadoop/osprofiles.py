@@ -15,6 +15,8 @@ from hvstack import errors
 DEFAULT = 'vsphere6'
 #: Where a node notes what was set and what was not.
 STATE = '/etc/hvstack/os-profile.state'
+#: Where a node has its fragment: its daemons' program runs it before them.
+SETUP = '/etc/hvstack/node-setup'
 #: Where data disks are mounted: a number each, from 0.
 DATA = '/srv/data'
 
@@ -167,6 +169,7 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
 
 _FUNCTIONS = r"""
 os_root=${HVSTACK_ROOT:-}
+[ ! -e "$os_root/etc/hvstack/node.env" ] || . "$os_root/etc/hvstack/node.env"
 os_state=$os_root@STATE@
 mkdir -p "${os_state%/*}"
 echo "profile $os_profile" >"$os_state"
@@ -189,8 +192,9 @@ os_container() {
 }
 
 # A network's values are its name space's own; all others are the kernel's.
+# Where hosts share one, the name space is not Hadoop's alone either.
 os_kernel() {
-    case $1 in
+    case ${SHARED_KERNEL:-}$1 in
     sysctl.net.*) return 1 ;;
     *) os_container ;;
     esac
@@ -216,20 +220,62 @@ os_thp() {
     os_write "thp.$1" "$2" "$os_root/sys/kernel/mm/transparent_hugepage/$1"
 }
 
-# For this shell and the daemons that it starts, and for later logins.
+# For the shell that starts the daemons, and for later logins.
 os_limit() {
     mkdir -p "$os_root/etc/security/limits.d"
     echo "* - $1 $2" >"$os_root/etc/security/limits.d/hvstack-$1.conf"
-    if prlimit --pid $$ "--$1=$2:$2" 2>/dev/null; then
+    if prlimit --pid "${OS_PID:-$$}" "--$1=$2:$2" 2>/dev/null; then
         os_set "limit.$1" "$2"
     else
         os_not_set "limit.$1" "$2" 'refused'
     fi
 }
 
+# Prints a virtual machine's disks but those with partitions, such as the
+# root disk, those in use for anything else, and the config drive.
+os_find() {
+    for os_block in "$os_root"/sys/block/*; do
+        os_name=${os_block##*/}
+        case $os_name in vd* | sd* | xvd* | nvme*) ;; *) continue ;; esac
+        [ "$(cat "$os_block/ro" 2>/dev/null)" = 0 ] || continue
+        [ "$(cat "$os_block/removable" 2>/dev/null)" = 0 ] || continue
+        [ ! -e "$os_block/partition" ] || continue
+        ! ls -d "$os_block/$os_name"[p0-9]* >/dev/null 2>&1 || continue
+        ! grep "^/dev/$os_name " "$os_root/proc/mounts" |
+            grep -qv " $os_root@DATA@/" || continue
+        ! grep -q "^/dev/$os_name " "$os_root/proc/swaps" || continue
+        case $(blkid -p -o value -s LABEL "/dev/$os_name" 2>/dev/null) in
+        config-2) continue ;;
+        esac
+        case $(blkid -p -o value -s TYPE "/dev/$os_name" 2>/dev/null) in
+        swap) continue ;;
+        esac
+        echo "/dev/$os_name"
+    done
+}
+
+# Sets $DATA_DISKS where it is not given, once there are as many disks as
+# $DISKS says: volumes are attached after the machine has begun to boot.
+os_wait() {
+    if [ -n "${DATA_DISKS:-}${SHARED_KERNEL:-}" ] || os_container; then
+        return 0
+    fi
+    os_left=${DISK_SECONDS:-300}
+    while :; do
+        DATA_DISKS=$(os_find | tr '\n' ' ')
+        os_count=$(echo "$DATA_DISKS" | wc -w)
+        [ "$os_count" -lt "${DISKS:-0}" ] && [ "$os_left" -gt 0 ] || break
+        os_left=$((os_left - 2))
+        sleep 2
+    done
+    [ "$os_count" -ge "${DISKS:-0}" ] ||
+        os_not_set disks "$DISKS" "only $os_count there"
+}
+
 # os_disks FILE-SYSTEM OPTIONS MOUNT-OPTIONS, for the disks in $DATA_DISKS.
 # One that holds anything keeps it, since this runs at every boot; the label
-# tells of the profile that made a file system.
+# tells of the profile that made a file system. An ephemeral disk comes with
+# Nova's file system, which nobody has used yet.
 os_disks() {
     if [ -z "${DATA_DISKS:-}" ]; then
         [ -z "$1" ] || os_not_set "mkfs.$1" "$2" 'the node has one root disk'
@@ -243,12 +289,40 @@ os_disks() {
     done
 }
 
+# One folder on every data disk that is there, for HDFS and for YARN.
+os_folders() {
+    os_hdfs= os_yarn=
+    for os_folder in "$os_root@DATA@"/*; do
+        mountpoint -q "$os_folder" 2>/dev/null || continue
+        mkdir -p "$os_folder/hdfs" "$os_folder/yarn"
+        os_hdfs=$os_hdfs${os_hdfs:+,}file://$os_folder/hdfs
+        os_yarn=$os_yarn${os_yarn:+,}$os_folder/yarn
+    done
+    [ -n "$os_hdfs" ] || return 0
+    os_value hdfs-site.xml dfs.datanode.data.dir "$os_hdfs"
+    os_value yarn-site.xml yarn.nodemanager.local-dirs "$os_yarn"
+}
+
+# os_value FILE NAME VALUE: a property of a site file has this value.
+os_value() {
+    sed -i "s|\(<name>$2</name><value>\)[^<]*|\1$3|" \
+        "$os_root/etc/hadoop/$1"
+}
+
 os_make() {
     os_blank=
     os_found=$(blkid -p -o value -s TYPE -s PTTYPE "$1" 2>/dev/null) ||
         [ $? != 2 ] || os_blank=yes # 2: nothing was found on it
     if [ -z "$os_blank" ]; then
         os_label=$(blkid -p -o value -s LABEL "$1" 2>/dev/null || true)
+        case $os_label in
+        ephemeral[0-9]*)
+            mountpoint -q "$os_root@DATA@/$os_number" ||
+                ! wipefs -qa "$1" || os_blank=yes
+            ;;
+        esac
+    fi
+    if [ -z "$os_blank" ]; then
         if [ -n "$2" ] && [ "$os_label" = "hv-$os_profile" ]; then
             os_set "mkfs.$2" "$3 on $1"
         elif [ -n "$2" ]; then
@@ -265,14 +339,19 @@ os_make() {
 
 os_mount() {
     mkdir -p "$2"
-    if mountpoint -q "$2"; then
-        return 0
-    elif [ -n "$3" ] && mount -o "$3" "$1" "$2" 2>/dev/null; then
-        os_set mount "$3 on $1"
-    else
-        [ -z "$3" ] || os_not_set mount "$3" "refused for $1"
-        mount "$1" "$2" || echo "os profile $os_profile: no file system on $1"
-    fi
+    mountpoint -q "$2" ||
+        { [ -n "$3" ] && mount -o "$3" "$1" "$2" 2>/dev/null; } ||
+        mount "$1" "$2" ||
+        echo "os profile $os_profile: no file system on $1"
+    [ -n "$3" ] || return 0
+    os_has=,$(sed -n "s:^[^ ]* $2 [^ ]* \([^ ]*\) .*:\1:p" \
+        "$os_root/proc/mounts"),
+    for os_option in $(echo "$3" | tr , ' '); do
+        case $os_has in
+        *,"$os_option",*) os_set mount "$os_option on $1" ;;
+        *) os_not_set mount "$os_option" "not in force on $1" ;;
+        esac
+    done
 }
 """
 
@@ -301,11 +380,13 @@ def fragment(
 
     It ends well whatever can be set, also under ``set -eu``; what could not
     be set is printed and noted in :data:`STATE`. The limits hold for the
-    shell that it is part of, so the daemons must be started by that shell.
-    It may run at every boot, and should.
+    shell that it is part of, or that ``$OS_PID`` names, so the daemons must
+    be started by that shell. It may run at every boot, and should.
 
     :param data_disks: block devices that are the data disks, and only they:
-        one that holds nothing gets a file system.
+        one that holds nothing gets a file system. Without them a virtual
+        machine takes all disks that are not in use, and waits until there
+        are as many as its node.env says (``DISKS``).
     :param shared_kernel: the node shares its kernel with others though it
         is no container that says so itself, such as a lab host.
     :raises hvstack.errors.InputError: no such profile.
@@ -322,10 +403,16 @@ def fragment(
         if one.kind in disks:
             disks[one.kind] = (one.name, one.value)
         elif one.kind is Kind.ELSEWHERE:
-            lines.append(_call('os_not_set', one.name, one.value, one.why))
+            call = _call('os_not_set', one.name, one.value, one.why)
+            lines.append(f'{call} # {one.source}')
         else:
-            lines.append(_call(f'os_{one.kind.value}', one.name, one.value))
-    lines.append(_call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]))
+            call = _call(f'os_{one.kind.value}', one.name, one.value)
+            lines.append(f'{call} # {one.source}')
+    lines += [
+        'os_wait',
+        _call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
+        'os_folders',
+    ]
     return '\n'.join(lines) + '\n'
 
 

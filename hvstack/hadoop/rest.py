@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to Hadoop's daemons, asked on the controller itself.
+"""Questions to Hadoop's daemons, asked on their own nodes.
 
 Its web interfaces need not be reachable from elsewhere.
 """
@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from hvstack import errors, shell
 from hvstack.hadoop.sites import UI_PORTS
+
+#: Where each daemon answers on its own node.
+PORTS = {**UI_PORTS, 'datanode': 9864, 'nodemanager': 8042}
 
 
 class Runner(Protocol):
@@ -55,17 +58,21 @@ class Members(Protocol):
         """The workers."""
 
 
-def get(controller: Runner, role: str, path: str) -> dict[str, Any]:
+def get(node: Runner, role: str, path: str) -> dict[str, Any]:
     """Return a daemon's JSON answer.
 
-    :param controller: the node that the daemon runs on.
-    :param role: its daemon, one of :data:`hvstack.hadoop.sites.UI_PORTS`.
+    :param node: that the daemon runs on.
+    :param role: its daemon, one of :data:`PORTS`.
     :param path: with the leading slash.
     :raises hvstack.errors.CommandFailed: no answer, or not JSON.
     """
-    url = f'http://{controller.address}:{UI_PORTS[role]}{path}'
-    command = f'busybox wget -q -O - {shlex.quote(url)}'
-    result = controller.run(command, timeout=60)
+    url = f'http://{node.address}:{PORTS[role]}{path}'
+    # Configurations come as XML unless they are asked for otherwise.
+    command = (
+        "busybox wget -q -O - --header 'Accept: application/json' "
+        f'{shlex.quote(url)}'
+    )
+    result = node.run(command, timeout=60)
     try:
         answer = json.loads(result.stdout)
     except ValueError as exc:

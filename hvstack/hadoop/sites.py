@@ -10,7 +10,7 @@ A site file is what every cluster needs, and what its tuning profile sets
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from hvstack.hadoop.parameters import (
@@ -83,7 +83,6 @@ def sites(
     node_groups: bool = True,
     block_mib: int | None = None,
     tuning: str = DEFAULT,
-    folders: Sequence[str] = (),
     namenode_handlers: int | None = None,
     places: Mapping[str, dict[str, str]] = _PLACES,
 ) -> dict[str, str]:
@@ -95,15 +94,13 @@ def sites(
     :param node_groups: keep replicas of a block on different hosts.
     :param block_mib: HDFS' block size instead of the tuning's.
     :param tuning: one of :data:`hvstack.hadoop.tables.TUNINGS`.
-    :param folders: where the workers' data disks are mounted; without them
-        HDFS and YARN share the root disk.
     :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
         ("Controller Daemons": a way around HDFS-7122).
     :param places: how a node's place is looked up.
     :raises hvstack.errors.InputError: no such tuning.
     """
     rule(tuning)
-    values = _needed(sizing, controller, replication, folders)
+    values = _needed(sizing, controller, replication)
     facts = Facts(sizing, replication, block_mib or BLOCK_MIB[tuning])
     for name, more in tuned(TUNINGS[tuning], facts).items():
         if name in values:
@@ -119,14 +116,9 @@ def sites(
 
 
 def _needed(
-    sizing: NodeSizing,
-    controller: str,
-    replication: int,
-    folders: Sequence[str],
+    sizing: NodeSizing, controller: str, replication: int
 ) -> dict[str, dict[str, str]]:
     """Return what no cluster runs, or is measured, without."""
-    data = [f'{folder}/hdfs' for folder in folders] or ['/srv/hdfs/data']
-    local = [f'{folder}/yarn' for folder in folders] or ['/srv/yarn/local']
     return {
         CORE: {
             'fs.defaultFS': f'hdfs://{controller}:{NAMENODE_PORT}',
@@ -135,7 +127,9 @@ def _needed(
         HDFS: {
             'dfs.replication': str(replication),
             'dfs.namenode.name.dir': 'file:///srv/hdfs/name',
-            'dfs.datanode.data.dir': ','.join(f'file://{one}' for one in data),
+            # A node that finds data disks puts a folder on each in its place,
+            # and so for YARN's: hvstack.hadoop.osprofiles.
+            'dfs.datanode.data.dir': 'file:///srv/hdfs/data',
             'dfs.datanode.hostname': '%ADDRESS%',
             'dfs.namenode.datanode.registration.ip-hostname-check': 'false',
             'dfs.namenode.rpc-bind-host': '0.0.0.0',  # noqa: S104
@@ -148,7 +142,7 @@ def _needed(
             'yarn.nodemanager.resource.memory-mb': str(sizing.yarn_mib),
             # Java 17 maps far more than it uses.
             'yarn.nodemanager.vmem-check-enabled': 'false',
-            'yarn.nodemanager.local-dirs': ','.join(local),
+            'yarn.nodemanager.local-dirs': '/srv/yarn/local',
             'yarn.nodemanager.log-dirs': '/srv/yarn/log',
             'yarn.nodemanager.disk-health-checker'
             '.max-disk-utilization-per-disk-percentage': '99',

@@ -841,3 +841,8 @@ BLOCK_MIB = {
     'amd': 256,
     'stock': 128,
 }
+
+#: Largest block of a run's files, which are one block each while they are
+#: smaller. hvstack's own goes as far as the papers', so that large data sets
+#: have no more tasks than theirs.
+LARGEST_BLOCK_MIB = {**BLOCK_MIB, 'hvstack': 256}

@@ -67,6 +67,8 @@ class Flavors(_Context):
             here.admin,
             parse(self.config['configuration']),
             here.options.cloud,
+            tuning=here.options.hadoop.tuning,
+            os_profile=here.options.hadoop.os_profile,
         )
         here.plan = wanted
         here.known_kills = here.kills()
@@ -157,7 +159,10 @@ class Baseline(_Context):
     def prepare(self, here: Session) -> None:
         """Take the hosts, sort a little once."""
         bare = BareHosts.from_file(
-            Path(here.options.sweep.baseline_hosts), progress=here.progress
+            Path(here.options.sweep.baseline_hosts),
+            progress=here.progress,
+            tuning=here.options.hadoop.tuning,
+            os_profile=here.options.hadoop.os_profile,
         )
         with here.progress.stage('bare metal: prepare the hosts'):
             bare.__enter__()

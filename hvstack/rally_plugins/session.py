@@ -127,11 +127,12 @@ class Session:
         """Return what a run sorts: the same tasks on both sides."""
         found = hosts.read(Path(self.options.sweep.baseline_hosts))
         workers = [host for host in found if host.role == 'worker']
+        tuning = self.options.hadoop.tuning
         containers = sum(
-            size_node(host.vcpus, host.memory_mib).containers
+            size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
-        parts = tasks(containers)
+        parts = tasks(containers, tuning)
         return Workload(size_bytes, min(3, len(workers)), parts, parts)
 
     def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:

@@ -22,6 +22,7 @@ WITH_BASELINE = (
     'os_profile',
     'jre',
     'hadoop',
+    'tuning',
     'hadoop_profile',
 )
 
@@ -42,7 +43,7 @@ ALIKE = frozenset(
 
 #: Facts that older records lack: compared where both sides have them, and
 #: named in a report where one has not.
-LATER = frozenset({'data_disks', 'os_profile'})
+LATER = frozenset({'data_disks', 'os_profile', 'tuning'})
 
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, shell
-from hvstack.cluster import probe
+from hvstack.cluster import inforce, probe
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemons, history, rest, sites
+from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.tpcxhs import datacheck
-from hvstack.tpcxhs.workload import RECORD_BYTES, Workload
+from hvstack.tpcxhs.workload import MIB, RECORD_BYTES, Workload
 
 BASE = '/benchmarks/tpcx-hs'
 INPUT = f'{BASE}/input'
@@ -123,11 +124,17 @@ def run(
     kills = probe.oom_lines(cluster.nodes)
     purge(cluster)
     check_fit(cluster, workload)
+    system = inforce.os_state(cluster.nodes)
     outcome.environment = {
-        'hadoop_profile': sites.profile(workload.replication),
+        'tuning': cluster.tuning,
+        'hadoop_profile': sites.profile(workload.replication, cluster.tuning),
+        'os_profile': system.profile,
         **cluster.environment(),
     }
-    outcome.seen = cluster.seen()
+    outcome.seen = {
+        **cluster.seen(),
+        'os_not_set': list(system.not_set),
+    }
     cluster.drop_caches()
     runner = _Runner(cluster, workload, outcome, progress, phase_seconds)
     outcome.started = now()
@@ -309,9 +316,11 @@ class _Runner:
         """Run one job; its time is the client's, as in TPCx-HS."""
         work = self.workload
         self._say(f'{phase} ...')
+        most = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
+        block = min(work.block_bytes, most)
         begin = time.monotonic()
         result = self.cluster.gateway.run(
-            f'hadoop jar {_JAR} {program} -Ddfs.blocksize={work.block_bytes} '
+            f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
             f'-Ddfs.replication={work.replication} {operands}',
             timeout=self.phase_seconds,
             check=False,
@@ -354,6 +363,12 @@ class _Runner:
             if phase.get('job_id'):
                 phase.update(history.job(gateway, phase['job_id']))
         report = gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
+        jobs = {
+            phase['name']: phase.get('job_id') for phase in self.outcome.phases
+        }
+        self.outcome.seen['parameters'] = inforce.parameters(
+            self.cluster, str(jobs['HSSort'])
+        )
         wrong = verdict(self.outcome.phases, report, self.workload)
         if wrong:
             raise errors.RunFailed(f'HSValidate: {wrong}')

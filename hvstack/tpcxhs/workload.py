@@ -86,7 +86,7 @@ def size(text: str) -> int:
     return int(value)
 
 
-def tasks(containers: int) -> int:
+def tasks(containers: int, tuning: str = sizing.DEFAULT) -> int:
     """Return how many maps, and reduces, a cluster runs at a time.
 
     vsphere6 "Parameter Tuning": all of a phase's tasks in one wave. One
@@ -94,5 +94,6 @@ def tasks(containers: int) -> int:
     start before the last map has ended.
 
     :param containers: of the whole cluster.
+    :param tuning: profile of its settings.
     """
-    return sizing.tasks(containers)
+    return sizing.tasks(containers, tuning)

@@ -8,6 +8,9 @@ import testtools
 from oslo_config import generator
 
 from hvstack import conf, errors
+from hvstack.hadoop import osprofiles, sizing
+from hvstack.hadoop.osprofiles import PROFILES
+from hvstack.hadoop.tables import TUNINGS
 
 SAMPLE = Path(__file__).parents[2] / 'etc/hvstack/hvstack.conf.sample'
 
@@ -22,6 +25,17 @@ class ConfTest(testtools.TestCase):
         found = conf.load((Path('/none/hvstack.conf'),))
         self.assertEqual('lab-worker', found.cloud.host_profile)
         self.assertIsNone(found.cloud.backend)
+
+    def test_profiles_are_those_that_there_are(self) -> None:
+        choices = {
+            option.name: option.type.choices
+            for option in dict(conf.list_opts())['hadoop']
+        }
+        self.assertEqual(set(TUNINGS), set(choices['tuning']))
+        self.assertEqual(set(PROFILES), set(choices['os_profile']))
+        found = conf.load((Path('/none/hvstack.conf'),)).hadoop
+        self.assertEqual(sizing.DEFAULT, found.tuning)
+        self.assertEqual(osprofiles.DEFAULT, found.os_profile)
 
     def test_the_later_file_wins(self) -> None:
         one = self.file('[cloud]\nimage = a\nnetwork = n\n')

@@ -24,6 +24,7 @@ MODULES = (
     'virtio_console',
     'virtio_balloon',
     'ext4',
+    'xfs',
     'ata_piix',
     'ahci',
     'sd_mod',

@@ -86,6 +86,10 @@ RECIPES = {
                     'iproute2',
                     'ethtool',
                     'fdisk',
+                    'xfsprogs',
+                    # Heat's signals are PUT requests, and often to https.
+                    'curl',
+                    'ca-certificates',
                 ),
             ),
             overlays=('common', 'hadoop'),

@@ -111,9 +111,12 @@ class BaselineTest(testtools.TestCase):
             2,
             {},
             None,
-            [worker],  # type: ignore
+            hosts=[worker],  # type: ignore
         )
         found = baseline.workload(cluster, 1000, None, None)
         self.assertEqual((6, 6), (found.maps, found.reduces))
         found = baseline.workload(cluster, 1000, 3, 4)
         self.assertEqual((3, 4), (found.maps, found.reduces))
+        cluster.tuning = 'vsan'
+        found = baseline.workload(cluster, 1000, None, None)
+        self.assertEqual((3, 3), (found.maps, found.reduces))

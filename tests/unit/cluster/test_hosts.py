@@ -9,6 +9,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cluster import hosts
+from hvstack.hadoop import sites, sizing
 
 
 def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
@@ -113,6 +114,44 @@ class HostsFileTest(testtools.TestCase):
                 ]
             )
         )
+
+    def test_profiles_reach_every_host(self) -> None:
+        log = self.folder / 'log'
+        # Instead of a host: notes commands and what goes into files.
+        enter = ['sh', '-c', f'(echo "$@"; cat) >>{log}', 'enter']
+        path = self.write(
+            [
+                entry('c', 'controller', enter=enter),
+                entry('w', 'worker', enter=enter, data_disks=['/dev/sdb']),
+            ]
+        )
+        bare = hosts.BareHosts.from_file(
+            path, tuning='vsphere6', os_profile='vsan'
+        )
+        bare._configure()
+        text = log.read_text()
+        sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
+        files = sites.sites(
+            sized, controller='10.0.0.1', replication=1, tuning='vsphere6'
+        )
+        for part in (*files.values(), sites.hadoop_env(sized)):
+            self.assertEqual(2, text.count(part))
+        self.assertIn('HEAP_datanode=512', text)
+        self.assertEqual(2, text.count('os_profile=vsan\n'))
+        self.assertEqual(1, text.count('DATA_DISKS=/dev/sdb\n'))
+        self.assertNotIn('SHARED_KERNEL=yes', text)
+        # The lab's hosts have this machine's kernel.
+        bare.drop_command = ('true',)
+        bare._configure()
+        self.assertEqual(2, log.read_text().count('SHARED_KERNEL=yes'))
+
+    def test_no_such_profile(self) -> None:
+        path = self.write([entry('c', 'controller'), entry('w', 'worker')])
+        for more in ({'tuning': 'x'}, {'os_profile': 'x'}):
+            failure = self.assertRaises(
+                errors.InputError, hosts.BareHosts.from_file, path, **more
+            )
+            self.assertIn("'x', take one of amd", str(failure))
 
     def released(self) -> int:
         mark = self.folder / 'released'

@@ -7,10 +7,47 @@ import testtools
 
 from hvstack import profiles
 from hvstack.cluster import launch
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop import sites
+from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.unit.cloud import fake
+
+
+class Parameters(testtools.TestCase):
+    def made(self, **more: Any) -> dict[str, Any]:
+        vsan, chosen = profiles.load('vsan'), parse('i4')
+        wanted = launch.Plan(
+            configuration=chosen,
+            worker=derive(vsan, chosen),
+            controller=derive(vsan, chosen, 'controller'),
+            providers={'one': 'p1'},
+            workers=2,
+            replication=2,
+            backend='kvm',
+            sizing=size_node(14, 49152, tuning=more.get('tuning', DEFAULT)),
+            **more,
+        )
+        return launch.parameters(
+            wanted,
+            {'worker': 'w', 'controller': 'c'},
+            image='i',
+            network='n',
+            key_name='k',
+        )
+
+    def test_default_tuning(self) -> None:
+        made = self.made()
+        files = sites.sites(size_node(14, 49152), replication=2)
+        self.assertEqual(files['mapred-site.xml'], made['mapred_site'])
+        self.assertEqual('', made['hadoop_env'])
+        self.assertIn('os_profile=vsphere6\n', made['node_setup'])
+
+    def test_chosen_profiles(self) -> None:
+        made = self.made(tuning='vsphere6', os_profile='amd')
+        self.assertIn('<value>268435456</value>', made['hdfs_site'])
+        self.assertIn('HEAP_datanode=1300\n', made['hadoop_env'])
+        self.assertIn('os_profile=amd\n', made['node_setup'])
 
 
 class Seen(testtools.TestCase):

@@ -107,6 +107,7 @@ class DaemonsTest(testtools.TestCase):
             -1,
         )
         self.assertIn('w1 in YARN', str(failure))
+        self.assertIn('nodemanager of w1: No such last words', str(failure))
 
     def test_ready_hands_out_the_table(self) -> None:
         cluster = self.cluster()

@@ -7,8 +7,10 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.hadoop import osprofiles
+from hvstack.hadoop import osprofiles, sites
 from hvstack.hadoop.osprofiles import Kind
+from hvstack.hadoop.sizing import size_node
+from tests.unit.hadoop.test_sites import properties
 
 #: Programs of a node, as the fragment calls them. A disk is a file that
 #: names its file system and its label.
@@ -19,8 +21,10 @@ PROGRAMS = {
     'printf "xfs\\n$2\\n" >"$d"',
     'mkfs.ext4': 'for d; do :; done; echo "mkfs.ext4 $*" >>$LOG; '
     'echo ext4 >"$d"',
-    'mountpoint': 'exit 1',
-    'mount': 'echo "mount $*" >>$LOG',
+    'mountpoint': 'grep -q " $2 " "$HVSTACK_ROOT/proc/mounts"',
+    'mount': 'echo "mount $*" >>$LOG; o=rw; [ $1 != -o ] || { o=rw,$2; '
+    'shift 2; }; echo "$1 $2 fs $o 0 0" >>"$HVSTACK_ROOT/proc/mounts"',
+    'wipefs': 'for d; do :; done; echo "wipefs $d" >>$LOG; : >"$d"',
     'prlimit': 'echo "prlimit $3" >>$LOG',
 }
 
@@ -43,6 +47,12 @@ class OsProfilesTest(testtools.TestCase):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text('as it was\n')
         self.environ('PATH=/usr/bin')
+        for name in ('mounts', 'swaps'):
+            (self.root / 'proc' / name).touch()
+        for name in ('hadoop', 'hvstack'):
+            (self.root / 'etc' / name).mkdir(parents=True)
+        for name, text in sites.sites(size_node(2, 4096)).items():
+            (self.root / 'etc/hadoop' / name).write_text(text)
 
     def file(self, one: osprofiles.Setting) -> Path:
         if one.kind is Kind.THP:
@@ -173,7 +183,8 @@ class OsProfilesTest(testtools.TestCase):
         )
 
     def test_a_container_leaves_the_hosts_kernel_alone(self) -> None:
-        for more in ({}, {'shared_kernel': True}):
+        own = 'sysctl.net.ipv4.tcp_mtu_probing=1'
+        for more in ({'shared_kernel': True}, {}):
             self.environ('PATH=/usr/bin' if more else 'container=lxc-libvirt')
             found = self.run_it('vsphere6', **more)
             self.assertIn(
@@ -183,7 +194,10 @@ class OsProfilesTest(testtools.TestCase):
                 'mkfs.xfs=-d agcount=1: the node has one root disk',
                 found.not_set,
             )
-            self.assertIn('sysctl.net.ipv4.tcp_mtu_probing=1', found.made)
+            # Of a network name space that it shares with its host's agents
+            # it changes nothing either.
+            self.assertEqual(not more, own in found.made)
+            self.assertIn('limit.nofile=32768', found.made)
             for one in osprofiles.settings('vsphere6'):
                 if one.kind is Kind.THP or one.name.startswith('vm.'):
                     self.assertEqual('as it was\n', self.file(one).read_text())
@@ -232,6 +246,85 @@ class OsProfilesTest(testtools.TestCase):
         )
         self.assertIn(
             f'mount {disk} {self.root}/srv/data/0', self.log.read_text()
+        )
+
+    def block(self, name: str, **files: str) -> Path:
+        """Make a disk that the kernel shows."""
+        folder = self.root / 'sys/block' / name
+        folder.mkdir(parents=True)
+        for key, text in ({'ro': '0', 'removable': '0'} | files).items():
+            (folder / key).write_text(f'{text}\n')
+        return folder
+
+    def test_a_virtual_machine_finds_its_disks(self) -> None:
+        # What must be left alone: the root disk, a CD, what is mounted or
+        # swapped to, the config drive.
+        (self.block('vda') / 'vda1').mkdir()
+        self.block('sr0', removable='1')
+        self.block('vdx', ro='1')
+        (self.root / 'proc/mounts').write_text('/dev/vdy /srv fs rw 0 0\n')
+        (self.root / 'proc/swaps').write_text('Filename\n/dev/vdz file 1\n')
+        for name in ('vdb', 'vdc', 'vdy', 'vdz', 'vdd'):
+            self.block(name)
+        (self.programs / 'blkid').write_text(
+            '#!/bin/sh\ncase $5-$6$7$8 in LABEL-/dev/vdd*) echo config-2 ;; '
+            '*) exit 2 ;; esac\n'
+        )
+        (self.programs / 'mkfs.xfs').write_text(
+            '#!/bin/sh\necho "mkfs.xfs $*" >>$LOG\n'
+        )
+        (self.root / 'etc/hvstack/node.env').write_text("DISKS='2'\n")
+        found = self.run_it('vsphere6')
+        self.assertEqual(
+            [
+                'mkfs.xfs=-d agcount=1 on /dev/vdb',
+                'mkfs.xfs=-d agcount=1 on /dev/vdc',
+            ],
+            [one for one in found.made if one.startswith('mkfs')],
+        )
+        data = self.root / 'srv/data'
+        for name, key, value in (
+            (
+                'hdfs-site.xml',
+                'dfs.datanode.data.dir',
+                f'file://{data}/0/hdfs,file://{data}/1/hdfs',
+            ),
+            (
+                'yarn-site.xml',
+                'yarn.nodemanager.local-dirs',
+                f'{data}/0/yarn,{data}/1/yarn',
+            ),
+        ):
+            text = (self.root / 'etc/hadoop' / name).read_text()
+            self.assertEqual(value, properties(text)[key])
+        self.assertTrue((data / '1/hdfs').is_dir())
+
+    def test_disks_that_do_not_come_are_named(self) -> None:
+        (self.root / 'etc/hvstack/node.env').write_text(
+            'DISKS=3\nDISK_SECONDS=0\n'
+        )
+        found = self.run_it('vsphere6')
+        self.assertIn('disks=3: only 0 there', found.not_set)
+
+    def test_novas_own_file_system_is_replaced(self) -> None:
+        disk = self.disk('vdb', 'ext4\nephemeral0\n')
+        found = self.run_it('vsphere6', data_disks=(disk,))
+        self.assertIn(f'mkfs.xfs=-d agcount=1 on {disk}', found.made)
+        # The next boot finds a file system of ours, in use.
+        self.log.unlink()
+        self.assertEqual(found, self.run_it('vsphere6', data_disks=(disk,)))
+        self.assertNotIn('mkfs', self.log.read_text())
+
+    def test_mount_options_that_do_not_hold_are_named(self) -> None:
+        (self.programs / 'mount').write_text(
+            '#!/bin/sh\n[ $1 != -o ] || exit 1\n'
+            'echo "$1 $2 fs rw,noatime 0 0" >>"$HVSTACK_ROOT/proc/mounts"\n'
+        )
+        disk = self.disk('vdb')
+        found = self.run_it('vsan', data_disks=(disk,))
+        self.assertIn(f'mount=noatime on {disk}', found.made)
+        self.assertIn(
+            f'mount=logbufs=8: not in force on {disk}', found.not_set
         )
 
     def test_stock_sets_nothing(self) -> None:

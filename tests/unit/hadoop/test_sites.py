@@ -189,17 +189,6 @@ class SitesTest(testtools.TestCase):
         made = self.make(namenode_handlers=1)['hdfs-site.xml']
         self.assertEqual('1', made['dfs.namenode.handler.count'])
 
-    def test_a_folder_on_every_data_disk(self) -> None:
-        made = self.make(folders=['/srv/data/0', '/srv/data/1'])
-        self.assertEqual(
-            'file:///srv/data/0/hdfs,file:///srv/data/1/hdfs',
-            made['hdfs-site.xml']['dfs.datanode.data.dir'],
-        )
-        self.assertEqual(
-            '/srv/data/0/yarn,/srv/data/1/yarn',
-            made['yarn-site.xml']['yarn.nodemanager.local-dirs'],
-        )
-
     def test_heaps_of_the_daemons(self) -> None:
         self.assertEqual('', sites.hadoop_env(size_node(2, 4096)))
         env = sites.hadoop_env(size_node(10, 61696, tuning='vsphere6'))

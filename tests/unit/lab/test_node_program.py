@@ -164,6 +164,21 @@ class TestNode(testtools.TestCase):
         self.assertFalse((current / 'half').exists())
         self.assertFalse(mark.exists())
 
+    def test_settings_come_before_the_daemons(self) -> None:
+        (self.root / 'etc/hvstack/node-setup').write_text(
+            'echo "set up" >>"$HVSTACK_ROOT/calls"\n'
+            'prlimit --pid "$OS_PID" --nofile=321:321\nexit 3\n'
+        )
+        done = self.node('start')
+        self.assertEqual(0, done.returncode)
+        self.assertIn('node-setup ended with status 3', done.stderr)
+        self.assertEqual('set up', self.calls(3)[0])
+        limits = Path(f'/proc/{self.pid("datanode")}/limits').read_text()
+        self.assertRegex(limits, r'Max open files +321 +321')
+        # Once all run nothing is set again.
+        self.node('start')
+        self.assertEqual(3, len(self.calls(3)))
+
     def test_format_and_clean_refuse_while_running(self) -> None:
         self.node('start', 'namenode', 'datanode')
         self.calls(3)

@@ -43,6 +43,7 @@ class Hadoop:
     remaining: int = 10**12
     log: list[str] = field(default_factory=lambda: [''])
     dead: str = ''
+    os_state: str = 'profile vsan\nset a=1\nnot set b=2: why\n'
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError
@@ -68,6 +69,8 @@ class Hadoop:
             return self.log[0] if len(self.log) == 1 else self.log.pop(0)
         if 'node status' in command:
             return self.dead
+        if 'os-profile' in command:
+            return self.os_state
         if 'hadoop jar' in command:
             program = shlex.split(command)[3]
             job = JOBS.get(program, 'job_1_0003')
@@ -87,9 +90,28 @@ class Hadoop:
             return json.dumps({'apps': None})
         return self.history(command)
 
+    def configuration(self, command: str) -> str:
+        if '/jobs/' in command:
+            rows = [
+                {'name': 'a', 'value': '1', 'source': ['x-site.xml', 'job']},
+                {'name': 'b', 'value': '2', 'source': ['x-default.xml', 'j']},
+                {'name': 'c', 'value': '3', 'source': ['programmatically']},
+            ]
+            return json.dumps({'conf': {'path': 'p', 'property': rows}})
+        return json.dumps(
+            {
+                'properties': [
+                    {'key': 'd', 'value': '4', 'resource': 'x-site.xml'},
+                    {'key': 'e', 'value': '5', 'resource': 'x-default.xml'},
+                ]
+            }
+        )
+
     def history(self, command: str) -> str:
         if '/tasks' in command:
             return json.dumps({'tasks': {'task': []}})
+        if command.endswith("/conf'") or command.endswith('/conf'):
+            return self.configuration(command)
         if '/counters' in command:
             records = BYTES // 100
             names = {
@@ -125,10 +147,11 @@ class Some:
     kind: str = 'hosts'
     worker_hosts: int = 2
     processors: int = 1
+    tuning: str = 'hvstack'
 
     @property
     def workers(self) -> Sequence[Node]:
-        return []
+        return [self.gateway]
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -163,6 +186,48 @@ class RunTest(testtools.TestCase):
             for command in self.gateway.commands
             if command.startswith('hadoop jar')
         ]
+
+    def test_what_is_in_force_is_written_down(self) -> None:
+        found = self.run_once()
+        self.assertEqual(
+            {
+                'job': {'a': '1', 'c': '3'},
+                **{
+                    daemon: {'d': '4'}
+                    for daemon in (
+                        'namenode',
+                        'resourcemanager',
+                        'datanode',
+                        'nodemanager',
+                    )
+                },
+            },
+            found.seen['parameters'],
+        )
+        self.assertEqual('hvstack', found.environment['tuning'])
+        self.assertEqual('vsan', found.environment['os_profile'])
+        self.assertEqual(['b=2: why'], found.seen['os_not_set'])
+
+    def test_a_daemon_that_does_not_say_is_named(self) -> None:
+        self.gateway.broken[':9864/conf'] = shell.Result(0, 'no JSON', '')
+        found = self.run_once()
+        self.assertEqual('', found.reason)
+        self.assertIn('datanode: ', found.seen['parameters']['unread'][0])
+
+    def test_another_tuning(self) -> None:
+        first = self.run_once()
+        self.cluster.tuning = 'stock'
+        self.work = Workload(10**9, 2, 6, 6)
+        found = self.run_once()
+        self.assertEqual('stock', found.environment['tuning'])
+        self.assertNotEqual(
+            first.environment['hadoop_profile'],
+            found.environment['hadoop_profile'],
+        )
+        # Hadoop's default block, where hvstack's own would be larger.
+        jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
+        self.assertIn('-Ddfs.blocksize=134217728 ', jobs[-1])
+        self.assertIn('-Ddfs.blocksize=2097152 ', jobs[0])
 
     def test_phases_in_order(self) -> None:
         outcome = self.run_once()

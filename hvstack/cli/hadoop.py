@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of every command that sets Hadoop up."""
+
+import argparse
+import os
+
+from hvstack import conf
+from hvstack.hadoop import osprofiles, tables
+
+#: What oslo.config reads before its files.
+_VARIABLE = 'OS_HADOOP__{}'
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the two profiles."""
+    parser.add_argument(
+        '--tuning',
+        choices=sorted(tables.TUNINGS),
+        help="profile of Hadoop's settings (default: [hadoop] tuning of "
+        'hvstack.conf, else hvstack)',
+    )
+    parser.add_argument(
+        '--os-profile',
+        choices=sorted(osprofiles.PROFILES),
+        help="profile of the nodes' operating system (default: [hadoop] "
+        'os_profile of hvstack.conf, else vsphere6)',
+    )
+
+
+def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:
+    """Return the profiles that a command was given, or the options'.
+
+    :raises hvstack.errors.InputError: hvstack.conf is wrong.
+    """
+    options = conf.load().hadoop
+    return {
+        name: getattr(parsed_args, name) or getattr(options, name)
+        for name in ('tuning', 'os_profile')
+    }
+
+
+def hand_on(parsed_args: argparse.Namespace) -> None:
+    """Let Rally's process, which reads hvstack.conf itself, know them."""
+    for name, value in chosen(parsed_args).items():
+        os.environ[_VARIABLE.format(name.upper())] = value

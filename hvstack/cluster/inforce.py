@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in force on a cluster, as its nodes and daemons say themselves."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack import errors
+from hvstack.cluster.base import Cluster, Node
+from hvstack.hadoop import osprofiles, rest
+
+#: What Hadoop's own default files are called.
+_DEFAULTS = '-default.xml'
+
+
+@dataclass(frozen=True)
+class OsState:
+    """What became of an OS profile on a cluster's nodes.
+
+    :param profile: its name; ``none`` where no node has one.
+    :param not_set: ``name=value: reason``, with the nodes behind it where it
+        is not so on all of them.
+    """
+
+    profile: str
+    not_set: tuple[str, ...]
+
+
+def os_state(nodes: Sequence[Node]) -> OsState:
+    """Return what nodes say of their OS profile.
+
+    :raises hvstack.errors.HVStackError: a node does not answer.
+    """
+    found = {
+        node.name: osprofiles.outcome(
+            node.run(f'cat {osprofiles.STATE}', check=False, timeout=60).stdout
+        )
+        for node in nodes
+    }
+    names = sorted({one.profile or 'none' for one in found.values()})
+    where: dict[str, list[str]] = defaultdict(list)
+    for name, one in found.items():
+        for setting in one.not_set:
+            where[setting].append(name)
+    return OsState(
+        profile=' and '.join(names),
+        not_set=tuple(
+            setting
+            if len(on) == len(found)
+            else f'{setting} ({", ".join(on)})'
+            for setting, on in where.items()
+        ),
+    )
+
+
+def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
+    """Return every parameter that is not Hadoop's default.
+
+    Workers have the same files: the first stands for them.
+
+    :param job: whose own parameters are wanted besides.
+    :returns: values by name, by daemon and under ``job``; ``unread`` names
+        who gave no answer, and why.
+    """
+    worker = cluster.workers[0]
+    found: dict[str, Any] = {}
+    unread = []
+    for name, node, role, path, read in (
+        ('namenode', cluster.gateway, 'namenode', '/conf', _of_daemon),
+        (
+            'resourcemanager',
+            cluster.gateway,
+            'resourcemanager',
+            '/conf',
+            _of_daemon,
+        ),
+        ('datanode', worker, 'datanode', '/conf', _of_daemon),
+        ('nodemanager', worker, 'nodemanager', '/conf', _of_daemon),
+        (
+            'job',
+            cluster.gateway,
+            'historyserver',
+            f'/ws/v1/history/mapreduce/jobs/{job}/conf',
+            _of_job,
+        ),
+    ):
+        try:
+            found[name] = read(rest.get(node, role, path))
+        except (errors.HVStackError, KeyError, TypeError) as exc:
+            unread.append(f'{name}: {" ".join(str(exc).split())[:200]}')
+    return {**found, 'unread': unread} if unread else found
+
+
+def _of_daemon(answer: dict[str, Any]) -> dict[str, str]:
+    """Read what its ConfServlet says."""
+    return {
+        one['key']: one['value']
+        for one in answer['properties']
+        if not str(one['resource']).endswith(_DEFAULTS)
+    }
+
+
+def _of_job(answer: dict[str, Any]) -> dict[str, str]:
+    """Read what the JobHistory server has of a job's configuration.
+
+    Each value's sources end with the job's own file.
+    """
+    return {
+        one['name']: one['value']
+        for one in answer['conf']['property']
+        if not any(
+            source.endswith(_DEFAULTS) for source in one.get('source') or []
+        )
+    }

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes on the lab: what is in force there, and what a reboot leaves."""
+
+from hvstack import errors, shell
+from hvstack.cloud import undo
+from hvstack.cluster import hosts, inforce, launch
+from hvstack.cluster.base import Cluster
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemons, sites
+from hvstack.lab import identity, images
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload
+from tests.functional.test_cluster import LabTest
+from tests.unit.hadoop.test_sites import properties
+
+NAME = 'hv-test-nodes'
+TUNING = 'vsan'
+#: Of THP and the kernel's own values no container is master.
+KERNELS = "thp.enabled=madvise: the kernel is the host's"
+
+
+class NodesTest(LabTest):
+    def check_limits(self, cluster: Cluster) -> None:
+        """The daemons have what the OS profile gives them."""
+        for node in cluster.nodes:
+            for pid in node.run('cat /run/hadoop/*.pid').stdout.splitlines():
+                limits = node.run(f'cat /proc/{pid.split()[0]}/limits').stdout
+                self.assertRegex(limits, r'Max open files +32768 +32768')
+
+    def check_in_force(
+        self, cluster: Cluster, outcome: tpcxhs.Outcome, files: dict[str, str]
+    ) -> None:
+        """What daemons and job say is what the tuning asks for."""
+        self.assertEqual('', outcome.reason)
+        self.assertEqual(TUNING, outcome.environment['tuning'])
+        self.assertEqual('vsphere6', outcome.environment['os_profile'])
+        self.assertIn(KERNELS, outcome.seen['os_not_set'])
+        found = outcome.seen['parameters']
+        self.assertNotIn('unread', found)
+        own = ('%ADDRESS%', '%HOSTNAME%', '%CONTROLLER%')
+        for name, readers in (
+            ('hdfs-site.xml', ('namenode', 'datanode')),
+            ('yarn-site.xml', ('resourcemanager', 'nodemanager')),
+            ('mapred-site.xml', ('job',)),
+        ):
+            for key, value in properties(files[name]).items():
+                # A run names its own.
+                if any(mark in value for mark in own) or 'blocksize' in key:
+                    continue
+                for reader in readers:
+                    self.assertEqual(
+                        value, found[reader].get(key), (reader, key)
+                    )
+
+    def test_a_tuned_cluster_and_its_reboot(self) -> None:
+        image = images.build('hadoop', Progress())
+        images.upload(identity.connect(), image, 'lxc')
+        wanted = launch.plan(
+            self.conn, parse('i1'), self.options, tuning=TUNING
+        )
+        ids = launch.publish(
+            self.conn, wanted, [str(self.conn.current_project_id)]
+        )
+        cluster, outputs = launch.launch(
+            self.conn, self.conn, wanted, ids, NAME, self.options
+        )
+        self.addCleanup(cluster.close)
+        self.check_limits(cluster)
+        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        files = sites.sites(
+            wanted.sizing, replication=wanted.replication, tuning=TUNING
+        )
+        self.check_in_force(cluster, outcome, files)
+        self.check_reboot(cluster, outputs['workers'][0]['server_id'])
+        cluster.close()
+        undo.undo_own([self.conn])
+
+    def check_reboot(self, cluster: StackCluster, server_id: str) -> None:
+        """DataNode and NodeManager come back by themselves."""
+        worker = cluster.workers[0]
+        before = worker.run('cat /run/hadoop/*.pid').stdout
+        self.conn.compute.reboot_server(server_id, 'SOFT')
+
+        def back() -> bool:
+            try:
+                after = worker.run('cat /run/hadoop/*.pid', timeout=10)
+            except errors.HVStackError:
+                return False
+            return after.stdout != before and not daemons.dead([worker])
+
+        shell.wait_for(back, 'the worker to be back', timeout=180, interval=2)
+        daemons.wait_ready(cluster, 180)
+        self.assertEqual('vsphere6', inforce.os_state([worker]).profile)
+        self.check_limits(cluster)
+
+
+class BareTest(LabTest):
+    def test_bare_metal_is_set_up_alike(self) -> None:
+        thp = 'cat /sys/kernel/mm/transparent_hugepage/enabled'
+        before = shell.run(['sh', '-c', thp]).stdout
+        bare = hosts.BareHosts.from_file(tuning=TUNING)
+        with bare as cluster:
+            system = inforce.os_state(cluster.nodes)
+            self.assertEqual('vsphere6', system.profile)
+            self.assertIn(KERNELS, system.not_set)
+            self.assertEqual(
+                before, cluster.workers[0].run(thp).stdout, 'the machine'
+            )
+            found = inforce.parameters(cluster, 'job_1_0001')
+            self.assertEqual(
+                str(cluster.replication),
+                found['datanode']['dfs.replication'],
+            )
+            self.assertEqual(
+                'true', found['datanode']['dfs.client.use.datanode.hostname']
+            )

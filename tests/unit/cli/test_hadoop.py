@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that choose how Hadoop is set up."""
+
+import argparse
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import conf
+from hvstack.cli import hadoop
+
+
+class ChosenTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.file = folder / 'hvstack.conf'
+        self.file.write_text('[hadoop]\ntuning = amd\n')
+        load = conf.load
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.conf.load', lambda: load((self.file,))
+            )
+        )
+        for name in ('TUNING', 'OS_PROFILE'):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_HADOOP__{name}'))
+
+    def parsed(self, *words: str) -> argparse.Namespace:
+        parser = argparse.ArgumentParser()
+        hadoop.add(parser)
+        return parser.parse_args(words)
+
+    def test_option_then_file_then_default(self) -> None:
+        self.assertEqual(
+            {'tuning': 'amd', 'os_profile': 'vsphere6'},
+            hadoop.chosen(self.parsed()),
+        )
+        self.assertEqual(
+            {'tuning': 'stock', 'os_profile': 'vsan'},
+            hadoop.chosen(
+                self.parsed('--tuning', 'stock', '--os-profile', 'vsan')
+            ),
+        )
+
+    def test_rallys_process_knows_them(self) -> None:
+        hadoop.hand_on(self.parsed('--tuning', 'vsan'))
+        found = conf.load().hadoop
+        self.assertEqual('vsan', found.tuning)
+        self.assertEqual('vsphere6', found.os_profile)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that tells Heat that a node is ready, or what is wrong."""
+
+import json
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fixtures
+import testtools
+
+from hvstack import shell
+from hvstack.lab.images import recipes
+
+FOLDER = recipes.FILES / 'hadoop/usr/lib/hvstack'
+#: A node whose daemons run for whoever asks.
+NODE = '#!/bin/sh\necho "datanode $STATE"\n'
+#: What the DataNode says once a NameNode has taken it in.
+KNOWN = (
+    '{"beans": [{"BPServiceActorInfo": "[{\\"ActorState\\":\\"RUNNING\\"}]"}]}'
+)
+
+
+class Heat(BaseHTTPRequestHandler):
+    """Where signals go; refuses the first, as a busy service would."""
+
+    signals: ClassVar[list[Any]] = []
+    refusals: ClassVar[int] = 0
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        cls = type(self)
+        busy = cls.refusals > 0
+        cls.refusals -= 1
+        if not busy:
+            cls.signals.append((self.path, json.loads(body)))
+        self.send_response(503 if busy else 200)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
+
+
+class ReadyTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        Heat.signals.clear()
+        self.server = HTTPServer(('127.0.0.1', 0), Heat)
+        self.addCleanup(self.server.server_close)
+        thread = threading.Thread(
+            target=self.server.serve_forever, args=(0.01,), daemon=True
+        )
+        thread.start()
+        self.addCleanup(self.server.shutdown)
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        self.programs = self.root / 'lib'
+        self.programs.mkdir()
+        for name in ('ready', 'hadoop-env'):
+            text = (FOLDER / name).read_text()
+            (self.programs / name).write_text(text)
+        (self.programs / 'node').write_text(NODE)
+        self.says = self.root / 'says'
+        self.says.write_text(KNOWN)
+        busybox = self.programs / 'busybox'
+        busybox.write_text('#!/bin/sh\ncat "$HVSTACK_ROOT/says"\n')
+        busybox.chmod(0o755)
+        self.port = self.server.server_address[1]
+        self.env(f"READY_URL='http://127.0.0.1:{self.port}/wait?a=b&c=d'")
+
+    def env(self, *lines: str) -> None:
+        folder = self.root / 'etc/hvstack'
+        folder.mkdir(parents=True, exist_ok=True)
+        text = '\n'.join(['ADDRESS=10.0.0.2', 'ROLES=datanode', *lines])
+        (folder / 'node.env').write_text(f'{text}\n')
+
+    def ready(self, state: str = 'running 7', seconds: str = '9') -> int:
+        return shell.run(
+            ['sh', self.programs / 'ready'],
+            check=False,
+            timeout=30,
+            env={
+                'HVSTACK_ROOT': str(self.root),
+                'STATE': state,
+                'READY_PAUSE': '0',
+                'READY_SECONDS': seconds,
+                'PATH': f'{self.programs}:{os.environ["PATH"]}',
+            },
+        ).returncode
+
+    def log(self, text: str) -> None:
+        folder = self.root / 'var/log/hadoop'
+        folder.mkdir(parents=True)
+        (folder / 'datanode.log').write_text(text)
+
+    def test_ready_once(self) -> None:
+        Heat.refusals = 1
+        for _ in range(2):
+            self.assertEqual(0, self.ready())
+        [(path, said)] = Heat.signals
+        self.assertEqual('/wait?a=b&c=d', path)
+        self.assertEqual('SUCCESS', said['status'])
+        self.assertTrue(said['id'])
+
+    def test_no_url_no_signal(self) -> None:
+        self.env()
+        self.assertEqual(0, self.ready('dead -'))
+        self.assertEqual([], Heat.signals)
+
+    def test_a_dead_daemon_is_named(self) -> None:
+        self.says.write_text('')
+        self.log('ERROR "disk"\\full\nat line\t2\n')
+        self.assertEqual(0, self.ready('dead -'))
+        [(_, said)] = Heat.signals
+        self.assertEqual('FAILURE', said['status'])
+        self.assertRegex(
+            said['reason'], 'datanode is dead: .*ERROR disk full at line 2'
+        )
+
+    def test_a_daemon_that_nobody_knows_is_named(self) -> None:
+        self.says.write_text(KNOWN.replace('RUNNING', 'CONNECTING'))
+        self.log('retrying\n')
+        self.assertEqual(0, self.ready(seconds='0'))
+        [(_, said)] = Heat.signals
+        self.assertEqual('FAILURE', said['status'])
+        self.assertIn('datanode is not known yet: ', said['reason'])
+        self.assertIn('retrying', said['reason'])
+
+    def test_heat_that_does_not_answer_is_given_up(self) -> None:
+        Heat.refusals = 99
+        self.addCleanup(setattr, Heat, 'refusals', 0)
+        self.assertEqual(1, self.ready(seconds='0'))
+        self.assertFalse((self.root / 'var/lib/hvstack/ready').exists())
