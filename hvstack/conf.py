@@ -67,10 +67,24 @@ _SWEEP = (
     ),
 )
 
+_TELEMETRY = (
+    cfg.FloatOpt(
+        'interval',
+        default=5.0,
+        min=0,
+        help="Seconds between samples of the nodes' CPU, disks and network "
+        'during a run; 0 takes none.',
+    ),
+)
+
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo.config's sample and for Rally."""
-    return [('cloud', list(_CLOUD)), ('sweep', list(_SWEEP))]
+    return [
+        ('cloud', list(_CLOUD)),
+        ('sweep', list(_SWEEP)),
+        ('telemetry', list(_TELEMETRY)),
+    ]
 
 
 def load(files: tuple[Path, ...] = FILES) -> Any:
