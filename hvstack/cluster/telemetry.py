@@ -205,7 +205,7 @@ class Sampler:
         def one(node: Node) -> telemetry.Node:
             command = self._command(_COLLECT, node)
             text = node.run(command, timeout=300, check=False).stdout
-            times, rates, disks = parse(text)
+            times, rates, disks, cpus = parse(text)
             zero = began + self.offsets[node.name]
             return telemetry.Node(
                 name=node.name,
@@ -214,6 +214,7 @@ class Sampler:
                 times=[round(moment - zero, 2) for moment in times],
                 rates=rates,
                 disks=disks,
+                cpus=cpus,
             )
 
         sampled = [node for node in self.nodes if node.name in self.offsets]
@@ -275,7 +276,10 @@ class Sampler:
                 values[number] = None
 
 
-Parsed = tuple[list[float], dict[str, Values], dict[str, dict[str, Values]]]
+#: Times, rates, disks, and the number of CPUs.
+Parsed = tuple[
+    list[float], dict[str, Values], dict[str, dict[str, Values]], int | None
+]
 
 
 def cgroup(text: str) -> Parsed:
@@ -320,7 +324,7 @@ def cgroup(text: str) -> Parsed:
         }
         for column in range(8, min(map(len, samples)), 4)
     }
-    return times, rates, disks
+    return times, rates, disks, None
 
 
 _NOT_BUSY = ('idle', 'iowait', 'steal')
@@ -381,7 +385,7 @@ def sysstat(text: str) -> Parsed:
                 ('busy', 'util-percent', 0.01),
             )
         }
-    return times, rates, disks
+    return times, rates, disks, cpus
 
 
 def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -45,6 +45,7 @@ Values = list[float | None]
 class Node:
     """What one node did.
 
+    :param cpus: that its kernel counts; None where it shares one.
     :param times: seconds since the run's start at which samples were taken.
     :param rates: by name of :data:`RATES`, one value between two times each;
         a series that the node does not have is missing.
@@ -57,6 +58,7 @@ class Node:
     times: list[float]
     rates: dict[str, Values]
     disks: dict[str, dict[str, Values]] = field(default_factory=dict)
+    cpus: int | None = None
 
     def spans(self) -> Iterator[tuple[int, float, float]]:
         """Yield number, begin and end of what lies between two samples."""
@@ -190,14 +192,22 @@ def digest(told: Telemetry) -> dict[str, Any]:
         for name, begin, end in told.phases
     }
     by_node = {
-        node.name: _known(
-            {
-                one: node.total(node.values(one))
-                for one in ('cpu', 'steal', 'throttled', 'rx', 'tx', 'swap')
-            }
-        )
-        | {
+        node.name: {
+            **_known(
+                {
+                    one: node.total(node.values(one))
+                    for one in (
+                        'cpu',
+                        'steal',
+                        'throttled',
+                        'rx',
+                        'tx',
+                        'swap',
+                    )
+                }
+            ),
             'role': node.role,
+            'cpus': node.cpus,
             'seconds': round(node.times[-1] - node.times[0], 1),
             'disks': {
                 name: _known(

@@ -26,13 +26,14 @@ LOOP = """1000.5 100.0
 
 class Parse(testtools.TestCase):
     def test_loop(self) -> None:
-        times, rates, disks = telemetry.cgroup(LOOP)
+        times, rates, disks, cpus = telemetry.cgroup(LOOP)
         self.assertEqual([1000.5, 1005.5, 1010.5], times)
         self.assertEqual([0.5, 0.5], rates['cpu'])
         self.assertEqual([1000, 0], rates['rx'])
         self.assertEqual([2, 0], rates['tx_packets'])
         self.assertEqual([1, 0], rates['swap'])
         self.assertNotIn('throttled', rates)
+        self.assertIsNone(cpus)
         self.assertNotIn('steal', rates)
         self.assertEqual(
             {
@@ -46,11 +47,11 @@ class Parse(testtools.TestCase):
         )
 
     def test_throttled(self) -> None:
-        _, rates, _ = telemetry.cgroup(LOOP.replace(' - ', ' 3000000000 '))
+        _, rates, *_ = telemetry.cgroup(LOOP.replace(' - ', ' 3000000000 '))
         self.assertEqual([0.5, -0.5], rates['throttled'])
 
     def test_torn_line_is_left_out(self) -> None:
-        times, _, _ = telemetry.cgroup(LOOP + '115.0 60000')
+        times, *_ = telemetry.cgroup(LOOP + '115.0 60000')
         self.assertEqual(3, len(times))
 
     def test_too_few(self) -> None:
@@ -60,9 +61,12 @@ class Parse(testtools.TestCase):
     def test_sysstat(self) -> None:
         found = json.loads(SADF.read_text())
         samples = found['sysstat']['hosts'][0]['statistics']
-        times, rates, disks = telemetry.sysstat(f'eth0\n{SADF.read_text()}')
+        times, rates, disks, cpus = telemetry.sysstat(
+            f'eth0\n{SADF.read_text()}'
+        )
         self.assertEqual(len(samples) + 1, len(times))
         self.assertEqual(1.0, times[1] - times[0])
+        self.assertEqual(2, cpus)
         self.assertEqual(['vda'], list(disks))
         load = samples[0]['cpu-load'][0]
         busy = 100 - load['idle'] - load['iowait'] - load['steal']
