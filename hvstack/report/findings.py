@@ -40,7 +40,7 @@ SOURCES = {
     'slow disk': f'half of the median of all disks; {_OWN}',
     'steal': '5 %; vsphere6, "Single Replica", on ready time',
     'uneven reducers': f'1.2 times the median; {_OWN}, between the 100,000 '
-    'keys and the 2,000,000 of vsphere6, "Benchmarks"',
+    'keys and the 2,000,000 of vsphere6, "Hadoop Benchmarks"',
     'a phase waited for one task': f'a fifth of the job; {_OWN}, for the '
     'sudden drop at the end of each phase in vsphere6, figure 3',
     'memory swapped': 'none; vsphere6, appendix A: swappiness 0',

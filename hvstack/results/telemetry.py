@@ -107,6 +107,29 @@ class Node:
                 seen += part
         return total / seen if seen > (end - begin) / 2 else None
 
+    def steps(
+        self, values: Values, width: float, count: int
+    ) -> list[float | None]:
+        """Return a rate's means over equal steps from the run's start on.
+
+        :param width: seconds of a step.
+        :returns: None where most of a step is unknown.
+        """
+        totals, seen = [0.0] * count, [0.0] * count
+        for number, first, last in self.spans():
+            value = values[number]
+            if value is None:
+                continue
+            begin = max(0, int(first // width))
+            for step in range(begin, min(count, int(last // width) + 1)):
+                part = min(last, (step + 1) * width) - max(first, step * width)
+                totals[step] += value * part
+                seen[step] += part
+        return [
+            total / known if known > width / 2 else None
+            for total, known in zip(totals, seen, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Telemetry:
