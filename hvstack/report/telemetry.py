@@ -233,10 +233,10 @@ def _over_time(
                 f'{one.record.index}',
                 'xref': 'paper',
                 'yref': 'paper',
-                'x': 0,
-                'y': top,
-                'xanchor': 'left',
-                'yanchor': 'middle',
+                'x': 1,
+                'y': top - 0.06 * step,
+                'xanchor': 'right',
+                'yanchor': 'bottom',
                 'showarrow': False,
             }
         )
@@ -272,7 +272,10 @@ def _over_time(
     chart.layout.update(
         {
             'height': 90 + _HEIGHT * len(found),
-            'xaxis': {'title': {'text': 'Seconds since the start of the run'}},
+            'xaxis': {
+                'title': {'text': 'Seconds since the start of the run'},
+                'anchor': f'y{len(found)}' if found[1:] else 'y',
+            },
             'shapes': shapes,
             'annotations': annotations,
         }
