@@ -84,6 +84,16 @@ _SWEEP = (
     ),
 )
 
+_TELEMETRY = (
+    cfg.FloatOpt(
+        'interval',
+        default=5.0,
+        min=0,
+        help="Seconds between samples of the nodes' CPU, disks and network "
+        'during a run; 0 takes none.',
+    ),
+)
+
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo.config's sample and for Rally."""
@@ -91,6 +101,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         ('cloud', list(_CLOUD)),
         ('hadoop', list(_HADOOP)),
         ('sweep', list(_SWEEP)),
+        ('telemetry', list(_TELEMETRY)),
     ]
 
 

@@ -259,6 +259,8 @@ class Show(ShowOne):
             'Reduces': one.reduces,
             **phases,
             **{f'Environment {k}': v for k, v in one.environment.items()},
-            **{f'Seen {k}': v for k, v in one.seen.items()},
+            **{
+                f'Seen {k}': v for k, v in one.seen.items() if k != 'telemetry'
+            },
         }
         return tuple(fields), tuple(fields.values())

@@ -21,17 +21,19 @@ def render(
     form: str,
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
+    folder: Path = RECORDS,
 ) -> str:
     """Return the answer in one of the forms ``table``, ``json``, ``html``.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
+    :param folder: of the records, where their telemetry is.
     """
     if form == 'json':
         data = report.results_json(records, left_out, allow)
         return json.dumps(data, indent=1) + '\n'
     if form == 'html':
-        return report.page(records, left_out, allow)
+        return report.page(records, left_out, allow, folder)
     return report.table(records, left_out, allow)
 
 
@@ -123,7 +125,10 @@ class Report(Command):
             )
             text = report.compare(before, after, parsed_args.changed, form)
         else:
-            text = render(given[0][0], form, given[0][1], parsed_args.allow)
+            text = render(
+                *(given[0][0], form, given[0][1], parsed_args.allow),
+                folder=parsed_args.records,
+            )
         if output is None:
             self.app.stdout.write(text)
             return

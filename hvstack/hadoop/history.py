@@ -1,14 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a finished job from the JobHistory server's REST interface."""
+"""Numbers of a finished job: of the whole from the JobHistory server's REST
+interface, of single tasks from its history file.
+"""
 
-from collections.abc import Mapping
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hvstack import errors, shell
 from hvstack.hadoop import rest
 from hvstack.hadoop.rest import Runner
+from hvstack.hadoop.sites import CONF
 
 _JOBS = '/ws/v1/history/mapreduce/jobs'
+#: Where a job's history file is, before and after the server has moved it;
+#: mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir.
+_HISTORY = '/tmp/hadoop-yarn/staging/history'  # noqa: S108, in HDFS
+_FILES = (
+    f'{_HISTORY}/done_intermediate/*/{{job}}-*.jhist',
+    f'{_HISTORY}/done/*/*/*/*/{{job}}-*.jhist',
+)
+_JOB = re.compile(r'"(?:attempt|task|job)_(\d+_\d+)[_"]')
+#: Failures that are kept of a job, and characters of each.
+_FAILURES, _ERROR = 5, 300
+#: How near a map task's data was, the nearest first.
+LOCALITY = ('node', 'node_group', 'rack', 'off_rack')
 
 
 def job(
@@ -18,10 +38,11 @@ def job(
 
     The server knows a job some seconds after its client saw it end.
 
-    :returns: ``job_id``, ``job_seconds``, ``map_shuffle_seconds``,
-        ``reduce_merge_seconds``, ``state``, ``maps``, ``reduces``,
-        ``failed_attempts``, ``killed_attempts`` and ``counters`` (of the
-        whole job by name, and ``MAP.`` those of its map tasks).
+    :returns: ``job_id``, ``job_began`` (Unix time), ``job_seconds``,
+        ``map_shuffle_seconds``, ``reduce_merge_seconds``, ``state``,
+        ``maps``, ``reduces``, ``failed_attempts``, ``killed_attempts`` and
+        ``counters`` (of the whole job by name, and ``MAP.`` those of its
+        map tasks).
     :raises hvstack.errors.DeadlineExceeded: the server does not know it.
     """
     found: dict[str, Any] = {}
@@ -75,6 +96,7 @@ def summary(
         return {
             'job_id': job['id'],
             'state': job['state'],
+            'job_began': began / 1000,
             'job_seconds': round((ended - began) / 1000, 3),
             'map_shuffle_seconds': round((maps_ended - began) / 1000, 3),
             'reduce_merge_seconds': round((ended - maps_ended) / 1000, 3),
@@ -90,3 +112,212 @@ def summary(
         raise errors.CommandFailed(
             ['JobHistory'], 0, f'its answer lacks {exc}'
         ) from exc
+
+
+@dataclass(frozen=True)
+class Task:
+    """One attempt of a task that ended well.
+
+    :param host: address of its node.
+    :param records: that it took in.
+    :param bytes: that it read from HDFS or wrote there, whichever is more.
+    :param splits: addresses of the nodes that have its data.
+    """
+
+    id: str
+    kind: str
+    host: str
+    began: float
+    ended: float
+    records: int
+    bytes: int
+    splits: tuple[str, ...] = ()
+
+
+@dataclass
+class Told:
+    """What the history files tell of one job.
+
+    :param failures: node and error of attempts that failed.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read(
+    controller: Runner, jobs: Sequence[str]
+) -> tuple[dict[str, Told], dict[str, str]]:
+    """Return what history files tell of jobs, and the nodes' locations.
+
+    One that cannot be read is missing: no run fails for it.
+
+    :returns: by job, and ``/rack/nodegroup`` by address.
+    """
+    files = ' '.join(
+        f"'{path.format(job=job)}'" for job in jobs for path in _FILES
+    )
+    if not files:
+        return {}, {}
+    # Events of tasks only: the rest is the schema and the configuration.
+    command = (
+        f'cat {CONF}/topology.table; hdfs dfs -cat {files} 2>/dev/null '
+        '| grep -e _ATTEMPT_ -e \'"TASK_STARTED"\''
+    )
+    try:
+        lines = controller.run(
+            command, timeout=300, check=False
+        ).stdout.splitlines()
+        places = [line.split() for line in lines if line[:1] != '{']
+        return parse(lines), {
+            place[0]: place[1] for place in places if len(place) == 2
+        }
+    except (errors.HVStackError, LookupError, TypeError, ValueError):
+        return {}, {}
+
+
+def parse(lines: Iterable[str]) -> dict[str, Told]:
+    """Return what lines of history files in JSON tell, by job."""
+    found: dict[str, Told] = {}
+    began: dict[str, float] = {}
+    splits: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        job = _JOB.search(line)
+        try:
+            (event,) = json.loads(line)['event'].values()
+        except (ValueError, KeyError, AttributeError):
+            continue
+        event = {name: _plain(value) for name, value in event.items()}
+        if not job:
+            continue
+        told = found.setdefault(f'job_{job[1]}', Told())
+        if 'splitLocations' in event:
+            splits[event['taskid']] = tuple(event['splitLocations'].split(','))
+        elif 'startTime' in event and 'attemptId' in event:
+            began[event['attemptId']] = event['startTime'] / 1000
+        elif 'error' in event and event.get('status') == 'FAILED':
+            told.failures.append(
+                (event['hostname'], ' '.join(event['error'].split())[:_ERROR])
+            )
+        elif 'counters' in event and event.get('attemptId') in began:
+            told.tasks.append(_task(event, began, splits))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Avro's JSON, which names the type of optional ones."""
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value
+
+
+def _task(
+    event: Mapping[str, Any],
+    began: Mapping[str, float],
+    splits: Mapping[str, tuple[str, ...]],
+) -> Task:
+    counters = {
+        counter['name']: int(counter['value'])
+        for group in event['counters']['groups']
+        for counter in group['counts']
+    }
+    kind = event['taskType'].lower()
+    return Task(
+        id=event['taskid'],
+        kind=kind,
+        host=event['hostname'],
+        began=began[event['attemptId']],
+        ended=event['finishTime'] / 1000,
+        records=counters.get(f'{kind.upper()}_INPUT_RECORDS', 0),
+        bytes=max(
+            counters.get('HDFS_BYTES_READ', 0),
+            counters.get('HDFS_BYTES_WRITTEN', 0),
+        ),
+        splits=splits.get(event['taskid'], ()),
+    )
+
+
+def by_task(
+    told: Told, places: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what a record keeps of a job's single tasks.
+
+    :param places: ``/rack/nodegroup`` by address.
+    :param names: nodes by address.
+    :returns: ``locality`` of map tasks, ``nodes`` (tasks, their seconds and
+        bytes by kind), ``last`` (of each kind the task that ended last, and
+        the seconds that it alone took), ``reducers`` (records taken in:
+        least, median, most) and ``failures``.
+    """
+    nodes: dict[str, dict[str, float]] = {}
+    for task in told.tasks:
+        node = nodes.setdefault(names.get(task.host, task.host), {})
+        for name, value in (
+            (f'{task.kind}s', 1),
+            (f'{task.kind}_seconds', task.ended - task.began),
+            (f'{task.kind}_bytes', task.bytes),
+        ):
+            node[name] = round(node.get(name, 0) + value, 3)
+    local = Counter(
+        near
+        for task in told.tasks
+        if task.kind == 'map' and (near := locality(task, places))
+    )
+    records = [task.records for task in told.tasks if task.kind == 'reduce']
+    return {
+        'nodes': nodes,
+        'last': {
+            kind: _last(found, names)
+            for kind in ('map', 'reduce')
+            if len(found := [x for x in told.tasks if x.kind == kind]) > 1
+        },
+        **({'locality': {x: local[x] for x in LOCALITY}} if local else {}),
+        **(
+            {
+                'reducers': {
+                    'least': min(records),
+                    'median': statistics.median(records),
+                    'most': max(records),
+                }
+            }
+            if len(records) > 1
+            else {}
+        ),
+        'failures': [
+            {'node': names.get(host, host), 'error': error}
+            for host, error in told.failures[:_FAILURES]
+        ],
+    }
+
+
+def locality(task: Task, places: Mapping[str, str]) -> str | None:
+    """Return how near a map task's data was, one of :data:`LOCALITY`.
+
+    :returns: None for a task without data, or of unknown places.
+    """
+    splits = [one for one in task.splits if one]
+    if not splits:
+        return None
+    if task.host in splits:
+        return 'node'
+    here = places.get(task.host, '').strip('/').split('/')
+    near = [places.get(one, '').strip('/').split('/') for one in splits]
+    if here == [''] or [''] in near:
+        return None
+    if len(here) > 1 and here in near:
+        return 'node_group'
+    return 'rack' if here[0] in [one[0] for one in near] else 'off_rack'
+
+
+def _last(tasks: Sequence[Task], names: Mapping[str, str]) -> dict[str, Any]:
+    ordered = sorted(tasks, key=lambda task: task.ended)
+    before, last = ordered[-2:]
+    return {
+        'task': last.id,
+        'node': names.get(last.host, last.host),
+        'seconds': round(last.ended - last.began, 3),
+        'median_seconds': round(
+            statistics.median(task.ended - task.began for task in tasks), 3
+        ),
+        'alone_seconds': round(last.ended - before.ended, 3),
+    }

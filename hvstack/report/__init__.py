@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from hvstack.report import answer, comparison, html, text
@@ -43,15 +44,17 @@ def page(
     records: Sequence[Record],
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
+    folder: Path | None = None,
 ) -> str:
     """Return the answer as a self-contained HTML page.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
+    :param folder: of the records, where their telemetry is.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return html.page(answer.build(records, left_out, allow))
+    return html.page(answer.build(records, left_out, allow), folder)
 
 
 def compare(

@@ -51,11 +51,19 @@ _PARAMETERS = {
     'cpu_policy': 'CPU policy',
     'disk_pinning': 'Disk pinning',
 }
+#: As records have it of single tasks.
 _LOCALITY = {
-    'DATA_LOCAL_MAPS': 'data-local',
-    'RACK_LOCAL_MAPS': "rack-local (YARN's rack: the same physical host)",
-    'OTHER_LOCAL_MAPS': 'off-rack',
+    'node': 'data-local',
+    'node_group': 'node-group-local (the same physical host)',
+    'rack': 'rack-local',
+    'off_rack': 'off-rack',
 }
+#: YARN's rack is our node group, and all else is one counter.
+_LOCALITY_COUNTERS = (
+    'DATA_LOCAL_MAPS',
+    'RACK_LOCAL_MAPS',
+    'OTHER_LOCAL_MAPS',
+)
 
 
 @dataclass(frozen=True)
@@ -88,12 +96,6 @@ def build(answer: Answer) -> list[Chart]:
         *(_parameter(answer, name) for name in _PARAMETERS),
         _phases(answer),
         _locality(answer),
-        Chart(
-            'telemetry',
-            'CPU, disk and network over time',
-            '',
-            missing=['the records hold no telemetry'],
-        ),
     ]
 
 
@@ -683,26 +685,52 @@ def _phases(answer: Answer) -> Chart:
     return chart
 
 
+def _near(row: Row) -> list[int]:
+    """Count a row's map tasks by how near their data was.
+
+    From single tasks, or from the job's counters where records have none.
+    """
+    jobs = [
+        one
+        for run in row.valid
+        for one in run.phases
+        if one['name'] == 'HSSort'
+    ]
+    if jobs and all(one.get('locality') for one in jobs):
+        return [
+            sum(one['locality'].get(name, 0) for one in jobs)
+            for name in _LOCALITY
+        ]
+    return [
+        sum(run.counters('HSSort').get(name, 0) for run in row.valid)
+        for name in _LOCALITY_COUNTERS
+    ]
+
+
 def _locality(answer: Answer) -> Chart:
     """Return where HSSort's map tasks found their data."""
     chart = Chart(
         'locality',
         "Locality of HSSort's map tasks",
-        "Percent of the map tasks of all valid runs, from the job's counters.",
+        'Percent of the map tasks of all valid runs: where each ran, beside '
+        "the places of its data's replicas.",
         head=('Configuration', *_LOCALITY.values()),
     )
     found: dict[str, list[int]] = {}
     for row in answer.rows:
-        counts = [
-            sum(run.counters('HSSort').get(name, 0) for run in row.valid)
-            for name in _LOCALITY
-        ]
-        if sum(counts):
-            found[row.label] = counts
-        else:
+        counts = _near(row)
+        if not sum(counts):
             chart.missing.append(
                 f'{row.label}: no valid run has counters of locality'
             )
+            continue
+        if len(counts) < len(_LOCALITY):
+            chart.missing.append(
+                f'{row.label}: runs without single tasks; off-rack is not '
+                "told from another host of the rack (YARN's counters)"
+            )
+            counts = [*counts[:2], 0, counts[2]]
+        found[row.label] = counts
     for place, name in enumerate(_LOCALITY.values()):
         chart.traces.append(
             {
@@ -716,7 +744,7 @@ def _locality(answer: Answer) -> Chart:
                 ],
                 'marker': {
                     'color': COLOURS[place],
-                    'pattern': {'shape': ('', '/', 'x')[place]},
+                    'pattern': {'shape': ('', '/', '.', 'x')[place]},
                 },
                 'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
             }

@@ -14,15 +14,18 @@ import tarfile
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hvstack.report import charts, findings, published
+from hvstack.report import charts, findings, published, telemetry
 from hvstack.report.answer import PHASES, Answer, plain, size_text
 from hvstack.report.charts import Chart
 from hvstack.report.comparison import Comparison
+from hvstack.report.telemetry import Drawn
 from hvstack.report.text import interval, number
+from hvstack.results import telemetry as files
 from hvstack.results.record import Record
 
 #: What all charts have in common; fixed colours, also for print.
@@ -43,17 +46,22 @@ _LAYOUT: dict[str, Any] = {
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
-def page(answer: Answer) -> str:
-    """Return the page of one sweep."""
+def page(answer: Answer, folder: Path | None = None) -> str:
+    """Return the page of one sweep.
+
+    :param folder: of the records, where their telemetry is.
+    """
+    runs, missing = telemetry.drawn(answer, folder)
     return _render(
         'page.html.j2',
-        charts.build(answer),
+        [*charts.build(answer), *telemetry.build(answer, runs, missing)],
         answer=answer,
         phases=PHASES,
         findings=findings.find(answer),
         not_judged=findings.not_judged(answer),
         papers=published.load(),
-        archive=_archive(answer.records),
+        archive=_archive(answer.records, runs, folder),
+        with_telemetry=len(runs),
     )
 
 
@@ -122,17 +130,26 @@ def _layout(chart: Chart) -> dict[str, Any]:
     )
 
 
-def _archive(records: Sequence[Record]) -> str:
-    """Return all records as a packed folder in base64.
+def _archive(
+    records: Sequence[Record], runs: Sequence[Drawn], folder: Path | None
+) -> str:
+    """Return all records, and the telemetry that is drawn, packed in base64.
 
     Unpacked, it can be given to ``--records``, and the digests fit.
     """
+    texts = {
+        f'{record.id}.json': json.dumps(vars(record), sort_keys=True)
+        for record in records
+    }
+    if folder is not None:
+        for one in runs:
+            name = f'{files.FOLDER}/{one.record.id}.json'
+            texts[name] = files.read(one.record, folder)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w') as tar:
-        for record in records:
-            text = json.dumps(vars(record), sort_keys=True).encode()
-            info = tarfile.TarInfo(f'records/{record.id}.json')
-            info.size = len(text)
-            tar.addfile(info, io.BytesIO(text))
+        for name, text in texts.items():
+            info = tarfile.TarInfo(f'records/{name}')
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
     # Without a time in it, the same records make the same page.
     return base64.b64encode(gzip.compress(packed.getvalue(), mtime=0)).decode()

@@ -55,6 +55,8 @@ def table(answer: Answer) -> str:
     lines += ['', 'What was seen:']
     for row in answer.rows:
         for name, value in row.seen.items():
+            if name == 'telemetry':
+                continue
             lines += _wrapped(f'{row.label}: {name}: {plain(value)}', '  ')
     return '\n'.join(lines) + '\n'
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +42,19 @@ def seconds_between(earlier: str, later: str) -> float:
     """Return seconds between two times of records."""
     first, last = map(datetime.fromisoformat, (earlier, later))
     return (last - first).total_seconds()
+
+
+def phase_names(phases: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of phases; a second one of a name has a 2 behind it."""
+    found: list[str] = []
+    for phase in phases:
+        name = phase['name']
+        number = 1
+        while name in found:
+            number += 1
+            name = f'{phase["name"]} {number}'
+        found.append(name)
+    return found
 
 
 @dataclass
@@ -91,15 +104,12 @@ class Record:
 
     def phase_seconds(self) -> dict[str, float]:
         """Seconds by phase; a second one of a name has a 2 behind it."""
-        found: dict[str, float] = {}
-        for phase in self.phases:
-            name = phase['name']
-            number = 1
-            while name in found:
-                number += 1
-                name = f'{phase["name"]} {number}'
-            found[name] = float(phase['seconds'])
-        return found
+        return {
+            name: float(phase['seconds'])
+            for name, phase in zip(
+                phase_names(self.phases), self.phases, strict=True
+            )
+        }
 
     def counters(self, phase: str) -> dict[str, Any]:
         """Counters of a phase's job; none if the record has none."""

@@ -14,13 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, shell
+from hvstack import conf, errors, shell
 from hvstack.cluster import inforce, probe
+from hvstack.cluster import telemetry as sampling
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemons, history, rest, sites
 from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
-from hvstack.results import record
+from hvstack.results import record, telemetry
+from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs import datacheck
 from hvstack.tpcxhs.workload import MIB, RECORD_BYTES, Workload
 
@@ -49,6 +51,7 @@ class Outcome:
     """What one run came to, valid or not; units as in a run record.
 
     :param reason: why it is not valid, with evidence.
+    :param telemetry: of its nodes, if it was asked for.
     """
 
     workload: Workload
@@ -59,6 +62,7 @@ class Outcome:
     total_seconds: float = 0.0
     environment: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
+    telemetry: Telemetry | None = None
 
     @property
     def valid(self) -> bool:
@@ -108,6 +112,7 @@ def run(
     *,
     progress: Progress | None = None,
     phase_seconds: float = PHASE_SECONDS,
+    interval: float = 0,
 ) -> Outcome:
     """Run the benchmark once.
 
@@ -116,6 +121,7 @@ def run(
     not valid, with the evidence.
 
     :param phase_seconds: longest time of a phase.
+    :param interval: seconds between samples of the nodes; 0 takes none.
     :raises hvstack.errors.InputError: the data set does not fit.
     :raises hvstack.errors.HVStackError: the cluster cannot even be made
         ready for a run.
@@ -137,8 +143,13 @@ def run(
     }
     cluster.drop_caches()
     runner = _Runner(cluster, workload, outcome, progress, phase_seconds)
+    sampler = sampling.Sampler(
+        cluster.nodes, sampling.source(outcome.environment), interval
+    )
+    if interval:
+        sampler.start()
     outcome.started = now()
-    begin = time.monotonic()
+    began, begin = time.time(), time.monotonic()
     try:
         for step in (
             runner.generate,
@@ -153,7 +164,12 @@ def run(
         runner.collect()
     except errors.HVStackError as exc:
         outcome.reason = ' '.join(str(exc).split())[:2000]
-    outcome.ended = outcome.ended or now()
+    finally:
+        outcome.ended = outcome.ended or now()
+        if interval:
+            outcome.telemetry = sampler.collect(
+                began, telemetry.windows(outcome.phases)
+            )
     evidence = _killed(cluster, kills)
     if evidence:
         outcome.seen['killed'] = evidence
@@ -183,13 +199,21 @@ def measure(
     :param seen: gives what was seen of the cloud after the run.
     """
     outcome = run(
-        cluster, workload, progress=progress, phase_seconds=phase_seconds
+        cluster,
+        workload,
+        progress=progress,
+        phase_seconds=phase_seconds,
+        interval=conf.load().telemetry.interval,
     )
     if seen:
         outcome.seen.update(seen())
     made = outcome.to_record(
         sweep=sweep, kind=kind, configuration=configuration, index=index
     )
+    if outcome.telemetry:
+        made.seen['telemetry'] = telemetry.save(
+            outcome.telemetry, folder, made.id
+        )
     record.save(made, folder)
     return made
 
@@ -349,7 +373,12 @@ class _Runner:
 
     def _ended(self, phase: str, seconds: float, **more: Any) -> None:
         self.outcome.phases.append(
-            {'name': phase, 'seconds': round(seconds, 3), **more}
+            {
+                'name': phase,
+                'seconds': round(seconds, 3),
+                'began': round(time.time() - seconds, 3),
+                **more,
+            }
         )
         self._say(f'{phase}: {seconds:.0f} s')
 
@@ -359,15 +388,20 @@ class _Runner:
         :raises hvstack.errors.RunFailed: records were lost, or not sorted.
         """
         gateway = self.cluster.gateway
-        for phase in self.outcome.phases:
-            if phase.get('job_id'):
-                phase.update(history.job(gateway, phase['job_id']))
+        jobs = [one for one in self.outcome.phases if one.get('job_id')]
+        for phase in jobs:
+            phase.update(history.job(gateway, phase['job_id']))
+        told, places = history.read(gateway, [one['job_id'] for one in jobs])
+        names = {node.address: node.name for node in self.cluster.nodes}
+        for phase in jobs:
+            if phase['job_id'] in told:
+                phase.update(
+                    history.by_task(told[phase['job_id']], places, names)
+                )
         report = gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
-        jobs = {
-            phase['name']: phase.get('job_id') for phase in self.outcome.phases
-        }
+        ids = {phase['name']: phase['job_id'] for phase in jobs}
         self.outcome.seen['parameters'] = inforce.parameters(
-            self.cluster, str(jobs['HSSort'])
+            self.cluster, str(ids.get('HSSort'))
         )
         wrong = verdict(self.outcome.phases, report, self.workload)
         if wrong:

@@ -12,9 +12,12 @@ import testtools
 from hvstack import report, shell
 from hvstack.lab import packages
 from hvstack.report import answer
+from hvstack.results import telemetry
 from hvstack.results.record import Record
+from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import EVIL, Page, counted
 from tests.unit.report.test_report import sweep
+from tests.unit.report.test_telemetry import told
 from tests.unit.results.factory import run
 
 #: Chromium without what it fetches for itself.
@@ -98,6 +101,15 @@ class BrowserTest(testtools.TestCase):
         elements = self.assert_drawn(report.page(records), 6)
         points = re.findall(r'<path class="point', elements)
         self.assertGreater(len(points), 20)
+
+    def test_telemetry(self) -> None:
+        records = [tasked(counted(one)) for one in sweep()]
+        for one in records:
+            if one.valid:
+                one.seen['telemetry'] = telemetry.save(
+                    told(), self.folder, one.id
+                )
+        self.assert_drawn(report.page(records, folder=self.folder), 10)
 
     def test_script_in_a_name(self) -> None:
         records: list[Record] = [

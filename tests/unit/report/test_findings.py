@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import testtools
 
 from hvstack.report import answer, findings
@@ -7,6 +9,61 @@ from tests.unit.report.test_page import counted
 from tests.unit.results.factory import run
 
 SMALL = {'hv-host2': {'memory_mib': 4864}}
+
+
+def tasked(record: Record, slow: float = 1, last: float = 11) -> Record:
+    """Give a record's jobs tasks on three nodes.
+
+    :param slow: how many times longer the first node's take.
+    :param last: seconds of the last task.
+    """
+    for phase in record.phases:
+        if phase['name'] not in ('HSGen', 'HSSort'):
+            continue
+        phase['job_seconds'] = 20
+        phase['nodes'] = {
+            f'w{n}': {
+                'maps': 2,
+                'map_seconds': 20 * (slow if n == 0 else 1),
+                'map_bytes': 20_000_000,
+            }
+            for n in range(3)
+        }
+        phase['last'] = {
+            'map': {
+                'task': 'm_5',
+                'node': 'w0',
+                'seconds': last,
+                'median_seconds': 10,
+                'alone_seconds': last - 10,
+            }
+        }
+        phase['reducers'] = {'least': 90, 'median': 100, 'most': 110}
+        phase['failures'] = []
+    return record
+
+
+def sampled(record: Record, source: str = 'sysstat', **more: Any) -> Record:
+    """Give a record the digest of clean telemetry, then these of one node."""
+    whole = record.size_bytes * record.replication
+    node = {
+        'role': 'worker',
+        'seconds': 100.0,
+        'cpus': 4,
+        'steal': 0.0,
+        'swap': 0.0,
+        'disks': {'vdb': {'read': 5e8, 'write': 5e8, 'busy': 10.0}},
+    }
+    record.seen['telemetry'] = {
+        'source': source,
+        'gaps': [],
+        'phases': {
+            'HSGen': {'write': whole, 'rx': whole - record.size_bytes},
+            'reduce-merge': {'write': whole},
+        },
+        'nodes': {'w0': node | more, 'w1': dict(node), 'w2': dict(node)},
+    }
+    return record
 
 
 class Findings(testtools.TestCase):
@@ -76,6 +133,92 @@ class Findings(testtools.TestCase):
             },
             self.found(record),
         )
+
+    def clean(self, index: int = 0) -> Record:
+        return sampled(tasked(counted(run('i1', index, 9))))
+
+    def test_clean_with_telemetry(self) -> None:
+        self.assertEqual({}, self.found(self.clean()))
+        one = answer.build([self.clean()])
+        self.assertEqual(
+            [findings.not_judged(answer.build([run('i1', 0, 9)]))[0]],
+            findings.not_judged(one),
+        )
+
+    def test_each_names_its_limit(self) -> None:
+        for title, _ in findings._JUDGES:
+            self.assertIn(title, findings.SOURCES)
+
+    def test_slow_node(self) -> None:
+        found = self.found(tasked(self.clean(), slow=1.6))
+        self.assertIn('w0 made 0.62 MB a second', found['slow node'])
+        self.assertNotIn('w1', found['slow node'])
+        self.assertEqual({}, self.found(tasked(self.clean(), slow=1.4)))
+
+    def test_slow_in_one_phase_is_not_a_slow_node(self) -> None:
+        record = tasked(self.clean(), slow=3)
+        record.phases[0] = tasked(self.clean()).phases[0]
+        self.assertEqual({}, self.found(record))
+
+    def test_slow_disk(self) -> None:
+        slow = {'vdb': {'read': 0.0, 'write': 4e8, 'busy': 90.0}}
+        record = sampled(self.clean(), disks=slow)
+        self.assertIn('vdb of w0 moved 4.4', self.found(record)['slow disk'])
+        shared = sampled(self.clean(), 'cgroup', disks=slow)
+        self.assertEqual({}, self.found(shared))
+
+    def test_steal(self) -> None:
+        for stolen, expected in ((19.0, []), (21.0, ['steal'])):
+            record = sampled(self.clean(), steal=stolen)
+            self.assertEqual(expected, list(self.found(record)))
+        record.environment['backend'] = 'qemu'
+        self.assertEqual({}, self.found(record))
+        lines = dict(findings.not_judged(answer.build([record])))
+        self.assertIn('emulated', lines['steal'])
+
+    def test_uneven_reducers(self) -> None:
+        record = self.clean()
+        record.phases[2]['reducers']['most'] = 121
+        self.assertIn('1.21 times', self.found(record)['uneven reducers'])
+
+    def test_waited_for_one_task(self) -> None:
+        found = self.found(tasked(self.clean(), last=16))
+        self.assertIn(
+            'HSGen waited 6.0 s of 20.0 for map m_5 on w0',
+            found['a phase waited for one task'],
+        )
+
+    def test_swapped(self) -> None:
+        found = self.found(sampled(self.clean(), swap=12.0))
+        self.assertEqual({'memory swapped': 'run 0: 12 pages on w0'}, found)
+
+    def test_container_killed(self) -> None:
+        record = self.clean()
+        error = 'Container killed on request. Exit code is 137'
+        record.phases[2]['failures'] = [{'node': 'w1', 'error': error}]
+        self.assertIn(
+            'HSSort on w1', self.found(record)['a container was killed']
+        )
+
+    def test_bytes_on_disks_and_network(self) -> None:
+        for part, count in ((0.91, 0), (1.09, 0), (0.89, 2), (1.11, 2)):
+            record = self.clean()
+            phase = record.seen['telemetry']['phases']['HSGen']
+            phase['write'] *= part
+            phase['rx'] *= part
+            self.assertEqual(count, len(self.found(record)), part)
+
+    def test_cached_bytes_are_no_disk_bytes(self) -> None:
+        record = self.clean()
+        record.environment['caps'] = SMALL
+        record.seen['telemetry']['phases']['HSGen']['write'] = 1
+        self.assertEqual(['disk not measured'], list(self.found(record)))
+
+    def test_gaps_are_told(self) -> None:
+        record = self.clean()
+        record.seen['telemetry']['gaps'] = ['w1: no samples (refused)']
+        lines = findings.not_judged(answer.build([record]))
+        self.assertIn('w1: no samples (refused)', [why for _, why in lines])
 
     def test_what_could_not_be_judged(self) -> None:
         lines = dict(findings.not_judged(answer.build([run('i1', 0, 9)])))

@@ -202,6 +202,7 @@ class NotDrawn(testtools.TestCase):
     def test_no_telemetry(self) -> None:
         words = Page(report.page(sweep())).words
         self.assertIn('the records hold no telemetry', words)
+        self.assertIn('bare metal: run 2 holds no single tasks', words)
         self.assertIn('bare metal: no valid run has counters', words)
 
     def test_a_parameter_with_one_value(self) -> None:

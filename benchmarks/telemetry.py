@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What telemetry costs: CPU time of a sample, and pairs of runs with and
+without it on bare metal.
+
+.venv/bin/python benchmarks/telemetry.py [PAIRS] [SIZE], as root, on a lab that
+is up and has no servers. A second process on the machine spoils it.
+"""
+
+import sys
+
+from hvstack import conf
+from hvstack.cli.baseline import workload
+from hvstack.cluster import hosts, telemetry
+from hvstack.cluster.base import Node
+from hvstack.progress import Progress
+from hvstack.results import stats
+from hvstack.tpcxhs import run
+from hvstack.tpcxhs.workload import size
+
+#: Goal for the CPU that sampling takes of one core.
+GOAL = 0.005
+#: Samples that the CPU time of one is the mean of.
+_SAMPLES = 200
+_TIMED = """
+cat >/tmp/hvstack-sampler
+sh /tmp/hvstack-sampler 0 {count} {address} >/dev/null
+rm /tmp/hvstack-sampler
+times
+"""
+
+
+def sample_seconds(node: Node) -> float:
+    """Return the CPU seconds of one sample of the shell loop."""
+    command = _TIMED.format(count=_SAMPLES, address=node.address)
+    text = node.run(command, stdin=telemetry._CGROUP, timeout=300).stdout
+    children = text.splitlines()[-1].split()
+    minutes, seconds = zip(
+        *(one.rstrip('s').split('m') for one in children), strict=True
+    )
+    total = 60 * sum(map(int, minutes)) + sum(map(float, seconds))
+    return total / _SAMPLES
+
+
+def main() -> int:
+    """Measure and print; status 1 if the goal is missed."""
+    pairs = int(sys.argv[1]) if sys.argv[1:] else 4
+    bytes_ = size(sys.argv[2] if sys.argv[2:] else '500MB')
+    interval = conf.load().telemetry.interval or 5.0
+    rates: dict[float, list[float]] = {0.0: [], interval: []}
+    progress = Progress()
+    with hosts.BareHosts.from_file(progress=progress) as cluster:
+        cost = sample_seconds(cluster.workers[0]) / interval
+        print(f'a sample every {interval:g} s: {100 * cost:.2f} % of a core')
+        work = workload(cluster, bytes_, None, None)
+        if pairs:
+            run.warm_up(cluster, work)
+        for number in range(pairs):
+            # Which one comes first alternates, against a drift.
+            order = list(rates) if number % 2 else list(rates)[::-1]
+            for one in order:
+                done = run.run(cluster, work, progress=progress, interval=one)
+                if not done.valid:
+                    print(done.reason, file=sys.stderr)
+                    return 2
+                rates[one].append(done.rate)
+                print(f'interval {one:g}: {done.total_seconds:.1f} s')
+    if pairs:
+        spread = stats.pooled(list(rates.values()))
+        found = stats.ratio(rates[interval], rates[0.0], spread)
+        print(f'rate with telemetry: {found.percent:.1f} % of without', end='')
+        if found.low is not None:
+            print(f' (95 % interval {found.low:.1f} to {found.high:.1f})')
+        print()
+    print(f'goal: {100 * GOAL} % of a core')
+    return int(cost > GOAL)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

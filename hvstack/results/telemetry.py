@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telemetry of a run: what its nodes' CPUs, disks and networks did over time.
+
+One JSON file for each run, beside its record; the record has the file's
+digest and sums by phase and by node.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, paths
+from hvstack.results.record import Record, phase_names
+
+#: Below the folder of the records.
+FOLDER = 'telemetry'
+#: Format of the files that this release writes, and the newest it reads.
+SCHEMA = 1
+#: Series of a node, each a rate: cores busy, stolen or throttled; bytes,
+#: packets and pages a second.
+RATES = (
+    'cpu',
+    'steal',
+    'throttled',
+    'rx',
+    'tx',
+    'rx_packets',
+    'tx_packets',
+    'swap',
+)
+#: Series of a disk: bytes a second, and the part of the time it was busy.
+DISK_RATES = ('read', 'write', 'busy')
+#: What is summed over the workers for each phase.
+PHASE_SUMS = ('cpu', 'steal', 'throttled', 'read', 'write', 'rx', 'tx')
+#: Headers of a TCP segment with time stamps, with Ethernet's: 14 + 20 + 32.
+HEADER_BYTES = 66
+
+Values = list[float | None]
+
+
+@dataclass(frozen=True)
+class Node:
+    """What one node did.
+
+    :param cpus: that its kernel counts; None where it shares one.
+    :param times: seconds since the run's start at which samples were taken.
+    :param rates: by name of :data:`RATES`, one value between two times each;
+        a series that the node does not have is missing.
+    :param disks: by device, series of :data:`DISK_RATES`.
+    """
+
+    name: str
+    role: str
+    host: str
+    times: list[float]
+    rates: dict[str, Values]
+    disks: dict[str, dict[str, Values]] = field(default_factory=dict)
+    cpus: int | None = None
+
+    def spans(self) -> Iterator[tuple[int, float, float]]:
+        """Yield number, begin and end of what lies between two samples."""
+        for number, pair in enumerate(
+            zip(self.times, self.times[1:], strict=False)
+        ):
+            yield number, *pair
+
+    def values(self, name: str) -> Values | None:
+        """Return a series; of ``read`` and ``write`` all disks' together."""
+        if name not in DISK_RATES:
+            return self.rates.get(name)
+        if not self.disks:
+            return None
+        return [
+            None if None in column else sum(one or 0 for one in column)
+            for column in zip(
+                *(disk[name] for disk in self.disks.values()), strict=True
+            )
+        ]
+
+    def total(self, values: Values | None) -> float | None:
+        """Return a rate times time; None where a sample is missing."""
+        if values is None:
+            return None
+        total = 0.0
+        for number, begin, end in self.spans():
+            value = values[number]
+            if value is None:
+                return None
+            total += value * (end - begin)
+        return total
+
+    def mean(
+        self, values: Values | None, begin: float, end: float
+    ) -> float | None:
+        """Return a rate's mean over a time; None if most of it is unknown."""
+        if values is None:
+            return None
+        total = seen = 0.0
+        for number, first, last in self.spans():
+            part = min(last, end) - max(first, begin)
+            value = values[number]
+            if part > 0 and value is not None:
+                total += value * part
+                seen += part
+        return total / seen if seen > (end - begin) / 2 else None
+
+    def steps(
+        self, values: Values, width: float, count: int
+    ) -> list[float | None]:
+        """Return a rate's means over equal steps from the run's start on.
+
+        :param width: seconds of a step.
+        :returns: None where most of a step is unknown.
+        """
+        totals, seen = [0.0] * count, [0.0] * count
+        for number, first, last in self.spans():
+            value = values[number]
+            if value is None:
+                continue
+            begin = max(0, int(first // width))
+            for step in range(begin, min(count, int(last // width) + 1)):
+                part = min(last, (step + 1) * width) - max(first, step * width)
+                totals[step] += value * part
+                seen[step] += part
+        return [
+            total / known if known > width / 2 else None
+            for total, known in zip(totals, seen, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What all nodes of a run did.
+
+    :param source: ``sysstat``, or ``cgroup`` where nodes share a kernel.
+    :param interval: seconds between samples.
+    :param phases: name, begin and end in seconds since the run's start.
+    :param nodes: those that answered.
+    :param gaps: what is not known, and why.
+    """
+
+    source: str
+    interval: float
+    phases: list[tuple[str, float, float]]
+    nodes: list[Node]
+    gaps: list[str] = field(default_factory=list)
+    schema: int = SCHEMA
+
+    @property
+    def workers(self) -> list[Node]:
+        """Nodes that store and sort."""
+        return [node for node in self.nodes if node.role == 'worker']
+
+
+def windows(
+    phases: Sequence[Mapping[str, Any]],
+) -> dict[str, tuple[float, float]]:
+    """Return Unix times of begin and end of each phase that has them.
+
+    HSSort's two parts stand behind it, where its job's start is known.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for name, phase in zip(phase_names(phases), phases, strict=True):
+        began = phase.get('began')
+        if began is None:
+            continue
+        ended = float(began) + float(phase['seconds'])
+        found[name] = (float(began), ended)
+        started = phase.get('job_began')
+        if name == 'HSSort' and started is not None:
+            cut = started + float(phase['map_shuffle_seconds'])
+            found['map-shuffle'] = (started, cut)
+            found['reduce-merge'] = (
+                cut,
+                cut + float(phase['reduce_merge_seconds']),
+            )
+    return found
+
+
+def amount(node: Node, name: str, begin: float, end: float) -> float | None:
+    """Return CPU seconds or bytes of a part of the run.
+
+    Network bytes are without headers, which differ with the offloads.
+
+    :returns: None if most of it is unknown.
+    """
+    mean = node.mean(node.values(name), begin, end)
+    if mean is None:
+        return None
+    packets = node.mean(node.values(f'{name}_packets'), begin, end)
+    return max(0.0, mean - HEADER_BYTES * (packets or 0)) * (end - begin)
+
+
+def digest(told: Telemetry) -> dict[str, Any]:
+    """Return what a record keeps: sums by phase and by node.
+
+    ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
+    network bytes are without headers, sums are of the workers.
+    """
+    by_phase = {
+        name: _known(
+            {
+                'seconds': end - begin,
+                **{
+                    one: _sum(
+                        amount(node, one, begin, end) for node in told.workers
+                    )
+                    for one in PHASE_SUMS
+                },
+            }
+        )
+        for name, begin, end in told.phases
+    }
+    by_node = {
+        node.name: {
+            **_known(
+                {
+                    one: node.total(node.values(one))
+                    for one in (
+                        'cpu',
+                        'steal',
+                        'throttled',
+                        'rx',
+                        'tx',
+                        'swap',
+                    )
+                }
+            ),
+            'role': node.role,
+            'cpus': node.cpus,
+            'seconds': round(node.times[-1] - node.times[0], 1),
+            'disks': {
+                name: _known(
+                    {
+                        one: node.total(series[one])
+                        for one in ('read', 'write', 'busy')
+                    }
+                )
+                for name, series in node.disks.items()
+            },
+        }
+        for node in told.nodes
+        if node.times
+    }
+    return {
+        'source': told.source,
+        'interval': told.interval,
+        'gaps': told.gaps,
+        'phases': by_phase,
+        'nodes': by_node,
+    }
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {
+        name: round(value, 2)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    known = [one for one in found if one is not None]
+    return sum(known) if found and len(known) == len(found) else None
+
+
+def save(told: Telemetry, folder: Path, run_id: str) -> dict[str, Any]:
+    """Write a run's telemetry, and return what its record keeps.
+
+    :param folder: of the records.
+    :raises OSError: no room, no rights.
+    """
+    text = json.dumps(asdict(told), separators=(',', ':')) + '\n'
+    name = f'{FOLDER}/{run_id}.json'
+    paths.write_whole(folder / name, text)
+    return {
+        'file': name,
+        'sha256': hashlib.sha256(text.encode()).hexdigest(),
+        **digest(told),
+    }
+
+
+def read(record: Record, folder: Path) -> str:
+    """Return the file that a record names, proved to be the one it was.
+
+    :raises hvstack.errors.InputError: there is none, or it was edited.
+    """
+    kept = record.seen.get('telemetry')
+    if not isinstance(kept, dict) or 'sha256' not in kept:
+        raise errors.InputError('the record has no telemetry')
+    path = folder / FOLDER / f'{record.id}.json'
+    try:
+        text = path.read_text()
+    except (OSError, ValueError) as exc:
+        raise errors.InputError(
+            f'{path}: cannot be read ({exc}), restore it'
+        ) from exc
+    if hashlib.sha256(text.encode()).hexdigest() != kept['sha256']:
+        raise errors.InputError(
+            f"{path}: the record's 'sha256' does not fit, the file was "
+            'edited: restore it'
+        )
+    return text
+
+
+def load(record: Record, folder: Path) -> Telemetry:
+    """Return a run's telemetry.
+
+    :raises hvstack.errors.InputError: there is none, it was edited, or a
+        newer release wrote it.
+    """
+    data = json.loads(read(record, folder))
+    if data.get('schema', SCHEMA + 1) > SCHEMA:
+        raise errors.InputError(
+            f'telemetry of run {record.id}: written by a newer release than '
+            f'this one ({SCHEMA}), update hvstack'
+        )
+    data['nodes'] = [Node(**one) for one in data['nodes']]
+    data['phases'] = [tuple(one) for one in data['phases']]
+    return Telemetry(**data)

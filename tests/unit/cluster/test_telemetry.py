@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples as sysstat wrote them, and as the shell loop writes them."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import fixtures
+import testtools
+
+from hvstack import errors, shell
+from hvstack.cluster import telemetry
+from hvstack.cluster.command import CommandNode
+from hvstack.results.telemetry import Telemetry
+
+SADF = Path(__file__).parent / 'telemetry' / 'sadf.json'
+LOOP = """1000.5 100.0
+100.0 1000000000 500000000 1000 10 2000 20 0 7:0 8 16 100
+105.0 3500000000 - 6000 15 4000 30 5 7:0 18 216 1100
+110.0 6000000000 500000000 6000 15 4000 30 5 7:0 18 216 1100 8:0 1 1 1
+"""
+
+
+class Parse(testtools.TestCase):
+    def test_loop(self) -> None:
+        times, rates, disks, cpus = telemetry.cgroup(LOOP)
+        self.assertEqual([1000.5, 1005.5, 1010.5], times)
+        self.assertEqual([0.5, 0.5], rates['cpu'])
+        self.assertEqual([1000, 0], rates['rx'])
+        self.assertEqual([2, 0], rates['tx_packets'])
+        self.assertEqual([1, 0], rates['swap'])
+        self.assertNotIn('throttled', rates)
+        self.assertIsNone(cpus)
+        self.assertNotIn('steal', rates)
+        self.assertEqual(
+            {
+                '7:0': {
+                    'read': [1024, 0],
+                    'write': [20480, 0],
+                    'busy': [0.2, 0],
+                }
+            },
+            disks,
+        )
+
+    def test_throttled(self) -> None:
+        _, rates, *_ = telemetry.cgroup(LOOP.replace(' - ', ' 3000000000 '))
+        self.assertEqual([0.5, -0.5], rates['throttled'])
+
+    def test_torn_line_is_left_out(self) -> None:
+        times, *_ = telemetry.cgroup(LOOP + '115.0 60000')
+        self.assertEqual(3, len(times))
+
+    def test_too_few(self) -> None:
+        for text in ('', LOOP.splitlines()[0], LOOP[:80]):
+            self.assertRaises(ValueError, telemetry.cgroup, text)
+
+    def test_sysstat(self) -> None:
+        found = json.loads(SADF.read_text())
+        samples = found['sysstat']['hosts'][0]['statistics']
+        times, rates, disks, cpus = telemetry.sysstat(
+            f'eth0\n{SADF.read_text()}'
+        )
+        self.assertEqual(len(samples) + 1, len(times))
+        self.assertEqual(1.0, times[1] - times[0])
+        self.assertEqual(2, cpus)
+        self.assertEqual(['vda'], list(disks))
+        load = samples[0]['cpu-load'][0]
+        busy = 100 - load['idle'] - load['iowait'] - load['steal']
+        self.assertAlmostEqual(2 * busy / 100, rates['cpu'][0] or 0, 4)
+        self.assertEqual(
+            [1024 * one['disk'][1]['wkB'] for one in samples],
+            disks['vda']['write'],
+        )
+        for values in rates.values():
+            self.assertEqual(len(samples), len(values))
+
+    def test_sysstat_of_another_interface(self) -> None:
+        self.assertRaises(
+            LookupError, telemetry.sysstat, f'eth7\n{SADF.read_text()}'
+        )
+
+    def test_source(self) -> None:
+        for facts, expected in (
+            ({'backend': 'lxc', 'caps': {'h': 1}}, 'cgroup'),
+            ({'backend': 'qemu', 'caps': {'h': 1}}, 'sysstat'),
+            ({'backend': 'kvm'}, 'sysstat'),
+            ({'caps': {'h': 1}}, 'cgroup'),
+            ({}, 'sysstat'),
+        ):
+            self.assertEqual(expected, telemetry.source(facts))
+
+
+class SamplerTest(testtools.TestCase):
+    """The programs run here, on this machine's own control group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        where = self.folder / 'samples'
+        self.useFixture(
+            fixtures.MockPatchObject(telemetry, '_FOLDER', str(where))
+        )
+
+    def sampled(self, script: str) -> tuple[telemetry.Sampler, Telemetry]:
+        node = CommandNode('n', '127.0.0.1', 'worker', 'h')
+        with mock.patch.object(telemetry, '_CGROUP', script):
+            sampler = telemetry.Sampler([node], 'cgroup', 0.1)
+            sampler.start()
+            told = sampler.collect(time.time(), {'HSGen': (1, 2)})
+        return sampler, told
+
+    def test_start_and_collect(self) -> None:
+        loop = (
+            'echo "$(date +%s.%N) 5.0"; n=5\n'
+            'sample() { echo "$((n += 1)) 1 - 1 1 1 1 1"; }\n'
+            "trap 'sample; exit' TERM\n"
+            'sample; while :; do sleep 0.1; done'
+        )
+        sampler, told = self.sampled(loop)
+        self.assertEqual([], told.gaps)
+        self.assertLess(abs(sampler.offsets['n']), 1)
+        self.assertEqual([0.0], told.nodes[0].rates['cpu'])
+        self.assertFalse((self.folder / 'samples').exists())
+
+    def test_no_sampler(self) -> None:
+        _, told = self.sampled('echo "no group" >&2; exit 1')
+        self.assertEqual([], told.nodes)
+        self.assertIn('n: no sampler', told.gaps[0])
+        self.assertIn('no group', told.gaps[0])
+
+
+class Answers:
+    """A node that dies between start and collection."""
+
+    name = address = host = 'w'
+    role = 'worker'
+
+    def __init__(self, answers: Sequence[Any]) -> None:
+        self.answers = list(answers)
+
+    def run(self, *_args: Any, **_more: Any) -> shell.Result:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return shell.Result(0, answer, '')
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        raise NotImplementedError
+
+
+class Gaps(testtools.TestCase):
+    def collected(self, *answers: Any) -> Telemetry:
+        sampler = telemetry.Sampler([Answers(answers)], 'cgroup', 5)
+        sampler.start()
+        return sampler.collect(1000.5, {})
+
+    def test_node_that_died(self) -> None:
+        dead = errors.CommandFailed(['w:', 'sh'], 255, 'refused')
+        told = self.collected(f'{time.time()}\n', dead)
+        self.assertEqual([], told.nodes)
+        self.assertIn('w: no samples', told.gaps[0])
+
+    def test_half_an_answer(self) -> None:
+        self.assertIn('fewer', self.collected('1\n', '1 2\n').gaps[0])
+
+    def test_a_pause_is_no_figure(self) -> None:
+        late = LOOP.replace('110.0', '140.0')
+        told = self.collected(f'{time.time()}\n', late)
+        self.assertEqual([0.5, None], told.nodes[0].rates['cpu'])
+        self.assertEqual([20480, None], told.nodes[0].disks['7:0']['write'])
+        self.assertEqual(['w: no samples from 5 to 40 s'], told.gaps)

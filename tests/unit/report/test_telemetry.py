@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page shows of telemetry, and what it says it could not draw."""
+
+import base64
+import io
+import re
+import tarfile
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import report
+from hvstack.report import telemetry as drawn
+from hvstack.results import record, telemetry
+from hvstack.results.record import Record
+from hvstack.results.telemetry import Node, Telemetry
+from tests.unit.report.test_findings import tasked
+from tests.unit.report.test_page import Page, counted
+from tests.unit.report.test_report import sweep
+
+#: Samples of one node, and seconds between two.
+COUNT, EVERY = 30, 5.0
+
+
+def node(name: str, count: int = COUNT) -> Node:
+    """Return a worker that uses half a core, then one and so on."""
+    level = [0.5 if n % 2 else 1.0 for n in range(count)]
+    rates: dict[str, list[float | None]] = {
+        series: [*level]
+        for series in ('cpu', 'rx', 'tx', 'rx_packets', 'tx_packets', 'swap')
+    }
+    disk: dict[str, list[float | None]] = {
+        series: [*level] for series in ('read', 'write', 'busy')
+    }
+    return Node(
+        name,
+        'worker',
+        'h',
+        [EVERY * n for n in range(count + 1)],
+        rates,
+        {'7:0': disk},
+    )
+
+
+def told(count: int = COUNT) -> Telemetry:
+    """Return two workers' telemetry."""
+    end = EVERY * count
+    return Telemetry(
+        'cgroup',
+        EVERY,
+        [('HSGen', 0.0, end / 2), ('HSSort', end / 2, end)],
+        [node('w0', count), node('w1', count)],
+    )
+
+
+class PageTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.records = [counted(tasked(one)) for one in sweep()]
+
+    def saved(self, one: Telemetry) -> None:
+        for found in self.records:
+            if found.valid:
+                found.seen['telemetry'] = telemetry.save(
+                    one, self.folder, found.id
+                )
+            record.save(found, self.folder)
+
+    def page(self, records: list[Record] | None = None) -> Page:
+        return Page(report.page(records or self.records, folder=self.folder))
+
+    def test_drawn_with_tables(self) -> None:
+        self.saved(told())
+        page = self.page()
+        self.assertLessEqual(
+            {'cpu', 'disk', 'network', 'nodes'}, set(page.drawn)
+        )
+        self.assertNotIn('throttled', page.drawn)
+        first = page.drawn['cpu']['data'][0]
+        self.assertEqual([2.0, 1.0], first['y'][:2])
+        self.assertEqual([2.5, 7.5], first['x'][:2])
+        text = report.page(self.records, folder=self.folder)
+        for name in ('cpu', 'disk', 'network', 'nodes'):
+            section = re.search(
+                f'<section id="{name}">.*?</section>', text, re.S
+            )
+            assert section
+            self.assertIn('<table>', section[0])
+        self.assertIn('bare metal: run 2 has no such series', page.words)
+
+    def test_many_samples_are_averaged_and_said(self) -> None:
+        self.saved(told(1200))
+        page = self.page()
+        first = page.drawn['cpu']['data'][0]
+        self.assertEqual(240, len(first['y']))
+        self.assertEqual(1.6, first['y'][0])
+        self.assertIn('a point is the mean of 25 s', page.words)
+
+    def test_missing_samples_are_not_drawn(self) -> None:
+        one = told()
+        one.nodes[1].rates['cpu'][3] = None
+        width, values = drawn.sampled(one, 'cpu', EVERY * COUNT) or (0, [])
+        self.assertEqual(EVERY, width)
+        self.assertEqual([2.0, 1.0, 2.0, None, 2.0], values[:5])
+
+    def test_one_file_is_missing(self) -> None:
+        self.saved(told())
+        last = [one for one in self.records if one.configuration[:2] == 'i1']
+        for one in last:
+            (self.folder / one.seen['telemetry']['file']).unlink()
+        words = self.page().words
+        self.assertIn(f'{last[0].id}.json: cannot be read', words)
+
+    def test_edited_file(self) -> None:
+        self.saved(told())
+        for path in (self.folder / telemetry.FOLDER).iterdir():
+            path.write_text('{}')
+        page = self.page()
+        self.assertNotIn('cpu', page.drawn)
+        self.assertIn('edited: restore it', page.words)
+
+    def test_files_of_drawn_runs_are_packed(self) -> None:
+        self.saved(told())
+        packed = next(
+            one.partition('base64,')[2]
+            for one in self.page().links
+            if 'gzip' in one
+        )
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
+            tar.extractall(self.folder / 'out')
+        out = self.folder / 'out' / 'records'
+        files = {path.stem for path in (out / telemetry.FOLDER).iterdir()}
+        again = [one for one in record.load_all(out) if one.id in files]
+        self.assertEqual(3, len(again))
+        for one in again:
+            self.assertEqual(told(), telemetry.load(one, out))
+
+    def test_locality_of_single_tasks(self) -> None:
+        for one in self.records:
+            for phase in one.phases:
+                if phase['name'] == 'HSSort':
+                    phase['locality'] = {
+                        'node': 3,
+                        'node_group': 1,
+                        'rack': 0,
+                        'off_rack': 1,
+                    }
+        bars = self.page().drawn['locality']['data']
+        self.assertEqual(4, len(bars))
+        self.assertEqual([60, 20, 0, 20], [bar['x'][0] for bar in bars])
+
+    def test_nodes(self) -> None:
+        points = self.page().drawn['nodes']['data'][0]
+        self.assertEqual('HSGen&#39;s maps', points['name'])
+        self.assertEqual('bare metal: w0', points['y'][0])
+        self.assertEqual(1.0, points['x'][0])

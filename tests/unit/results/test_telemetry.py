@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telemetry's file, its digest in the record, and its sums."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.results import record, telemetry
+from hvstack.results.telemetry import Node, Telemetry
+from tests.unit.results.factory import run
+
+DISK = {'read': [0.0, 10.0], 'write': [5.0, 5.0], 'busy': [0.5, 1.0]}
+
+
+def node(name: str = 'w0', cpu: float = 0.5, role: str = 'worker') -> Node:
+    """Return a node with two spans of 10 s."""
+    return Node(
+        name,
+        role,
+        'h',
+        [0.0, 10.0, 20.0],
+        {
+            'cpu': [cpu, 2 * cpu],
+            'rx': [1000.0, 1000.0],
+            'rx_packets': [10.0, 0.0],
+            'tx': [0.0, 0.0],
+            'tx_packets': [0.0, 0.0],
+            'swap': [0.0, 0.0],
+        },
+        {'7:0': {name: [*map(float, v)] for name, v in DISK.items()}},
+    )
+
+
+def told(*nodes: Node, gaps: tuple[str, ...] = ()) -> Telemetry:
+    return Telemetry(
+        'cgroup', 10, [('HSGen', 0.0, 10.0)], list(nodes), list(gaps)
+    )
+
+
+class Sums(testtools.TestCase):
+    def test_by_phase(self) -> None:
+        two = told(node(), node('w1'), node('c', 9, 'controller'))
+        found = telemetry.digest(two)['phases']['HSGen']
+        self.assertEqual(10, found['cpu'])
+        self.assertEqual(2 * 10 * (1000 - 66 * 10), found['rx'])
+        self.assertEqual(100, found['write'])
+        self.assertNotIn('steal', found)
+
+    def test_by_node(self) -> None:
+        found = telemetry.digest(told(node()))['nodes']['w0']
+        self.assertEqual(15, found['cpu'])
+        self.assertEqual(
+            {'read': 100, 'write': 100, 'busy': 15}, found['disks']['7:0']
+        )
+
+    def test_a_missing_sample_is_not_guessed(self) -> None:
+        one = node()
+        one.rates['cpu'][0] = None
+        found = telemetry.digest(told(one, node('w1')))
+        self.assertNotIn('cpu', found['phases']['HSGen'])
+        self.assertNotIn('cpu', found['nodes']['w0'])
+        self.assertIn('cpu', found['nodes']['w1'])
+
+    def test_mean_of_a_part(self) -> None:
+        one = node()
+        self.assertEqual(0.75, one.mean(one.values('cpu'), 5, 15))
+        self.assertIsNone(one.mean(one.values('cpu'), 15, 40))
+
+    def test_windows(self) -> None:
+        phases = [
+            {'name': 'HSGen', 'seconds': 5, 'began': 100},
+            {'name': 'HSDataCheck', 'seconds': 1},
+            {
+                'name': 'HSSort',
+                'seconds': 20,
+                'began': 110,
+                'job_began': 112.5,
+                'map_shuffle_seconds': 7,
+                'reduce_merge_seconds': 8,
+            },
+        ]
+        self.assertEqual(
+            {
+                'HSGen': (100, 105),
+                'HSSort': (110, 130),
+                'map-shuffle': (112.5, 119.5),
+                'reduce-merge': (119.5, 127.5),
+            },
+            telemetry.windows(phases),
+        )
+
+
+class File(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.record = run('i1', 0, 9)
+        self.told = told(node(), gaps=('w1: no samples',))
+        self.record.seen['telemetry'] = telemetry.save(
+            self.told, self.folder, self.record.id
+        )
+
+    def test_round_trip(self) -> None:
+        record.save(self.record, self.folder)
+        (again,) = record.load_all(self.folder)
+        self.assertEqual(self.told, telemetry.load(again, self.folder))
+        self.assertEqual(['w1: no samples'], again.seen['telemetry']['gaps'])
+
+    def test_edited(self) -> None:
+        path = self.folder / self.record.seen['telemetry']['file']
+        path.write_text(path.read_text().replace('0.5', '0.6'))
+        failure = self.assertRaises(
+            errors.InputError, telemetry.load, self.record, self.folder
+        )
+        self.assertIn('edited', str(failure))
+
+    def test_missing(self) -> None:
+        failure = self.assertRaises(
+            errors.InputError,
+            telemetry.load,
+            self.record,
+            self.folder / 'elsewhere',
+        )
+        self.assertIn('cannot be read', str(failure))
+
+    def test_newer(self) -> None:
+        newer = replace(self.told, schema=telemetry.SCHEMA + 1)
+        self.record.seen['telemetry'] = telemetry.save(
+            newer, self.folder, self.record.id
+        )
+        failure = self.assertRaises(
+            errors.InputError, telemetry.load, self.record, self.folder
+        )
+        self.assertIn('newer release', str(failure))
