@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from hvstack import errors, paths, pids, shell
-from hvstack.cluster import probe
-from hvstack.cluster.base import LOCAL_DROP_CACHES, Members
+from hvstack.cluster import baremetal, probe
+from hvstack.cluster.baremetal import Host as Host
+from hvstack.cluster.base import LOCAL_DROP_CACHES, Members, Node
 from hvstack.cluster.command import CommandNode
 from hvstack.hadoop import daemons, osprofiles, sites, sizing
 from hvstack.progress import Progress
@@ -29,37 +30,6 @@ _RELEASE_SECONDS = 300
 _READY_SECONDS = 240
 
 
-@dataclass(frozen=True)
-class Host:
-    """One host of a baseline file.
-
-    :param name: its host name.
-    :param role: ``controller`` or ``worker``.
-    :param address: of the interface that Hadoop's traffic takes.
-    :param vcpus: CPUs that it reports.
-    :param memory_mib: memory that it reports.
-    :param cpu_cap: cores that it may use; None is all of them.
-    :param memory_cap_mib: memory that it may use.
-    :param enter: program that runs what follows it on the host.
-    :param prepare: program that makes it ready for Hadoop; none if empty.
-    :param release: program that undoes this, also when it was not ready.
-    :param data_disks: block devices for HDFS and YARN; one that holds
-        nothing gets a file system, any other keeps its own.
-    """
-
-    name: str
-    role: str
-    address: str
-    vcpus: int
-    memory_mib: int
-    enter: tuple[str, ...]
-    prepare: tuple[str, ...] = ()
-    release: tuple[str, ...] = ()
-    cpu_cap: float | None = None
-    memory_cap_mib: int | None = None
-    data_disks: tuple[str, ...] = ()
-
-
 _FIELDS = {
     'name': str,
     'role': str,
@@ -71,10 +41,13 @@ _FIELDS = {
 
 
 def read(path: Path = LAB) -> list[Host]:
-    """Read a baseline file.
+    """Read a baseline file, or the inventory of hosts that ssh reaches.
 
+    :param path: the latter ends in .yaml.
     :raises hvstack.errors.InputError: it is missing, or a field is wrong.
     """
+    if path.suffix in ('.yaml', '.yml'):
+        return baremetal.check_roles(path, baremetal.inventory(path))
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError as exc:
@@ -105,12 +78,7 @@ def read(path: Path = LAB) -> list[Host]:
             'memory_cap_mib': item.get('memory_cap_mib'),
         }
         hosts.append(Host(**given))
-    roles = [host.role for host in hosts]
-    if 'controller' not in roles or 'worker' not in roles:
-        raise errors.InputError(
-            f"{path}: needs a host with 'role' controller and one with worker"
-        )
-    return hosts
+    return baremetal.check_roles(path, hosts)
 
 
 def environment(hosts: Sequence[Host]) -> dict[str, Any]:
@@ -216,7 +184,8 @@ class BareHosts(Members):
         osprofiles.settings(os_profile)
         hosts = read(path)
         nodes = [
-            CommandNode(
+            host.reach
+            or CommandNode(
                 name=host.name,
                 address=host.address,
                 role=host.role,
@@ -287,6 +256,9 @@ class BareHosts(Members):
         daemons.stop(self.nodes)
         try:
             _release((host.name, host.release) for host in self.hosts)
+            for host in self.hosts:
+                if host.reach:
+                    host.reach.close()
             if self._mark:
                 self._mark.unlink(missing_ok=True)
                 self._mark = None
@@ -351,8 +323,8 @@ class BareHosts(Members):
             for key in (node.address, node.name)
         )
 
-        def configure(pair: tuple[CommandNode, Host]) -> None:
-            node, host = pair
+        def configure(node: Node) -> None:
+            host = by_name[node.name]
             for name, text in files.items():
                 node.put(text, f'{sites.CONF}/{name}')
             node.put(table, f'{sites.CONF}/topology.table')
@@ -371,13 +343,8 @@ class BareHosts(Members):
             node.put(f'{env}ADDRESS={host.address}\n', '/etc/hvstack/node.env')
 
         by_name = {host.name: host for host in self.hosts}
-        pairs = [
-            (node, by_name[node.name])
-            for node in self.nodes
-            if isinstance(node, CommandNode)
-        ]
         with ThreadPoolExecutor(max_workers=16) as pool:
-            list(pool.map(configure, pairs))
+            list(pool.map(configure, self.nodes))
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""

@@ -7,6 +7,7 @@ clean-up is also done by the journal: Rally skips it on Ctrl-C and SIGKILL.
 
 import abc
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
-from hvstack.results import record
+from hvstack.results import record, reference
+from hvstack.sweep import space, state
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -35,7 +37,7 @@ class _Context(context.Context):
         """Prepare, if any run of the workload is still to be done."""
         here = session.get(self.context)
         pending = here.pending(self.config)
-        if not pending:
+        if not pending or here.skipped:
             return
         try:
             self.prepare(here)
@@ -63,13 +65,12 @@ class Flavors(_Context):
 
     def prepare(self, here: Session) -> None:
         """Refuse what the backend cannot honour, then publish."""
-        wanted = launch.plan(
-            here.admin,
-            parse(self.config['configuration']),
-            here.options.cloud,
-            tuning=here.options.hadoop.tuning,
-            os_profile=here.options.hadoop.os_profile,
-        )
+        given = self.config.get('baseline')
+        if given:
+            reference.candidates(given, state.RECORDS)
+        wanted = _planned(here, self.config, self.config['configuration'])
+        if wanted is None:
+            return
         here.plan = wanted
         here.known_kills = here.kills()
         here.flavor_ids = launch.publish(
@@ -81,6 +82,7 @@ class Flavors(_Context):
         super().cleanup()
         here = session.get(self.context)
         here.plan = None
+        here.skipped = ''
         here.finish()
 
 
@@ -140,7 +142,7 @@ class Cluster(_Context):
         cluster.placement['allocation_ratio']['before'] = launch.one_for_all(
             here.before
         )
-        _warm_up(here, wanted.configuration.label)
+        _warm_up(here, self.config, wanted.configuration.label)
 
     def cleanup(self) -> None:
         """Delete the stack and its key pair."""
@@ -158,8 +160,12 @@ class Baseline(_Context):
 
     def prepare(self, here: Session) -> None:
         """Take the hosts, sort a little once."""
+        before = self.config.get('before')
+        if before and _planned(here, self.config, before) is None:
+            return
         bare = BareHosts.from_file(
             Path(here.options.sweep.baseline_hosts),
+            replication=self.config.get('replication'),
             progress=here.progress,
             tuning=here.options.hadoop.tuning,
             os_profile=here.options.hadoop.os_profile,
@@ -167,7 +173,7 @@ class Baseline(_Context):
         with here.progress.stage('bare metal: prepare the hosts'):
             bare.__enter__()
         here.cluster = bare
-        _warm_up(here, 'bare metal')
+        _warm_up(here, self.config, 'bare metal')
 
     def cleanup(self) -> None:
         """Give the hosts back."""
@@ -175,6 +181,7 @@ class Baseline(_Context):
         bare, here.cluster = here.cluster, None
         if isinstance(bare, BareHosts):
             bare.release()
+        here.skipped = ''
         here.made.clear()
         here.finish()
 
@@ -188,7 +195,35 @@ def _plan(here: Session) -> Any:
     return here.plan
 
 
-def _warm_up(here: Session, label: str) -> None:
+def _planned(
+    here: Session, config: Mapping[str, Any], name: str
+) -> launch.Plan | None:
+    """Plan a configuration; None if it is to be skipped, with the reason.
+
+    :raises hvstack.errors.InputError: it cannot exist, and the workload does
+        not say that it may be skipped.
+    """
+    configuration = parse(name)
+    try:
+        space.refuse_lacking(configuration, config.get('without', ()))
+        return launch.plan(
+            here.admin,
+            configuration,
+            here.options.cloud,
+            config.get('replication'),
+            tuning=here.options.hadoop.tuning,
+            os_profile=here.options.hadoop.os_profile,
+        )
+    except errors.InputError as exc:
+        if not config.get('skip'):
+            raise
+        here.skipped = f'{configuration.label}: {exc}'
+        here.progress.say(f'skipped: {here.skipped}')
+        return None
+
+
+def _warm_up(here: Session, config: Mapping[str, Any], label: str) -> None:
     assert here.cluster is not None
+    work = here.workload(tpcxhs.WARM_UP_BYTES, config.get('replication'))
     with here.progress.stage(f'{label}: warm-up'):
-        tpcxhs.warm_up(here.cluster, here.workload(tpcxhs.WARM_UP_BYTES))
+        tpcxhs.warm_up(here.cluster, work)

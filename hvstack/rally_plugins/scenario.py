@@ -8,10 +8,10 @@ from rally_openstack.task import scenario
 
 from hvstack import errors
 from hvstack.model.configuration import parse
-from hvstack.rally_plugins import session
+from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
-from hvstack.results import record
+from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -30,15 +30,30 @@ class TPCxHS(scenario.OpenStackScenario):
         sizes: list[int],
         first_index: int = 0,
         shape: dict[str, Any] | None = None,
+        replication: int | None = None,
+        baseline: str | None = None,
+        skip: bool = False,
+        without: list[str] | None = None,
+        before: str | None = None,
     ) -> None:
         """Run once, unless this run has a valid record already.
 
         :param sweep: names the records; ``auto`` for the unfinished sweep
-            of this shape, or a new one.
+            of this shape, or a new one; ``new`` for one that this Rally
+            process begins.
         :param configuration: name or label, or ``bare-metal``.
         :param sizes: bytes of each iteration's data.
         :param first_index: of the first iteration's run.
         :param shape: of the whole sweep, for ``auto``.
+        :param replication: min(3, worker hosts) by default.
+        :param baseline: recorded runs on bare metal to compare with: a file,
+            the id of a record or sweep, or ``auto`` for the newest
+            comparable ones; by default those of the sweep itself.
+        :param skip: a configuration that cannot exist is skipped with the
+            reason, it does not fail.
+        :param without: what the cloud lacks, as in ``sweep plan``.
+        :param before: the configuration that bare metal is measured for; if
+            that is skipped, so is this.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         here = session.get(self.context)
@@ -48,7 +63,11 @@ class TPCxHS(scenario.OpenStackScenario):
             'sizes': sizes,
             'first_index': first_index,
             'shape': shape,
+            'replication': replication,
         }
+        if here.skipped:
+            _skipped(self, here)
+            return
         name = here.sweep_id(config)
         step = here.steps(config)[self.context['iteration'] - 1]
         found, _ = state.find(name, step)
@@ -59,7 +78,12 @@ class TPCxHS(scenario.OpenStackScenario):
                 f'{step.label}, run {step.index + 1}: taken from the record '
                 f'of {found.started}'
             )
-        _output(self, here, name, found)
+        base = (
+            reference.choose(baseline, found, state.RECORDS)
+            if baseline and found.valid
+            else []
+        )
+        _output(self, here, name, found, base)
         if not found.valid:
             raise errors.RunFailed(f'{step.label}: {found.reason}')
 
@@ -71,7 +95,7 @@ def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
             'hvstack_flavors, hvstack_ratios and hvstack_cluster, or '
             'hvstack_baseline'
         )
-    work = here.workload(step.size_bytes)
+    work = here.workload(step.size_bytes, config['replication'])
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
         with here.progress.stage(title):
@@ -99,8 +123,60 @@ def so_far(records: list[Record]) -> Answer | None:
     return build(records)
 
 
-def _output(one: TPCxHS, here: Session, sweep: str, found: Record) -> None:
-    """Draw phases, and percent of bare metal over the runs so far."""
+def steal_percent(found: Record) -> float | None:
+    """Return the largest part of a node's CPU time that was stolen.
+
+    :returns: in percent; None where no telemetry tells.
+    """
+    nodes = (found.seen.get('telemetry') or {}).get('nodes', {})
+    parts = [
+        100 * node['steal'] / (node['cpus'] * node['seconds'])
+        for node in nodes.values()
+        if node.get('steal') is not None
+        and node.get('cpus')
+        and node.get('seconds')
+    ]
+    return max(parts, default=None)
+
+
+def _skipped(one: TPCxHS, here: Session) -> None:
+    """Say in Rally's report what cannot exist, and why."""
+    one.add_output(
+        complete={
+            'title': slas.SKIPPED,
+            'description': 'cannot exist on these hosts',
+            'chart_plugin': 'TextArea',
+            'data': [here.skipped],
+        }
+    )
+
+
+def _figure(one: TPCxHS, title: str, name: str, value: float) -> None:
+    one.add_output(
+        additive={
+            'title': title,
+            'chart_plugin': 'StatsTable',
+            'data': [[name, value]],
+        }
+    )
+
+
+def _output(
+    one: TPCxHS,
+    here: Session,
+    sweep: str,
+    found: Record,
+    base: list[Record],
+) -> None:
+    """Draw phases, and percent of bare metal over the runs so far.
+
+    :param base: runs on bare metal of other sweeps.
+    """
+    if found.valid:
+        _figure(one, slas.RATE, 'TB/h', found.rate)
+    stolen = steal_percent(found)
+    if stolen is not None:
+        _figure(one, slas.STEAL, 'percent', stolen)
     if found.phases:
         one.add_output(
             additive={
@@ -116,7 +192,7 @@ def _output(one: TPCxHS, here: Session, sweep: str, found: Record) -> None:
             }
         )
     try:
-        answer = so_far(record.load_all(state.RECORDS, sweep))
+        answer = so_far(record.load_all(state.RECORDS, sweep) + base)
     except errors.NotComparable as exc:
         here.progress.say(str(exc))
         return
@@ -139,7 +215,7 @@ def _output(one: TPCxHS, here: Session, sweep: str, found: Record) -> None:
     )
     one.add_output(
         complete={
-            'title': 'Percent of bare metal, so far',
+            'title': slas.PERCENT,
             'description': f'Of {count} baseline runs finished so far. '
             + ' '.join(answer.notes),
             'chart_plugin': 'Table',
@@ -159,7 +235,7 @@ def _output(one: TPCxHS, here: Session, sweep: str, found: Record) -> None:
         if row.configuration == found.configuration and row.percent:
             one.add_output(
                 additive={
-                    'title': 'Percent of bare metal, so far',
+                    'title': slas.PERCENT,
                     'description': f'of {count} baseline runs',
                     'chart_plugin': 'StatsTable',
                     'data': [['percent', row.percent.percent]],

@@ -26,6 +26,7 @@ from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import plan, recovery, state
 from hvstack.sweep.plan import Step
+from hvstack.sweep.space import LACKS
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload, tasks
 
@@ -54,6 +55,14 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'required': ['configurations', 'runs', 'size_bytes'],
             'additionalProperties': False,
         },
+        'replication': {'type': 'integer', 'minimum': 1},
+        'baseline': {'type': 'string', 'minLength': 1},
+        'skip': {'type': 'boolean'},
+        'without': {
+            'type': 'array',
+            'items': {'enum': sorted(LACKS)},
+        },
+        'before': {'type': 'string', 'minLength': 1},
     },
     'required': ['sweep', 'configuration', 'sizes'],
     'additionalProperties': False,
@@ -61,6 +70,8 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
 
 #: Name of the sweep that stands for "the unfinished one, or a new one".
 AUTO = 'auto'
+#: Name of a sweep that stands for "a new one in each Rally process".
+NEW = 'new'
 
 
 @dataclass
@@ -76,11 +87,15 @@ class Session:
     options: Any
     progress: Progress = field(default_factory=Progress)
     auto: dict[tuple[object, ...], state.Sweep] = field(default_factory=dict)
+    #: By what must be alike within a sweep: replication and size.
+    new: dict[tuple[object, ...], str] = field(default_factory=dict)
     #: Of the workload that runs now.
     plan: Plan | None = None
     flavor_ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
+    #: Why the workload's configuration cannot exist.
+    skipped: str = ''
     known_kills: set[str] = field(default_factory=set)
     made: list[tuple[Path, record.Record]] = field(default_factory=list)
 
@@ -91,6 +106,15 @@ class Session:
 
     def sweep_id(self, config: Mapping[str, Any]) -> str:
         """Return the sweep that a workload belongs to."""
+        if config['sweep'] == NEW:
+            key = (config.get('replication'), config['sizes'][0])
+            if key not in self.new:
+                self.new[key] = state.new_id('rally')
+                self.progress.say(
+                    f"sweep {self.new[key]}: to go on with it, give 'sweep' "
+                    'in --task-args'
+                )
+            return self.new[key]
         if config['sweep'] != AUTO:
             return state.checked(config['sweep'])
         shape = config.get('shape')
@@ -102,14 +126,15 @@ class Session:
         # Rally hands lists to scenarios and tuples to contexts.
         wanted = tuple(shape['configurations'])
         runs, size = int(shape['runs']), int(shape['size_bytes'])
-        key = (wanted, runs, size)
-        if key not in self.auto:
-            self.auto[key], again = state.resume_or_begin(wanted, runs, size)
+        shaped = (wanted, runs, size)
+        if shaped not in self.auto:
+            begun, again = state.resume_or_begin(wanted, runs, size)
+            self.auto[shaped] = begun
             self.progress.say(
-                f'sweep {self.auto[key].id}'
+                f'sweep {begun.id}'
                 + (', going on from before' if again else '')
             )
-        return self.auto[key].id
+        return self.auto[shaped].id
 
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs."""
@@ -123,8 +148,13 @@ class Session:
         """Return a workload's runs that have no valid record yet."""
         return state.pending(self.sweep_id(config), self.steps(config))
 
-    def workload(self, size_bytes: int) -> Workload:
-        """Return what a run sorts: the same tasks on both sides."""
+    def workload(
+        self, size_bytes: int, replication: int | None = None
+    ) -> Workload:
+        """Return what a run sorts: the same tasks on both sides.
+
+        :param replication: min(3, worker hosts) by default.
+        """
         found = hosts.read(Path(self.options.sweep.baseline_hosts))
         workers = [host for host in found if host.role == 'worker']
         tuning = self.options.hadoop.tuning
@@ -133,7 +163,8 @@ class Session:
             for host in workers
         )
         parts = tasks(containers, tuning)
-        return Workload(size_bytes, min(3, len(workers)), parts, parts)
+        copies = replication or min(3, len(workers))
+        return Workload(size_bytes, copies, parts, parts)
 
     def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
         """Leave an invalid record of a run that could not be done.
@@ -142,7 +173,9 @@ class Session:
         """
         moment = state.now()
         outcome = tpcxhs.Outcome(
-            self.workload(step.size_bytes), started=moment, ended=moment
+            self.workload(step.size_bytes, config.get('replication')),
+            started=moment,
+            ended=moment,
         )
         outcome.reason = ' '.join(why.split())[:2000]
         killed = sorted(self.kills() - self.known_kills)

@@ -258,9 +258,20 @@ def _refuse(
     reason = backends.refuse(configuration, backend)
     if reason:
         raise errors.InputError(reason)
+    refuse_lacking(configuration, lacks)
+    for role in ('worker', 'namenode'):
+        derive(profile, configuration, role)
+
+
+def refuse_lacking(
+    configuration: Configuration, lacks: Collection[str]
+) -> None:
+    """Refuse what a cloud lacks.
+
+    :param lacks: of :data:`LACKS`.
+    :raises hvstack.errors.InputError: the configuration needs it.
+    """
     for name in lacks:
         parameter, value, why = LACKS[name]
         if getattr(configuration, parameter) == value:
             raise errors.InputError(why)
-    for role in ('worker', 'namenode'):
-        derive(profile, configuration, role)

@@ -95,6 +95,15 @@ def checked(sweep: str) -> str:
     return sweep
 
 
+def new_id(kind: str) -> str:
+    """Return a name for a sweep that begins now.
+
+    :param kind: its first word.
+    """
+    moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
+    return f'{kind}-{moment}-{secrets.token_hex(2)}'
+
+
 def begin(
     configurations: Sequence[str],
     runs: int,
@@ -106,9 +115,8 @@ def begin(
     :param course: of a sweep by a strategy.
     :raises hvstack.errors.InputError: a configuration makes no sense.
     """
-    moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
     sweep = Sweep(
-        id=f'{"sweep" if course else "quick"}-{moment}-{secrets.token_hex(2)}',
+        id=new_id('sweep' if course else 'quick'),
         configurations=tuple(configurations),
         runs=runs,
         size_bytes=size_bytes,

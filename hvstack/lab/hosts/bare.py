@@ -11,30 +11,12 @@ import time
 from pathlib import Path
 
 from hvstack import errors, pids, shell
+from hvstack.cluster import baremetal
 from hvstack.lab import images
 from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
 
 _READY_SECONDS = 180
-#: What ends everything that runs in the root file system given as $1.
-_END = """
-inside() {
-    for entry in /proc/[0-9]*; do
-        [ "$(readlink "$entry/root")" = "$1" ] && echo "${entry#/proc/}"
-    done
-}
-for signal in TERM KILL; do
-    pids=$(inside "$1")
-    [ -n "$pids" ] || break
-    kill -$signal $pids
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [ -n "$(inside "$1")" ] || break
-        sleep 0.5
-    done
-done
-mountpoint -q "$1" && umount -R "$1"
-exit 0
-"""
 _MOUNT = """
 set -e
 mount -o loop "$1" "$2"
@@ -103,7 +85,7 @@ def _mounted(name: str) -> bool:
 def _end(name: str) -> None:
     """End what runs on bare metal, unmount and forget its disk."""
     here = host.folder(name)
-    host.enter(name, 'sh', '-c', _END, 'end', str(here / 'bare'))
+    host.enter(name, 'sh', '-c', baremetal.END, 'end', str(here / 'bare'))
     (here / 'bare.raw').unlink(missing_ok=True)
 
 

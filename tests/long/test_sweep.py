@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small sweep that is killed, and goes on from its records alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import testtools
+
+from hvstack import shell
+from hvstack.cloud import connection, journal, placement, ratios
+from hvstack.cluster import hosts
+from hvstack.results import record
+from hvstack.sweep import recovery, state
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: A sweep that finds function, not figures.
+SIZE = '20MB'
+BY_HAND = 1.5
+_SECONDS = 900.0
+
+
+def taken() -> bool:
+    """Tell whether bare-metal hosts are taken."""
+    return bool(list(hosts.TAKEN.glob('*.json')))
+
+
+def noted(kind: str) -> bool:
+    """Tell whether a change of this kind is in the journal."""
+    return any(one.kind == kind for one in journal.entries())
+
+
+class SweepTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        self.cloud = connection.connect('hvstack-lab')
+        self.addCleanup(self.cloud.close)
+        recovery.recover([self.cloud])
+        self.addCleanup(recovery.recover, [self.cloud])
+        self.flavors = self.flavor_names()
+        self.by_hand()
+
+    def by_hand(self) -> None:
+        """Set the ratio that somebody has set before us."""
+        self.providers = {
+            host.name: placement.providers(self.cloud)[host.name]
+            for host in hosts.read()
+            if host.role == 'worker'
+        }
+        before = ratios.current(self.cloud, self.providers)
+        self.set_cpu_ratio(dict.fromkeys(self.providers, BY_HAND))
+        self.addCleanup(
+            self.set_cpu_ratio,
+            {name: one['VCPU'] for name, one in before.items()},
+        )
+
+    def set_cpu_ratio(self, wanted: dict[str, float]) -> None:
+        for name, ratio in wanted.items():
+            path = f'/resource_providers/{self.providers[name]}/inventories'
+            content = self.cloud.placement.get(path).json()
+            self.cloud.placement.put(
+                f'{path}/VCPU',
+                json={
+                    **content['inventories']['VCPU'],
+                    'allocation_ratio': ratio,
+                    'resource_provider_generation': content[
+                        'resource_provider_generation'
+                    ],
+                },
+            ).raise_for_status()
+
+    def flavor_names(self) -> set[str]:
+        found = self.cloud.compute.flavors(is_public=None)
+        return {one.name for one in found}
+
+    def killed(self, words: list[str], moment: Callable[[], bool]) -> str:
+        """Start a command, SIGKILL it at a moment, and return its sweep."""
+        with subprocess.Popen(
+            [HVSTACK, *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                shell.wait_for(
+                    lambda: process.poll() is not None or moment(),
+                    'the moment to kill',
+                    timeout=_SECONDS,
+                    interval=0.2,
+                )
+                self.assertIsNone(process.poll(), 'it ended before')
+            finally:
+                process.send_signal(signal.SIGKILL)
+        # Rally dies with it; a moment later nothing of it writes any more.
+        shell.wait_for(self.quiet, 'Rally to die', timeout=30)
+        return state.known()[-1].id
+
+    def quiet(self) -> bool:
+        return not any(one.alive for one in journal.entries())
+
+    def files(self, sweep: str) -> dict[str, bytes]:
+        """Return the content of a sweep's records."""
+        return {
+            path.name: path.read_bytes()
+            for path in state.RECORDS.glob('*.json')
+            if json.loads(path.read_text())['sweep'] == sweep
+        }
+
+    def finish(self, sweep: str, runs: dict[str, int]) -> None:
+        """Let a sweep go on to its end; nothing of it may be left."""
+        before = self.files(sweep)
+        done = shell.run(
+            [HVSTACK, 'sweep', 'resume', sweep], timeout=3600, check=False
+        )
+        self.assertEqual(0, done.returncode, done.stderr[-3000:])
+        after = self.files(sweep)
+        self.assertEqual(before, {name: after[name] for name in before})
+        counts: dict[str, list[int]] = {}
+        for one in record.load_all(state.RECORDS, sweep):
+            if one.valid:
+                counts.setdefault(one.configuration, []).append(one.index)
+        self.assertEqual(
+            {name: list(range(count)) for name, count in runs.items()},
+            {name: sorted(found) for name, found in counts.items()},
+        )
+        self.assertEqual(self.flavors, self.flavor_names())
+        self.assertEqual([], list(self.cloud.orchestration.stacks()))
+        self.assertEqual([], journal.entries())
+        self.assertFalse(taken())
+        now = ratios.current(self.cloud, self.providers)
+        self.assertEqual({BY_HAND}, {one['VCPU'] for one in now.values()})
+
+    def words(self, *values: str) -> list[str]:
+        return [
+            *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
+            *('--values', *values, '--size', SIZE, '--runs', '1'),
+            *('--os-cloud', 'hvstack-lab'),
+        ]
+
+    def test_killed_while_the_stack_is_made(self) -> None:
+        sweep = self.killed(self.words('instances=1'), lambda: noted('stack'))
+        done = self.files(sweep)
+        self.assertEqual(1, len(done), 'bare metal comes first')
+        self.finish(
+            sweep, {'bare-metal': 2, 'i1-c1-m1-local-shared-unpinned': 1}
+        )
+
+    def test_killed_at_five_moments(self) -> None:
+        """One sweep: on bare metal, with flavors, ratios, a stack, a run."""
+
+        def sorting() -> bool:
+            log = state.FOLDER.parent / 'logs' / f'{state.known()[-1].id}.log'
+            return log.exists() and 'HSSort ...' in log.read_text()[size:]
+
+        size = 0
+        sweep = self.killed(self.words('instances=1,2'), taken)
+        for moment in (
+            lambda: noted('flavor'),
+            lambda: noted('ratio'),
+            lambda: noted('stack'),
+            sorting,
+        ):
+            log = state.FOLDER.parent / 'logs' / f'{sweep}.log'
+            size = len(log.read_text())
+            self.killed(['sweep', 'resume', sweep], moment)
+            time.sleep(1)
+        self.finish(
+            sweep,
+            {
+                'bare-metal': 3,
+                'i1-c1-m1-local-shared-unpinned': 1,
+                'i2-c1-m1-local-shared-unpinned': 1,
+            },
+        )

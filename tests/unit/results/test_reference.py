@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded runs on bare metal that a configuration is compared with."""
+
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.results import record, reference
+from hvstack.results.record import BARE_METAL
+from tests.unit.results import factory
+
+
+class ReferenceTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.run_ = factory.run('i1', 0, 60)
+
+    def bare(self, sweep: str, day: int, **more: Any) -> Path:
+        return record.save(
+            factory.run(
+                BARE_METAL,
+                0,
+                50,
+                sweep=sweep,
+                started=f'2026-11-{day:02}T05:45:00Z',
+                **more,
+            ),
+            self.folder,
+        )
+
+    def test_auto_is_the_newest_comparable_sweep(self) -> None:
+        self.bare('old', 1)
+        self.bare('new', 2)
+        self.bare('new', 3)
+        self.bare('other-machine', 4, cpu_model='EPYC')
+        self.bare('failed', 5, reason='killed')
+        found = reference.choose(reference.AUTO, self.run_, self.folder)
+        self.assertEqual(['new', 'new'], [one.sweep for one in found])
+
+    def test_named(self) -> None:
+        path = self.bare('old', 1)
+        self.bare('new', 2)
+        for given in (str(path), 'old', record.load(path).id):
+            found = reference.choose(given, self.run_, self.folder)
+            self.assertEqual(['old'], [one.sweep for one in found])
+
+    def test_none(self) -> None:
+        error = self.assertRaises(
+            errors.InputError, reference.candidates, 'auto', self.folder
+        )
+        self.assertIn('baseline run', str(error))
+
+    def test_none_comparable_says_why(self) -> None:
+        self.bare('new', 2, size=2 * 10**9)
+        error = self.assertRaises(
+            errors.NotComparable,
+            reference.choose,
+            'auto',
+            self.run_,
+            self.folder,
+        )
+        self.assertIn('size_bytes', str(error))

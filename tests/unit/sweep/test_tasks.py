@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rally tasks of one parameter, and the SLAs that they ask for."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jsonschema
+import testtools
+import yaml
+from rally.plugins.task.sla import failure_rate
+from rally.task import sla, task_cfg
+
+from hvstack.model.configuration import parse
+from hvstack.rally_plugins import scenario, slas
+from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+from tests.unit.results import factory
+
+FOLDER = Path(__file__).parents[3] / 'rally-tasks'
+TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
+NAMES = sorted(
+    path.name for path in FOLDER.glob('*.yaml') if path.name != 'sweep.yaml'
+)
+
+SLAS = {
+    one.get_name(): one
+    for one in (
+        failure_rate.FailureRate,
+        slas.PercentOfBareMetal,
+        slas.SpreadOfRates,
+        slas.CPUSteal,
+    )
+}
+
+
+def workloads(name: str, **given: Any) -> list[dict[str, Any]]:
+    content = yaml.safe_load(TASKS.get_template(name).render(**given))
+    task_cfg.TaskConfig(content)
+    return [
+        workload
+        for subtask in content['subtasks']
+        for workload in subtask['workloads']
+    ]
+
+
+def arguments(name: str, **given: Any) -> list[dict[str, Any]]:
+    return [
+        one['scenario']['HVStack.tpcx_hs'] for one in workloads(name, **given)
+    ]
+
+
+def labels(name: str, **given: Any) -> list[str]:
+    return [
+        parse(one['configuration']).label
+        for one in arguments(name, **given)
+        if one['configuration'] != 'bare-metal'
+    ]
+
+
+class TaskTest(testtools.TestCase):
+    def test_all_are_tasks_of_our_plugins(self) -> None:
+        for name in NAMES:
+            for one in workloads(name, percent_of_bare_metal=80, spread=10):
+                (args,) = one['scenario'].values()
+                jsonschema.validate(args, WORKLOAD_SCHEMA)
+                self.assertEqual(
+                    len(args['sizes']), one['runner']['serial']['times']
+                )
+                for context in one['contexts'].values():
+                    self.assertEqual(args, context)
+                for plugin, value in one.get('sla', {}).items():
+                    jsonschema.validate(value, SLAS[plugin].CONFIG_SCHEMA)
+
+    def test_one_parameter_is_varied(self) -> None:
+        for name, wanted in (
+            ('01-instances', ['i1', 'i2', 'i3', 'i4', 'i5', 'i10', 'i20']),
+            ('02-cpu-ratio', ['i4', 'i4-c2', 'i4-c3', 'i4-c4']),
+            ('03-ram-ratio', ['i4', 'i4-m1.1', 'i4-m1.2', 'i4-m1.3']),
+            ('04-storage', ['i1', 'i1-ceph']),
+            ('05-cpu-policy', ['i1', 'i1-dedicated']),
+            ('06-disk-pinning', ['i1', 'i1-pinned']),
+        ):
+            self.assertEqual(wanted, labels(f'{name}.yaml'))
+        self.assertEqual(
+            ['i4-c2-ceph', 'i4-c3-ceph'],
+            labels('02-cpu-ratio.yaml', start='i4-c4-ceph', values=[2, 3]),
+        )
+        self.assertEqual(12, len(set(labels('full-sweep.yaml'))))
+
+    def test_a_baseline_saves_the_runs_on_bare_metal(self) -> None:
+        found = arguments('01-instances.yaml', baseline='auto', values=[1, 2])
+        self.assertEqual(['i1', 'i2'], [one['configuration'] for one in found])
+        self.assertEqual({'auto'}, {one['baseline'] for one in found})
+
+    def test_bare_metal_goes_with_its_configuration(self) -> None:
+        found = arguments('01-instances.yaml', values=[1, 2])
+        self.assertEqual(
+            ['i1', None, 'i2', None, None],
+            [one.get('before') for one in found],
+        )
+        self.assertNotIn('skip', found[-1])
+
+    def test_sizes_and_replications_are_sweeps_of_their_own(self) -> None:
+        found = arguments('08-replication.yaml', sweep='mine')
+        self.assertEqual(
+            {('mine-r1', 1), ('mine-r3', 3)},
+            {(one['sweep'], one['replication']) for one in found},
+        )
+        found = arguments('07-data-size.yaml', sweep='mine', sizes=[100, 200])
+        self.assertEqual(
+            {('mine-100', 100), ('mine-200', 200)},
+            {(one['sweep'], size) for one in found for size in one['sizes']},
+        )
+
+
+def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
+    titles = {
+        'percent': slas.PERCENT,
+        'rate': slas.RATE,
+        'steal': slas.STEAL,
+    }
+    return {
+        'output': {
+            'additive': [
+                {'title': titles[name], 'data': [[name, value]]}
+                for name, value in figures.items()
+            ],
+            'complete': [
+                {'title': slas.SKIPPED, 'data': [why]} for why in skipped
+            ],
+        }
+    }
+
+
+class SLATest(testtools.TestCase):
+    def judge(
+        self, name: str, bound: float, *iterations: dict[str, Any]
+    ) -> tuple[bool, str]:
+        one = sla.SLA.get(name)(bound)
+        for number in iterations:
+            one.add_iteration(number)
+        return bool(one.success), one.details()
+
+    def test_percent_is_that_of_all_runs(self) -> None:
+        runs = iteration(percent=70), iteration(percent=85)
+        good, text = self.judge('percent_of_bare_metal', 80, *runs)
+        self.assertTrue(good)
+        self.assertIn('85.0 %', text)
+        self.assertFalse(self.judge('percent_of_bare_metal', 90, *runs)[0])
+
+    def test_no_percent_is_no_success(self) -> None:
+        good, text = self.judge('percent_of_bare_metal', 80, iteration())
+        self.assertFalse(good)
+        self.assertIn('not available', text)
+
+    def test_a_skipped_configuration_does_not_fail(self) -> None:
+        good, text = self.judge(
+            'percent_of_bare_metal', 80, iteration('no Ceph')
+        )
+        self.assertTrue(good)
+        self.assertIn('skipped', text)
+
+    def test_spread(self) -> None:
+        runs = iteration(rate=1.0), iteration(rate=1.2)
+        self.assertTrue(self.judge('spread_of_rates', 25, *runs)[0])
+        self.assertFalse(self.judge('spread_of_rates', 15, *runs)[0])
+
+    def test_steal_may_be_not_available(self) -> None:
+        self.assertEqual(
+            (True, 'Stolen CPU time at most 5 %: not available - Passed'),
+            self.judge('cpu_steal', 5, iteration()),
+        )
+        self.assertFalse(self.judge('cpu_steal', 5, iteration(steal=6))[0])
+
+    def test_merge(self) -> None:
+        one = sla.SLA.get('spread_of_rates')(10)
+        other = sla.SLA.get('spread_of_rates')(10)
+        one.add_iteration(iteration(rate=1.0))
+        other.add_iteration(iteration(rate=2.0))
+        self.assertFalse(one.merge(other))
+
+    def test_steal_of_a_record(self) -> None:
+        node = {'steal': 3.0, 'cpus': 2, 'seconds': 30.0}
+        found = factory.run('i1', 0, 60, seen={'telemetry': {'nodes': {}}})
+        self.assertIsNone(scenario.steal_percent(found))
+        found.seen['telemetry']['nodes'] = {
+            'w1': node,
+            'w2': {**node, 'steal': 0.6},
+            'w3': {'seconds': 30.0},
+        }
+        self.assertEqual(5.0, scenario.steal_percent(found))
