@@ -259,24 +259,21 @@ def stack_request(
 
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
-    with refused('the templates cannot be read'):
-        content: dict[str, Any] = conn.orchestration.read_env_and_templates(
-            template_file=str(environments.folder() / environments.TEMPLATE),
-            environment_files=[
-                str(one) for one in environments.files(wanted.configuration)
-            ],
-        )
     names = {
         flavor.role: flavor.name
         for flavor in (wanted.worker, wanted.controller)
     }
+    layout = launch.layout(
+        wanted, names, image=image, network=network, key_name=PREFIX
+    )
+    with refused('the templates cannot be read'):
+        content: dict[str, Any] = conn.orchestration.read_env_and_templates(
+            template_file=str(environments.folder() / environments.TEMPLATE),
+            environment_files=[str(one) for one in environments.files(layout)],
+        )
     return {
         **content,
-        'parameters': environments.parameters(
-            launch.layout(
-                wanted, names, image=image, network=network, key_name=PREFIX
-            )
-        ),
+        'parameters': environments.parameters(layout),
         'disable_rollback': True,
     }
 

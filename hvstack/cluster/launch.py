@@ -19,9 +19,8 @@ from hvstack.cloud import (
     servers,
     stacks,
 )
-from hvstack.cluster import environments, refusals
+from hvstack.cluster import environments, refusals, topology
 from hvstack.cluster import hosts as bare
-from hvstack.cluster import topology
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, osprofiles

@@ -179,7 +179,7 @@ class ScriptTest(testtools.TestCase):
             self.worker(
                 CORE_SITE='<configuration/>',
                 DISKS='2',
-                NODE_SETUP=f'echo was here >{self.root}/setup\nfalse',
+                NODE_SETUP='echo was here',
             )
         )
         self.assertEqual(
@@ -189,8 +189,8 @@ class ScriptTest(testtools.TestCase):
         self.assertIn("\nROLES='datanode nodemanager '\n", env)
         self.assertIn("DISKS='2'\n", env)
         self.assertNotIn('READY_URL', env)
-        # What a node could not be set to does not keep it from starting.
-        self.assertEqual('was here\n', (self.root / 'setup').read_text())
+        # The node itself runs it before its daemons, after every boot.
+        self.assertEqual('echo was here\n', self.written('hvstack/node-setup'))
         self.assertEqual('start\n', (self.root / 'started').read_text())
 
     def test_a_url_is_for_root_alone(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import testtools
 
 from hvstack import profiles
-from hvstack.cluster import launch
+from hvstack.cluster import environments, launch
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
@@ -28,12 +28,14 @@ class Parameters(testtools.TestCase):
             sizing=size_node(14, 49152, tuning=more.get('tuning', DEFAULT)),
             **more,
         )
-        return launch.parameters(
-            wanted,
-            {'worker': 'w', 'controller': 'c'},
-            image='i',
-            network='n',
-            key_name='k',
+        return environments.parameters(
+            launch.layout(
+                wanted,
+                {'worker': 'w', 'controller': 'c'},
+                image='i',
+                network='n',
+                key_name='k',
+            )
         )
 
     def test_default_tuning(self) -> None:
