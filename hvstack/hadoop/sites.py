@@ -37,12 +37,12 @@ WORKER_ROLES = 'datanode nodemanager'
 #: Web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
 
-_MAPPING = 'net.topology.node.switch.mapping.impl'
 #: How a node's place is looked up.
 _PLACES = {
     CORE: {
         # Hadoop's TableMapping would read the table only once.
-        _MAPPING: 'org.apache.hadoop.net.ScriptBasedMapping',
+        'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
+        '.ScriptBasedMapping',
         'net.topology.script.file.name': PLACE,
     },
     HDFS: {
@@ -50,15 +50,6 @@ _PLACES = {
         'dfs.namenode.reject-unresolved-dn-topology-mapping': 'true',
     },
 }
-#: How it once was. No figure depends on it: profiles are named after this,
-#: so that records keep comparing.
-PLACES_ONCE = {
-    CORE: {
-        _MAPPING: 'org.apache.hadoop.net.TableMapping',
-        'net.topology.table.file.name': TABLE,
-    },
-}
-
 #: HDFS with node groups (the HVE paper, "Network Topology Extension"); the
 #: class names are Hadoop 3.4's.
 _NODE_GROUPS = {
@@ -177,7 +168,8 @@ def profile(replication: int, tuning: str = DEFAULT) -> str:
         NodeSizing(1, 1, 1, 1, 1, 1, 1),
         replication=replication,
         tuning=tuning,
-        places=PLACES_ONCE,
+        # No figure depends on how a node's place is looked up.
+        places={},
     )
     text = ''.join(same[name] for name in sorted(same))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
