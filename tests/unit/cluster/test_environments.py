@@ -219,9 +219,7 @@ class ScriptTest(testtools.TestCase):
                     'CONTROLLER_ADDRESS': '10.0.0.1',
                     'CONTROLLER_NAME': 'c',
                     'PATH': '/rack1/ng-controller',
-                    'MANAGER_ADDRESS': '10.0.0.3',
-                    'MANAGER_NAME': 'r',
-                    'MANAGER_PATH': '/rack1/ng-resourcemanager',
+                    'MANAGER': '\n10.0.0.3 /rack1/ng-resourcemanager',
                 },
             )
             + "\nbegin 'namenode'\n"
@@ -232,8 +230,7 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual(
             '10.0.0.2 /rack1/ng-a\nw /rack1/ng-a\n'
             '10.0.0.1 /rack1/ng-controller\nc /rack1/ng-controller\n'
-            '10.0.0.3 /rack1/ng-resourcemanager\n'
-            'r /rack1/ng-resourcemanager\n',
+            '10.0.0.3 /rack1/ng-resourcemanager\n',
             self.written('hadoop/topology.table'),
         )
         self.assertIn("ROLES='namenode'", self.written('hvstack/node.env'))
