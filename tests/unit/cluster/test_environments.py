@@ -205,6 +205,11 @@ class ScriptTest(testtools.TestCase):
             (self.root / 'etc/hadoop/core-site.xml').stat().st_mode & 0o777,
         )
 
+    def test_a_node_without_daemons_never_says_that_they_run(self) -> None:
+        text = self.worker(READY_URL='http://heat/x')
+        self.run_script(text.replace('datanode nodemanager ', ''))
+        self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
+
     def controller(self, first: str) -> str:
         return (
             self.filled(
