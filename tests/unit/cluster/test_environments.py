@@ -10,6 +10,7 @@ from typing import Any
 import testtools
 import yaml
 from fixtures import TempDir
+from openstack.orchestration.util import template_utils
 
 from hvstack.cluster import environments
 from hvstack.cluster.environments import Layout
@@ -100,6 +101,25 @@ class EnvironmentTest(testtools.TestCase):
             set(), set(found['parameters']) - set(TEMPLATE['parameters'])
         )
         self.assertEqual(2, found['parameters']['workers_per_host'])
+
+    def test_every_nested_template_is_sent(self) -> None:
+        layout = replace(LAYOUT, configuration=parse('i2-ceph-pinned'))
+        sent, _ = template_utils.process_multiple_environments_and_files(
+            [str(path) for path in environments.files(layout)]
+        )
+        main, _ = template_utils.get_template_contents(
+            template_file=str(environments.folder() / environments.TEMPLATE)
+        )
+        self.assertEqual(
+            {
+                'hadoop-access-direct.yaml',
+                'hadoop-disk.yaml',
+                'hadoop-disks-volumes.yaml',
+                'hadoop-network-existing.yaml',
+                'hadoop-node.yaml',
+            },
+            {Path(url).name for url in {**sent, **main}},
+        )
 
     def test_compute_workers_beside_data_workers(self) -> None:
         found = environments.environment(
