@@ -16,6 +16,14 @@ from hvstack.cluster import environments, refusals
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 
+_LEAST = {
+    'hosts': 1,
+    'controller_slots': 0,
+    'disks': 1,
+    'disk_gb': 1,
+    'compute_per_host': 1,
+}
+
 
 class Environment(Command):
     """Write an environment for heat-templates/hadoop-cluster.yaml.
@@ -123,11 +131,11 @@ class Environment(Command):
     def _environment(self, given: argparse.Namespace) -> dict[str, object]:
         options = conf.load().cloud
         configuration = parse(given.configuration)
-        for name in ('hosts', 'disks', 'disk_gb', 'compute_per_host'):
-            if getattr(given, name) < 1:
+        for name, least in _LEAST.items():
+            if getattr(given, name) < least:
                 raise errors.InputError(
                     f'--{name.replace("_", "-")} is {getattr(given, name)}: '
-                    'give 1 or more'
+                    f'give {least} or more'
                 )
         slots = configuration.instances * given.hosts - given.controller_slots
         workers = slots if given.workers is None else given.workers
@@ -137,9 +145,7 @@ class Environment(Command):
             min(3, hosts) if given.replication is None else given.replication
         )
         refusals.replication(replicas, hosts)
-        deployment = given.deployment or (
-            1 if configuration.instances == 1 else 2
-        )
+        deployment = given.deployment or min(2, configuration.instances)
         conn = connection.connect(given.os_cloud)
         worker = flavors.visible(conn, given.worker_flavor)
         controller = flavors.visible(

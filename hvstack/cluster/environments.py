@@ -40,6 +40,7 @@ class Layout:
     :param compute_workers: nodes with a NodeManager alone; the workers then
         have a DataNode alone, and ``sizing`` is of these.
     :param compute_flavor: name or id; the workers' where empty.
+    :param secondary_namenode: one on the first worker.
     :param node_setup: shell commands of every node, by its OS profile.
     """
 
@@ -61,6 +62,7 @@ class Layout:
     compute_workers: int = 0
     compute_per_host: int = 1
     compute_flavor: str = ''
+    secondary_namenode: bool = True
     tuning: str = DEFAULT
     os_profile: str = ''
     node_setup: str = ''
@@ -121,8 +123,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'controller_flavor': layout.controller_flavor,
         'worker_count': layout.workers,
         'workers_per_host': layout.workers_per_host,
-        # Bare metal, which figures are compared with, runs none.
-        'secondary_namenode': False,
+        'secondary_namenode': layout.secondary_namenode,
         'core_site': site['core-site.xml'],
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],

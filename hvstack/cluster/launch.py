@@ -247,6 +247,9 @@ def layout(
             wanted.configuration, 0 if passed else wanted.worker.disks
         ),
         disk_gb=wanted.worker.disk_size_gb or 1,
+        deployment=min(2, wanted.configuration.instances),
+        # Bare metal, which figures are compared with, runs none.
+        secondary_namenode=False,
     )
 
 

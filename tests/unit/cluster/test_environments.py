@@ -10,6 +10,7 @@ from typing import Any
 import testtools
 import yaml
 from fixtures import TempDir
+from openstack.orchestration.util import template_utils
 
 from hvstack.cluster import environments
 from hvstack.cluster.environments import Layout
@@ -100,6 +101,25 @@ class EnvironmentTest(testtools.TestCase):
             set(), set(found['parameters']) - set(TEMPLATE['parameters'])
         )
         self.assertEqual(2, found['parameters']['workers_per_host'])
+
+    def test_every_nested_template_is_sent(self) -> None:
+        layout = replace(LAYOUT, configuration=parse('i2-ceph-pinned'))
+        sent, _ = template_utils.process_multiple_environments_and_files(
+            [str(path) for path in environments.files(layout)]
+        )
+        main, _ = template_utils.get_template_contents(
+            template_file=str(environments.folder() / environments.TEMPLATE)
+        )
+        self.assertEqual(
+            {
+                'hadoop-access-direct.yaml',
+                'hadoop-disk.yaml',
+                'hadoop-disks-volumes.yaml',
+                'hadoop-network-existing.yaml',
+                'hadoop-node.yaml',
+            },
+            {Path(url).name for url in {**sent, **main}},
+        )
 
     def test_compute_workers_beside_data_workers(self) -> None:
         found = environments.environment(
@@ -205,6 +225,11 @@ class ScriptTest(testtools.TestCase):
             (self.root / 'etc/hadoop/core-site.xml').stat().st_mode & 0o777,
         )
 
+    def test_a_node_without_daemons_never_says_that_they_run(self) -> None:
+        text = self.worker(READY_URL='http://heat/x')
+        self.run_script(text.replace('datanode nodemanager ', ''))
+        self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
+
     def controller(self, first: str) -> str:
         return (
             self.filled(
@@ -219,9 +244,7 @@ class ScriptTest(testtools.TestCase):
                     'CONTROLLER_ADDRESS': '10.0.0.1',
                     'CONTROLLER_NAME': 'c',
                     'PATH': '/rack1/ng-controller',
-                    'MANAGER_ADDRESS': '10.0.0.3',
-                    'MANAGER_NAME': 'r',
-                    'MANAGER_PATH': '/rack1/ng-resourcemanager',
+                    'MANAGER': '\n10.0.0.3 /rack1/ng-resourcemanager',
                 },
             )
             + "\nbegin 'namenode'\n"
@@ -232,8 +255,7 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual(
             '10.0.0.2 /rack1/ng-a\nw /rack1/ng-a\n'
             '10.0.0.1 /rack1/ng-controller\nc /rack1/ng-controller\n'
-            '10.0.0.3 /rack1/ng-resourcemanager\n'
-            'r /rack1/ng-resourcemanager\n',
+            '10.0.0.3 /rack1/ng-resourcemanager\n',
             self.written('hadoop/topology.table'),
         )
         self.assertIn("ROLES='namenode'", self.written('hvstack/node.env'))
