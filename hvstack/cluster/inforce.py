@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hvstack import errors
-from hvstack.cluster.base import Cluster, Node
+from hvstack.cluster.base import Cluster, Node, on_all
 from hvstack.hadoop import osprofiles, rest
 
 #: What Hadoop's own default files are called.
@@ -32,11 +32,11 @@ def os_state(nodes: Sequence[Node]) -> OsState:
 
     :raises hvstack.errors.HVStackError: a node does not answer.
     """
+    command = f'[ ! -e {osprofiles.STATE} ] || cat {osprofiles.STATE}'
+    results = on_all(nodes, command, timeout=60)
     found = {
-        node.name: osprofiles.outcome(
-            node.run(f'cat {osprofiles.STATE}', check=False, timeout=60).stdout
-        )
-        for node in nodes
+        node.name: osprofiles.outcome(result.stdout)
+        for node, result in zip(nodes, results, strict=True)
     }
     names = sorted({one.profile or 'none' for one in found.values()})
     where: dict[str, list[str]] = defaultdict(list)

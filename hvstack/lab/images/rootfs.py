@@ -23,6 +23,11 @@ REMOVED = (
     'etc/ssh/ssh_host_*',
     'etc/resolv.conf',
     'etc/machine-id',
+    # Of xfsprogs' programs only xfs_scrub and xfs_scrub_all need these.
+    'usr/bin/python3*',
+    'usr/lib/python3*',
+    'usr/lib/x86_64-linux-gnu/libicu*',
+    'usr/sbin/xfs_scrub*',
 )
 
 

@@ -12,6 +12,8 @@ from hvstack.hadoop.osprofiles import Kind
 from hvstack.hadoop.sizing import size_node
 from tests.unit.hadoop.test_sites import properties
 
+#: How vsphere6's file system is noted.
+XFS = 'mkfs.xfs=--unsupported -d agcount=1'
 #: Programs of a node, as the fragment calls them. A disk is a file that
 #: names its file system and its label.
 PROGRAMS = {
@@ -110,7 +112,9 @@ class OsProfilesTest(testtools.TestCase):
         ):
             self.assertEqual(pages, value(profile, Kind.THP, 'enabled'))
             self.assertEqual(files, value(profile, Kind.LIMIT, 'nofile'))
-        self.assertEqual('-d agcount=1', value('vsphere6', Kind.MKFS, 'xfs'))
+        self.assertEqual(
+            '--unsupported -d agcount=1', value('vsphere6', Kind.MKFS, 'xfs')
+        )
         self.assertEqual('-i size=2048', value('vsan', Kind.MKFS, 'xfs'))
         self.assertEqual(
             'noatime,nodiratime,logbufs=8',
@@ -191,7 +195,7 @@ class OsProfilesTest(testtools.TestCase):
                 "thp.enabled=madvise: the kernel is the host's", found.not_set
             )
             self.assertIn(
-                'mkfs.xfs=-d agcount=1: the node has one root disk',
+                f'{XFS}: the node has one root disk',
                 found.not_set,
             )
             # Of a network name space that it shares with its host's agents
@@ -225,9 +229,9 @@ class OsProfilesTest(testtools.TestCase):
         other = self.disk('vdc', 'btrfs\nphotos\n')
         found = self.run_it('vsphere6', data_disks=(ours, other))
         self.assertNotIn('mkfs', self.log.read_text())
-        self.assertIn(f'mkfs.xfs=-d agcount=1 on {ours}', found.made)
+        self.assertIn(f'{XFS} on {ours}', found.made)
         self.assertIn(
-            f'mkfs.xfs=-d agcount=1: {other} holds btrfs already',
+            f'{XFS}: {other} holds btrfs already',
             found.not_set,
         )
 
@@ -236,12 +240,24 @@ class OsProfilesTest(testtools.TestCase):
         self.run_it('vsphere6', data_disks=(self.disk('vdb'),))
         self.assertNotIn('mkfs', self.log.read_text())
 
+    def test_options_that_are_refused_leave_the_file_system(self) -> None:
+        (self.programs / 'mkfs.xfs').write_text(
+            '#!/bin/sh\n[ $# = 1 ] && printf "xfs\\n" >"$1"\n'
+        )
+        disk = self.disk('vdb')
+        found = self.run_it('vsan', data_disks=(disk,))
+        self.assertIn(
+            f'mkfs.xfs=-i size=2048: refused for {disk}: plain xfs',
+            found.not_set,
+        )
+        self.assertEqual('xfs\n', Path(disk).read_text())
+
     def test_without_xfs_a_disk_is_still_of_use(self) -> None:
         (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\nexit 1\n')
         disk = self.disk('vdb')
         found = self.run_it('vsphere6', data_disks=(disk,))
         self.assertIn(
-            f'mkfs.xfs=-d agcount=1: failed on {disk}: plain ext4',
+            f'{XFS}: failed on {disk}: plain ext4',
             found.not_set,
         )
         self.assertIn(
@@ -277,8 +293,8 @@ class OsProfilesTest(testtools.TestCase):
         found = self.run_it('vsphere6')
         self.assertEqual(
             [
-                'mkfs.xfs=-d agcount=1 on /dev/vdb',
-                'mkfs.xfs=-d agcount=1 on /dev/vdc',
+                f'{XFS} on /dev/vdb',
+                f'{XFS} on /dev/vdc',
             ],
             [one for one in found.made if one.startswith('mkfs')],
         )
@@ -309,7 +325,7 @@ class OsProfilesTest(testtools.TestCase):
     def test_novas_own_file_system_is_replaced(self) -> None:
         disk = self.disk('vdb', 'ext4\nephemeral0\n')
         found = self.run_it('vsphere6', data_disks=(disk,))
-        self.assertIn(f'mkfs.xfs=-d agcount=1 on {disk}', found.made)
+        self.assertIn(f'{XFS} on {disk}', found.made)
         # The next boot finds a file system of ours, in use.
         self.log.unlink()
         self.assertEqual(found, self.run_it('vsphere6', data_disks=(disk,)))

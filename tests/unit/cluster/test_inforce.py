@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes say of their OS profile, put together."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack.cluster import inforce
+from hvstack.cluster.command import CommandNode
+
+
+class OsStateTest(testtools.TestCase):
+    def node(self, name: str, state: str | None) -> CommandNode:
+        """Return a node whose file of that name holds this."""
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        path = folder / 'state'
+        if state is not None:
+            path.write_text(state)
+        # Here the file is elsewhere.
+        script = 'c=$(echo "$3" | sed "s:/[^ ]*state:$0:g"); exec sh -c "$c"'
+        return CommandNode(
+            name=name,
+            address='',
+            role='worker',
+            host='h',
+            enter=('sh', '-c', script, str(path)),
+        )
+
+    def test_what_all_could_not_set_is_there_once(self) -> None:
+        alike = 'profile vsan\nset x=0\nnot set a=1: why\n'
+        found = inforce.os_state(
+            [
+                self.node('one', alike),
+                self.node('two', f'{alike}not set b=2: refused\n'),
+            ]
+        )
+        self.assertEqual('vsan', found.profile)
+        self.assertEqual(('a=1: why', 'b=2: refused (two)'), found.not_set)
+
+    def test_nodes_that_differ_or_have_none(self) -> None:
+        bare = self.node('one', None)
+        self.assertEqual('none', inforce.os_state([bare]).profile)
+        other = self.node('two', 'profile amd\n')
+        self.assertEqual(
+            'amd and none', inforce.os_state([bare, other]).profile
+        )
