@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,13 @@ class Accept(Lister):
             default='i1',
             metavar='NAME',
             help='of the cluster that is created (default: i1)',
+        )
+        parser.add_argument(
+            '--stack-request',
+            type=Path,
+            metavar='FILE',
+            help="stack.json that an administrator's --dry-run wrote, for a "
+            'member, who cannot see hosts',
         )
         parser.add_argument(
             '--stack',
@@ -294,25 +302,49 @@ def _prepare(
         if (value := getattr(parsed_args, name)) is not None
     }
     try:
-        wanted = launch.plan(conn, parse(parsed_args.configuration), options)
-        settings.write_request(
-            workspace,
-            settings.stack_request(
-                wanted, conn, image=options.image, network=options.network
-            ),
-        )
-        group |= {
-            'stack_request': workspace.stack_request,
-            'workers_per_host': wanted.configuration.instances,
-            'controllers_beside_workers': not settings.apart(wanted),
-            'replication': wanted.replication,
-            'shared_kernel': wanted.shared_kernel,
-        }
-        if wanted.backend == 'lxc':
-            group.setdefault('libvirt_uri', 'lxc:///')
+        group |= _cluster(conn, values, workspace, parsed_args, options)
     except errors.HVStackError as exc:
         progress.say(f'no cluster will be made, its tests are skipped: {exc}')
     workspace.write(values)
+
+
+def _cluster(
+    conn: Connection,
+    values: Mapping[str, Any],
+    workspace: Workspace,
+    parsed_args: argparse.Namespace,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what tests need to know of the cluster that they make.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    if not values['service_available']['heat']:
+        raise errors.CloudError('the cloud has no Heat')
+    configuration = parse(parsed_args.configuration)
+    if parsed_args.stack_request is not None:
+        return {
+            'stack_request': parsed_args.stack_request.resolve(),
+            'workers_per_host': configuration.instances,
+            'controllers_beside_workers': True,
+        }
+    wanted = launch.plan(conn, configuration, options)
+    settings.write_request(
+        workspace,
+        settings.stack_request(
+            wanted, conn, image=options.image, network=options.network
+        ),
+    )
+    known = {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': wanted.configuration.instances,
+        'controllers_beside_workers': not settings.apart(wanted),
+        'replication': wanted.replication,
+        'shared_kernel': wanted.shared_kernel,
+    }
+    if wanted.backend == 'lxc' and parsed_args.libvirt_uri is None:
+        known['libvirt_uri'] = 'lxc:///'
+    return known
 
 
 def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
