@@ -129,6 +129,19 @@ class Accept(Lister):
             'hvstack.conf)',
         )
         parser.add_argument(
+            '--volume-backend',
+            action='append',
+            default=[],
+            metavar='TYPE:NAME',
+            help='a promised volume type and its volume_backend_name; may be '
+            'repeated',
+        )
+        parser.add_argument(
+            '--disk-pinning',
+            action='store_true',
+            help='each disk of these types was promised to one node alone',
+        )
+        parser.add_argument(
             '--host-access', choices=ACCESS, help='how to reach hosts'
         )
         for option, text in (
@@ -288,6 +301,8 @@ def _prepare(
         ],
         'include_candidates': parsed_args.include_candidates,
         'public': parsed_args.public,
+        'volume_backends': parsed_args.volume_backend,
+        'disk_pinning': parsed_args.disk_pinning,
         'hadoop': not parsed_args.no_hadoop,
         'stack': parsed_args.stack,
         'stack_key': parsed_args.stack and keys.FOLDER / parsed_args.stack,
