@@ -5,6 +5,7 @@ import configparser
 import hashlib
 import io
 import json
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -56,6 +57,8 @@ class Workspace:
         :raises OSError: no room, no rights.
         """
         parser = configparser.ConfigParser(interpolation=None)
+        # Users that an interrupted run held are free again.
+        shutil.rmtree(self.folder / 'lock', ignore_errors=True)
         lock = {'oslo_concurrency': {'lock_path': self.folder / 'lock'}}
         for section, options in {**values, **lock}.items():
             parser[section] = {
@@ -167,7 +170,9 @@ def accounts(tenant: Connection, admin: Connection) -> str:
                 'username': auth['username'],
                 'password': auth['password'],
                 'project_name': auth['project_name'],
-                'domain_name': domain,
+                'user_domain_name': domain,
+                'project_domain_name': auth.get('project_domain_name')
+                or domain,
                 **extra,
             }
         )

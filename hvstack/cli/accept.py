@@ -260,14 +260,16 @@ def _run(
     progress: Progress,
 ) -> list[Result]:
     """Run the tests; what an interrupted run leaves is deleted at once."""
+    # One user looks at a cluster that is there, so one test does at a time.
+    count = 1 if parsed_args.stack else parsed_args.concurrency
     if parsed_args.accounts is not None:
         # No administrator: tests delete what they make, and no one else.
-        return runner.run(workspace, chosen, parsed_args.concurrency)
+        return runner.run(workspace, chosen, count)
     for name in cleanup.clean(conn, progress, (tenant,)):
         progress.say(f'deleted what an earlier run left: {name}')
     try:
         with progress.stage('tests'):
-            return runner.run(workspace, chosen, parsed_args.concurrency)
+            return runner.run(workspace, chosen, count)
     except BaseException:
         with progress.stage('cleaning up'):
             cleanup.clean(conn, progress, (tenant,))
