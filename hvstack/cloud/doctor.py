@@ -339,6 +339,14 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     if not wanted.needs_volumes:
         return
+    if not wanted.volume_types:
+        yield Finding(
+            'volume types',
+            UNCHECKED,
+            'none was named',
+            "name the types of the workers' volumes with --volume-type",
+        )
+        return
     with refused('volume types cannot be listed'):
         known = {one.name: one for one in conn.block_storage.types()}
     for name in wanted.volume_types:
