@@ -18,7 +18,8 @@ from openstack.connection import Connection
 
 import hvstack
 from hvstack import errors, paths
-from hvstack.cloud.connection import access, refused
+from hvstack.cloud import connection
+from hvstack.cloud.connection import refused
 from hvstack.cluster import launch
 from hvstack.cluster.launch import Plan
 
@@ -128,7 +129,7 @@ def credentials(
             },
         }
     _password(conn)
-    if 'admin' not in access(conn).role_names:
+    if 'admin' not in connection.access(conn).role_names:
         raise errors.InputError(
             f"cloud '{config.name}' is no administrator's, so no users can "
             'be made for the tests: give --accounts FILE'
@@ -216,7 +217,8 @@ def services(
     with refused('images and networks cannot be listed'):
         found: Any = conn.image.find_image(image, ignore_missing=True)
         net: Any = conn.network.find_network(network, ignore_missing=True)
-    kinds = {item['type'] for item in access(conn).service_catalog.catalog}
+    catalog = connection.access(conn).service_catalog.catalog
+    kinds = {item['type'] for item in catalog}
     for what, name, there in (
         ('image', image, found),
         ('network', network, net),
