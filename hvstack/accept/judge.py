@@ -542,3 +542,19 @@ def backend(
             host,
         ),
     ]
+
+
+def own_disks(places: Iterable[tuple[str, str]]) -> list[Judgement]:
+    """Judge that no two servers have volumes on one disk.
+
+    :param places: disk, as Cinder names it, and server, of each volume.
+    """
+    servers: dict[str, set[str]] = {}
+    for disk, server in places:
+        servers.setdefault(disk, set()).add(server)
+    return [
+        Judgement(
+            f'servers on {disk}', '1', ', '.join(sorted(ids)), len(ids) == 1
+        )
+        for disk, ids in sorted(servers.items())
+    ]

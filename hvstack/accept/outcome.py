@@ -12,9 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import subunit
-import testtools
-
 from hvstack import errors
 from hvstack.accept import judge
 from hvstack.accept.judge import Judgement
@@ -97,6 +94,10 @@ def read(stream: bytes, listed: Iterable[str]) -> list[Result]:
         missing is "not checked".
     :raises hvstack.errors.RunFailed: it is no such stream.
     """
+    # Of the extra 'tempest', like all that leaves such a stream.
+    import subunit
+    import testtools
+
     results: list[Result] = []
     begun: set[str] = set()
 

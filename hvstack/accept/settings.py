@@ -2,8 +2,10 @@
 """tempest.conf, made from an entry of clouds.yaml and a cluster's plan."""
 
 import configparser
+import hashlib
 import io
 import json
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -16,13 +18,16 @@ from openstack.connection import Connection
 
 import hvstack
 from hvstack import errors, paths
+from hvstack.cloud import connection
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
 
 #: Begins the name of everything that tests of this machine make; cleaning up
-#: goes by it.
-PREFIX = f'hvaccept-{socket.gethostname()}'
+#: goes by it. Of one length: no machine's is the beginning of another's.
+PREFIX = (
+    'hvaccept-' + hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+)
 #: Heat's usual role for whoever makes stacks, beside ``member``.
 _STACK_ROLE = 'heat_stack_owner'
 _PASSWORD = ('password', 'v3password')
@@ -53,7 +58,10 @@ class Workspace:
         :raises OSError: no room, no rights.
         """
         parser = configparser.ConfigParser(interpolation=None)
-        for section, options in values.items():
+        # Users that an interrupted run held are free again.
+        shutil.rmtree(self.folder / 'lock', ignore_errors=True)
+        lock = {'oslo_concurrency': {'lock_path': self.folder / 'lock'}}
+        for section, options in {**values, **lock}.items():
             parser[section] = {
                 name: _text(value)
                 for name, value in options.items()
@@ -121,9 +129,7 @@ def credentials(
             },
         }
     _password(conn)
-    with refused('roles cannot be listed'):
-        access = conn.session.auth.get_access(conn.session)  # type: ignore[union-attr]
-    if 'admin' not in access.role_names:
+    if 'admin' not in connection.access(conn).role_names:
         raise errors.InputError(
             f"cloud '{config.name}' is no administrator's, so no users can "
             'be made for the tests: give --accounts FILE'
@@ -165,7 +171,9 @@ def accounts(tenant: Connection, admin: Connection) -> str:
                 'username': auth['username'],
                 'password': auth['password'],
                 'project_name': auth['project_name'],
-                'domain_name': domain,
+                'user_domain_name': domain,
+                'project_domain_name': auth.get('project_domain_name')
+                or domain,
                 **extra,
             }
         )
@@ -209,20 +217,16 @@ def services(
     with refused('images and networks cannot be listed'):
         found: Any = conn.image.find_image(image, ignore_missing=True)
         net: Any = conn.network.find_network(network, ignore_missing=True)
-        kinds = {
-            item['type']
-            for item in conn.session.auth.get_access(  # type: ignore[union-attr]
-                conn.session
-            ).service_catalog.catalog
-        }
+    catalog = connection.access(conn).service_catalog.catalog
+    kinds = {item['type'] for item in catalog}
     for what, name, there in (
         ('image', image, found),
         ('network', network, net),
     ):
         if there is None:
             raise errors.InputError(
-                f"{what} '{name}' is not on the cloud: give --{what}, see "
-                f"'openstack {what} list'"
+                f"{what} '{name}' is not on the cloud: set '{what}' in "
+                f"hvstack.conf to one of 'openstack {what} list'"
             )
     volumes = bool({'block-storage', 'volumev3', 'volume'} & kinds)
     return {
@@ -231,7 +235,6 @@ def services(
             'log_file': 'tempest.log',
             'use_stderr': False,
         },
-        'oslo_concurrency': {'lock_path': 'lock'},
         'compute': {
             'image_ref': found.id,
             'image_ref_alt': found.id,

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,13 @@ class Accept(Lister):
             help='of the cluster that is created (default: i1)',
         )
         parser.add_argument(
+            '--stack-request',
+            type=Path,
+            metavar='FILE',
+            help="stack.json that an administrator's --dry-run wrote, for a "
+            'member, who cannot see hosts',
+        )
+        parser.add_argument(
             '--stack',
             metavar='NAME',
             help="a cluster that is there, made by 'hvstack cluster create': "
@@ -119,6 +127,19 @@ class Accept(Lister):
             metavar='IMAGE',
             help='for servers that only have to start (default: image of '
             'hvstack.conf)',
+        )
+        parser.add_argument(
+            '--volume-backend',
+            action='append',
+            default=[],
+            metavar='TYPE:NAME',
+            help='a promised volume type and its volume_backend_name; may be '
+            'repeated',
+        )
+        parser.add_argument(
+            '--disk-pinning',
+            action='store_true',
+            help='each disk of these types was promised to one node alone',
         )
         parser.add_argument(
             '--host-access', choices=ACCESS, help='how to reach hosts'
@@ -239,14 +260,16 @@ def _run(
     progress: Progress,
 ) -> list[Result]:
     """Run the tests; what an interrupted run leaves is deleted at once."""
+    # One user looks at a cluster that is there, so one test does at a time.
+    count = 1 if parsed_args.stack else parsed_args.concurrency
     if parsed_args.accounts is not None:
         # No administrator: tests delete what they make, and no one else.
-        return runner.run(workspace, chosen, parsed_args.concurrency)
+        return runner.run(workspace, chosen, count)
     for name in cleanup.clean(conn, progress, (tenant,)):
         progress.say(f'deleted what an earlier run left: {name}')
     try:
         with progress.stage('tests'):
-            return runner.run(workspace, chosen, parsed_args.concurrency)
+            return runner.run(workspace, chosen, count)
     except BaseException:
         with progress.stage('cleaning up'):
             cleanup.clean(conn, progress, (tenant,))
@@ -280,6 +303,8 @@ def _prepare(
         ],
         'include_candidates': parsed_args.include_candidates,
         'public': parsed_args.public,
+        'volume_backends': parsed_args.volume_backend,
+        'disk_pinning': parsed_args.disk_pinning,
         'hadoop': not parsed_args.no_hadoop,
         'stack': parsed_args.stack,
         'stack_key': parsed_args.stack and keys.FOLDER / parsed_args.stack,
@@ -294,25 +319,49 @@ def _prepare(
         if (value := getattr(parsed_args, name)) is not None
     }
     try:
-        wanted = launch.plan(conn, parse(parsed_args.configuration), options)
-        settings.write_request(
-            workspace,
-            settings.stack_request(
-                wanted, conn, image=options.image, network=options.network
-            ),
-        )
-        group |= {
-            'stack_request': workspace.stack_request,
-            'workers_per_host': wanted.configuration.instances,
-            'controllers_beside_workers': not settings.apart(wanted),
-            'replication': wanted.replication,
-            'shared_kernel': wanted.shared_kernel,
-        }
-        if wanted.backend == 'lxc':
-            group.setdefault('libvirt_uri', 'lxc:///')
+        group |= _cluster(conn, values, workspace, parsed_args, options)
     except errors.HVStackError as exc:
         progress.say(f'no cluster will be made, its tests are skipped: {exc}')
     workspace.write(values)
+
+
+def _cluster(
+    conn: Connection,
+    values: Mapping[str, Any],
+    workspace: Workspace,
+    parsed_args: argparse.Namespace,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what tests need to know of the cluster that they make.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    if not values['service_available']['heat']:
+        raise errors.CloudError('the cloud has no Heat')
+    configuration = parse(parsed_args.configuration)
+    if parsed_args.stack_request is not None:
+        return {
+            'stack_request': parsed_args.stack_request.resolve(),
+            'workers_per_host': configuration.instances,
+            'controllers_beside_workers': True,
+        }
+    wanted = launch.plan(conn, configuration, options)
+    settings.write_request(
+        workspace,
+        settings.stack_request(
+            wanted, conn, image=options.image, network=options.network
+        ),
+    )
+    known = {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': wanted.configuration.instances,
+        'controllers_beside_workers': not settings.apart(wanted),
+        'replication': wanted.replication,
+        'shared_kernel': wanted.shared_kernel,
+    }
+    if wanted.backend == 'lxc' and parsed_args.libvirt_uri is None:
+        known['libvirt_uri'] = 'lxc:///'
+    return known
 
 
 def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:

@@ -108,3 +108,13 @@ def scope(conn: Connection) -> str:
     auth: Any = conn.session.auth
     url = str(auth.auth_url).rstrip('/').removesuffix('/v3')
     return f'{url} {conn.current_project_id} {conn.current_user_id}'
+
+
+def access(conn: Connection) -> Any:
+    """Return what keystone gave us: roles, project, service catalogue.
+
+    :raises hvstack.errors.CloudError: it refused.
+    """
+    auth: Any = conn.session.auth
+    with refused('the token cannot be looked at'):
+        return auth.get_access(conn.session)

@@ -15,7 +15,7 @@ from os_service_types import ServiceTypes
 
 from hvstack import errors
 from hvstack.cloud import hosts, placement
-from hvstack.cloud.connection import COMPUTE_API, refused
+from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
@@ -146,7 +146,7 @@ def _services(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     types = ServiceTypes()
     listed = {
         types.get_service_type(item['type'])
-        for item in _access(conn).service_catalog.catalog
+        for item in access(conn).service_catalog.catalog
         if item['endpoints']
     }
     for kind, project in needed.items():
@@ -156,12 +156,6 @@ def _services(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
             'in the catalogue' if kind in listed else 'not in the catalogue',
             f'install {project}, or register its endpoint',
         )
-
-
-def _access(conn: Connection) -> Any:
-    auth: Any = conn.session.auth
-    with refused('the token cannot be looked at'):
-        return auth.get_access(conn.session)
 
 
 def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
@@ -190,12 +184,12 @@ def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 
 
 def _rights(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
-    access = _access(conn)
-    roles = sorted(access.role_names)
+    token = access(conn)
+    roles = sorted(token.role_names)
     yield _judged(
         'rights',
         'admin' in roles,
-        f'roles {", ".join(roles)} in project {access.project_name}',
+        f'roles {", ".join(roles)} in project {token.project_name}',
         'flavors, ratios and hosts need the role admin; a cluster needs '
         'member only',
     )
@@ -344,6 +338,14 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 
 def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     if not wanted.needs_volumes:
+        return
+    if not wanted.volume_types:
+        yield Finding(
+            'volume types',
+            UNCHECKED,
+            'none was named',
+            "name the types of the workers' volumes with --volume-type",
+        )
         return
     with refused('volume types cannot be listed'):
         known = {one.name: one for one in conn.block_storage.types()}

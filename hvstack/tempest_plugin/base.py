@@ -28,7 +28,7 @@ CONF = config.CONF
 COMPUTE_API = '2.86'
 #: Generations, and ``required`` traits in queries.
 PLACEMENT_API = '1.36'
-#: Guests that tests start: enough of them in one failure's text.
+#: Bad judgements that a failure's text names; the report has all of them.
 _SHOWN = 5
 
 

@@ -4,7 +4,6 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -306,16 +305,27 @@ class ClusterTest(BaseTest):
             ),
         ]
 
-    def spread(self, cluster: StackCluster) -> list[Judgement]:
+    def spread(self, stack: dict[str, Any]) -> list[Judgement]:
         """Judge where Nova put the nodes."""
         ids = self.host_ids()
-        workers = [node.name for node in cluster.workers]
-        others: Sequence[str] = [
-            node.name for node in cluster.nodes if node.name not in workers
-        ]
+        workers, others = self.names(stack)
         return judge.spread(
             {name: ids[name] for name in workers},
             {name: ids[name] for name in others},
             per_host=CONF.hvstack.workers_per_host,
             shared=CONF.hvstack.controllers_beside_workers,
         )
+
+    @classmethod
+    def names(cls, stack: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Return a stack's workers, and its other nodes.
+
+        Outputs are one node, or a list of workers, beside other values.
+        """
+        workers, others = [], []
+        for value in cls.outputs(stack).values():
+            if isinstance(value, dict) and 'server_id' in value:
+                others.append(str(value['name']))
+            elif isinstance(value, list):
+                workers += [str(one['name']) for one in value]
+        return workers, others

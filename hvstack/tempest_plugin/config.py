@@ -35,6 +35,11 @@ OPTIONS = (
         help='Volume types that were promised, each with the '
         'volume_backend_name of its disks: disk-slot-1:slot1,...',
     ),
+    cfg.BoolOpt(
+        'disk_pinning',
+        default=False,
+        help='Each disk of these types was promised to one node alone.',
+    ),
     cfg.StrOpt(
         'stack',
         help="Name of a cluster that is there, in the test user's project "

@@ -145,6 +145,17 @@ class FlavorsTest(AcceptTest):
         self.assertEqual('not checked', found['test_pins']['verdict'])
 
 
+class HostStopTest(AcceptTest):
+    """A worker's host loses its power, and gets it back."""
+
+    def test_files_stay_readable(self) -> None:
+        self.publish()
+        report = self.accept(
+            *('--ring', 'host', '--destructive', '--test', 'HostStopTest')
+        )
+        self.assertEqual('passed', report['verdict'], report)
+
+
 class ClusterTest(AcceptTest):
     """A cluster that is there, and what is done to it."""
 

@@ -358,6 +358,18 @@ class ClusterTest(testtools.TestCase):
         )
         self.assertEqual(['t: backend of a volume'], found('slot1', 'nowhere'))
 
+    def test_disk_of_two(self) -> None:
+        places = [
+            ('h@slot1#p', 's1'),
+            ('h@slot1#p', 's1'),
+            ('h@slot2#p', 's2'),
+        ]
+        self.assertEqual([], bad(judge.own_disks(places)))
+        self.assertEqual(
+            ['servers on h@slot2#p'],
+            bad(judge.own_disks([*places, ('h@slot2#p', 's3')])),
+        )
+
     def test_refused(self) -> None:
         fault = 'No valid host was found. '
         self.assertEqual([], bad(judge.refused('x', 'ERROR', fault, {})))

@@ -11,7 +11,7 @@ from typing import Any
 import fixtures
 import testtools
 import yaml
-from tempest import config
+from oslo_config import cfg
 from tempest.test_discover.plugins import TempestTestPluginManager
 
 from hvstack import errors
@@ -167,6 +167,9 @@ class PluginTest(testtools.TestCase):
         test_dir, _ = manager.get_plugin_load_tests_tuple()['hvstack']
         self.assertTrue((Path(test_dir) / 'tenant').is_dir())
         self.assertIn('hvstack', dict(manager.get_plugin_options_list()))
-        self.assertEqual('none', config.CONF.hvstack.host_access)
+        conf = cfg.ConfigOpts()
+        HVStackTempestPlugin().register_opts(conf)
+        conf([], default_config_files=[])
+        self.assertEqual('none', conf.hvstack.host_access)
         for option in OPTIONS:
             self.assertTrue(option.help, option.name)

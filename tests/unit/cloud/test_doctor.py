@@ -156,6 +156,12 @@ class DoctorTest(testtools.TestCase):
         ):
             self.assertEqual(UNCHECKED, found[check].state)
 
+    def test_volumes_of_no_type(self) -> None:
+        self.assertNotIn('volume types', self.found())
+        found = self.found('i2-ceph')
+        self.assertEqual(UNCHECKED, found['volume types'].state)
+        self.assertIn('service cinder', found)
+
     def test_old_or_missing_services(self) -> None:
         found = self.found()
         self.assertEqual(OK, found['service nova'].state)

@@ -49,6 +49,25 @@ class VolumesTest(OperatorTest):
             )
         self.judge(judged)
 
+    @decorators.idempotent_id('e8f90a1b-2c3d-4e5f-9071-8293a4b5c554')
+    @decorators.attr(type='smoke')
+    def test_disks_of_one_node(self) -> None:
+        """No two servers have volumes on one pinned disk."""
+        if not CONF.hvstack.disk_pinning:
+            self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
+        listed = self.os_admin.volumes_client_latest.list_volumes(
+            detail=True, params={'all_tenants': 1}
+        )['volumes']
+        places = [
+            (str(one['os-vol-host-attr:host']), str(place['server_id']))
+            for one in listed
+            if one['volume_type'] in CONF.hvstack.volume_backends
+            for place in one['attachments']
+        ]
+        if not places:
+            self.unchecked('no server has a volume of these types')
+        self.judge(judge.own_disks(places))
+
     def volume_host(self, volume_type: str) -> str:
         """Make a volume of a type and return where it is."""
         client = self.os_admin.volumes_client_latest
