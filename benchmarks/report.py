@@ -3,7 +3,8 @@
 """How long a report of 1,000 runs takes, and how large its page is.
 
 Takes run records as patterns, with all their counters, and makes a sweep of
-so many runs of them: .venv/bin/python benchmarks/report.py [FOLDER]
+so many runs of them. Each row has telemetry of an hour on 32 nodes with two
+disks, made up: .venv/bin/python benchmarks/report.py [FOLDER]
 """
 
 import random
@@ -16,17 +17,46 @@ from pathlib import Path
 
 from hvstack import paths, shell
 from hvstack.model.configuration import Configuration
-from hvstack.results import record
+from hvstack.results import record, telemetry
 
 RUNS = 1000
+#: Of a run whose telemetry is made up: nodes, samples, seconds between them.
+NODES, SAMPLES, INTERVAL = 32, 720, 5.0
 #: Goals: seconds, and bytes of the page.
 GOAL_SECONDS, GOAL_BYTES = 5.0, 10_000_000
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
+def node(number: int) -> telemetry.Node:
+    """Return a worker whose series are noise, which packs badly."""
+
+    def series(most: float) -> telemetry.Values:
+        return [round(random.uniform(0, most), 2) for _ in range(SAMPLES)]  # noqa: S311
+
+    return telemetry.Node(
+        name=f'worker-{number}',
+        role='worker',
+        host=f'host-{number}',
+        times=[INTERVAL * n for n in range(SAMPLES + 1)],
+        rates={
+            **{name: series(1e8) for name in ('rx', 'tx')},
+            **{f'{name}_packets': series(1e5) for name in ('rx', 'tx')},
+            **{name: series(40) for name in ('cpu', 'steal')},
+            'swap': [0.0] * SAMPLES,
+        },
+        disks={
+            disk: {name: series(1e8) for name in telemetry.DISK_RATES}
+            for disk in ('vdb', 'vdc')
+        },
+        cpus=40,
+    )
+
+
 def make(patterns: list[record.Record], folder: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
     random.seed(1)
+    # Of bare metal there may be runs of more data as well.
+    patterns = sorted(patterns, key=lambda one: -one.size_bytes)
     kinds = {one.kind: one for one in patterns}
     names = [
         Configuration(instances, cpu_ratio, ram_ratio).name
@@ -35,6 +65,13 @@ def make(patterns: list[record.Record], folder: Path) -> None:
         for ram_ratio in (1.0, 1.1, 1.2)
     ]
     counts: Counter[str] = Counter()
+    end = INTERVAL * SAMPLES
+    told = telemetry.Telemetry(
+        source='sysstat',
+        interval=INTERVAL,
+        phases=[('HSGen', 0.0, end / 3), ('HSSort', end / 3, end)],
+        nodes=[node(number) for number in range(NODES)],
+    )
     for number in range(RUNS):
         bare = number % 10 == 0
         pattern = kinds['baseline' if bare else 'configuration']
@@ -50,6 +87,9 @@ def make(patterns: list[record.Record], folder: Path) -> None:
             rate=record.rate(pattern.size_bytes, seconds),
             id=f'{number:08d}',
         )
+        one.seen = {**one.seen}
+        if not counts[name]:
+            one.seen['telemetry'] = telemetry.save(told, folder, one.id)
         counts[name] += 1
         record.save(one, folder)
 

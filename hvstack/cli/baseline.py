@@ -15,7 +15,7 @@ from hvstack.cli import hadoop
 from hvstack.cluster import hosts
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
-from hvstack.results import record
+from hvstack.results import record, telemetry
 from hvstack.sweep import state
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import Workload, size, tasks
@@ -198,8 +198,9 @@ class Import(Command):
                     f'{path}: is no valid baseline run (kind {one.kind})'
                 )
         known = {one.id for one in baselines(parsed_args.records)}
-        for _, one in found:
+        for path, one in found:
             if one.id not in known:
+                telemetry.copy(one, path.parent, parsed_args.records)
                 record.save(one, parsed_args.records)
 
 

@@ -204,7 +204,7 @@ class Sampler:
 
         def one(node: Node) -> telemetry.Node:
             command = self._command(_COLLECT, node)
-            text = node.run(command, timeout=300, check=False).stdout
+            text = node.run(command, timeout=120, check=False).stdout
             times, rates, disks, cpus = parse(text)
             zero = began + self.offsets[node.name]
             return telemetry.Node(

@@ -244,10 +244,11 @@ def by_task(
 
     :param places: ``/rack/nodegroup`` by address.
     :param names: nodes by address.
-    :returns: ``locality`` of map tasks, ``nodes`` (tasks, their seconds and
-        bytes by kind), ``last`` (of each kind the task that ended last, and
-        the seconds that it alone took), ``reducers`` (records taken in:
-        least, median, most) and ``failures``.
+    :returns: ``locality`` of map tasks, ``nodes`` (by kind: tasks, their
+        seconds, those with at least one of them, and bytes), ``last`` (of
+        each kind the task that ended last, and the seconds that it alone
+        took), ``reducers`` (records taken in: least, median, most) and
+        ``failures``.
     """
     nodes: dict[str, dict[str, float]] = {}
     for task in told.tasks:
@@ -258,6 +259,16 @@ def by_task(
             (f'{task.kind}_bytes', task.bytes),
         ):
             node[name] = round(node.get(name, 0) + value, 3)
+    for address in {task.host for task in told.tasks}:
+        for kind in ('map', 'reduce'):
+            spans = [
+                (task.began, task.ended)
+                for task in told.tasks
+                if (task.host, task.kind) == (address, kind)
+            ]
+            if spans:
+                node = nodes[names.get(address, address)]
+                node[f'{kind}_wall_seconds'] = round(_union(spans), 3)
     local = Counter(
         near
         for task in told.tasks
@@ -288,6 +299,15 @@ def by_task(
             for host, error in told.failures[:_FAILURES]
         ],
     }
+
+
+def _union(spans: Iterable[tuple[float, float]]) -> float:
+    """Return for how long at least one of some spans lasts."""
+    total, reached = 0.0, float('-inf')
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
 
 
 def locality(task: Task, places: Mapping[str, str]) -> str | None:

@@ -290,40 +290,52 @@ _KILLED = ('exit code is 137', 'Exit code is 137', 'exitCode: 137', '[137]')
 
 
 def _slow_node(record: Record) -> Iterator[str]:
-    """Compare the speed of tasks, bytes in their seconds, between nodes.
+    """Compare the speed of map tasks between nodes.
 
     Only a node that is slow in HSGen and in HSSort: where the
-    ApplicationMaster runs, tasks of a job are slower as well.
+    ApplicationMaster runs, tasks of a job are slower as well. And only one
+    that is slow by the seconds of its tasks and by those in which it had any:
+    tasks beside each other are slower, and one alone does not fill a node.
     """
-    slow: list[dict[str, tuple[float, float]]] = []
-    for phase in record.phases:
-        if phase['name'] in ('HSGen', 'HSSort'):
-            speeds = {
-                name: node['map_bytes'] / node['map_seconds']
-                for name, node in phase.get('nodes', {}).items()
-                if node.get('map_seconds') and node.get('map_bytes')
-            }
-            slow.append(
-                {
-                    name: (speed, usual)
-                    for name, speed in speeds.items()
-                    if (usual := _others(speeds, name))
-                    and speed < SLOW_NODE * usual
-                }
-            )
-    if len(slow) != 2:
+    slow = [
+        _slow(phase.get('nodes', {}))
+        for phase in record.phases
+        if phase['name'] in _JUDGED
+    ]
+    if len(slow) != len(_JUDGED):
         return
     for name in sorted(set(slow[0]) & set(slow[1])):
         text = ' and '.join(
-            f'{speed / 1e6:.2f} MB a second of its tasks in {phase} (the '
-            f'others {usual / 1e6:.2f})'
-            for phase, (speed, usual) in zip(
-                ('HSGen', 'HSSort'),
-                (slow[0][name], slow[1][name]),
-                strict=True,
-            )
+            f'{found[name][0] / 1e6:.2f} MB a second of its tasks in {phase} '
+            f'(the others {found[name][1] / 1e6:.2f})'
+            for phase, found in zip(_JUDGED, slow, strict=True)
         )
         yield f'{name} made {text}'
+
+
+#: Phases whose map tasks are compared.
+_JUDGED = ('HSGen', 'HSSort')
+
+
+def _slow(
+    nodes: dict[str, dict[str, float]],
+) -> dict[str, tuple[float, float]]:
+    """Return the slow nodes of a phase: speed, and the others' median."""
+    found: dict[str, tuple[float, float]] = {}
+    for name in nodes:
+        pairs = []
+        for seconds in ('map_wall_seconds', 'map_seconds'):
+            speeds = {
+                one: node['map_bytes'] / node[seconds]
+                for one, node in nodes.items()
+                if node.get(seconds) and node.get('map_bytes')
+            }
+            usual = _others(speeds, name)
+            if usual and speeds.get(name, usual) < SLOW_NODE * usual:
+                pairs.append((speeds[name], usual))
+        if len(pairs) == 2:
+            found[name] = pairs[1]
+    return found
 
 
 def _others(values: dict[str, float], name: str) -> float | None:

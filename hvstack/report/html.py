@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -43,6 +43,8 @@ _LAYOUT: dict[str, Any] = {
     'showlegend': True,
     'hovermode': 'closest',
 }
+#: Packed bytes of telemetry that a page takes along.
+_MOST_PACKED = 2_500_000
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
@@ -52,6 +54,7 @@ def page(answer: Answer, folder: Path | None = None) -> str:
     :param folder: of the records, where their telemetry is.
     """
     runs, missing = telemetry.drawn(answer, folder)
+    told = _drawn_files(runs, folder)
     return _render(
         'page.html.j2',
         [*charts.build(answer), *telemetry.build(answer, runs, missing)],
@@ -60,8 +63,9 @@ def page(answer: Answer, folder: Path | None = None) -> str:
         findings=findings.find(answer),
         not_judged=findings.not_judged(answer),
         papers=published.load(),
-        archive=_archive(answer.records, runs, folder),
-        with_telemetry=len(runs),
+        archive=_archive(answer.records, told),
+        runs=runs,
+        with_telemetry=len(told),
     )
 
 
@@ -130,21 +134,18 @@ def _layout(chart: Chart) -> dict[str, Any]:
     )
 
 
-def _archive(
-    records: Sequence[Record], runs: Sequence[Drawn], folder: Path | None
-) -> str:
-    """Return all records, and the telemetry that is drawn, packed in base64.
+def _archive(records: Sequence[Record], told: Mapping[str, str]) -> str:
+    """Return all records and some telemetry as a packed folder in base64.
 
     Unpacked, it can be given to ``--records``, and the digests fit.
     """
     texts = {
-        f'{record.id}.json': json.dumps(vars(record), sort_keys=True)
-        for record in records
+        **{
+            f'{record.id}.json': json.dumps(vars(record), sort_keys=True)
+            for record in records
+        },
+        **told,
     }
-    if folder is not None:
-        for one in runs:
-            name = f'{files.FOLDER}/{one.record.id}.json'
-            texts[name] = files.read(one.record, folder)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w') as tar:
         for name, text in texts.items():
@@ -153,3 +154,18 @@ def _archive(
             tar.addfile(info, io.BytesIO(text.encode()))
     # Without a time in it, the same records make the same page.
     return base64.b64encode(gzip.compress(packed.getvalue(), mtime=0)).decode()
+
+
+def _drawn_files(runs: Sequence[Drawn], folder: Path | None) -> dict[str, str]:
+    """Return files of drawn telemetry, as many as the page has room for."""
+    found: dict[str, str] = {}
+    left = _MOST_PACKED
+    if folder is None:
+        return found
+    for one in runs:
+        text = files.read(one.record, folder)
+        left -= len(gzip.compress(text.encode()))
+        if left < 0:
+            break
+        found[f'{files.FOLDER}/{one.record.id}.json'] = text
+    return found

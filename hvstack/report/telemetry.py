@@ -3,9 +3,10 @@
 3 to 5), and what each node did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hvstack import errors
 from hvstack.report.answer import Answer, Row
@@ -100,7 +101,8 @@ def drawn(
 
     :param folder: of the records.
     """
-    rows = [row for row in [answer.bare_metal, *answer.ranked] if row]
+    first = [row for row in [answer.bare_metal, *answer.ranked] if row]
+    rows = [*first, *(x for x in answer.rows if x.valid and x not in first)]
     found: list[Drawn] = []
     missing: list[str] = []
     for row in rows:
@@ -134,7 +136,7 @@ def build(
         why = (
             'the records hold no telemetry'
             if not any(one.seen.get('telemetry') for one in answer.records)
-            else '; '.join(missing) or 'no configuration has a percentage'
+            else '; '.join(missing) or 'no row has a valid run'
         )
         over_time = [
             Chart(
@@ -169,122 +171,125 @@ def _over_time(
         missing=missing,
     )
     step = 1 / len(found)
-    annotations = []
-    shapes = []
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
     for place, one in enumerate(found):
-        axis = '' if place == 0 else str(place + 1)
-        end = max((x[2] for x in one.told.phases), default=0)
-        seen = False
-        for number_, (series, text) in enumerate(kind.lines):
-            line = sampled(one.told, series, end, mean=kind.mean)
-            if line is None:
-                continue
-            seen = True
-            width, values = line
-            if width > one.told.interval:
-                note = (
-                    f'lines are down-sampled: a point is the mean of '
-                    f'{width:.0f} s, samples were taken every '
-                    f'{one.told.interval:g} s'
-                )
-                if note not in chart.missing:
-                    chart.missing.append(note)
+        axis = f'y{place + 1}' if place else 'y'
+        lines = list(_lines(one, kind, axis))
+        for line in lines:
+            known = {trace['name'] for trace in chart.traces}
             chart.traces.append(
-                {
-                    'type': 'scatter',
-                    'mode': 'lines',
-                    'name': text,
-                    'legendgroup': text,
-                    'showlegend': not any(
-                        trace['name'] == text for trace in chart.traces
-                    ),
-                    'x': [
-                        round((n + 0.5) * width, 1) for n in range(len(values))
-                    ],
-                    'y': [
-                        None if v is None else round(v / kind.unit[1], 3)
-                        for v in values
-                    ],
-                    'yaxis': f'y{axis}',
-                    'line': {
-                        'color': COLOURS[number_],
-                        'width': 2,
-                        'dash': ('solid', 'dot')[number_],
-                    },
-                    'connectgaps': False,
-                }
+                {**line, 'showlegend': line['name'] not in known}
             )
-        if not seen:
+        if not lines:
             chart.missing.append(
                 f'{one.row.label}: run {one.record.index} has no such series'
             )
-        top = 1 - place * step
-        chart.layout[f'yaxis{axis}'] = {
-            'domain': [top - 0.8 * step, top - 0.06 * step],
+        low, high = 1 - (place + 0.8) * step, 1 - (place + 0.06) * step
+        chart.layout[axis.replace('y', 'yaxis')] = {
+            'domain': [low, high],
             'title': {'text': kind.unit[0]},
             'rangemode': 'tozero',
             'gridcolor': '#ddd',
             'linecolor': '#888',
             'automargin': True,
         }
-        annotations.append(
-            {
-                'text': f'<b>{safe(one.row.label)}</b>, run '
-                f'{one.record.index}',
-                'xref': 'paper',
-                'yref': 'paper',
-                'x': 1,
-                'y': top - 0.06 * step,
-                'xanchor': 'right',
-                'yanchor': 'bottom',
-                'showarrow': False,
-            }
-        )
+        title = f'<b>{safe(one.row.label)}</b>, run {one.record.index}'
+        notes.append(_note(title, high, 1, 'right') | {'xref': 'paper'})
         for name, begin, _ in one.told.phases:
-            if name not in _MARKED:
-                continue
-            shapes.append(
-                {
-                    'type': 'line',
-                    'x0': begin,
-                    'x1': begin,
-                    'y0': top - 0.8 * step,
-                    'y1': top - 0.06 * step,
-                    'yref': 'paper',
-                    'line': {'dash': 'dash', 'width': 1, 'color': '#555'},
-                }
-            )
-            annotations.append(
-                {
-                    'text': safe(name),
-                    'x': begin,
-                    'yref': 'paper',
-                    'y': top - 0.06 * step,
-                    'xanchor': 'left',
-                    'yanchor': 'bottom',
-                    'showarrow': False,
-                    'font': {'size': 10},
-                }
-            )
+            if name in _MARKED:
+                notes.append(_note(safe(name), high, begin, 'left'))
+                shapes.append(
+                    {
+                        'type': 'line',
+                        'x0': begin,
+                        'x1': begin,
+                        'y0': low,
+                        'y1': high,
+                        'yref': 'paper',
+                        'line': {'dash': 'dash', 'width': 1, 'color': '#555'},
+                    }
+                )
     if not chart.traces:
         return chart
+    chart.missing.extend(_down_sampled(found))
     chart.rows.extend(_means(answer, kind))
     chart.layout.update(
         {
             'height': 90 + _HEIGHT * len(found),
             'xaxis': {
                 'title': {'text': 'Seconds since the start of the run'},
-                'anchor': f'y{len(found)}' if found[1:] else 'y',
+                'anchor': axis,
             },
             'shapes': shapes,
-            'annotations': annotations,
+            'annotations': notes,
         }
     )
     return chart
 
 
+def _note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
+    return {
+        'text': text,
+        'x': x,
+        'y': y,
+        'yref': 'paper',
+        'xanchor': side,
+        'yanchor': 'bottom',
+        'showarrow': False,
+        'font': {'size': 11},
+    }
+
+
+def _lines(one: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
+    """Yield the traces of one run."""
+    for place, (series, text) in enumerate(kind.lines):
+        line = sampled(one.told, series, mean=kind.mean)
+        if line is None:
+            continue
+        width, values = line
+        yield {
+            'type': 'scatter',
+            'mode': 'lines',
+            'name': text,
+            'legendgroup': text,
+            'x': [round((n + 0.5) * width, 1) for n in range(len(values))],
+            'y': [
+                None if value is None else round(value / kind.unit[1], 3)
+                for value in values
+            ],
+            'yaxis': axis,
+            'line': {
+                'color': COLOURS[place],
+                'width': 2,
+                'dash': ('solid', 'dot')[place],
+            },
+            'connectgaps': False,
+        }
+
+
+def _down_sampled(found: Sequence[Drawn]) -> list[str]:
+    """Say of which runs the lines are means of samples."""
+    return [
+        f'{one.row.label}: single samples; a point is the mean of '
+        f'{_width(one.told):.0f} s, they were taken every '
+        f'{one.told.interval:g} s'
+        for one in found
+        if _width(one.told) > one.told.interval
+    ]
+
+
+def _width(told: Telemetry) -> float:
+    """Return the seconds of a point."""
+    return max(told.interval, _end(told) / _MOST_POINTS)
+
+
+def _end(told: Telemetry) -> float:
+    return max((end for _, _, end in told.phases), default=0.0)
+
+
 def sampled(
-    told: Telemetry, series: str, end: float, *, mean: bool = False
+    told: Telemetry, series: str, *, mean: bool = False
 ) -> tuple[float, list[float | None]] | None:
     """Return a series of all workers at equal steps.
 
@@ -296,14 +301,15 @@ def sampled(
     :returns: seconds of a step, and its values; None without such a series.
     """
     nodes = [(one, one.values(series)) for one in told.workers]
-    if not nodes or end <= 0:
+    width = _width(told)
+    count = int(_end(told) / width)
+    if not nodes or not count:
         return None
-    width = max(told.interval, end / _MOST_POINTS)
     lines = []
     for node, values in nodes:
         if values is None:
             return None
-        lines.append(node.steps(values, width, int(end / width)))
+        lines.append(node.steps(values, width, count))
     return width, [
         None
         if None in step

@@ -284,6 +284,27 @@ def save(told: Telemetry, folder: Path, run_id: str) -> dict[str, Any]:
     }
 
 
+def kept(told: Telemetry, folder: Path, run_id: str) -> dict[str, Any]:
+    """Do as :func:`save`; a file that cannot be written is a gap."""
+    try:
+        return save(told, folder, run_id)
+    except OSError as exc:
+        found = digest(told)
+        found['gaps'] = [*told.gaps, f'its file: {exc.strerror}']
+        return found
+
+
+def copy(record: Record, source: Path, target: Path) -> None:
+    """Copy a run's file between folders of records, if there is one.
+
+    :raises hvstack.errors.InputError: it was edited.
+    :raises OSError: no room, no rights.
+    """
+    if (source / FOLDER / f'{record.id}.json').exists():
+        text = read(record, source)
+        paths.write_whole(target / FOLDER / f'{record.id}.json', text)
+
+
 def read(record: Record, folder: Path) -> str:
     """Return the file that a record names, proved to be the one it was.
 

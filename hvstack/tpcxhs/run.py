@@ -211,7 +211,7 @@ def measure(
         sweep=sweep, kind=kind, configuration=configuration, index=index
     )
     if outcome.telemetry:
-        made.seen['telemetry'] = telemetry.save(
+        made.seen['telemetry'] = telemetry.kept(
             outcome.telemetry, folder, made.id
         )
     record.save(made, folder)

@@ -2,12 +2,13 @@
 """Numbers of a job, held against what a real history server answered."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell
 from hvstack.hadoop import history
 
 REAL = Path(__file__).parent / 'history'
@@ -17,6 +18,24 @@ def real(name: str) -> dict[str, Any]:
     """Return one of the recorded answers, of a TeraSort of 10 MB."""
     found: dict[str, Any] = json.loads((REAL / f'{name}.json').read_text())
     return found
+
+
+JOB = 'job_1795264903056_0002'
+
+
+class Gateway:
+    """A controller whose history files have these lines."""
+
+    name = address = 'c'
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    def run(self, *_args: Any, **_more: Any) -> shell.Result:
+        return shell.Result(0, '\n'.join(self.lines), '')
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        raise NotImplementedError
 
 
 class HistoryTest(testtools.TestCase):
@@ -66,3 +85,91 @@ class HistoryTest(testtools.TestCase):
             real('job-tasks'),
             real('job-counters'),
         )
+
+
+class Tasks(testtools.TestCase):
+    """Single tasks of a sort of 100 MB on four workers of two hosts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lines = (REAL / 'tasks.jhist').read_text().splitlines()
+        self.told, self.places = history.read(Gateway(self.lines), [JOB])
+        self.names = {
+            line.split()[0]: f'w{number}'
+            for number, line in enumerate(self.lines[:8:2])
+        }
+
+    def kept(self) -> dict[str, Any]:
+        return history.by_task(self.told[JOB], self.places, self.names)
+
+    def test_nodes(self) -> None:
+        nodes = self.kept()['nodes']
+        self.assertEqual({'w0', 'w1', 'w2', 'w3'}, set(nodes))
+        self.assertEqual(6, sum(one['maps'] for one in nodes.values()))
+        self.assertEqual(6, sum(one['reduces'] for one in nodes.values()))
+        self.assertEqual(
+            10**8, sum(one['reduce_bytes'] for one in nodes.values())
+        )
+        two = nodes['w0']
+        self.assertEqual(2, two['maps'])
+        self.assertLess(two['map_wall_seconds'], 0.6 * two['map_seconds'])
+
+    def test_locality(self) -> None:
+        self.assertEqual(
+            {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0},
+            self.kept()['locality'],
+        )
+
+    def test_places(self) -> None:
+        places = {
+            'a': '/r1/g1',
+            'b': '/r1/g1',
+            'c': '/r1/g2',
+            'd': '/r2/g3',
+            'e': '/r1',
+            'f': '/r1',
+        }
+        for host, splits, expected in (
+            ('a', ('a', 'd'), 'node'),
+            ('b', ('a', 'd'), 'node_group'),
+            ('c', ('a', 'd'), 'rack'),
+            ('d', ('a', 'b'), 'off_rack'),
+            ('e', ('f',), 'rack'),
+            ('x', ('a',), None),
+            ('a', ('x',), None),
+            ('a', ('',), None),
+        ):
+            task = history.Task('t', 'map', host, 0, 1, 0, 0, splits)
+            self.assertEqual(expected, history.locality(task, places))
+
+    def test_last_and_reducers(self) -> None:
+        kept = self.kept()
+        self.assertEqual(0.154, kept['last']['reduce']['alone_seconds'])
+        self.assertEqual('w0', kept['last']['reduce']['node'])
+        self.assertEqual(168082, kept['reducers']['most'])
+        self.assertEqual([], kept['failures'])
+
+    def test_failures(self) -> None:
+        name = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'
+        event = {
+            'attemptId': f'attempt_{JOB[4:]}_m_000001_0',
+            'hostname': self.lines[0].split()[0],
+            'status': 'FAILED',
+            'error': 'Exit code is 137\nKilled by external signal',
+        }
+        found = history.parse([json.dumps({'event': {name: event}})])
+        self.told[JOB].failures.extend(found[JOB].failures)
+        self.assertEqual(
+            [
+                {
+                    'node': 'w0',
+                    'error': 'Exit code is 137 Killed by external signal',
+                }
+            ],
+            self.kept()['failures'],
+        )
+
+    def test_what_cannot_be_read_is_missing(self) -> None:
+        self.assertEqual({}, history.parse(['Avro-Json', '{"type":', '{}']))
+        half = [line.replace('hostname', 'x') for line in self.lines]
+        self.assertEqual(({}, {}), history.read(Gateway(half), [JOB]))

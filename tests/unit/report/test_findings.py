@@ -25,6 +25,7 @@ def tasked(record: Record, slow: float = 1, last: float = 11) -> Record:
             f'w{n}': {
                 'maps': 2,
                 'map_seconds': 20 * (slow if n == 0 else 1),
+                'map_wall_seconds': 10 * (slow if n == 0 else 1),
                 'map_bytes': 20_000_000,
             }
             for n in range(3)
@@ -158,6 +159,13 @@ class Findings(testtools.TestCase):
     def test_slow_in_one_phase_is_not_a_slow_node(self) -> None:
         record = tasked(self.clean(), slow=3)
         record.phases[0] = tasked(self.clean()).phases[0]
+        self.assertEqual({}, self.found(record))
+
+    def test_tasks_beside_each_other_are_no_slow_node(self) -> None:
+        record = tasked(self.clean(), slow=2)
+        for phase in record.phases:
+            for node in phase.get('nodes', {}).values():
+                node['map_wall_seconds'] = 10
         self.assertEqual({}, self.found(record))
 
     def test_slow_disk(self) -> None:

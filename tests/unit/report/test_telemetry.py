@@ -101,9 +101,14 @@ class PageTest(testtools.TestCase):
     def test_missing_samples_are_not_drawn(self) -> None:
         one = told()
         one.nodes[1].rates['cpu'][3] = None
-        width, values = drawn.sampled(one, 'cpu', EVERY * COUNT) or (0, [])
+        width, values = drawn.sampled(one, 'cpu') or (0, [])
         self.assertEqual(EVERY, width)
         self.assertEqual([2.0, 1.0, 2.0, None, 2.0], values[:5])
+
+    def test_drawn_without_a_baseline(self) -> None:
+        self.saved(told())
+        one = [self.records[1]]
+        self.assertIn('cpu', self.page(one).drawn)
 
     def test_one_file_is_missing(self) -> None:
         self.saved(told())

@@ -126,6 +126,19 @@ class File(testtools.TestCase):
         )
         self.assertIn('cannot be read', str(failure))
 
+    def test_copied(self) -> None:
+        other = self.folder / 'other'
+        telemetry.copy(self.record, self.folder, other)
+        self.assertEqual(self.told, telemetry.load(self.record, other))
+        telemetry.copy(run('i1', 1, 9), self.folder, other)
+
+    def test_a_file_that_cannot_be_written_is_a_gap(self) -> None:
+        (self.folder / 'file').touch()
+        kept = telemetry.kept(self.told, self.folder / 'file', 'x')
+        self.assertNotIn('sha256', kept)
+        self.assertIn('its file: Not a directory', kept['gaps'])
+        self.assertIn('HSGen', kept['phases'])
+
     def test_newer(self) -> None:
         newer = replace(self.told, schema=telemetry.SCHEMA + 1)
         self.record.seen['telemetry'] = telemetry.save(
