@@ -17,7 +17,7 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
 from hvstack.results import record, telemetry
 from hvstack.sweep import state
-from hvstack.tpcxhs import run
+from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.workload import Workload, size, tasks
 
 #: Where runs leave their records.
@@ -117,6 +117,13 @@ class Run(Lister):
         parser.add_argument('--reduces', type=int, help='tasks of HSSort')
         hadoop.add(parser)
         parser.add_argument(
+            '--kit',
+            type=Path,
+            metavar='PATH',
+            help="folder of TPC's TPCx-HS kit, which does pairs of runs "
+            "(default: Hadoop's TeraSort programs stand in)",
+        )
+        parser.add_argument(
             '--sweep',
             metavar='ID',
             help='sweep that the records belong to (default: a new one)',
@@ -129,6 +136,13 @@ class Run(Lister):
         """Run, and return a row per run."""
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
+        if parsed_args.kit:
+            kit.check(parsed_args.kit, parsed_args.size)
+            if parsed_args.runs % 2:
+                raise errors.InputError(
+                    "--runs with --kit: TPC's kit does pairs of runs, give "
+                    'an even number'
+                )
         progress = Progress()
         for name in hosts.recover():
             progress.say(f'{name}: given back, a dead process had taken it')
@@ -152,23 +166,22 @@ class Run(Lister):
         first = len(
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
-        made = []
+        made: list[record.Record] = []
         with state.exclusive(), cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, work)
-            for number in range(parsed_args.runs):
-                progress.say(f'run {number + 1} of {parsed_args.runs}')
-                made.append(
-                    run.measure(
-                        cluster,
-                        work,
-                        parsed_args.records,
-                        sweep=sweep,
-                        kind='baseline',
-                        configuration=record.BARE_METAL,
-                        index=first + number,
-                        progress=progress,
-                    )
+            while len(made) < parsed_args.runs:
+                progress.say(f'run {len(made) + 1} of {parsed_args.runs}')
+                made += kit.runs(
+                    parsed_args.kit,
+                    cluster,
+                    work,
+                    parsed_args.records,
+                    sweep=sweep,
+                    kind='baseline',
+                    configuration=record.BARE_METAL,
+                    index=first + len(made),
+                    progress=progress,
                 )
                 if not made[-1].valid:
                     break

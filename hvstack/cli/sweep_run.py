@@ -2,6 +2,7 @@
 """``hvstack sweep run|resume|show``: a strategy goes through a space."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
@@ -73,6 +74,13 @@ class Run(_Running):
             default=SIZE_BYTES,
             help='data of a run (default: 500MB)',
         )
+        parser.add_argument(
+            '--kit',
+            type=Path,
+            metavar='PATH',
+            help="folder of TPC's TPCx-HS kit, which does pairs of runs "
+            "(default: Hadoop's TeraSort programs stand in)",
+        )
         add_cloud(parser)
         hadoop.add(parser)
         return parser
@@ -91,6 +99,7 @@ class Run(_Running):
             host=parsed_args.host,
             backend=parsed_args.backend,
             lacks=tuple(parsed_args.without),
+            kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
         )
         self.go(sweep, parsed_args.os_cloud)
 

@@ -57,6 +57,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         },
         'replication': {'type': 'integer', 'minimum': 1},
         'baseline': {'type': 'string', 'minLength': 1},
+        'kit': {'type': 'string', 'minLength': 1},
         'skip': {'type': 'boolean'},
         'without': {
             'type': 'array',

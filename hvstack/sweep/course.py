@@ -2,6 +2,7 @@
 """A sweep by a strategy: step after step, resumed from its records alone."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hvstack import errors, profiles
@@ -13,6 +14,7 @@ from hvstack.sweep.plan import Step
 from hvstack.sweep.space import Space
 from hvstack.sweep.state import Course, Sweep
 from hvstack.sweep.strategies import Measured, Strategy
+from hvstack.tpcxhs import kit
 
 TASK = 'sweep.yaml'
 
@@ -38,10 +40,13 @@ def begin(
     """Begin a sweep.
 
     :param area: with what can exist of it.
-    :param where: ``host``, ``backend`` and ``lacks`` of the
+    :param where: ``host``, ``backend``, ``lacks`` and ``kit`` of the
         :class:`~hvstack.sweep.state.Course`.
-    :raises hvstack.errors.InputError: unknown strategy, or no run.
+    :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
+        or a size that it cannot make.
     """
+    if where.get('kit'):
+        kit.check(Path(where['kit']), size_bytes)
     strategies.make(strategy, area, runs)
     values = tuple(
         f'{name}={",".join(space.shown(name, one) for one in listed)}'
@@ -100,6 +105,7 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
     """
     while True:
         here = look(sweep)
+        assert sweep.course
         if not here.left:
             state.finish(sweep)
             return here
@@ -114,6 +120,7 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
             TASK,
             {
                 'sweep': sweep.id,
+                'kit': sweep.course.kit,
                 'workloads': [
                     {
                         'configuration': workload[0].configuration,

@@ -35,6 +35,7 @@ class Course:
     :param host: profile of the workers' hosts.
     :param backend: their compute backend.
     :param lacks: what the cloud lacks.
+    :param kit: folder of TPC's kit; empty where the stand-in runs.
     """
 
     strategy: str
@@ -43,6 +44,7 @@ class Course:
     host: str
     backend: str
     lacks: tuple[str, ...] = ()
+    kit: str = ''
 
 
 @dataclass(frozen=True)

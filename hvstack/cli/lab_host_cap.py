@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack lab host cap``: how much of its cores each worker host may use."""
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+
+from hvstack import errors
+from hvstack.lab import lifecycle
+from hvstack.lab.hosts import sizes
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
+
+_FIELD = 'cpu_cap'
+
+
+class Cap(Command):
+    """Set the worker hosts' caps to a part of what the lab gives them.
+
+    Hosts whose cap changes start again; their profile, and so the flavors
+    that are derived from it, follow. 100 puts all back.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'percent', type=float, metavar='PERCENT', help='such as 70'
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Change the lab's settings and bring it up with them."""
+        percent = parsed_args.percent
+        if not 10 <= percent <= 100:
+            raise errors.InputError(
+                f'PERCENT is {percent:g}: give a number from 10 to 100'
+            )
+        lifecycle.up(lambda before: capped(before, percent), Progress())
+
+
+def capped(before: LabSettings, percent: float) -> LabSettings:
+    """Return settings with the worker hosts' caps at a part of the usual.
+
+    :param percent: of what the lab gives them by itself.
+    """
+    given: dict[str, dict[str, Any]] = {
+        name: {key: value for key, value in fields.items() if key != _FIELD}
+        for name, fields in before.options.get('host_sizes', {}).items()
+    }
+    usual = before.change(options={**before.options, 'host_sizes': given})
+    if percent < 100:
+        given = given | {
+            one.name: {
+                **given.get(one.name, {}),
+                _FIELD: round(one.cpu_cap * percent / 100, 3),
+            }
+            for one in sizes.plan(usual)
+            if one.role == 'worker'
+        }
+    kept = {name: fields for name, fields in given.items() if fields}
+    return before.change(options={**before.options, 'host_sizes': kept})

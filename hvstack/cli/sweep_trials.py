@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack sweep trials``: is the measurement as good as it says?"""
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+
+from hvstack import conf, errors
+from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection
+from hvstack.progress import Progress
+from hvstack.results.record import BARE_METAL
+from hvstack.sweep import rallyenv, recovery, trials
+from hvstack.tpcxhs.workload import size
+
+
+class Run(Command):
+    """Measure one side against the other, several times.
+
+    Without B both sides are the same: the interval should hold 100 %. With
+    an ID it goes on with trials of another sitting; their runs are kept.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'id', nargs='?', metavar='ID', help='go on with these trials'
+        )
+        for side in ('a', 'b'):
+            parser.add_argument(
+                f'--{side}',
+                metavar='NAME',
+                help=f'configuration of side {side.upper()}, or {BARE_METAL} '
+                f'(default: {"i1" if side == "a" else "the same"})',
+            )
+            parser.add_argument(
+                f'--before-{side}',
+                default='',
+                metavar='COMMAND',
+                help='shell command before the runs of this side, such as '
+                "one that changes the hosts' caps",
+            )
+        parser.add_argument(
+            '--trials', type=int, default=5, help='how many (default: 5)'
+        )
+        parser.add_argument(
+            '--runs',
+            type=int,
+            default=3,
+            help='runs of each side of each trial (default: 3)',
+        )
+        parser.add_argument(
+            '--size',
+            type=size,
+            default=SIZE_BYTES,
+            help='data of a run (default: 500MB)',
+        )
+        parser.add_argument(
+            '--most',
+            type=int,
+            metavar='N',
+            help='end after so many trials of this sitting',
+        )
+        add_cloud(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Begin or go on."""
+        if parsed_args.most is not None and parsed_args.most < 1:
+            raise errors.InputError('--most: give 1 or more')
+        if parsed_args.id:
+            begun = trials.load(parsed_args.id)
+        else:
+            one = parsed_args.a or 'i1'
+            begun = trials.begin(
+                (one, parsed_args.b or one),
+                parsed_args.trials,
+                parsed_args.runs,
+                parsed_args.size,
+                (parsed_args.before_a, parsed_args.before_b),
+            )
+        progress = Progress()
+        progress.say(f'trials {begun.id}')
+        cloud = parsed_args.os_cloud or conf.load().cloud.os_cloud
+        rallyenv.ensure(cloud)
+        try:
+            trials.run(begun, progress, parsed_args.most)
+        finally:
+            for line in recovery.recover([connection.connect(cloud)]):
+                progress.say(f'put back: {line}')
+        self.app.stdout.write(f'{begun.id}\n')
+
+
+class Show(Lister):
+    """Show each trial's percentage, and how often it holds 100 %."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument('id', metavar='ID', help='which trials')
+        parser.add_argument(
+            '--allow',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='a fact in which the sides may differ, such as caps (can be '
+            'repeated)',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Compute it from the records; change nothing."""
+        begun = trials.load(parsed_args.id)
+        found = trials.gather(begun, parsed_args.allow)
+        say = Progress().say
+        allowed = {line for one in found for line in one.allowed}
+        for line in sorted(allowed):
+            say(f'allowed to differ: {line}')
+        told = trials.summary(found)
+        if told.half_width is not None:
+            say(
+                f'{told.contain} of {told.trials} intervals hold 100 %, '
+                f'median half-width {told.half_width:.1f} points, data of '
+                f'{begun.size_bytes} bytes'
+            )
+        return (
+            ('Trial', 'Runs A', 'Runs B', 'Percent', 'Low', 'High', '100 %'),
+            [_row(one) for one in found],
+        )
+
+
+def _row(one: trials.Trial) -> tuple[Any, ...]:
+    percent = one.percent
+    if percent is None:
+        return (one.number, *one.counts, '', '', '', 'no runs yet')
+    if percent.low is None or percent.high is None:
+        return (
+            *(one.number, *one.counts, round(percent.percent, 1)),
+            *('', '', 'too few runs'),
+        )
+    inside = percent.low <= 100 <= percent.high
+    return (
+        *(one.number, *one.counts, round(percent.percent, 1)),
+        *(round(percent.low, 1), round(percent.high, 1)),
+        'inside' if inside else 'outside',
+    )

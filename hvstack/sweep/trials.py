@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials of the measurement itself: A against A, A against B.
+
+Each trial has runs of its own on both sides; its interval is made of them
+alone. A against A shows how often the interval holds 100 % although nothing
+differs, A against B whether a known difference is found. All state is the
+trials' marker and the records: any sitting goes on where the last one ended.
+"""
+
+import json
+import re
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hvstack import errors, paths, shell
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from hvstack.results import compare, record, stats
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.stats import Percent
+from hvstack.sweep import rallytask, state
+from hvstack.sweep.plan import workload
+
+FOLDER = paths.STATE / 'trials'
+SIDES = ('a', 'b')
+_NAME = re.compile(r'trials-[A-Za-z0-9.-]{1,60}')
+#: What switches hosts between the sides may start them again.
+_SWITCH_SECONDS = 1800.0
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Trials that were begun.
+
+    :param configurations: full names of both sides, or ``bare-metal``.
+    :param trials: how many.
+    :param runs: of each side of each trial.
+    :param before: shell command before each side's runs, such as one that
+        changes the hosts' caps; empty for none.
+    """
+
+    id: str
+    configurations: tuple[str, str]
+    trials: int
+    runs: int
+    size_bytes: int
+    before: tuple[str, str] = ('', '')
+
+    def sweep(self, number: int, side: str) -> str:
+        """Return the name that the records of one side have."""
+        return f'{self.id}-{number}-{side}'
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one trial.
+
+    :param counts: valid runs of both sides.
+    :param percent: rate of B in percent of A's; None before both have runs.
+    :param allowed: differences that were allowed.
+    """
+
+    number: int
+    counts: tuple[int, int]
+    percent: Percent | None
+    allowed: tuple[str, ...] = ()
+
+
+def begin(
+    configurations: tuple[str, str],
+    trials: int,
+    runs: int,
+    size_bytes: int,
+    before: tuple[str, str] = ('', ''),
+) -> Trials:
+    """Begin trials.
+
+    :param configurations: names of both sides.
+    :raises hvstack.errors.InputError: nothing can be told of so few runs, or
+        a configuration makes no sense.
+    """
+    if trials < 1 or runs < 2:
+        raise errors.InputError(
+            f'{trials} trials of {runs} runs: give 1 trial and 2 runs of '
+            'each side at least, an interval needs them'
+        )
+    one, other = (
+        name if name == BARE_METAL else parse(name).name
+        for name in configurations
+    )
+    begun = Trials(
+        state.new_id('trials'), (one, other), trials, runs, size_bytes, before
+    )
+    text = json.dumps(asdict(begun), indent=1) + '\n'
+    paths.write_whole(FOLDER / f'{begun.id}.json', text)
+    return begun
+
+
+def load(name: str) -> Trials:
+    """Return trials that were begun.
+
+    :raises hvstack.errors.InputError: there are none of that name.
+    """
+    path = FOLDER / f'{name}.json'
+    if not _NAME.fullmatch(name) or not path.is_file():
+        known = ', '.join(sorted(one.stem for one in FOLDER.glob('*.json')))
+        raise errors.InputError(
+            f"trials '{name}': there are none, take one of {known or 'none'}"
+        )
+    try:
+        data = json.loads(path.read_text())
+        for field in ('configurations', 'before'):
+            data[field] = tuple(data[field])
+        return Trials(**data)
+    except (ValueError, TypeError, KeyError) as exc:
+        raise errors.InputError(
+            f'{path}: no marker of trials ({exc}), move it away'
+        ) from exc
+
+
+def run(trials: Trials, progress: Progress, most: int | None = None) -> None:
+    """Run what is left, each side on a cluster of its own.
+
+    The side that comes first changes from trial to trial, so that a drift
+    of the machine is on neither's account.
+
+    :param most: trials of this sitting; all by default.
+    :raises hvstack.errors.RunFailed: Rally left runs out.
+    """
+    done = 0
+    for number in range(1, trials.trials + 1):
+        order = SIDES if number % 2 else SIDES[::-1]
+        left = [one for one in order if _left(trials, number, one)]
+        if not left:
+            continue
+        if done == most:
+            return
+        for side in left:
+            progress.say(f'trial {number} of {trials.trials}, {side.upper()}')
+            _side(trials, number, side, progress)
+        done += 1
+
+
+def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
+    place = SIDES.index(side)
+    if trials.before[place]:
+        shell.run(['sh', '-c', trials.before[place]], timeout=_SWITCH_SECONDS)
+    sweep = trials.sweep(number, side)
+    rallytask.start(
+        'sweep.yaml',
+        {
+            'sweep': sweep,
+            'workloads': [
+                {
+                    'configuration': trials.configurations[place],
+                    'first_index': 0,
+                    'sizes': [trials.size_bytes] * trials.runs,
+                }
+            ],
+        },
+        trials.id,
+        progress,
+    )
+    if _left(trials, number, side):
+        raise errors.RunFailed(
+            f"trial {number}, {side.upper()}: runs are missing, Rally's log "
+            f"says why; then 'hvstack sweep trials run {trials.id}'"
+        )
+
+
+def _left(trials: Trials, number: int, side: str) -> bool:
+    name = trials.configurations[SIDES.index(side)]
+    steps = workload(name, 0, [trials.size_bytes] * trials.runs)
+    return bool(state.pending(trials.sweep(number, side), steps))
+
+
+def gather(
+    trials: Trials,
+    allow: Collection[str] = (),
+    folder: Path | None = None,
+) -> list[Trial]:
+    """Return what came of each trial so far.
+
+    :param allow: facts in which the sides may differ, such as ``caps``.
+    :raises hvstack.errors.NotComparable: they differ in something else.
+    """
+    records = record.load_all(folder or state.RECORDS)
+    allow = compare.checked(allow, records)
+    return [
+        _gathered(
+            number,
+            [
+                [
+                    one
+                    for one in records
+                    if one.valid and one.sweep == trials.sweep(number, side)
+                ]
+                for side in SIDES
+            ],
+            allow,
+        )
+        for number in range(1, trials.trials + 1)
+    ]
+
+
+def _gathered(
+    number: int, sides: Sequence[Sequence[Record]], allow: Collection[str]
+) -> Trial:
+    one, other = sides
+    counts = len(one), len(other)
+    if not one or not other:
+        return Trial(number, counts, None)
+    for run_ in (*one, *other):
+        compare.require_comparable(run_, one[0], allow)
+    rates = [[run_.rate for run_ in side] for side in sides]
+    return Trial(
+        number,
+        counts,
+        stats.ratio(rates[1], rates[0], stats.pooled(rates)),
+        tuple(compare.allowed_differences(other[0], one[0], allow)),
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the trials say of the measurement.
+
+    :param trials: that have an interval.
+    :param contain: of these, whose interval holds 100 %.
+    :param half_width: median of half the intervals, in points; None
+        without any.
+    """
+
+    trials: int
+    contain: int
+    half_width: float | None
+
+
+def summary(found: Sequence[Trial]) -> Summary:
+    """Count the intervals that hold 100 %, and say how wide they are."""
+    percents = [
+        one.percent
+        for one in found
+        if one.percent is not None and one.percent.low is not None
+    ]
+    widths = [
+        (one.high - one.low) / 2
+        for one in percents
+        if one.high is not None and one.low is not None
+    ]
+    return Summary(
+        len(percents),
+        sum(stats.no_difference(one) for one in percents),
+        statistics.median(widths) if widths else None,
+    )

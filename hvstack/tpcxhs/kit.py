@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPC's own TPCx-HS kit, which is the user's to bring.
+
+The kit's program does both runs of a pair by itself, with only the clean-up
+of the file system between them, and writes one log: a pair of records comes
+of it. TPCx-HS: the run with the lower metric is the performance run, the
+other one the repeatability run.
+
+Names of files, options and lines are those of the kits 1.x and 2.x.
+"""
+
+import base64
+import io
+import re
+import tarfile
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hvstack import errors
+from hvstack.cluster.base import Cluster, Node
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload
+
+PROGRAM = 'TPCx-HS-master.sh'
+PARAMETERS = 'Benchmark_Parameters.sh'
+#: What a kit must have: MapReduce is the framework that is run.
+FILES = (
+    PROGRAM,
+    PARAMETERS,
+    'BigData_cluster_validate_suite.sh',
+    'HSDataCheck.sh',
+    'TPCx-HS-master_MR2.jar',
+    'VERSION.txt',
+)
+#: Option -g and the log's name, by bytes. 100 GB is for tests only.
+SIZES = {
+    10**11: ('1', '100GB'),
+    **{
+        factor * 10**12: (str(number), f'{factor}TB')
+        for number, factor in enumerate(
+            (1, 3, 10, 30, 100, 300, 1000, 3000, 10000), start=2
+        )
+    },
+}
+#: Where the kit is on the controller while it runs.
+FOLDER = '/opt/hvstack-kit'
+_DATA = 'TPCx-HS-benchmark'
+OUTPUT = f'/user/root/{_DATA}/HSsort-output'
+_MOST_BYTES = 100 * 10**6
+#: Both runs may take as long as their phases may.
+_SECONDS = 2 * len(tpcxhs.PHASES) * tpcxhs.PHASE_SECONDS
+#: Programs that the kit calls.
+_NEEDS = ('bash', 'bc', 'md5sum')
+#: A node has no other user than root, and perhaps no sudo.
+_SUDO = '#!/bin/sh\n[ "$1" = -u ] && shift 2\nexec "$@"\n'
+
+_COLOUR = re.compile(r'(?:\x1b|\\e)\[[0-9;]*m')
+_BEGAN = re.compile(r'Run (\d+) - Epoch (\d+)')
+_TIME = re.compile(r'Time taken by (HS\w+) = (?:(\d+)m)?([\d.]+)s')
+_TOTAL = re.compile(r'Test Run (\d+) details: Total Time = (\d+)')
+_METRIC = re.compile(r'Performance Metric \(HSph@SF\): ([\d.]+)')
+_FAILED = re.compile(r'(HS\w+) Result FAILURE')
+
+
+@dataclass(frozen=True)
+class KitRun:
+    """What the kit's log says of one run.
+
+    :param number: 1 or 2.
+    :param began: seconds since 1970.
+    :param phases: seconds by name.
+    :param total: whole seconds; None if the kit gives no metric.
+    :param metric: HSph@SF as the kit prints it.
+    :param reason: why there is no metric.
+    """
+
+    number: int
+    began: int
+    phases: dict[str, float]
+    total: int | None
+    metric: float | None
+    reason: str = ''
+
+
+def check(path: Path, size_bytes: int) -> None:
+    """Refuse what is no kit, and a size that it cannot make.
+
+    :raises hvstack.errors.InputError: with what is missing.
+    """
+    missing = [name for name in FILES if not (path / name).is_file()]
+    if missing:
+        raise errors.InputError(
+            f'--kit {path}: has no {", ".join(missing)}; give the folder '
+            'TPCx-HS-Runtime-Suite of the kit that the TPC hands out'
+        )
+    if size_bytes not in SIZES:
+        known = ', '.join(name for _, name in SIZES.values())
+        raise errors.InputError(
+            f"size {size_bytes} bytes: TPC's kit knows only {known}, give "
+            'one of these with --size'
+        )
+
+
+def parse(log: str) -> list[KitRun]:
+    """Return the runs that a kit's log tells of, in order."""
+    text = _COLOUR.sub('', log)
+    starts = list(_BEGAN.finditer(text))
+    bounds = [*(one.start() for one in starts), len(text)]
+    return [
+        _parsed(int(one[1]), int(one[2]), text[one.end() : end])
+        for one, end in zip(starts, bounds[1:], strict=True)
+    ]
+
+
+def _parsed(number: int, began: int, text: str) -> KitRun:
+    total, metric = _TOTAL.search(text), _METRIC.search(text)
+    failed = _FAILED.findall(text)
+    reason = ''
+    if failed:
+        reason = f'{", ".join(failed)} failed, says the kit'
+    elif not total or not metric or int(total[2]) < 1:
+        reason = 'the kit ended without a metric'
+    return KitRun(
+        number,
+        began,
+        {
+            name: 60 * int(minutes or 0) + float(seconds)
+            for name, minutes, seconds in _TIME.findall(text)
+        },
+        int(total[2]) if total and not reason else None,
+        float(metric[1]) if metric and not reason else None,
+        reason,
+    )
+
+
+def install(node: Node, path: Path, workload: Workload) -> None:
+    """Put the kit on the controller, with this cluster's parameters.
+
+    :raises hvstack.errors.InputError: it is too large to be one.
+    :raises hvstack.errors.HVStackError: it cannot be put there.
+    """
+    if sum(one.stat().st_size for one in path.rglob('*')) > _MOST_BYTES:
+        raise errors.InputError(
+            f'--kit {path}: more than {_MOST_BYTES // 10**6} MB, give the '
+            'folder of the kit alone'
+        )
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode='w:gz') as tar:
+        tar.add(path, '.')
+    node.run(
+        f'rm -rf {FOLDER} && mkdir -p {FOLDER} && '
+        f'base64 -d | tar -xz -C {FOLDER} --no-same-owner',
+        stdin=base64.b64encode(packed.getvalue()).decode(),
+        timeout=600,
+    )
+    # The last word of several counts: the kit's own settings stay there.
+    own = (path / PARAMETERS).read_text()
+    ours = {
+        'NUM_MAPS': workload.maps,
+        'NUM_REDUCERS': workload.reduces,
+        'HADOOP_USER': 'root',
+        'HDFS_USER': 'root',
+        'HDFS_BENCHMARK_DIR': _DATA,
+    }
+    lines = [f'export {name}="{value}"' for name, value in ours.items()]
+    node.put('\n'.join([own, *lines, '']), f'{FOLDER}/{PARAMETERS}')
+    node.put(_SUDO, f'{FOLDER}/.bin/sudo', 0o755)
+
+
+def execute(node: Node, size_bytes: int, timeout: float) -> str:
+    """Run both runs, and return the kit's log.
+
+    :raises hvstack.errors.MissingPrerequisite: the kit's programs need what
+        the node has not.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    found = node.run(
+        'for p in bash bc md5sum; do command -v $p >/dev/null || echo $p; done'
+    ).stdout.split()
+    if found:
+        raise errors.MissingPrerequisite(
+            f"{node.name}: TPC's kit needs {', '.join(found)}, install it "
+            'in the image of the controller'
+        )
+    option, name = SIZES[size_bytes]
+    log = f'TPCx-HS-result-{name}.log'
+    node.run(
+        f'cd {FOLDER} && rm -f {log}* && PATH={FOLDER}/.bin:$PATH '
+        f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
+        timeout=timeout,
+        check=False,
+    )
+    done = node.run(f'cat {FOLDER}/{log} || tail -n 5 {FOLDER}/output.txt')
+    return done.stdout
+
+
+def measure(
+    cluster: Cluster,
+    workload: Workload,
+    folder: Path,
+    path: Path,
+    *,
+    sweep: str,
+    kind: str,
+    configuration: str,
+    index: int,
+    wanted: Collection[int] = (1, 2),
+    progress: Progress | None = None,
+) -> list[record.Record]:
+    """Let the kit do its pair of runs, and save a record of each.
+
+    Caches are dropped before the first one only: between the two TPCx-HS
+    allows nothing but the clean-up of the file system.
+
+    :param folder: where records are.
+    :param path: the kit.
+    :param index: of the pair's first run.
+    :param wanted: which of the two runs are recorded; one that has a valid
+        record already is not recorded again.
+    :raises hvstack.errors.InputError: no kit, or not a size of it.
+    :raises hvstack.errors.HVStackError: it could not even be started.
+    """
+    check(path, workload.size_bytes)
+    if progress:
+        progress.say("TPC's kit: both runs ...")
+    logs: list[str] = []
+    whole = tpcxhs.run(
+        cluster,
+        workload,
+        program=[
+            lambda: install(cluster.gateway, path, workload),
+            lambda: logs.append(
+                execute(cluster.gateway, workload.size_bytes, _SECONDS)
+            ),
+        ],
+    )
+    runs = _runs(whole, ''.join(logs))
+    runs[1] = _checked(cluster, workload, runs[1])
+    slower = _performance(runs)
+    version = (path / 'VERSION.txt').read_text().strip()[:40]
+    made = []
+    for one in runs:
+        if one.number not in wanted:
+            continue
+        outcome = replace(
+            whole,
+            started=_time(one.began),
+            ended=_time(one.began + (one.total or 0)),
+            reason=one.reason,
+            total_seconds=float(one.total or 0),
+            phases=[
+                {'name': name, 'seconds': seconds}
+                for name, seconds in one.phases.items()
+            ],
+            seen={
+                **whole.seen,
+                'kit': {
+                    'version': version,
+                    'metric': one.metric,
+                    'run': one.number,
+                    'role': _role(one, slower),
+                },
+            },
+        )
+        saved = outcome.to_record(
+            sweep=sweep,
+            kind=kind,
+            configuration=configuration,
+            index=index + one.number - 1,
+        )
+        saved.derived = False
+        record.save(saved, folder)
+        made.append(saved)
+    return made
+
+
+def runs(
+    path: Path | None,
+    cluster: Cluster,
+    workload: Workload,
+    folder: Path,
+    *,
+    sweep: str,
+    kind: str,
+    configuration: str,
+    index: int,
+    progress: Progress | None = None,
+    wanted: Collection[int] = (1, 2),
+) -> list[record.Record]:
+    """Run once, or a pair where TPC's kit is given, and save the records.
+
+    :param path: the kit; None lets Hadoop's own programs stand in.
+    :raises hvstack.errors.HVStackError: it could not even be started.
+    """
+    if path is not None:
+        return measure(
+            cluster,
+            workload,
+            folder,
+            path,
+            sweep=sweep,
+            kind=kind,
+            configuration=configuration,
+            index=index,
+            wanted=wanted,
+            progress=progress,
+        )
+    made = tpcxhs.measure(
+        cluster,
+        workload,
+        folder,
+        sweep=sweep,
+        kind=kind,
+        configuration=configuration,
+        index=index,
+        progress=progress,
+    )
+    return [made]
+
+
+def _runs(whole: tpcxhs.Outcome, log: str) -> list[KitRun]:
+    """Return both runs; what was wrong with all of it is wrong with each."""
+    found = {one.number: one for one in parse(log)}
+    began = int(datetime.fromisoformat(whole.started).timestamp())
+    tail = ' '.join(log.split())[-300:]
+    runs = []
+    for number in (1, 2):
+        one = found.get(number) or KitRun(
+            number, began, {}, None, None, f'it did not begin: {tail}'
+        )
+        if whole.reason:
+            one = replace(one, reason=whole.reason, total=None, metric=None)
+        runs.append(one)
+    return runs
+
+
+def _checked(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
+    """Hold the last run's output against size and replication.
+
+    The kit prints what HSDataCheck sees, and judges only the jobs.
+    """
+    if run.reason:
+        return run
+    try:
+        datacheck.check(
+            cluster,
+            OUTPUT,
+            workload.size_bytes,
+            None,
+            workload.replication,
+        )
+    except errors.RunFailed as exc:
+        return replace(run, reason=str(exc), total=None, metric=None)
+    return run
+
+
+def _performance(runs: list[KitRun]) -> int | None:
+    """Return the number of the performance run; None without a pair."""
+    if any(one.total is None for one in runs):
+        return None
+    return max(runs, key=lambda one: one.total or 0).number
+
+
+def _role(run: KitRun, slower: int | None) -> str:
+    if slower is None:
+        return 'none: the pair is not whole'
+    return 'performance' if run.number == slower else 'repeatability'
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime('%Y-%m-%dT%H:%M:%SZ')

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPC's kit: what we ask of it, and what we read from its log.
+
+The kit may not be handed on. The one here is a stand-in that this test makes:
+its program prints lines of the same form, with figures that are none.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors, shell
+from hvstack.cluster.command import CommandNode
+from hvstack.results import record
+from hvstack.tpcxhs import kit
+from hvstack.tpcxhs.workload import Workload
+from tests.unit.tpcxhs.test_run import Hadoop, Some
+
+SIZE = 10**12
+SORTED = (
+    f'{kit.OUTPUT}/part-r-00000 {SIZE} bytes, replicated: replication=2, '
+    '1 block(s):  OK\n'
+    f'0. BP-1:blk_1_2 len={SIZE} Live_repl=2  [x]\nStatus: HEALTHY\n'
+)
+
+
+def run_log(number: int, seconds: int, failed: str = '') -> str:
+    lines = [
+        f' Running BigData TPCx-HS Benchmark Suite (MapReduce) - Run {number}'
+        f' - Epoch {1_800_000_000 + 10_000 * number} \x1b[0m',
+        '\x1b[0;32m======== Time taken by HSGen = 10m1.500s====\x1b[0m',
+        '======== Time taken by HSSort = 20m0.000s====',
+        '======== Time taken by HSValidate = 0m59.000s====',
+    ]
+    if failed:
+        lines.append(f'\x1b[0;31m======== {failed} Result FAILURE ========')
+    else:
+        lines += [
+            f'Test Run {number} details: Total Time = {seconds} ',
+            f'TPCx-HS Performance Metric (HSph@SF): {3600 / seconds:.4f} ',
+        ]
+    return '\n'.join(lines) + '\n'
+
+
+class KitNode(Hadoop):
+    """A controller with a kit that writes a log of ours."""
+
+    log_text = run_log(1, 2000) + run_log(2, 1800)
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        self.commands.append(f'put {path}')
+
+    def answer(self, command: str) -> str:
+        if command.startswith('cat '):
+            return self.log_text
+        if 'fsck' in command:
+            return SORTED
+        if 'command -v' in command or kit.FOLDER in command:
+            return ''
+        return super().answer(command)
+
+
+class KitTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = self.top / 'kit'
+        self.path.mkdir()
+        for name in kit.FILES:
+            (self.path / name).write_text(f'{name}\n')
+        self.gateway = KitNode(remaining=10**15)
+        self.work = Workload(SIZE, 2, 6, 6)
+
+    def measure(self, **more: Any) -> list[record.Record]:
+        return kit.measure(
+            Some(self.gateway),
+            self.work,
+            self.top / 'records',
+            self.path,
+            sweep='mine',
+            kind='baseline',
+            configuration='bare-metal',
+            index=4,
+            **more,
+        )
+
+    def test_a_pair_is_two_records(self) -> None:
+        slow, fast = self.measure()
+        self.assertEqual((True, True), (slow.valid, fast.valid))
+        self.assertEqual((4, 5), (slow.index, fast.index))
+        self.assertFalse(slow.derived)
+        self.assertEqual(2000, slow.total_seconds)
+        self.assertAlmostEqual(1.8, slow.rate)
+        self.assertEqual(601.5, slow.phase_seconds()['HSGen'])
+        self.assertEqual('performance', slow.seen['kit']['role'])
+        self.assertEqual('repeatability', fast.seen['kit']['role'])
+        self.assertEqual(2, len(record.load_all(self.top / 'records')))
+        self.assertTrue(
+            any('-m -g 2 ' in one for one in self.gateway.commands)
+        )
+
+    def test_one_that_is_known_is_not_recorded_again(self) -> None:
+        (made,) = self.measure(wanted=(2,))
+        self.assertEqual(5, made.index)
+
+    def test_failed_run(self) -> None:
+        self.gateway.log_text = run_log(1, 2000) + run_log(2, 0, 'HSsort')
+        good, bad = self.measure()
+        self.assertEqual((True, False), (good.valid, bad.valid))
+        self.assertIn('HSsort failed', bad.reason)
+        self.assertIn('not whole', good.seen['kit']['role'])
+
+    def test_the_kit_does_not_start(self) -> None:
+        self.gateway.log_text = 'sudo: not found'
+        for one in self.measure():
+            self.assertIn('sudo: not found', one.reason)
+
+    def test_output_with_too_few_replicas(self) -> None:
+        self.work = Workload(SIZE, 3, 6, 6)
+        good, bad = self.measure()
+        self.assertEqual((True, False), (good.valid, bad.valid))
+        self.assertIn('replication', bad.reason)
+
+    def test_what_is_no_kit(self) -> None:
+        (self.path / 'VERSION.txt').unlink()
+        error = self.assertRaises(
+            errors.InputError, kit.check, self.path, SIZE
+        )
+        self.assertIn('VERSION.txt', str(error))
+
+    def test_a_size_that_it_cannot_make(self) -> None:
+        error = self.assertRaises(
+            errors.InputError, kit.check, self.path, 5 * 10**8
+        )
+        self.assertIn('100GB', str(error))
+
+    def test_programs_that_it_needs(self) -> None:
+        self.gateway.broken['command -v'] = shell.Result(0, 'bc\n', '')
+        for one in self.measure():
+            self.assertIn('needs bc', one.reason)
+
+
+class InstallTest(testtools.TestCase):
+    """On this machine, by a shell, with the stand-in's program."""
+
+    def test_runs_with_our_parameters(self) -> None:
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        there = top / 'there'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.FOLDER', str(there))
+        )
+        path = top / 'kit'
+        path.mkdir()
+        (path / kit.PARAMETERS).write_text('export NUM_MAPS=99\n')
+        (path / kit.PROGRAM).write_text(
+            '. ./Benchmark_Parameters.sh\n'
+            'sudo -u $HDFS_USER echo "{\\"maps\\": $NUM_MAPS, '
+            '\\"words\\": \\"$*\\"}" >TPCx-HS-result-1TB.log\n'
+        )
+        node = CommandNode('n', '10.0.0.1', 'controller', 'h', ('env',))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.tpcxhs.kit._NEEDS', ('bash', 'md5sum')
+            )
+        )
+        kit.install(node, path, Workload(SIZE, 2, 6, 7))
+        log = kit.execute(node, SIZE, 60)
+        self.assertEqual({'maps': 6, 'words': '-m -g 2'}, json.loads(log))
