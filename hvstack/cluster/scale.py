@@ -18,7 +18,7 @@ from hvstack import errors, shell
 from hvstack.cloud import stacks, updates
 from hvstack.cluster import topology
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import drain
+from hvstack.hadoop import daemons, drain
 from hvstack.hadoop.rest import Runner
 from hvstack.progress import Progress
 
@@ -240,6 +240,8 @@ def scale(
                     'every worker to answer',
                     timeout=_BOOT_SECONDS,
                 )
+            # A NodeManager that YARN let go of has ended, and may stay now.
+            daemons.start(topology.answering(now)[0].workers)
             away = topology.refresh(now, found, progress=progress)
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')

@@ -45,6 +45,7 @@ class ScaleTest(BigLabTest):
         for name in shown['removed']:
             self.assertNotIn(name, shown['workers_now'])
         self.assertEqual(4, self.live(cluster))
+        self.assertIn('Status: HEALTHY', self.fsck(cluster))
         self.assertTrue(self.whole(cluster), self.fsck(cluster))
         gateway.run(f'{EXAMPLES} teravalidate /out /report', timeout=600)
         self.assertEqual([], self.done('topology', '--check'))
