@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hvstack.report.answer import Answer, size_text
+from hvstack.results import telemetry
 from hvstack.results.record import Record
 
 #: More spilled records than records, beyond which a spill is extra.
@@ -366,14 +367,7 @@ def _slow_disk(record: Record) -> Iterator[str]:
 
 
 def _steal(record: Record) -> Iterator[str]:
-    """Steal is counted by kvm's guests alone."""
-    if record.environment.get('backend') == 'qemu':
-        return
-    for name, node in _telemetry(record).get('nodes', {}).items():
-        stolen, cpus = node.get('steal'), node.get('cpus')
-        if stolen is None or not cpus or not node['seconds']:
-            continue
-        part = stolen / (cpus * node['seconds'])
+    for name, part in (telemetry.stolen(record) or {}).items():
         if part > STEAL:
             yield f'{100 * part:.1f} % of the CPU time of {name}'
 

@@ -254,6 +254,28 @@ def digest(told: Telemetry) -> dict[str, Any]:
     }
 
 
+def stolen(record: Record) -> dict[str, float] | None:
+    """Return the part of each worker's CPU time that was stolen from it.
+
+    :returns: None where it is not available: without telemetry, in nodes
+        that share a kernel, and on emulated CPUs, which count none.
+    """
+    told = record.seen.get('telemetry')
+    if not isinstance(told, dict) or (
+        record.environment.get('backend') == 'qemu'
+    ):
+        return None
+    found = {
+        name: node['steal'] / (node['cpus'] * node['seconds'])
+        for name, node in told.get('nodes', {}).items()
+        if node['role'] == 'worker'
+        and 'steal' in node
+        and node['cpus']
+        and node['seconds']
+    }
+    return found or None
+
+
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:
     return {
         name: round(value, 2)

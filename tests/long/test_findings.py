@@ -38,13 +38,16 @@ ALWAYS = 'disk not measured'
 #: Ends the first task of HSSort that it meets; prints its process.
 KILL = """
 for try in $(seq 300); do
-    for entry in /proc/[0-9]*; do
-        if tr '\\0' ' ' <"$entry/cmdline" 2>/dev/null |
-            grep -q "YarnChild .*_{job}_[mr]_"; then
+    for file in $(grep -la 'attempt_[0-9]*_{job}_[mr]_' /proc/[0-9]*/cmdline)
+    do
+        entry=${{file%/cmdline}}
+        case $(readlink "$entry/exe") in
+        */java)
             kill -9 "${{entry#/proc/}}" && echo "${{entry#/proc/}}" && exit
-        fi
+            ;;
+        esac
     done
-    sleep 0.2
+    sleep 1
 done
 exit 1
 """
@@ -182,4 +185,4 @@ class FindingsTest(testtools.TestCase):
     @staticmethod
     def kill(worker: Node, job: str, killed: list[str]) -> None:
         """End one task of a job on a worker."""
-        killed += worker.run(KILL.format(job=job), timeout=300).stdout.split()
+        killed += worker.run(KILL.format(job=job), timeout=400).stdout.split()

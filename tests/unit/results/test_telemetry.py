@@ -69,6 +69,18 @@ class Sums(testtools.TestCase):
         self.assertEqual(0.75, one.mean(one.values('cpu'), 5, 15))
         self.assertIsNone(one.mean(one.values('cpu'), 15, 40))
 
+    def test_stolen(self) -> None:
+        record = run('i1', 0, 9)
+        self.assertIsNone(telemetry.stolen(record))
+        one = node()
+        record.seen['telemetry'] = telemetry.digest(told(one))
+        self.assertIsNone(telemetry.stolen(record))
+        one.rates['steal'] = [0.2, 0.4]
+        record.seen['telemetry'] = telemetry.digest(told(replace(one, cpus=2)))
+        self.assertEqual({'w0': 0.15}, telemetry.stolen(record))
+        record.environment['backend'] = 'qemu'
+        self.assertIsNone(telemetry.stolen(record))
+
     def test_windows(self) -> None:
         phases = [
             {'name': 'HSGen', 'seconds': 5, 'began': 100},

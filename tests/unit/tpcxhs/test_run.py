@@ -252,6 +252,16 @@ class RunTest(testtools.TestCase):
         self.assertIn('.Trash', commands[purge])
         self.assertEqual(1, self.cluster.dropped)
 
+    def test_telemetry_never_fails_a_run(self) -> None:
+        outcome = run.run(self.cluster, self.work, interval=5)
+        self.assertEqual('', outcome.reason)
+        assert outcome.telemetry
+        self.assertIn('c: no sampler', outcome.telemetry.gaps[0])
+
+    def test_no_telemetry(self) -> None:
+        self.assertIsNone(self.run_once().telemetry)
+        self.assertNotIn('telemetry', ' '.join(self.gateway.commands))
+
     def test_replication_is_asked_for_in_all_of_it(self) -> None:
         self.run_once()
         sort = next(c for c in self.gateway.commands if 'terasort ' in c)
