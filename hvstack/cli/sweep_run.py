@@ -9,8 +9,9 @@ from cliff.command import Command
 from cliff.show import ShowOne
 
 from hvstack import conf, errors
-from hvstack.cli import journey, report
+from hvstack.cli import report
 from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.journey import way
 from hvstack.cli.sweep import add_cloud
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
@@ -42,7 +43,7 @@ class _Running(Command):
             for line in recovery.recover([conn]):
                 progress.say(f'put back: {line}')
         write = self.app.stdout.write
-        for line in journey.way(here):
+        for line in way(here):
             write(f'{line}\n')
         write(report.render(here.records, 'table'))
         failed = sorted(parse(one).label for one in here.measured.given_up)
@@ -150,7 +151,7 @@ class Show(ShowOne):
             'Tied with it': ', '.join(
                 parse(one).label for one in (best.tied if best else ())
             ),
-            'The way there': '\n'.join(journey.way(here)),
+            'The way there': '\n'.join(way(here)),
         }
         return tuple(fields), tuple(fields.values())
 
