@@ -73,3 +73,9 @@ class RunFailed(HVStackError):
     """A benchmark run failed, or its data check did."""
 
     exit_code = 5
+
+
+class PartlyFailed(RunFailed):
+    """A sweep went on to its end, but some of it failed for good."""
+
+    exit_code = 6

@@ -4,16 +4,21 @@
 import argparse
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from cliff.command import Command
 
 from hvstack import errors, paths, report
-from hvstack.report import answer
+from hvstack.cli import journey
+from hvstack.report import answer, exchange
 from hvstack.results import record
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
+#: Forms for other programs.
+EXCHANGE = {'csv': exchange.csv_text, 'junit': exchange.junit}
+FORMS = ('table', 'json', 'html', *EXCHANGE)
 
 
 def render(
@@ -23,7 +28,7 @@ def render(
     allow: Collection[str] = (),
     folder: Path = RECORDS,
 ) -> str:
-    """Return the answer in one of the forms ``table``, ``json``, ``html``.
+    """Return the answer in one of the forms of :data:`FORMS`.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
@@ -31,7 +36,12 @@ def render(
     """
     if form == 'json':
         data = report.results_json(records, left_out, allow)
+        data |= asdict(journey.of(records))
         return json.dumps(data, indent=1) + '\n'
+    if form in EXCHANGE:
+        skipped = [(o.name, o.reason) for o in journey.of(records).skipped]
+        built = answer.build(records, left_out, allow)
+        return EXCHANGE[form](built, skipped)
     if form == 'html':
         return report.page(records, left_out, allow, folder)
     return report.table(records, left_out, allow)
@@ -73,7 +83,7 @@ class Report(Command):
         parser.add_argument(
             '-f',
             '--format',
-            choices=('table', 'json', 'html'),
+            choices=FORMS,
             default='table',
             help='form of the answer (default: table)',
         )
@@ -119,6 +129,14 @@ class Report(Command):
         if not sweeps:
             sweeps = [records[-1].sweep] if records else ['']
         given = [_of(sweep, records, left_out) for sweep in sweeps]
+        if len(given) == 2 and form in EXCHANGE:
+            raise errors.InputError(
+                f'-f {form}: two sweeps are compared as table, json or html'
+            )
+        tail = ''
+        if form == 'table' and len(given) == 1:
+            lines = journey.of(given[0][0]).lines()
+            tail = ''.join(f'{line}\n' for line in lines)
         if len(given) == 2:
             before, after = (
                 answer.build(*one, parsed_args.allow) for one in given
@@ -130,10 +148,10 @@ class Report(Command):
                 folder=parsed_args.records,
             )
         if output is None:
-            self.app.stdout.write(text)
+            self.app.stdout.write(text + tail)
             return
         try:
-            paths.write_whole(output, text)
+            paths.write_whole(output, text + tail)
         except OSError as exc:
             raise errors.InputError(
                 f'{output}: cannot be written ({exc.strerror}), '

@@ -11,17 +11,14 @@ from cliff.show import ShowOne
 from hvstack import conf, errors
 from hvstack.cli import hadoop, report
 from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.journey import way
 from hvstack.cli.sweep import add_cloud
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
-from hvstack.report import gains
-from hvstack.results import stats
 from hvstack.sweep import course, rallyenv, recovery, state
-from hvstack.sweep.course import Standing
 from hvstack.sweep.state import Sweep
-from hvstack.sweep.strategies import OneAtATime
 from hvstack.tpcxhs.workload import size
 
 
@@ -31,7 +28,7 @@ class _Running(Command):
     def go(self, sweep: Sweep, os_cloud: str | None) -> None:
         """Run what is left, then print the way and the report.
 
-        :raises hvstack.errors.RunFailed: a configuration failed for good;
+        :raises hvstack.errors.PartlyFailed: a configuration failed for good;
             the sweep went on with the others.
         """
         progress = Progress()
@@ -51,7 +48,7 @@ class _Running(Command):
         write(report.render(here.records, 'table'))
         failed = sorted(parse(one).label for one in here.measured.given_up)
         if failed:
-            raise errors.RunFailed(
+            raise errors.PartlyFailed(
                 f'{len(failed)} configurations failed ({", ".join(failed)}), '
                 "the others were measured: 'hvstack report' names the reasons"
             )
@@ -61,7 +58,7 @@ class Run(_Running):
     """Go through a space of configurations and name the best one.
 
     Every run leaves a record: after an interruption 'sweep resume' goes on.
-    Ends with status 5 if a configuration failed for good.
+    Ends with status 6 if a configuration failed for good.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -178,16 +175,3 @@ def chosen(name: str | None) -> Sweep:
             "'hvstack sweep list'"
         )
     return known[-1]
-
-
-def way(here: Standing) -> list[str]:
-    """Return what each step gained, where one follows the other."""
-    if not isinstance(here.strategy, OneAtATime):
-        return []
-    rates = here.measured.rates
-    found = gains.gains(
-        here.strategy.way(here.measured),
-        rates,
-        stats.pooled(list(rates.values())),
-    )
-    return gains.lines(found)

@@ -25,7 +25,8 @@ LAB = paths.STATE / 'lab' / 'baseline.json'
 #: One file per process that has taken hosts, with how to give them back.
 TAKEN = paths.STATE / 'journal' / 'hosts'
 
-_PREPARE_SECONDS = 300
+#: A host may have to unpack the root file system first, over its network.
+_PREPARE_SECONDS = 900
 _RELEASE_SECONDS = 300
 _READY_SECONDS = 240
 

@@ -96,6 +96,7 @@ class InventoryTest(testtools.TestCase):
     def test_refused(self) -> None:
         for change, word in (
             ({'root': '/'}, 'root'),
+            ({'root': '/etc'}, 'root'),
             ({'root': '/srv; reboot'}, 'root'),
             ({'root': '/srv/../etc'}, 'root'),
             ({'name': 'a b'}, 'name'),

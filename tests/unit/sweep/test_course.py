@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep is begun, looked at and resumed from marker and records alone."""
 
+import json
 from pathlib import Path
 
 import fixtures
 import testtools
 
 from hvstack import errors, profiles
+from hvstack.cli import journey, report
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import course, space, state
@@ -69,6 +71,29 @@ class CourseTest(testtools.TestCase):
         self.assertTrue(here.choice.best.startswith('i2-'))
         self.assertTrue(state.known()[-1].finished)
         self.assertEqual(self.sweep.course, state.known()[-1].course)
+
+    def test_a_report_tells_the_way_and_what_was_skipped(self) -> None:
+        area = space.explored(
+            space.from_words(['instances=1,2', 'cpu_ratio=1,2']),
+            profiles.load('vsphere6'),
+            'kvm',
+        )
+        sweep = course.begin(
+            *(area, 'one-at-a-time', 2, SIZE), host='vsphere6', backend='kvm'
+        )
+        records = course.run(sweep, Progress()).records
+        told = journey.of(records)
+        self.assertEqual(['i1-c2'], [one.name for one in told.skipped])
+        self.assertTrue(told.way[0].startswith('instances 2'), told.way)
+        self.assertIn('+10 %', told.way[0])
+        self.assertIn('skipped: i1-c2: ', told.lines()[0])
+        data = json.loads(report.render(records, 'json'))
+        self.assertEqual(list(told.way), data['way'])
+        self.assertIn('i1-c2', report.render(records, 'csv'))
+        # What is broken takes only this part away.
+        path = next(state.FOLDER.glob(f'{sweep.id}.json'))
+        path.write_text('{')
+        self.assertEqual(journey.Journey(), journey.of(records))
 
     def test_resume_runs_each_once(self) -> None:
         course.run(self.sweep, Progress())

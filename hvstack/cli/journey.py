@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a sweep went: the way to its best configuration, what it skipped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hvstack import errors
+from hvstack.report import gains
+from hvstack.results import stats
+from hvstack.results.record import Record
+from hvstack.sweep import course, state
+from hvstack.sweep.course import Standing
+from hvstack.sweep.space import Skipped
+from hvstack.sweep.strategies import OneAtATime
+
+
+@dataclass(frozen=True)
+class Journey:
+    """What records alone do not tell.
+
+    :param way: what each step gained over the one before, a line each.
+    """
+
+    way: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return it for a terminal."""
+        found = [f'skipped: {one.name}: {one.reason}' for one in self.skipped]
+        if self.way:
+            found += ['', 'The way there, gain over the step before:']
+            found += [f'  {line}' for line in self.way]
+        return found
+
+
+def of(records: Sequence[Record]) -> Journey:
+    """Return how the sweep of some records went; nothing without a marker.
+
+    A report is made of what is there: a marker that is broken, or whose
+    hosts are gone, takes only this part of it away.
+    """
+    sweeps = {one.sweep for one in records}
+    try:
+        for sweep in state.known():
+            if sweeps == {sweep.id} and sweep.course is not None:
+                here = course.look(sweep)
+                return Journey(tuple(way(here)), here.strategy.space.skipped)
+    except errors.InputError:
+        return Journey()
+    return Journey()
+
+
+def way(here: Standing) -> list[str]:
+    """Return what each step gained, where one follows the other."""
+    if not isinstance(here.strategy, OneAtATime):
+        return []
+    rates = here.measured.rates
+    found = gains.gains(
+        here.strategy.way(here.measured),
+        rates,
+        stats.pooled(list(rates.values())),
+    )
+    return gains.lines(found)
