@@ -20,8 +20,12 @@ LOG = logging.getLogger(__name__)
 class HVStack(App):
     """Flavors, stacks and a percent of bare metal for virtualized Hadoop."""
 
-    #: Third-party loggers that would print requests, and with them tokens.
-    QUIET = ('keystoneauth', 'urllib3', 'stevedore', 'openstack', 'heatclient')
+    #: Third-party loggers that would print requests, and with them tokens,
+    #: or each command that there is.
+    QUIET = (
+        *('keystoneauth', 'urllib3', 'stevedore', 'openstack', 'heatclient'),
+        'cliff.commandmanager',
+    )
 
     def __init__(self) -> None:
         super().__init__(
