@@ -71,7 +71,13 @@ def missing(cluster: Members) -> list[str]:
     gateway = cluster.gateway
     info = rest.namenode(gateway, 'NameNodeInfo')
     live = json.loads(info['LiveNodes']).values()
-    hdfs = {str(one.get('xferaddr', '')).split(':')[0] for one in live}
+    # One that has just registered tells its capacity a heartbeat later: until
+    # then HDFS would have no room.
+    hdfs = {
+        str(one.get('xferaddr', '')).split(':')[0]
+        for one in live
+        if one['capacity']
+    }
     nodes = (
         rest.get(gateway, 'resourcemanager', '/ws/v1/cluster/nodes').get(
             'nodes'

@@ -143,6 +143,7 @@ class FakeCluster:
         live = {
             address: {
                 'xferaddr': f'{address}:9866',
+                'capacity': 1 << 30,
                 'location': path,
                 'adminState': admin.get(
                     self.states.get(address, ''), 'In Service'

@@ -10,8 +10,8 @@ from hvstack import errors, shell
 from hvstack.hadoop import daemons
 
 LIVE = {
-    '10.0.0.2:9866': {'xferaddr': '10.0.0.2:9866', 'lastContact': 0},
-    '10.0.0.3:9866': {'xferaddr': '10.0.0.3:9866', 'lastContact': 1},
+    '10.0.0.2:9866': {'xferaddr': '10.0.0.2:9866', 'capacity': 9},
+    '10.0.0.3:9866': {'xferaddr': '10.0.0.3:9866', 'capacity': 9},
 }
 
 
@@ -80,12 +80,11 @@ class DaemonsTest(testtools.TestCase):
         self.assertEqual([], daemons.missing(self.cluster()))
 
     def test_names_who_is_missing_where(self) -> None:
-        self.assertEqual(
-            ['w1 in HDFS'],
-            daemons.missing(
-                self.cluster(live={'x': {'xferaddr': '10.0.0.2:9866'}})
-            ),
-        )
+        for other in ({}, {'y': {'xferaddr': '10.0.0.3:9866', 'capacity': 0}}):
+            live = {'x': {'xferaddr': '10.0.0.2:9866', 'capacity': 9}, **other}
+            self.assertEqual(
+                ['w1 in HDFS'], daemons.missing(self.cluster(live=live))
+            )
         self.assertEqual(
             ['w0 in YARN', 'w1 in YARN'],
             daemons.missing(self.cluster(states={'10.0.0.3': 'LOST'})),
