@@ -66,7 +66,8 @@ class Demo(Command):
         ]
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
-        hadoop.hand_on(parsed_args)
+        profiles = hadoop.chosen(parsed_args)
+        hadoop.hand_on(profiles)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
             lifecycle.up(lambda before: before, Progress())
@@ -75,7 +76,7 @@ class Demo(Command):
         with progress.stage('Rally'):
             rallyenv.ensure(clouds.ADMIN_CLOUD)
         sweep, again = state.resume_or_begin(
-            names, parsed_args.runs, parsed_args.size
+            names, parsed_args.runs, parsed_args.size, **profiles
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)

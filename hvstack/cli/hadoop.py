@@ -3,6 +3,7 @@
 
 import argparse
 import os
+from collections.abc import Mapping
 
 from hvstack import conf
 from hvstack.hadoop import osprofiles, tables
@@ -39,7 +40,10 @@ def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def hand_on(parsed_args: argparse.Namespace) -> None:
-    """Let Rally's process, which reads hvstack.conf itself, know them."""
-    for name, value in chosen(parsed_args).items():
+def hand_on(profiles: Mapping[str, str]) -> None:
+    """Let Rally's process, which reads hvstack.conf itself, know them.
+
+    :param profiles: as :func:`chosen` returns them.
+    """
+    for name, value in profiles.items():
         os.environ[_VARIABLE.format(name.upper())] = value

@@ -32,6 +32,7 @@ class _Running(Command):
             the sweep went on with the others.
         """
         progress = Progress()
+        hadoop.hand_on(sweep.profiles)
         cloud = os_cloud or conf.load().cloud.os_cloud
         rallyenv.ensure(cloud)
         progress.say(f'sweep {sweep.id}')
@@ -84,7 +85,6 @@ class Run(_Running):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
-        hadoop.hand_on(parsed_args)
         area = chosen_space(parsed_args)
         for one in area.skipped:
             Progress().say(f'skipped: {one.name}: {one.reason}')
@@ -93,6 +93,7 @@ class Run(_Running):
             parsed_args.strategy,
             parsed_args.runs,
             parsed_args.size,
+            **hadoop.chosen(parsed_args),
             host=parsed_args.host,
             backend=parsed_args.backend,
             lacks=tuple(parsed_args.without),

@@ -129,7 +129,11 @@ class Session:
         runs, size = int(shape['runs']), int(shape['size_bytes'])
         shaped = (wanted, runs, size)
         if shaped not in self.auto:
-            begun, again = state.resume_or_begin(wanted, runs, size)
+            begun, again = state.resume_or_begin(
+                *(wanted, runs, size),
+                tuning=self.options.hadoop.tuning,
+                os_profile=self.options.hadoop.os_profile,
+            )
             self.auto[shaped] = begun
             self.progress.say(
                 f'sweep {begun.id}'

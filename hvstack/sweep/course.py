@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, profiles
+from hvstack.hadoop import osprofiles, sizing
 from hvstack.progress import Progress
 from hvstack.results import record, stats
 from hvstack.results.record import Record
@@ -35,11 +36,20 @@ class Standing:
 
 
 def begin(
-    area: Space, strategy: str, runs: int, size_bytes: int, **where: Any
+    area: Space,
+    strategy: str,
+    runs: int,
+    size_bytes: int,
+    *,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
+    **where: Any,
 ) -> Sweep:
     """Begin a sweep.
 
     :param area: with what can exist of it.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     :param where: ``host``, ``backend``, ``lacks`` and ``kit`` of the
         :class:`~hvstack.sweep.state.Course`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
@@ -57,6 +67,8 @@ def begin(
         runs,
         size_bytes,
         Course(strategy, values, area.start.name, **where),
+        tuning=tuning,
+        os_profile=os_profile,
     )
 
 

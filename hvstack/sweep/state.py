@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hvstack import errors, paths
+from hvstack.hadoop import osprofiles, sizing
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep.plan import Step, quick
@@ -57,6 +58,8 @@ class Sweep:
     :param finished: every run was tried, none is left to repeat.
     :param course: of a sweep by a strategy; None for the quick one, whose
         runs are known from the beginning.
+    :param tuning: profile of Hadoop's settings in all of its clusters.
+    :param os_profile: of their operating system.
     """
 
     id: str
@@ -66,6 +69,13 @@ class Sweep:
     started: str
     finished: bool = False
     course: Course | None = None
+    tuning: str = sizing.DEFAULT
+    os_profile: str = osprofiles.DEFAULT
+
+    @property
+    def profiles(self) -> dict[str, str]:
+        """The profiles that its clusters are set up by."""
+        return {'tuning': self.tuning, 'os_profile': self.os_profile}
 
     def steps(self) -> list[Step]:
         """Return all runs of a quick one, in order; else none is known."""
@@ -111,10 +121,15 @@ def begin(
     runs: int,
     size_bytes: int,
     course: Course | None = None,
+    *,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
 ) -> Sweep:
     """Begin a new sweep.
 
     :param course: of a sweep by a strategy.
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     :raises hvstack.errors.InputError: a configuration makes no sense.
     """
     sweep = Sweep(
@@ -124,6 +139,8 @@ def begin(
         size_bytes=size_bytes,
         started=now(),
         course=course,
+        tuning=tuning,
+        os_profile=os_profile,
     )
     sweep.steps()
     _save(sweep)
@@ -164,10 +181,17 @@ def known() -> list[Sweep]:
 
 
 def resume_or_begin(
-    configurations: Sequence[str], runs: int, size_bytes: int
+    configurations: Sequence[str],
+    runs: int,
+    size_bytes: int,
+    *,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
 ) -> tuple[Sweep, bool]:
     """Return the last sweep of this shape if it is unfinished, or a new one.
 
+    :param tuning: profile of Hadoop's settings.
+    :param os_profile: of the nodes' operating system.
     :returns: the sweep, and whether it goes on from before.
     """
     for sweep in reversed(known()):
@@ -176,9 +200,17 @@ def resume_or_begin(
             and sweep.course is None
             and sweep.configurations == tuple(configurations)
             and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
+            and (sweep.tuning, sweep.os_profile) == (tuning, os_profile)
         ):
             return sweep, True
-    return begin(configurations, runs, size_bytes), False
+    return (
+        begin(
+            *(configurations, runs, size_bytes),
+            tuning=tuning,
+            os_profile=os_profile,
+        ),
+        False,
+    )
 
 
 def find(

@@ -44,7 +44,7 @@ class ChosenTest(testtools.TestCase):
         )
 
     def test_rallys_process_knows_them(self) -> None:
-        hadoop.hand_on(self.parsed('--tuning', 'vsan'))
+        hadoop.hand_on(hadoop.chosen(self.parsed('--tuning', 'vsan')))
         found = conf.load().hadoop
         self.assertEqual('vsan', found.tuning)
         self.assertEqual('vsphere6', found.os_profile)

@@ -157,6 +157,14 @@ class StateTest(testtools.TestCase):
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
+    def test_other_profiles_are_another_sweep(self) -> None:
+        first, _ = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        self.assertEqual('vsan', state.known()[0].profiles['tuning'])
+        _, again = state.resume_or_begin(['i1'], 2, 1000)
+        self.assertFalse(again)
+        found, again = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        self.assertEqual((first, True), (found, again))
+
     def test_only_valid_records_count(self) -> None:
         steps = plan.workload('i2', 0, [1000, 1000])
         record.save(factory.run('i2', 0, 60, size=1000), self.records)
