@@ -10,9 +10,11 @@ import yaml
 from cliff.command import Command
 
 from hvstack import conf, errors, paths
+from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, flavors, quotas
 from hvstack.cluster import environments, refusals
+from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 
@@ -118,6 +120,7 @@ class Environment(Command):
         )
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
+        hadoop.add(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -130,6 +133,7 @@ class Environment(Command):
 
     def _environment(self, given: argparse.Namespace) -> dict[str, object]:
         options = conf.load().cloud
+        profiles = hadoop.chosen(given)
         configuration = parse(given.configuration)
         for name, least in _LEAST.items():
             if getattr(given, name) < least:
@@ -161,7 +165,12 @@ class Environment(Command):
             configuration=configuration,
             worker_flavor=worker.name,
             controller_flavor=controller.name,
-            sizing=size_node(running.vcpus, running.ram),
+            sizing=size_node(
+                running.vcpus, running.ram, tuning=profiles['tuning']
+            ),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
+            node_setup=osprofiles.fragment(profiles['os_profile']),
             controller_vcpus=controller.vcpus,
             workers=workers,
             workers_per_host=configuration.instances,

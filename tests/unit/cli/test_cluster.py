@@ -74,6 +74,17 @@ class EnvironmentTest(testtools.TestCase):
         self.assertIn('%CONTROLLER%', values['core_site'])
         self.assertIn('<value>3</value>', values['hdfs_site'])
         self.assertEqual(2, values['deployment'])
+        self.assertEqual('vsphere6', values['os_profile'])
+
+    def test_profiles(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        made = [
+            yaml.safe_load(self.call(*words, *more)[1])['parameters']
+            for more in ((), ('--tuning', 'vsan', '--os-profile', 'amd'))
+        ]
+        self.assertEqual(['hvstack', 'vsan'], [one['tuning'] for one in made])
+        self.assertNotEqual(*(one['mapred_site'] for one in made))
+        self.assertIn('os_profile=amd\n', made[1]['node_setup'])
 
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
