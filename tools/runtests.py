@@ -9,6 +9,7 @@ log's tail is shown, what was started is ended, and the run has failed.
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import subunit
 import testtools
 
 from hvstack import errors, progress
+from hvstack.lab import packages
 
 TOP = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -243,6 +245,9 @@ def main() -> int:
         *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
         PLUGIN.replace('.', '/'),
     )
+    # The guests' own programs are run with what their images have.
+    if os.geteuid() == 0 and shutil.which('apt-get'):
+        packages.install(['curl'])
     suite.stestr('unit', './tests/unit')
     if not args.unit:
         suite.lab(args.long)

@@ -180,7 +180,8 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
     found = node.run(
-        'for p in bash bc md5sum; do command -v $p >/dev/null || echo $p; done'
+        f'for p in {" ".join(_NEEDS)}; do '
+        'command -v $p >/dev/null || echo $p; done'
     ).stdout.split()
     if found:
         raise errors.MissingPrerequisite(

@@ -90,6 +90,8 @@ RECIPES = {
                     # Heat's signals are PUT requests, and often to https.
                     'curl',
                     'ca-certificates',
+                    # TPC's kit adds its times up with it.
+                    'bc',
                 ),
             ),
             overlays=('common', 'hadoop'),

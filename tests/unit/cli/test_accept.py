@@ -27,9 +27,9 @@ class RefusalTest(testtools.TestCase):
         return err.getvalue()
 
     def test_no_cloud(self) -> None:
-        for command in ('accept', 'doctor'):
+        for words in (('accept',), ('doctor', '--host', 'vsan')):
             self.assertIn(
-                '--os-cloud', self.refused(command, '--os-cloud', 'nowhere')
+                '--os-cloud', self.refused(*words, '--os-cloud', 'nowhere')
             )
 
     def test_unknown_host_profile(self) -> None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -46,6 +47,8 @@ class Heat(BaseHTTPRequestHandler):
 class ReadyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
+        if shutil.which('curl') is None:
+            self.skipTest('curl, which guest images have, is not installed')
         Heat.signals.clear()
         self.server = HTTPServer(('127.0.0.1', 0), Heat)
         self.addCleanup(self.server.server_close)
