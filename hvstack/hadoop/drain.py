@@ -131,7 +131,8 @@ def drain(
         interval=_INTERVAL,
         why=lambda: f'still {", ".join(last)}; the same command goes on',
     )
-    missing = rest.namenode(controller, 'FSNamesystem')['MissingBlocks']
+    info = rest.namenode(controller, 'NameNodeInfo')
+    missing = info['NumberOfMissingBlocks']
     if missing:
         raise errors.RunFailed(
             f'HDFS misses {missing} blocks: bring dead workers back, or '

@@ -85,7 +85,7 @@ def get(node: Runner, role: str, path: str) -> dict[str, Any]:
 def namenode(controller: Runner, bean: str) -> dict[str, Any]:
     """Return one of the NameNode's JMX beans.
 
-    :param bean: such as ``FSNamesystem``.
+    :param bean: such as ``FSNamesystemState``.
     :raises hvstack.errors.CommandFailed: there is none (yet).
     """
     path = f'/jmx?qry=Hadoop:service=NameNode,name={bean}'

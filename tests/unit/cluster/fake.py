@@ -92,8 +92,6 @@ class FakeCluster:
             return '2\n'
         if 'name=NameNodeInfo' in command:
             return json.dumps({'beans': [self.info()]})
-        if 'name=FSNamesystem' in command:
-            return json.dumps({'beans': [{'MissingBlocks': self.missing}]})
         if '/ws/v1/cluster/nodes' in command:
             found = [
                 {
@@ -163,4 +161,5 @@ class FakeCluster:
             'LiveNodes': json.dumps(live),
             'DecomNodes': json.dumps(leaving),
             'Safemode': '',
+            'NumberOfMissingBlocks': self.missing,
         }
