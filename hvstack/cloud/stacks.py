@@ -19,6 +19,7 @@ _INTERVAL = 2.0
 _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 #: An update that failed leaves what was created, and another may follow.
 _CREATED = (*_DONE, 'UPDATE_FAILED')
+_DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
 _CONSOLE_LINES = 8
 #: Nova's and Heat's user data ends here; larger sites would be cut.
@@ -233,10 +234,12 @@ def delete(
     tries = 0
     while True:
         with refused(f"stack '{name}' cannot be deleted"):
-            stack = conn.orchestration.find_stack(name, ignore_missing=True)
-            if stack is None or stack.status == 'DELETE_COMPLETE':
+            # Not by find_stack: to it a stack is gone at DELETE_COMPLETE,
+            # when Heat may list it, and refuse its name, a moment longer.
+            stack = next(iter(conn.orchestration.stacks(name=name)), None)
+            if stack is None:
                 return
-            if stack.status != 'DELETE_IN_PROGRESS':
+            if stack.status not in _DELETING:
                 if tries == 2:
                     raise errors.CloudError(
                         f"stack '{name}' cannot be deleted: "

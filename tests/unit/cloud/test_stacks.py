@@ -217,8 +217,21 @@ class StacksTest(testtools.TestCase):
         )
         self.assertIn('left: server', str(error))
 
+    def listed(self, *statuses: str) -> None:
+        """Have Heat list a stack with these states, then none."""
+        self.http.get(
+            f'{URL}?name=hv-x',
+            [
+                *(
+                    {'json': {'stacks': [stack(one)['stack']]}}
+                    for one in statuses
+                ),
+                {'json': {'stacks': []}},
+            ],
+        )
+
     def test_delete_tries_twice_then_says_why(self) -> None:
-        self.http.get(f'{URL}/hv-x', json=stack('DELETE_FAILED'))
+        self.listed(*3 * ['DELETE_FAILED'])
         self.http.get(
             f'{URL}/hv-x/s1/resources',
             json={
@@ -234,8 +247,25 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(2, asked.call_count)
         self.assertIn('port (OS::Neutron::Port): w', str(error))
 
+    def test_delete_waits_until_heat_lists_it_no_more(self) -> None:
+        self.listed('CREATE_COMPLETE', 'DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
+        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        stacks.delete(self.conn, 'hv-x', timeout=5)
+        self.assertEqual(1, asked.call_count)
+        self.assertEqual([], list(self.conn.orchestration.stacks(name='hv-x')))
+        self.assertEqual(
+            5,
+            len(
+                [
+                    one
+                    for one in self.http.request_history
+                    if one.path.endswith('/stacks')
+                ]
+            ),
+        )
+
     def test_delete_what_is_not_there(self) -> None:
-        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.listed()
         stacks.delete(self.conn, 'hv-x')
 
     def test_a_taken_name_changes_nothing(self) -> None:

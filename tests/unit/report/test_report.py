@@ -283,6 +283,14 @@ class Words(testtools.TestCase):
         ):
             self.assertIn(words, flat)
 
+    def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
+        one = {'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}}
+        text = report.table(
+            [run('bare-metal', 0, 9, seen={'workers': 4, 'parameters': one})]
+        )
+        self.assertIn('bare metal: workers: 4', text)
+        self.assertNotIn('hdfs-site.xml', text)
+
     def test_table_columns_line_up(self) -> None:
         lines = report.table(sweep()).splitlines()
         start = next(
