@@ -34,10 +34,12 @@ class HostsTest(GuestTest):
 
     cloud: Any
 
-    def flavor(self, suffix: str = '', **specs: str) -> Any:
+    def flavor(
+        self, suffix: str = '', *, ram: int = 128, disk: int = 1, **specs: str
+    ) -> Any:
         """Return a small flavor of its own."""
         made = self.cloud.compute.create_flavor(
-            name=self.name + suffix, vcpus=1, ram=128, disk=1
+            name=self.name + suffix, vcpus=1, ram=ram, disk=disk
         )
         self.addCleanup(self.cloud.compute.delete_flavor, made)
         if specs:

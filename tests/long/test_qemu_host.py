@@ -2,30 +2,55 @@
 """A host with emulated guests beside lxc ones. The lab is up."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import testtools
+
 from hvstack import shell
+from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.telemetry import Sampler, source
 from hvstack.lab import hosts, images, settings
 from hvstack.lab.hosts import cgroups
+from hvstack.report import answer, findings
+from hvstack.results import telemetry
 from tests.functional.test_hosts import LAST, HostsTest
+from tests.unit.results.factory import run
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: Until an emulated guest with Debian answers, in seconds.
+BOOT_SECONDS = 900
+#: For how long disks are written, and past the page cache.
+WRITE_SECONDS = 40
+WRITE = (
+    f'timeout {WRITE_SECONDS} sh -c "while dd if=/dev/zero of=/root/x bs=1M '
+    'count=64 oflag=direct conv=notrunc 2>/dev/null; do :; done"; rm /root/x'
+)
 
 
-class QemuHostTest(HostsTest):
+class QemuTest(HostsTest):
+    """Has the last host emulate its guests.
+
+    :cvar dedicated: its CPUs for pinned guests.
+    :cvar kind: the image that its guests boot.
+    """
+
+    dedicated = ''
+    kind = 'tiny'
+
     def setUp(self) -> None:
         super().setUp()
         wanted = settings.load() or settings.LabSettings()
         self.before = wanted.host_compute.get(LAST, wanted.compute)
         self.image = images.upload(
             self.cloud,
-            images.build('tiny', outputs=['lxc', 'qemu']),
+            images.build(self.kind, outputs=['lxc', 'qemu']),
             'qemu',
-            title='hvstack-tiny-vm',
+            title=f'hvstack-{self.kind}-vm',
         )
         self.addCleanup(self.lab_up, self.before, '--dedicated', f'{LAST}=')
-        self.lab_up('qemu', '--dedicated', f'{LAST}=1')
+        self.lab_up('qemu', '--dedicated', f'{LAST}={self.dedicated}')
 
     def lab_up(self, backend: str, *more: str) -> None:
         """Give the last host a backend."""
@@ -36,6 +61,10 @@ class QemuHostTest(HostsTest):
             ],
             timeout=400,
         )
+
+
+class QemuHostTest(QemuTest):
+    dedicated = '1'
 
     def emulators(self) -> dict[str, int]:
         """Return pids of emulators in the last host by instance name."""
@@ -78,3 +107,58 @@ class QemuHostTest(HostsTest):
     def settings(self) -> Any:
         """Return the lab's settings."""
         return settings.load() or settings.LabSettings()
+
+
+class SlowDiskTest(QemuTest):
+    """A disk that Nova throttles is found from what the guests' sysstat saw.
+
+    No Hadoop: the same telemetry, around writes past the page cache.
+    """
+
+    kind = 'hadoop'
+
+    def node(self, suffix: str, **specs: str) -> SSHNode:
+        """Return a guest with a disk as its flavor's extra specs say."""
+        flavor = self.flavor(suffix, ram=768, disk=3, **specs)
+        server = self.active(self.start(flavor, LAST, self.image))
+        return SSHNode(
+            name=f'worker{suffix}',
+            address=self.address(server),
+            role='worker',
+            host=server.host_id,
+            key=self.folder / 'key',
+            folder=self.folder / suffix,
+        )
+
+    def test_throttled_disk_is_found(self) -> None:
+        nodes = [
+            self.node('-fast'),
+            self.node('-slow', **{'quota:disk_write_bytes_sec': '2000000'}),
+        ]
+        for node in nodes:
+            self.addCleanup(node.close)
+            shell.wait_for(
+                lambda one=node: (
+                    one.run('true', timeout=60, check=False).returncode == 0
+                ),
+                f'{node.name} to answer ssh',
+                timeout=BOOT_SECONDS,
+            )
+        sampler = Sampler(nodes, source({'backend': 'qemu'}), 5)
+        began = time.time()
+        sampler.start()
+        for node in nodes:
+            # One after the other: below them is one disk.
+            node.run(WRITE, timeout=3 * WRITE_SECONDS)
+        told = sampler.collect(began, {'HSGen': (began, time.time())})
+        seen = telemetry.digest(told)
+        self.addDetail('seen', testtools.content.text_content(str(seen)))
+        self.assertEqual([], told.gaps)
+        record = run('i1', 0, 100, backend='qemu', seen={'telemetry': seen})
+        slow = [
+            one.evidence
+            for one in findings.find(answer.build([record]))
+            if one.title == 'slow disk'
+        ]
+        self.assertEqual(1, len(slow), seen)
+        self.assertIn('of worker-slow moved', slow[0])
