@@ -2,7 +2,7 @@
 """What runs show besides their time, in words, each with its evidence."""
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -407,8 +407,26 @@ def _waited(record: Record) -> Iterator[str]:
                 )
 
 
-def _off(found: float | None, expected: float) -> bool:
-    return found is not None and abs(found - expected) > BYTES_OFF * expected
+def _off(phase: Mapping[str, float], name: str, expected: float) -> bool:
+    """Return whether no reading of the samples comes near what must be."""
+    if name not in phase:
+        return False
+    least = phase.get(f'{name}_least', phase[name])
+    most = phase.get(f'{name}_most', phase[name])
+    return (
+        most < (1 - BYTES_OFF) * expected or least > (1 + BYTES_OFF) * expected
+    )
+
+
+def _told(phase: Mapping[str, float], name: str) -> str:
+    """Return bytes, and what samples leave open, as words."""
+    text = size_text(int(phase[name]))
+    if f'{name}_most' not in phase:
+        return text
+    least, most = (
+        size_text(int(phase[f'{name}_{end}'])) for end in ('least', 'most')
+    )
+    return f'{text} (by its samples {least} to {most})'
 
 
 def _disk_bytes(record: Record) -> Iterator[str]:
@@ -423,10 +441,10 @@ def _disk_bytes(record: Record) -> Iterator[str]:
         return
     expected = record.size_bytes * record.replication
     for name in ('HSGen', 'reduce-merge'):
-        written = told['phases'].get(name, {}).get('write')
-        if _off(written, expected):
+        phase = told['phases'].get(name, {})
+        if _off(phase, 'write', expected):
             yield (
-                f'the disks wrote {size_text(int(written))} in {name}, '
+                f'the disks wrote {_told(phase, "write")} in {name}, '
                 f'replication x data is {size_text(expected)}'
             )
 
@@ -437,11 +455,10 @@ def _network(record: Record) -> Iterator[str]:
     In HSGen alone: in reduce-merge the last shuffle may still go on.
     """
     expected = record.size_bytes * (record.replication - 1)
-    phases = _telemetry(record).get('phases', {})
-    received = phases.get('HSGen', {}).get('rx')
-    if expected and _off(received, expected):
+    phase = _telemetry(record).get('phases', {}).get('HSGen', {})
+    if expected and _off(phase, 'rx', expected):
         yield (
-            f'the workers received {size_text(int(received))} in HSGen, '
+            f'the workers received {_told(phase, "rx")} in HSGen, '
             f'(replication - 1) x data is {size_text(expected)}'
         )
 

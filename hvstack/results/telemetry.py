@@ -35,6 +35,8 @@ RATES = (
 DISK_RATES = ('read', 'write', 'busy')
 #: What is summed over the workers for each phase.
 PHASE_SUMS = ('cpu', 'steal', 'throttled', 'read', 'write', 'rx', 'tx')
+#: Those that are held against what must have been moved, hence with bounds.
+BOUNDED = ('rx', 'write')
 #: Headers of a TCP segment with time stamps, with Ethernet's: 14 + 20 + 32.
 HEADER_BYTES = 66
 
@@ -194,11 +196,40 @@ def amount(node: Node, name: str, begin: float, end: float) -> float | None:
     return max(0.0, mean - HEADER_BYTES * (packets or 0)) * (end - begin)
 
 
+def bounds(
+    node: Node, name: str, begin: float, end: float
+) -> tuple[float, float] | None:
+    """Return the least and the most bytes that a part of the run can have.
+
+    A sample that reaches over its begin or end does not say on which side
+    its bytes were: the least is without such samples, the most with them.
+
+    :returns: None if a sample is missing.
+    """
+    values = node.values(name)
+    if values is None:
+        return None
+    packets = node.values(f'{name}_packets') or [0.0] * len(values)
+    least = most = 0.0
+    for number, first, last in node.spans():
+        if last <= begin or first >= end:
+            continue
+        value, of_headers = values[number], packets[number]
+        if value is None or of_headers is None:
+            return None
+        found = max(0.0, value - HEADER_BYTES * of_headers) * (last - first)
+        most += found
+        if begin <= first and last <= end:
+            least += found
+    return least, most
+
+
 def digest(told: Telemetry) -> dict[str, Any]:
     """Return what a record keeps: sums by phase and by node.
 
     ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
-    network bytes are without headers, sums are of the workers.
+    network bytes are without headers, sums are of the workers. ``rx_least``
+    and ``rx_most`` (and of ``write``) are as :func:`bounds` has them.
     """
     by_phase = {
         name: _known(
@@ -210,6 +241,7 @@ def digest(told: Telemetry) -> dict[str, Any]:
                     )
                     for one in PHASE_SUMS
                 },
+                **_bounds(told, begin, end),
             }
         )
         for name, begin, end in told.phases
@@ -252,6 +284,17 @@ def digest(told: Telemetry) -> dict[str, Any]:
         'phases': by_phase,
         'nodes': by_node,
     }
+
+
+def _bounds(told: Telemetry, begin: float, end: float) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in BOUNDED:
+        pairs = [bounds(node, name, begin, end) for node in told.workers]
+        known = [pair for pair in pairs if pair is not None]
+        if known and len(known) == len(pairs):
+            found[f'{name}_least'] = round(sum(one for one, _ in known), 2)
+            found[f'{name}_most'] = round(sum(one for _, one in known), 2)
+    return found
 
 
 def stolen(record: Record) -> dict[str, float] | None:

@@ -216,6 +216,20 @@ class Findings(testtools.TestCase):
             phase['rx'] *= part
             self.assertEqual(count, len(self.found(record)), part)
 
+    def test_bytes_at_the_edges_of_a_phase_are_in_doubt(self) -> None:
+        for least, most, count in ((0.7, 0.91, 0), (0.7, 0.89, 1)):
+            record = self.clean()
+            phase = record.seen['telemetry']['phases']['HSGen']
+            expected = phase['rx']
+            phase |= {
+                'rx': 0.8 * expected,
+                'rx_least': least * expected,
+                'rx_most': most * expected,
+            }
+            found = self.found(record)
+            self.assertEqual(count, len(found))
+        self.assertIn('by its samples', ' '.join(found.values()))
+
     def test_cached_bytes_are_no_disk_bytes(self) -> None:
         record = self.clean()
         record.environment['caps'] = SMALL

@@ -69,6 +69,20 @@ class Sums(testtools.TestCase):
         self.assertEqual(0.75, one.mean(one.values('cpu'), 5, 15))
         self.assertIsNone(one.mean(one.values('cpu'), 15, 40))
 
+    def test_bounds_of_a_part(self) -> None:
+        one = node()
+        self.assertEqual((50, 50), telemetry.bounds(one, 'write', 0, 10))
+        self.assertEqual((50, 100), telemetry.bounds(one, 'write', 0, 11))
+        self.assertEqual((0, 50), telemetry.bounds(one, 'write', 2, 9))
+        self.assertEqual((3400, 13400), telemetry.bounds(one, 'rx', -1, 19))
+        found = telemetry.digest(told(one, node('w1')))['phases']['HSGen']
+        self.assertEqual(
+            (100, 100), (found['write_least'], found['write_most'])
+        )
+        one.disks['7:0']['write'][0] = None
+        self.assertIsNone(telemetry.bounds(one, 'write', 0, 11))
+        self.assertEqual((50, 50), telemetry.bounds(one, 'write', 10, 20))
+
     def test_stolen(self) -> None:
         record = run('i1', 0, 9)
         self.assertIsNone(telemetry.stolen(record))
