@@ -86,6 +86,11 @@ class Chart:
     rows: list[Any] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
+    @property
+    def shown(self) -> bool:
+        """Whether there is more of it than why it is missing."""
+        return bool(self.traces or self.rows)
+
 
 def build(answer: Answer) -> list[Chart]:
     """Return all charts of an answer, in the order of the page."""

@@ -19,12 +19,18 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hvstack.report import charts, findings, published, telemetry
+from hvstack.report import (
+    charts,
+    findings,
+    parameters,
+    published,
+    telemetry,
+)
 from hvstack.report.answer import PHASES, Answer, plain, size_text
 from hvstack.report.charts import Chart
 from hvstack.report.comparison import Comparison
 from hvstack.report.telemetry import Drawn
-from hvstack.report.text import interval, number
+from hvstack.report.text import ON_THE_PAGE, interval, number
 from hvstack.results import telemetry as files
 from hvstack.results.record import Record
 
@@ -62,6 +68,9 @@ def page(answer: Answer, folder: Path | None = None) -> str:
         phases=PHASES,
         findings=findings.find(answer),
         not_judged=findings.not_judged(answer),
+        parameters=parameters.build(answer),
+        unread=parameters.unread(answer),
+        on_the_page=ON_THE_PAGE,
         papers=published.load(),
         archive=_archive(answer.records, told),
         runs=runs,

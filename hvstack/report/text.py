@@ -20,8 +20,8 @@ _COLUMNS = (
     'perf. runs %',
     'verdict',
 )
-#: What was seen but would fill screens: charts and tables of the page.
-_ON_THE_PAGE = ('parameters', 'telemetry')
+#: What was seen but would fill screens: the page has own tables.
+ON_THE_PAGE = ('parameters', 'telemetry')
 _CHANGE_COLUMNS = (
     'configuration',
     'runs before',
@@ -57,7 +57,7 @@ def table(answer: Answer) -> str:
     lines += ['', 'What was seen:']
     for row in answer.rows:
         for name, value in row.seen.items():
-            if name in _ON_THE_PAGE:
+            if name in ON_THE_PAGE:
                 continue
             lines += _wrapped(f'{row.label}: {name}: {plain(value)}', '  ')
     return '\n'.join(lines) + '\n'

@@ -12,7 +12,7 @@ import fixtures
 import testtools
 
 from hvstack import report
-from hvstack.report import html
+from hvstack.report import answer, html, parameters
 from hvstack.report.answer import DERIVED
 from hvstack.report.charts import Chart
 from hvstack.results import record
@@ -125,6 +125,45 @@ class PageTest(testtools.TestCase):
             )
             assert section
             self.assertIn('<table>', section[0])
+
+    def test_what_is_not_drawn_is_listed_once(self) -> None:
+        page = self.page(*sweep())
+        self.assertIn('Storage: only local has runs', page.words)
+        self.assertNotIn('storage', page.attributes['id'])
+
+    def test_parameters_that_are_no_defaults(self) -> None:
+        records = sweep()
+        for one in records:
+            size = '2' if one.configuration.startswith('i1-') else '1'
+            one.seen['parameters'] = {
+                'namenode': {'dfs.blocksize': '64', EVIL: 'x'},
+                'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
+                'unread': ['datanode: no answer'],
+            }
+        told = answer.build(records)
+        found = {
+            (one.name, one.value): (one.daemons, one.rows)
+            for one in parameters.build(told)
+        }
+        self.assertEqual(
+            {
+                (EVIL, 'x'): (('namenode',), ()),
+                ('dfs.blocksize', '64'): (('namenode', 'job'), ()),
+                ('io.sort.mb', '1'): (
+                    ('job',),
+                    ('bare metal', 'i2', 'i2-m1.2'),
+                ),
+                ('io.sort.mb', '2'): (('job',), ('i1',)),
+            },
+            found,
+        )
+        words = self.page(*records).words
+        self.assertIn('are not its defaults (4 values)', words)
+        self.assertIn('i1: datanode: no answer', words)
+
+    def test_parameters_of_some_runs(self) -> None:
+        told = parameters.unread(answer.build(sweep()))
+        self.assertIn('i1: its runs tell no parameters', told)
 
     def test_papers_are_told_apart(self) -> None:
         page = self.page(*sweep())

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadoop's parameters that were not its defaults, as the daemons told them."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hvstack.report.answer import Answer
+
+#: Beside the daemons in what a record has: who did not answer, and why.
+_UNREAD = 'unread'
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value of a parameter.
+
+    :param name: as Hadoop spells it.
+    :param value: as its daemon says it.
+    :param daemons: who has this value; ``job`` is HSSort's own.
+    :param rows: configurations with it; empty if all have.
+    """
+
+    name: str
+    value: str
+    daemons: tuple[str, ...]
+    rows: tuple[str, ...]
+
+
+def build(answer: Answer) -> list[Parameter]:
+    """Return all values, of the last run of each configuration, a valid one if it has any."""
+    told = {row for row, _, _, _ in _values(answer)}
+    where: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row, daemon, name, value in _values(answer):
+        where[name, value][row].append(daemon)
+    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (name, value), rows in where.items():
+        for row, daemons in rows.items():
+            found.setdefault((name, value, tuple(daemons)), []).append(row)
+    return [
+        Parameter(*key, () if len(rows) == len(told) else tuple(rows))
+        for key, rows in sorted(found.items())
+    ]
+
+
+def unread(answer: Answer) -> list[str]:
+    """Return what could not be read, and rows without any parameter."""
+    told = {row for row, _, _, _ in _values(answer)}
+    lines = [
+        f'{row.label}: its runs tell no parameters'
+        for row in answer.rows
+        if row.label not in told
+    ]
+    for row in answer.rows:
+        parameters = row.seen.get('parameters')
+        if isinstance(parameters, dict):
+            lines += [
+                f'{row.label}: {why}' for why in parameters.get(_UNREAD, ())
+            ]
+    return lines
+
+
+def _values(answer: Answer) -> Iterator[tuple[str, str, str, str]]:
+    """Yield row, daemon, parameter and value."""
+    for row in answer.rows:
+        parameters = row.seen.get('parameters')
+        if not isinstance(parameters, dict):
+            continue
+        for daemon, values in parameters.items():
+            if isinstance(values, dict):
+                for name, value in values.items():
+                    yield row.label, daemon, name, str(value)
