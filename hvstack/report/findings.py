@@ -420,12 +420,14 @@ def _off(phase: Mapping[str, float], name: str, expected: float) -> bool:
 
 def _told(phase: Mapping[str, float], name: str) -> str:
     """Return bytes, and what samples leave open, as words."""
-    text = size_text(int(phase[name]))
+
+    def size(value: float) -> str:
+        return size_text(int(float(f'{value:.3g}')))
+
+    text = size(phase[name])
     if f'{name}_most' not in phase:
         return text
-    least, most = (
-        size_text(int(phase[f'{name}_{end}'])) for end in ('least', 'most')
-    )
+    least, most = (size(phase[f'{name}_{end}']) for end in ('least', 'most'))
     return f'{text} (by its samples {least} to {most})'
 
 

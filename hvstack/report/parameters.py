@@ -28,7 +28,7 @@ class Parameter:
 
 
 def build(answer: Answer) -> list[Parameter]:
-    """Return all values, of the last run of each configuration, a valid one if it has any."""
+    """Return all values of the last (valid) run of each configuration."""
     told = {row for row, _, _, _ in _values(answer)}
     where: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(
         lambda: defaultdict(list)
