@@ -222,7 +222,7 @@ class PageTest(testtools.TestCase):
         before = record.load_all(folder / 'in')
         page = Page(report.page(before))
         packed = next(
-            one.partition('base64,')[2] for one in page.links if 'gzip' in one
+            one.partition('base64,')[2] for one in page.links if 'x-xz' in one
         )
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
             tar.extractall(folder / 'out')

@@ -131,7 +131,7 @@ class PageTest(testtools.TestCase):
         packed = next(
             one.partition('base64,')[2]
             for one in self.page().links
-            if 'gzip' in one
+            if 'x-xz' in one
         )
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
             tar.extractall(self.folder / 'out')
