@@ -117,9 +117,10 @@ def main() -> int:
             )
             took = time.monotonic() - begin
             size = path.stat().st_size
-            missed |= took > GOAL_SECONDS or size > GOAL_BYTES
+            missed |= took > GOAL_SECONDS
+            missed |= form == 'html' and size > GOAL_BYTES
             print(f'{RUNS} runs, {form:5} {took:6.1f} s {size:10} bytes')
-    print(f'goals: {GOAL_SECONDS} s, {GOAL_BYTES} bytes')
+    print(f'goals: {GOAL_SECONDS} s; of the page {GOAL_BYTES} bytes')
     return int(missed)
 
 
