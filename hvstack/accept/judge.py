@@ -207,6 +207,15 @@ def holds(
     )
 
 
+def more_than_half(total: int, cells: int) -> int:
+    """Return the fewest vCPUs that fit a host once, but not twice.
+
+    :param total: CPUs of the host.
+    :param cells: NUMA cells that the guest is spread over evenly.
+    """
+    return (total // (2 * cells) + 1) * cells
+
+
 def capacity(
     host: str,
     found: Mapping[str, Mapping[str, Any]],

@@ -189,6 +189,12 @@ class Accept(Lister):
             help='write tempest.conf and list the tests, run none',
         )
         what.add_argument(
+            '--last',
+            action='store_true',
+            help="only report the workspace's last run, such as one of "
+            "'tempest run'",
+        )
+        what.add_argument(
             '--cleanup',
             action='store_true',
             help='only delete what interrupted tests left',
@@ -224,21 +230,24 @@ class Accept(Lister):
             if parsed_args.cleanup:
                 removed = cleanup.clean(conn, progress, (tenant,))
                 return ('Deleted',), [(name,) for name in removed]
-            _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
-            chosen = Selection(
-                parsed_args.ring or RINGS,
-                parsed_args.smoke,
-                parsed_args.destructive,
-                parsed_args.test,
-            )
-            if parsed_args.dry_run:
-                progress.say(f'wrote {workspace.conf}')
-                names = runner.listed(workspace, chosen)
-                return ('Test',), [(name,) for name in names]
             began = datetime.datetime.now(datetime.UTC)
-            results = _run(
-                conn, tenant, workspace, chosen, parsed_args, progress
-            )
+            if parsed_args.last:
+                results = runner.last(workspace)
+            else:
+                _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
+                chosen = Selection(
+                    parsed_args.ring or RINGS,
+                    parsed_args.smoke,
+                    parsed_args.destructive,
+                    parsed_args.test,
+                )
+                if parsed_args.dry_run:
+                    progress.say(f'wrote {workspace.conf}')
+                    names = runner.listed(workspace, chosen)
+                    return ('Test',), [(name,) for name in names]
+                results = _run(
+                    conn, tenant, workspace, chosen, parsed_args, progress
+                )
         found = Outcome(cloud, began.isoformat(timespec='seconds'), results)
         for path in report.write(found, workspace.folder):
             progress.say(f'wrote {path}')

@@ -201,6 +201,12 @@ class HostsTest(testtools.TestCase):
         own = judge.needs(self.flavor('i4-dedicated'))
         self.assertFalse(judge.holds(host, own))
 
+    def test_guest_that_fits_once(self) -> None:
+        for total, cells, wanted in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
+            found = judge.more_than_half(total, cells)
+            self.assertEqual(wanted, found)
+            self.assertTrue(found <= total < 2 * found)
+
     @staticmethod
     def flavor(label: str) -> Any:
         return derive(profiles.load('vsphere6'), parse(label))

@@ -45,6 +45,12 @@ class WorkspaceTest(testtools.TestCase):
         self.assertEqual('/a,/b', found['hvstack']['catalogues'])
         self.assertEqual('true', found['hvstack']['public'])
 
+    def test_no_run_to_report(self) -> None:
+        error = self.assertRaises(
+            errors.RunFailed, runner.last, self.workspace
+        )
+        self.assertIn('--workspace', str(error))
+
     def test_one_at_a_time(self) -> None:
         with runner.alone(self.workspace):
             error = self.assertRaises(

@@ -38,3 +38,8 @@ class RefusalTest(testtools.TestCase):
 
     def test_bad_configuration(self) -> None:
         self.refused('doctor', '--host', 'vsan', '--configuration', 'x9')
+
+    def test_no_workers(self) -> None:
+        for count in ('0', '-3'):
+            told = self.refused('doctor', '--host', 'vsan', '--workers', count)
+            self.assertIn('give 1 or more', told)

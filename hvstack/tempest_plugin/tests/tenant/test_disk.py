@@ -117,10 +117,17 @@ class DiskTest(MemberTest):
             f'ssh of {node.name} ({node.address})',
             timeout=CONF.hvstack.server_timeout,
         )
-        before = {}
-        for disk, (write, checksum) in commands.items():
-            node.run(write, timeout=60)
-            before[disk] = node.run(checksum, timeout=60).stdout
+        before: dict[str, str] = {}
+
+        def written() -> bool:
+            for disk, (write, checksum) in commands.items():
+                if disk not in before:
+                    node.run(write, timeout=60)
+                    before[disk] = node.run(checksum, timeout=60).stdout
+            return True
+
+        # A guest sees a new disk a moment after Cinder says so.
+        shell.wait_for(written, 'the disks to be written', timeout=60)
         node.close()
         self.servers_client.reboot_server(server, type='HARD')
         self.active(server)
