@@ -437,6 +437,7 @@ class ClusterTest(testtools.TestCase):
         self.assertEqual([], found('UPDATE_FAILED', reason, 4))
         first = 'stack of one worker more'
         self.assertEqual([first], found('UPDATE_FAILED', 'Quota', 4))
+        self.assertEqual([first], found('UPDATE_COMPLETE', reason, 4))
         self.assertEqual([first, 'h1: taken'], found('UPDATE_COMPLETE', '', 5))
         self.assertEqual(['h1: taken'], found('UPDATE_FAILED', reason, 5))
 
