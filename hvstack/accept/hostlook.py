@@ -128,8 +128,7 @@ def threads(access: Access, host: str, instance: str) -> dict[str, set[int]]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         such process is there.
     """
-    done = access.node(host).run(_THREADS % instance, timeout=_SECONDS)
-    return domain.threads(done.stdout)
+    return domain.threads(_run(access, host, _THREADS % instance))
 
 
 def nova_conf(access: Access, host: str) -> dict[str, str]:
@@ -138,11 +137,28 @@ def nova_conf(access: Access, host: str) -> dict[str, str]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         nova-compute runs there.
     """
-    done = access.node(host).run(_NOVA_CONF, timeout=_SECONDS)
-    return domain.options(done.stdout)
+    return domain.options(_run(access, host, _NOVA_CONF))
 
 
 def _virsh(access: Access, host: str, command: str) -> str:
     uri = shlex.quote(access.uri)
+    return _run(access, host, f'virsh -c {uri} {command}')
+
+
+def _run(access: Access, host: str, command: str) -> str:
+    """Run a command on a host and return what it printed.
+
+    :raises hvstack.errors.CloudError: it failed; says what to look at.
+    """
     node = access.node(host)
-    return node.run(f'virsh -c {uri} {command}', timeout=_SECONDS).stdout
+    try:
+        return node.run(command, timeout=_SECONDS).stdout
+    except errors.CommandFailed as exc:
+        why = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
+    except errors.DeadlineExceeded:
+        why = f'no answer in {_SECONDS} s'
+    raise errors.CloudError(
+        f'host {host} cannot be looked at: {why[-300:]}: see to [hvstack] '
+        f'host_access ({access.kind}) and libvirt_uri ({access.uri}), or take '
+        'host_access none, which leaves hosts not checked'
+    )

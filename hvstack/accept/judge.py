@@ -15,11 +15,16 @@ from hvstack.accept.domain import Domain
 from hvstack.cloud import publish
 from hvstack.hadoop import fsck
 from hvstack.model.catalogue import Catalogue
-from hvstack.model.flavor import guest_memory_mib
+from hvstack.model.flavor import Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
 
 _NONE = 'none'
 _SIZES = ('vcpus', 'ram', 'disk')
+#: QEMU's threads that carry no vCPU begin otherwise.
+_VCPU = 'CPU '
+#: Sizes of pages in KiB by Nova's words (its "Huge pages"); ``large`` is any
+#: of them.
+_PAGES = {'2MB': 2048, '2MiB': 2048, '1GB': 1048576, '1GiB': 1048576}
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,21 @@ def flavors(
                 )
                 for name in sorted({*promised, *seen})
             ]
+            if entry.status == 'approved':
+                judged.append(_evidence(wanted.name, seen))
     return judged
+
+
+def _evidence(name: str, seen: Mapping[str, Any]) -> Judgement:
+    """Judge that an approved flavor shows what it has earned."""
+    text = str(seen['description'])
+    return Judgement(
+        f'{name}: evidence',
+        'percent of bare metal in its description',
+        text,
+        'of bare metal' in text and publish.EVIDENCE in seen,
+        str(seen.get(publish.EVIDENCE, '')),
+    )
 
 
 def strangers(
@@ -165,6 +184,36 @@ def inventory(
         )
     )
     return judged
+
+
+def needs(flavor: Flavor) -> dict[str, int]:
+    """Return what a guest takes of its host, by resource class."""
+    dedicated = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
+    kind = 'PCPU' if dedicated else 'VCPU'
+    return {kind: flavor.vcpus, 'MEMORY_MB': flavor.ram}
+
+
+def holds(
+    found: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, int]
+) -> bool:
+    """Tell whether a host is large enough, whatever it reserves.
+
+    :param found: its inventories by resource class.
+    :param wanted: of one guest, by resource class.
+    """
+    return all(
+        kind in found and found[kind]['total'] >= count
+        for kind, count in wanted.items()
+    )
+
+
+def more_than_half(total: int, cells: int) -> int:
+    """Return the fewest vCPUs that fit a host once, but not twice.
+
+    :param total: CPUs of the host.
+    :param cells: NUMA cells that the guest is spread over evenly.
+    """
+    return (total // (2 * cells) + 1) * cells
 
 
 def capacity(
@@ -263,13 +312,17 @@ def pins(
                     cells.get(node['host_node'], ()),
                 )
             )
-    if specs.get('hw:mem_page_size', 'any') not in ('any', 'small'):
+    size = specs.get('hw:mem_page_size', 'any')
+    if size not in ('any', 'small'):
+        exact = _PAGES.get(size) or (int(size) if size.isdigit() else None)
         judged.append(
             Judgement(
                 f'{name}: large pages',
-                specs['hw:mem_page_size'],
+                size,
                 f'{guest.page_kib} KiB' if guest.page_kib else _NONE,
-                bool(guest.page_kib and guest.page_kib >= 2048),
+                guest.page_kib == exact
+                if exact
+                else bool(guest.page_kib and guest.page_kib >= 2048),
                 evidence,
             )
         )
@@ -283,13 +336,18 @@ def pins(
                         (
                             set(allowed)
                             for title, allowed in threads.items()
-                            if title.startswith(f'CPU {cpu}/')
+                            if title.startswith(f'{_VCPU}{cpu}/')
                         ),
                         set(),
                     )
                 ),
             )
             for cpu, pinned in sorted(promised.items())
+        ]
+        judged += [
+            _inside(f"{name}: thread '{title}' in /proc", allowed, floating)
+            for title, allowed in sorted(threads.items())
+            if not title.startswith(_VCPU)
         ]
     return judged
 
@@ -486,6 +544,56 @@ def refused(
     ]
 
 
+def worker_too_many(
+    status: str,
+    reasons: str,
+    before: Mapping[str, Mapping[str, int]],
+    after: Mapping[str, Mapping[str, int]],
+) -> list[Judgement]:
+    """Judge that a full cluster cannot grow, and that nothing is kept for it.
+
+    :param status: of the stack after an update to one worker more.
+    :param reasons: why resources of it failed.
+    :param before: what is taken of each host, by resource class.
+    :param after: likewise.
+    """
+    return [
+        Judgement(
+            'stack of one worker more',
+            'UPDATE_FAILED, no valid host',
+            f'{status}: {reasons or "no reason"}'[:300],
+            status == 'UPDATE_FAILED' and 'no valid host' in reasons.lower(),
+        ),
+        *(
+            equal(f'{host}: taken', dict(taken), dict(after.get(host, {})))
+            for host, taken in sorted(before.items())
+        ),
+    ]
+
+
+#: What HDFS keeps replicas on different hosts by (hvstack.hadoop.sites).
+_NODE_GROUPS = {
+    'net.topology.impl': 'NetworkTopologyWithNodeGroup',
+    'dfs.block.replicator.classname': 'BlockPlacementPolicyWithNodeGroup',
+    'dfs.use.dfs.network.topology': 'false',
+}
+
+
+def node_groups(found: Mapping[str, str]) -> list[Judgement]:
+    """Judge that the running NameNode knows hosts (HVE).
+
+    :param found: its properties in force.
+    """
+    return [
+        equal(
+            f'NameNode: {name}',
+            promised,
+            found.get(name, _NONE).rpartition('.')[2],
+        )
+        for name, promised in _NODE_GROUPS.items()
+    ]
+
+
 def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
     """Judge that nothing is left of what was deleted.
 
@@ -544,17 +652,20 @@ def backend(
     ]
 
 
-def own_disks(places: Iterable[tuple[str, str]]) -> list[Judgement]:
-    """Judge that no two servers have volumes on one disk.
+def own_disks(
+    places: Iterable[tuple[str, str]], whose: str = 'servers'
+) -> list[Judgement]:
+    """Judge that no two of something have volumes on one disk.
 
-    :param places: disk, as Cinder names it, and server, of each volume.
+    :param places: disk, as Cinder names it, and whose it is, of each volume.
+    :param whose: who must not share one.
     """
-    servers: dict[str, set[str]] = {}
-    for disk, server in places:
-        servers.setdefault(disk, set()).add(server)
+    found: dict[str, set[str]] = {}
+    for disk, owner in places:
+        found.setdefault(disk, set()).add(owner)
     return [
         Judgement(
-            f'servers on {disk}', '1', ', '.join(sorted(ids)), len(ids) == 1
+            f'{whose} on {disk}', '1', ', '.join(sorted(ids)), len(ids) == 1
         )
-        for disk, ids in sorted(servers.items())
+        for disk, ids in sorted(found.items())
     ]

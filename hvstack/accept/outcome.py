@@ -22,6 +22,9 @@ RINGS = ('tenant', 'operator', 'host')
 PACKAGE = 'hvstack.tempest_plugin.tests'
 PASSED, FAILED, UNCHECKED = 'passed', 'failed', 'not checked'
 _TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<ring>\w+)\.(?P<rest>[\w.]+)')
+#: How a traceback names the error in the end, and one of our own.
+_ERROR = re.compile(r'[A-Za-z_][\w.]*: ')
+_OURS = re.compile(r'^hvstack\.errors\.\w+: ')
 _TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
 
 
@@ -74,6 +77,15 @@ class Outcome:
         if FAILED in verdicts:
             return FAILED
         return UNCHECKED if UNCHECKED in verdicts or not verdicts else PASSED
+
+    def status(self, allow_unchecked: bool) -> int:
+        """Return the exit status: 0 only where nothing is wrong or unseen.
+
+        :param allow_unchecked: what could not be looked at may be passed
+            over.
+        """
+        allowed = (PASSED, UNCHECKED) if allow_unchecked else (PASSED,)
+        return int(self.verdict not in allowed)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as the report's JSON."""
@@ -200,4 +212,14 @@ def _why(details: dict[str, Any], judged: Sequence[Judgement]) -> str:
         if name.startswith('traceback')
     )
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip()[:500] if lines else 'it was cut off'
+    # After the last frame, which is indented; perhaps of several lines.
+    first = max(
+        (
+            number
+            for number, line in enumerate(lines)
+            if _ERROR.match(line) and lines[number - 1].startswith((' ', 'Tr'))
+        ),
+        default=len(lines) - 1,
+    )
+    why = ' '.join(' '.join(lines[first:]).split())
+    return _OURS.sub('', why)[:500] or 'it was cut off'

@@ -102,7 +102,22 @@ def run(
         except BaseException:
             _end(process)
             raise
-    last = subprocess.run(
+    return last(workspace, expected)
+
+
+def last(workspace: Workspace, expected: Collection[str] = ()) -> list[Result]:
+    """Return what came of the last run, ``tempest run``'s included.
+
+    :param expected: ids of the tests that should have run.
+    :raises hvstack.errors.RunFailed: there was none.
+    """
+    # The first run's name; stestr keeps all.
+    if not (expected or (workspace.folder / '.stestr' / '0').exists()):
+        raise errors.RunFailed(
+            f'no test was run in {workspace.folder}: run them first, or give '
+            'another --workspace'
+        )
+    done = subprocess.run(
         [sys.executable, '-m', 'stestr', 'last', '--subunit'],
         cwd=workspace.folder,
         env={**os.environ, **workspace.environment()},
@@ -111,7 +126,7 @@ def run(
         check=False,
         timeout=_LIST_SECONDS,
     )
-    return outcome.read(last.stdout, expected)
+    return outcome.read(done.stdout, expected)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 """tempest.conf, made from an entry of clouds.yaml and a cluster's plan."""
 
 import configparser
+import dataclasses
 import hashlib
 import io
 import json
@@ -253,21 +254,30 @@ def services(
 
 
 def stack_request(
-    wanted: Plan, conn: Connection, *, image: str, network: str
+    wanted: Plan,
+    conn: Connection,
+    *,
+    image: str,
+    network: str,
+    controllers: str = environments.CONTROLLERS[0],
 ) -> dict[str, Any]:
     """Return the body of Heat's request for a cluster.
 
     Flavors are named, not identified: tests grant their project access. The
     key pair is each test's own.
 
+    :param controllers: on one node or on two.
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     names = {
-        flavor.role: flavor.name
-        for flavor in (wanted.worker, wanted.controller)
+        'worker': wanted.worker.name,
+        'controller': wanted.controller.name,
     }
-    layout = launch.layout(
-        wanted, names, image=image, network=network, key_name=PREFIX
+    layout = dataclasses.replace(
+        launch.layout(
+            wanted, names, image=image, network=network, key_name=PREFIX
+        ),
+        controllers=controllers,
     )
     with refused('the templates cannot be read'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(

@@ -14,10 +14,10 @@ from typing import Any
 from cliff.lister import Lister
 from openstack.connection import Connection
 
-from hvstack import conf, errors, paths
-from hvstack.accept import cleanup, report, runner, settings
+from hvstack import conf, errors, paths, profiles
+from hvstack.accept import cleanup, placing, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
-from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome, Result
+from hvstack.accept.outcome import RINGS, Outcome, Result
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
 from hvstack.cli.sweep import add_cloud
@@ -25,7 +25,9 @@ from hvstack.cloud import connection, keys
 from hvstack.cluster import launch
 from hvstack.lab.clouds import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
-from hvstack.model.configuration import parse
+from hvstack.model.catalogue import Catalogue
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
 _COLUMNS = ('Ring', 'Test', 'Verdict', 'Promises', 'Seconds', 'Why')
@@ -38,6 +40,8 @@ _LAB = {
     'power_on_command': f'{_HVSTACK} lab host on {{host}}',
 }
 _HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
+#: What takes a host away, and is in tempest.conf only if that was asked for.
+_POWER = ('power_off_command', 'power_on_command')
 
 
 class Accept(Lister):
@@ -120,7 +124,14 @@ class Accept(Lister):
         parser.add_argument(
             '--no-hadoop',
             action='store_true',
-            help="the cluster's servers do not run Hadoop, or are fake",
+            help="the cluster's servers do not run Hadoop",
+        )
+        parser.add_argument(
+            '--placement-only',
+            action='store_true',
+            help='hosts are fake: only where Nova puts the nodes of '
+            '--configuration is looked at, by flavors of the catalogues; all '
+            'else is not checked',
         )
         parser.add_argument(
             '--image',
@@ -178,6 +189,12 @@ class Accept(Lister):
             help='write tempest.conf and list the tests, run none',
         )
         what.add_argument(
+            '--last',
+            action='store_true',
+            help="only report the workspace's last run, such as one of "
+            "'tempest run'",
+        )
+        what.add_argument(
             '--cleanup',
             action='store_true',
             help='only delete what interrupted tests left',
@@ -213,30 +230,30 @@ class Accept(Lister):
             if parsed_args.cleanup:
                 removed = cleanup.clean(conn, progress, (tenant,))
                 return ('Deleted',), [(name,) for name in removed]
-            _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
-            chosen = Selection(
-                parsed_args.ring or RINGS,
-                parsed_args.smoke,
-                parsed_args.destructive,
-                parsed_args.test,
-            )
-            if parsed_args.dry_run:
-                progress.say(f'wrote {workspace.conf}')
-                names = runner.listed(workspace, chosen)
-                return ('Test',), [(name,) for name in names]
             began = datetime.datetime.now(datetime.UTC)
-            results = _run(
-                conn, tenant, workspace, chosen, parsed_args, progress
-            )
+            if parsed_args.last:
+                results = runner.last(workspace)
+            else:
+                _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
+                chosen = Selection(
+                    parsed_args.ring or RINGS,
+                    parsed_args.smoke,
+                    parsed_args.destructive,
+                    parsed_args.test,
+                )
+                if parsed_args.dry_run:
+                    progress.say(f'wrote {workspace.conf}')
+                    names = runner.listed(workspace, chosen)
+                    return ('Test',), [(name,) for name in names]
+                results = _run(
+                    conn, tenant, workspace, chosen, parsed_args, progress
+                )
         found = Outcome(cloud, began.isoformat(timespec='seconds'), results)
         for path in report.write(found, workspace.folder):
             progress.say(f'wrote {path}')
         counts = ', '.join(f'{n} {name}' for name, n in found.counts.items())
         progress.say(f'{found.verdict}: {counts}')
-        if found.verdict == FAILED or (
-            found.verdict != PASSED and not parsed_args.allow_unchecked
-        ):
-            self.status = 1
+        self.status = found.status(parsed_args.allow_unchecked)
         return _COLUMNS, [
             (
                 one.ring,
@@ -286,6 +303,9 @@ def _prepare(
 ) -> None:
     """Write tempest.conf and the request for a cluster."""
     options = conf.load().cloud
+    configuration = parse(parsed_args.configuration)
+    catalogues = _catalogues(cloud, parsed_args)
+    placed = parsed_args.placement_only
     accounts = parsed_args.accounts
     if parsed_args.stack:
         accounts = workspace.folder / 'accounts.yaml'
@@ -298,36 +318,89 @@ def _prepare(
     )
     group = values['hvstack']
     group |= {
-        'catalogues': [
-            path.resolve() for path in _catalogues(cloud, parsed_args)
-        ],
+        'catalogues': [path.resolve() for path in catalogues],
+        'configuration': configuration.name,
         'include_candidates': parsed_args.include_candidates,
         'public': parsed_args.public,
         'volume_backends': parsed_args.volume_backend,
         'disk_pinning': parsed_args.disk_pinning,
-        'hadoop': not parsed_args.no_hadoop,
+        'guests': not placed,
+        'hadoop': not (parsed_args.no_hadoop or placed),
         'stack': parsed_args.stack,
         'stack_key': parsed_args.stack and keys.FOLDER / parsed_args.stack,
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }
-    if cloud == ADMIN_CLOUD:
+    if cloud == ADMIN_CLOUD and not placed:
         group |= _LAB
     group |= {
         name: value
         for name in _HOST_OPTIONS
         if (value := getattr(parsed_args, name)) is not None
     }
+    if not parsed_args.destructive:
+        # 'tempest run' takes whatever tempest.conf allows.
+        for name in _POWER:
+            group.pop(name, None)
     try:
-        group |= _cluster(conn, values, workspace, parsed_args, options)
+        if not values['service_available']['heat']:
+            raise errors.CloudError('the cloud has no Heat')
+        if placed:
+            group |= _placed(
+                conn,
+                values,
+                workspace,
+                [profiles.read_catalogue(path) for path in catalogues],
+                configuration,
+                options,
+            )
+        else:
+            group |= _cluster(
+                conn, configuration, workspace, parsed_args, options
+            )
     except errors.HVStackError as exc:
-        progress.say(f'no cluster will be made, its tests are skipped: {exc}')
+        why = ' '.join(f'no cluster can be made: {exc}'.split())
+        # Options name others by a dollar sign.
+        group['no_cluster'] = why.replace('$', '$$')
+        progress.say(f'{why}; its tests are skipped')
     workspace.write(values)
+
+
+def _placed(
+    conn: Connection,
+    values: Mapping[str, Any],
+    workspace: Workspace,
+    catalogues: list[tuple[Catalogue, HostProfile]],
+    configuration: Configuration,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what tests need to know of a cluster without guests.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    wanted, size = placing.plan(conn, catalogues, configuration)
+    settings.write_request(
+        workspace,
+        placing.request(
+            conn,
+            wanted,
+            size,
+            image=values['hvstack']['image'],
+            network=options.network,
+        ),
+    )
+    return {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': configuration.instances,
+        'controllers_beside_workers': size.rule != 'host',
+        'replication': wanted.replication,
+        'full_cluster': True,
+    }
 
 
 def _cluster(
     conn: Connection,
-    values: Mapping[str, Any],
+    configuration: Configuration,
     workspace: Workspace,
     parsed_args: argparse.Namespace,
     options: Any,
@@ -336,14 +409,13 @@ def _cluster(
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """
-    if not values['service_available']['heat']:
-        raise errors.CloudError('the cloud has no Heat')
-    configuration = parse(parsed_args.configuration)
     if parsed_args.stack_request is not None:
         return {
             'stack_request': parsed_args.stack_request.resolve(),
             'workers_per_host': configuration.instances,
             'controllers_beside_workers': True,
+            # It was written by this command, which takes every slot.
+            'full_cluster': True,
         }
     wanted = launch.plan(conn, configuration, options)
     settings.write_request(
@@ -358,6 +430,7 @@ def _cluster(
         'controllers_beside_workers': not settings.apart(wanted),
         'replication': wanted.replication,
         'shared_kernel': wanted.shared_kernel,
+        'full_cluster': True,
     }
     if wanted.backend == 'lxc' and parsed_args.libvirt_uri is None:
         known['libvirt_uri'] = 'lxc:///'

@@ -6,7 +6,7 @@ from typing import Any
 
 from cliff.lister import Lister
 
-from hvstack import conf, profiles
+from hvstack import conf, errors, profiles
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, doctor, placement
 from hvstack.cluster import launch
@@ -62,6 +62,9 @@ class Doctor(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at the cloud."""
+        wanted = parsed_args.workers
+        if wanted is not None and wanted < 1:
+            raise errors.InputError(f'--workers is {wanted}: give 1 or more')
         loaded = conf.load()
         if parsed_args.host:
             loaded.set_override('host_profile', parsed_args.host, 'cloud')
@@ -87,7 +90,7 @@ class Doctor(Lister):
                 nodes=(
                     (
                         derive(profile, configuration),
-                        parsed_args.workers or workers,
+                        wanted or workers,
                     ),
                     (derive(chief, configuration, role), controllers),
                 ),

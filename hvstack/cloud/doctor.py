@@ -61,7 +61,7 @@ class Wanted:
     """The cluster that a cloud is looked at for.
 
     :param profile: of the workers' hosts.
-    :param nodes: flavor and number of each role.
+    :param nodes: flavor and number of each role, the workers first.
     :param image: name or id of the guest image.
     :param network: name or id of the clusters' network.
     :param volume_types: those that the cluster's volumes need.
@@ -364,6 +364,13 @@ def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     """Compare the project's quotas, less what is used, with the cluster."""
     project = conn.current_project_id
+    workers, *others = (count for _, count in wanted.nodes)
+    # One group for each slot of a host, and one for controllers apart.
+    slots = (
+        wanted.configuration.instances
+        if wanted.configuration.disk_pinning
+        else 1
+    )
     quota = _get(
         conn.compute, f'/os-quota-sets/{project}/detail', "Nova's quotas"
     )['quota_set']
@@ -372,8 +379,8 @@ def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         'cores': sum(flavor.vcpus * n for flavor, n in wanted.nodes),
         'ram': sum(flavor.ram * n for flavor, n in wanted.nodes),
         'key_pairs': 1,
-        'server_groups': 1,
-        'server_group_members': max(n for _, n in wanted.nodes),
+        'server_groups': slots + any(count > 1 for count in others),
+        'server_group_members': max(-(-workers // slots), *others),
     }
     yield _quota('nova', quota, needed)
     quota = _get(

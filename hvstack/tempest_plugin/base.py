@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all acceptance tests share: catalogues, servers, judgements."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from tempest.lib.common.utils import data_utils
 from testtools.content import Content
 from testtools.content_type import UTF8_TEXT
 
-from hvstack import profiles, shell
+from hvstack import errors, profiles, shell
 from hvstack.accept import judge
 from hvstack.accept.hostlook import Access
 from hvstack.accept.judge import Judgement
@@ -106,6 +107,26 @@ class BaseTest(test.BaseTestCase):
             if entry.status == 'approved' or CONF.hvstack.include_candidates
         ]
 
+    @classmethod
+    def workers(
+        cls, policy: str | None = None
+    ) -> list[tuple[Entry, HostProfile]]:
+        """Return workers' promised flavors, the wanted configuration first.
+
+        :param policy: with this ``cpu_policy`` only.
+        """
+        return sorted(
+            (
+                (entry, profile)
+                for entry, profile in cls.promised()
+                if entry.flavor.role == 'worker'
+                and policy in (None, entry.configuration.cpu_policy)
+            ),
+            key=lambda one: (
+                one[0].configuration.name != CONF.hvstack.configuration
+            ),
+        )
+
     @staticmethod
     def name(what: str) -> str:
         """Return a name of this run's own."""
@@ -124,7 +145,32 @@ class BaseTest(test.BaseTestCase):
         )
 
 
-class OperatorTest(BaseTest):
+class Providers:
+    """What Placement tells of hosts.
+
+    :param providers_client: an administrator's.
+    """
+
+    providers_client: Any
+
+    def inventories(self, provider: str) -> dict[str, Any]:
+        """Return a host's inventories by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_inventories(provider)[
+                'inventories'
+            ]
+        )
+
+    def usages(self, provider: str) -> dict[str, int]:
+        """Return what is taken of a host by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_usages(provider)[
+                'usages'
+            ]
+        )
+
+
+class OperatorTest(Providers, BaseTest):
     """A test with an administrator's API."""
 
     credentials = ['admin']
@@ -148,7 +194,8 @@ class OperatorTest(BaseTest):
     def hosts(self, entry: Entry) -> dict[str, str]:
         """Return the hosts that a flavor can land on: UUID by name.
 
-        They have the traits that it requires, and CPUs of its kind.
+        They have the traits that it requires, CPUs of its kind, and are as
+        large as it is.
         """
         required = [
             name.removeprefix('trait:')
@@ -161,30 +208,15 @@ class OperatorTest(BaseTest):
             one['name']: one['uuid']
             for one in listed['resource_providers']
             if one['parent_provider_uuid'] is None
-            and self.kind(entry) in self.inventories(one['uuid'])
+            and judge.holds(
+                self.inventories(one['uuid']), judge.needs(entry.flavor)
+            )
         }
 
     @staticmethod
     def kind(entry: Entry) -> str:
         """Return the resource class of a flavor's CPUs."""
-        policy = entry.flavor.extra_specs.get('hw:cpu_policy')
-        return 'PCPU' if policy == 'dedicated' else 'VCPU'
-
-    def inventories(self, provider: str) -> dict[str, Any]:
-        """Return a host's inventories by resource class."""
-        return dict(
-            self.providers_client.list_resource_provider_inventories(provider)[
-                'inventories'
-            ]
-        )
-
-    def usages(self, provider: str) -> dict[str, int]:
-        """Return what is taken of a host by resource class."""
-        return dict(
-            self.providers_client.list_resource_provider_usages(provider)[
-                'usages'
-            ]
-        )
+        return next(iter(judge.needs(entry.flavor)))
 
     def allocations(self, server: str) -> dict[str, Any]:
         """Return what Placement keeps for a server."""
@@ -196,24 +228,41 @@ class OperatorTest(BaseTest):
         """Return name and UUID of a host without guests."""
         for name, uuid in sorted(self.hosts(entry).items()):
             if not any(self.usages(uuid).values()):
+                self.forgotten(name)
                 return name, uuid
         self.unchecked(f'no host of {entry.flavor.name} is empty, drain one')
 
+    def forgotten(self, host: str) -> None:
+        """Wait until a host itself knows that its last guests are gone.
+
+        It does so a moment after Placement, and the scheduler looks at the
+        cells that it reports.
+        """
+
+        def empty() -> bool:
+            _, text = self.servers_client.get('os-hypervisors/detail')
+            return not any(
+                one['vcpus_used']
+                for one in json.loads(text)['hypervisors']
+                if one['hypervisor_hostname'] == host
+            )
+
+        # What is not so in the end, the guests will tell.
+        with contextlib.suppress(errors.DeadlineExceeded):
+            shell.wait_for(empty, f'{host} to be empty', timeout=60)
+
     def worker(self, policy: str | None = None) -> tuple[Entry, HostProfile]:
-        """Return a promised worker's flavor.
+        """Return a promised worker's flavor, one that hosts take if any.
 
         :param policy: with this ``cpu_policy`` only.
         """
-        for entry, profile in self.promised():
-            if entry.flavor.role == 'worker' and policy in (
-                None,
-                entry.configuration.cpu_policy,
-            ):
-                return entry, profile
-        raise self.skipException(
-            f"not checked: no worker's flavor with {policy or 'any'} CPUs is "
-            'promised, see [hvstack] include_candidates'
-        )
+        found = self.workers(policy)
+        if not found:
+            self.unchecked(
+                f"no worker's flavor with {policy or 'any'} CPUs is promised, "
+                'see [hvstack] include_candidates'
+            )
+        return next((one for one in found if self.hosts(one[0])), found[0])
 
     def fill(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
         """Fill an empty host; return its name and UUID, and the guests."""

@@ -4,6 +4,7 @@
 import json
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hvstack.accept import judge
 from hvstack.accept.judge import Judgement
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, fsck
+from hvstack.hadoop import daemons, fsck, rest
 from hvstack.hadoop.sites import CONF as HADOOP_CONF
 from hvstack.tempest_plugin.base import BaseTest, admin_available
 from hvstack.tempest_plugin.heat import StacksClient
@@ -33,7 +34,48 @@ hdfs dfs -put -f /tmp/part-m-0000? {_FOLDER} && rm /tmp/part-m-0000?
 """
 
 
-class ClusterTest(BaseTest):
+class MemberTest(BaseTest):
+    """A test in a member's project, with a key pair and private flavors."""
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Take the member's clients."""
+        super().setup_clients()
+        cls.servers_client = cls.os_primary.servers_client
+        cls.project = cls.os_primary.credentials.tenant_id
+
+    @classmethod
+    def grant(cls, names: Collection[str]) -> None:
+        """Give the member's project access to private flavors.
+
+        Without an administrator's rights it must have it.
+        """
+        if not admin_available():
+            return
+        client = cls.get_client_manager(credential_type='admin').flavors_client
+        for one in client.list_flavors(detail=True, is_public='None')[
+            'flavors'
+        ]:
+            if one['name'] in names and not one['os-flavor-access:is_public']:
+                client.add_flavor_access(one['id'], cls.project)
+                cls.addClassResourceCleanup(
+                    client.remove_flavor_access, one['id'], cls.project
+                )
+
+    @classmethod
+    def make_key(cls, name: str) -> None:
+        """Make a key pair, and keep its private half until the class ends."""
+        client = cls.os_primary.keypairs_client
+        pair = client.create_keypair(name=name)['keypair']
+        cls.addClassResourceCleanup(client.delete_keypair, name)
+        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
+        cls.addClassResourceCleanup(shutil.rmtree, folder)
+        cls.key = folder / 'key'
+        cls.key.touch(0o600)
+        cls.key.write_text(pair['private_key'])
+
+
+class ClusterTest(MemberTest):
     """A test with clients for a stack, and the rights to make one."""
 
     request: dict[str, Any]
@@ -43,18 +85,17 @@ class ClusterTest(BaseTest):
         """Say what is missing to make a stack."""
         super().skip_checks()
         if not CONF.hvstack.stack_request:
-            raise cls.skipException(
-                'not checked: set [hvstack] stack_request to the file that '
+            why = CONF.hvstack.no_cluster or (
+                'set [hvstack] stack_request to the file that '
                 "'hvstack accept' writes for a cluster"
             )
+            raise cls.skipException(f'not checked: {why}')
 
     @classmethod
     def setup_clients(cls) -> None:
         """Add a client for Heat to the member's."""
         super().setup_clients()
         manager = cls.os_primary
-        cls.servers_client = manager.servers_client
-        cls.project = manager.credentials.tenant_id
         cls.stacks_client = StacksClient(
             manager.auth_provider,
             'orchestration',
@@ -74,26 +115,13 @@ class ClusterTest(BaseTest):
                 f'[hvstack] stack_request: {path} cannot be read ({exc}): '
                 "let 'hvstack accept' write it"
             ) from exc
-        if admin_available():
-            cls.grant()
-
-    @classmethod
-    def grant(cls) -> None:
-        """Give the member's project access to the private flavors."""
-        client = cls.get_client_manager(credential_type='admin').flavors_client
-        wanted = {
-            value
-            for name, value in cls.request['parameters'].items()
-            if name.endswith('_flavor')
-        }
-        for one in client.list_flavors(detail=True, is_public='None')[
-            'flavors'
-        ]:
-            if one['name'] in wanted and not one['os-flavor-access:is_public']:
-                client.add_flavor_access(one['id'], cls.project)
-                cls.addClassResourceCleanup(
-                    client.remove_flavor_access, one['id'], cls.project
-                )
+        cls.grant(
+            {
+                value
+                for name, value in cls.request['parameters'].items()
+                if name.endswith('_flavor')
+            }
+        )
 
     @classmethod
     def given(cls) -> dict[str, Any] | None:
@@ -103,18 +131,6 @@ class ClusterTest(BaseTest):
             return None
         cls.key = Path(CONF.hvstack.stack_key)
         return cls.settled(name, cls.stacks_client.find_stack(name))
-
-    @classmethod
-    def make_key(cls, name: str) -> None:
-        """Make a key pair, and keep its private half until the class ends."""
-        client = cls.os_primary.keypairs_client
-        pair = client.create_keypair(name=name)['keypair']
-        cls.addClassResourceCleanup(client.delete_keypair, name)
-        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
-        cls.addClassResourceCleanup(shutil.rmtree, folder)
-        cls.key = folder / 'key'
-        cls.key.touch(0o600)
-        cls.key.write_text(pair['private_key'])
 
     @classmethod
     def create(cls) -> dict[str, Any]:
@@ -132,16 +148,22 @@ class ClusterTest(BaseTest):
         return cls.settled(name, made['id'])
 
     @classmethod
-    def settled(cls, name: str, stack_id: str) -> dict[str, Any]:
-        """Return a stack once it is complete.
+    def ended(
+        cls, name: str, stack_id: str, action: str = ''
+    ) -> dict[str, Any]:
+        """Return a stack once nothing changes it, well or badly.
 
-        :raises hvstack.errors.CloudError: it failed; names the resource.
+        :param action: that must have begun: Heat accepts an update some time
+            before it begins it.
         """
         found: dict[str, Any] = {}
 
         def done() -> bool:
             found.update(cls.stacks_client.show_stack(name, stack_id))
-            return not found['stack_status'].endswith('IN_PROGRESS')
+            status = found['stack_status']
+            return status.startswith(action) and not status.endswith(
+                'IN_PROGRESS'
+            )
 
         shell.wait_for(
             done,
@@ -149,16 +171,33 @@ class ClusterTest(BaseTest):
             timeout=CONF.hvstack.stack_timeout,
             interval=2,
         )
+        return found
+
+    @classmethod
+    def settled(
+        cls, name: str, stack_id: str, action: str = ''
+    ) -> dict[str, Any]:
+        """Return a stack once it is complete.
+
+        :param action: as for :meth:`ended`.
+        :raises hvstack.errors.CloudError: it failed; names the resource.
+        """
+        found = cls.ended(name, stack_id, action)
         if not found['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(
                 f'stack {name}: {found["stack_status"]}: '
-                + '; '.join(
-                    f'{one["resource_name"]}: {one["resource_status_reason"]}'
-                    for one in cls.stacks_client.list_resources(name, stack_id)
-                    if one['resource_status'].endswith('_FAILED')
-                )[:1000]
+                f'{cls.reasons(name, stack_id)}'
             )
         return found
+
+    @classmethod
+    def reasons(cls, name: str, stack_id: str) -> str:
+        """Return why resources of a stack failed."""
+        return '; '.join(
+            f'{one["resource_name"]}: {one["resource_status_reason"]}'
+            for one in cls.stacks_client.list_resources(name, stack_id)
+            if one['resource_status'].endswith('_FAILED')
+        )[:1000]
 
     @classmethod
     def delete(cls, name: str, stack_id: str) -> None:
@@ -249,6 +288,13 @@ class ClusterTest(BaseTest):
             ]
         return found
 
+    def more(self, before: dict[str, Any]) -> dict[str, list[str]]:
+        """Return what the project has beside what it had, by kind."""
+        return {
+            kind: sorted(set(found) - set(before[kind]))
+            for kind, found in self.there().items()
+        }
+
     @staticmethod
     def write_files(cluster: StackCluster) -> None:
         """Write ten small files into HDFS."""
@@ -282,6 +328,12 @@ class ClusterTest(BaseTest):
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
         )
+
+    @staticmethod
+    def in_force(cluster: StackCluster) -> dict[str, str]:
+        """Return the properties that the running NameNode has."""
+        found = rest.get(cluster.gateway, 'namenode', '/conf')['properties']
+        return {str(one['key']): str(one['value']) for one in found}
 
     def topology(self, cluster: StackCluster) -> list[Judgement]:
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
@@ -329,3 +381,17 @@ class ClusterTest(BaseTest):
             elif isinstance(value, list):
                 workers += [str(one['name']) for one in value]
         return workers, others
+
+
+class OwnClusterTest(ClusterTest):
+    """A test that changes its cluster, or needs the hosts for it."""
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Leave a cluster that is there alone, and its hosts' room."""
+        super().skip_checks()
+        if CONF.hvstack.stack:
+            raise cls.skipException(
+                'not checked: a cluster that is there is looked at, not '
+                'changed: leave [hvstack] stack unset'
+            )

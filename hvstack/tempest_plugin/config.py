@@ -51,6 +51,10 @@ OPTIONS = (
         help="File with the body of Heat's request for a cluster, as 'hvstack "
         "accept' writes it: template, files, parameters.",
     ),
+    cfg.StrOpt(
+        'no_cluster',
+        help='Why there is no such file; stands in the report.',
+    ),
     cfg.IntOpt(
         'workers_per_host',
         default=1,
@@ -60,6 +64,23 @@ OPTIONS = (
         'controllers_beside_workers',
         default=False,
         help='Controllers take slots of hosts that have workers, too.',
+    ),
+    cfg.StrOpt(
+        'configuration',
+        help="Full name of the configuration whose worker's flavor is started "
+        'where only one is; any promised one if that is not.',
+    ),
+    cfg.BoolOpt(
+        'full_cluster',
+        default=False,
+        help='That cluster takes every slot of its hosts: one worker more '
+        'must be refused.',
+    ),
+    cfg.BoolOpt(
+        'guests',
+        default=True,
+        help='Servers really start. False where hosts are fake: what needs a '
+        'guest that answers is not checked.',
     ),
     cfg.BoolOpt(
         'hadoop',

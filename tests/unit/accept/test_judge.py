@@ -2,6 +2,7 @@
 """Each promise is broken once, and the right judgement says so."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import testtools
@@ -13,6 +14,7 @@ from hvstack.cloud import publish
 from hvstack.hadoop.fsck import Block, File
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
+from hvstack.model.flavor import derive
 
 XML = """
 <domain type='qemu'>
@@ -103,6 +105,37 @@ class FlavorsTest(testtools.TestCase):
             self.assertEqual(1, len(self.bad()), name)
             self.nova[self.name][name] = before
 
+    def test_evidence(self) -> None:
+        evidence = {
+            'percent': 97.0,
+            'low': 95.0,
+            'high': 99.0,
+            'runs': 2,
+            'backend': 'kvm',
+            'date': '2026-01-01',
+            'digest': '0' * 64,
+        }
+        for earned, wrong in ((evidence, []), (None, [f'{self.name}: '])):
+            entry = replace(
+                self.catalogue.entries[0], status='approved', evidence=earned
+            )
+            self.nova[self.name] |= {
+                'description': publish.described(entry),
+                'extra_specs': {
+                    **entry.flavor.extra_specs,
+                    **publish.labels(self.catalogue.host, entry),
+                },
+            }
+            found = bad(
+                judge.flavors(
+                    [replace(self.catalogue, entries=(entry,))],
+                    self.nova,
+                    candidates=False,
+                    public=False,
+                )
+            )
+            self.assertEqual([f'{one}evidence' for one in wrong], found)
+
     def test_missing(self) -> None:
         del self.nova[self.name]
         self.assertEqual([self.name], self.bad())
@@ -157,6 +190,27 @@ class HostsTest(testtools.TestCase):
             ['h: VCPU taken'], bad(judge.capacity('h', found, {'VCPU': 41}))
         )
 
+    def test_hosts_that_are_large_enough(self) -> None:
+        flavor = self.flavor('i4')
+        needs = judge.needs(flavor)
+        self.assertEqual({'VCPU': 10, 'MEMORY_MB': 61696}, needs)
+        host = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
+        self.assertTrue(judge.holds(host, needs))
+        small = {**VCPU, 'total': 2, 'allocation_ratio': 16.0}
+        self.assertFalse(judge.holds({**host, 'VCPU': small}, needs))
+        own = judge.needs(self.flavor('i4-dedicated'))
+        self.assertFalse(judge.holds(host, own))
+
+    def test_guest_that_fits_once(self) -> None:
+        for total, cells, wanted in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
+            found = judge.more_than_half(total, cells)
+            self.assertEqual(wanted, found)
+            self.assertTrue(found <= total < 2 * found)
+
+    @staticmethod
+    def flavor(label: str) -> Any:
+        return derive(profiles.load('vsphere6'), parse(label))
+
     def test_nova_conf(self) -> None:
         text = '[DEFAULT]\nram_allocation_ratio = 1.0\n[compute]\na=b\na=c\n'
         options = domain.options(text)
@@ -172,13 +226,13 @@ class PinsTest(testtools.TestCase):
             'dedicated': {2, 3, 4, 5},
             'cells': {0: {0, 1, 2, 3}, 1: {4, 5}},
             'threads': domain.threads(
-                'qemu-system-x86\t0-5\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
+                'qemu-system-x86\t2-3\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
             ),
             'nodes': NODES,
             **change,
         }
-        nodes = given.pop('nodes')
-        found = judge.pins(domain.parse(xml), SPECS, nodes, **given)
+        nodes, specs = given.pop('nodes'), given.pop('specs', SPECS)
+        found = judge.pins(domain.parse(xml), specs, nodes, **given)
         return [what.partition(': ')[2] for what in bad(found)]
 
     def test_good(self) -> None:
@@ -212,6 +266,25 @@ class PinsTest(testtools.TestCase):
         self.assertEqual(
             ['large pages'], self.bad(XML.replace('<page ', '<other '))
         )
+
+    def test_pages_of_a_size(self) -> None:
+        for size, good in (
+            ('2MB', True),
+            ('2048', True),
+            ('1GB', False),
+            ('1048576', False),
+        ):
+            specs = {**SPECS, 'hw:mem_page_size': size}
+            self.assertEqual(not good, bool(self.bad(specs=specs)), size)
+
+    def test_emulator_and_iothread_elsewhere(self) -> None:
+        for title in ('qemu-system-x86', 'IO iothread1'):
+            threads = domain.threads(
+                f'{title}\t0-5\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
+            )
+            self.assertEqual(
+                [f"thread '{title}' in /proc"], self.bad(threads=threads)
+            )
 
     def test_two_cells(self) -> None:
         self.assertEqual(
@@ -337,6 +410,36 @@ class ClusterTest(testtools.TestCase):
         self.assertEqual(
             ['blocks looked at'], bad(judge.replicas([], self.HOSTS, 2))
         )
+
+    def test_node_groups(self) -> None:
+        good = {
+            'net.topology.impl': 'org.apache.hadoop.net'
+            '.NetworkTopologyWithNodeGroup',
+            'dfs.block.replicator.classname': 'org.apache.hadoop.hdfs.server'
+            '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
+            'dfs.use.dfs.network.topology': 'false',
+        }
+        self.assertEqual([], bad(judge.node_groups(good)))
+        for name in good:
+            without = {key: good[key] for key in good if key != name}
+            self.assertEqual(
+                [f'NameNode: {name}'], bad(judge.node_groups(without))
+            )
+
+    def test_worker_too_many(self) -> None:
+        before = {'h1': {'PCPU': 4}}
+        reason = 'worker: No valid host was found.'
+
+        def found(status: str, why: str, taken: int) -> list[str]:
+            after = {'h1': {'PCPU': taken}}
+            return bad(judge.worker_too_many(status, why, before, after))
+
+        self.assertEqual([], found('UPDATE_FAILED', reason, 4))
+        first = 'stack of one worker more'
+        self.assertEqual([first], found('UPDATE_FAILED', 'Quota', 4))
+        self.assertEqual([first], found('UPDATE_COMPLETE', reason, 4))
+        self.assertEqual([first, 'h1: taken'], found('UPDATE_COMPLETE', '', 5))
+        self.assertEqual(['h1: taken'], found('UPDATE_FAILED', reason, 5))
 
     def test_volume_backend(self) -> None:
         pools = [

@@ -87,6 +87,23 @@ class ReadTest(testtools.TestCase):
         self.assertEqual(FAILED, one.verdict)
         self.assertIn('Oops: no', one.reason)
 
+    def test_error_of_several_lines(self) -> None:
+        text = (
+            'Traceback (most recent call last):\n'
+            '  File "a.py", line 1, in test\n    self.look()\n'
+            "hvstack.errors.CommandFailed: 'virsh' ended with status 1: "
+            'error: failed\nerror: no connection\n'
+        )
+        (one,) = (
+            Stream()
+            .add('addError', details={'traceback': text_content(text)})
+            .read()
+        )
+        self.assertEqual(
+            "'virsh' ended with status 1: error: failed error: no connection",
+            one.reason,
+        )
+
     def test_skipped_is_not_checked(self) -> None:
         stream = Stream().add('addSkip', reason='not checked: no hosts')
         (one,) = stream.read()
@@ -116,6 +133,19 @@ class ReadTest(testtools.TestCase):
         self.assertEqual(
             {'run': 1, 'passed': 0, 'failed': 0, 'skipped': 1}, found.counts
         )
+
+    def test_status(self) -> None:
+        """Only what was seen and good ends with 0, unless told otherwise."""
+        for verdicts, strict, allowed in (
+            ((PASSED, PASSED), 0, 0),
+            ((PASSED, UNCHECKED), 1, 0),
+            ((UNCHECKED, FAILED), 1, 1),
+            ((), 1, 0),
+        ):
+            results = [Result('host', 'a.A.t', one) for one in verdicts]
+            found = Outcome('c', 'now', results)
+            self.assertEqual(strict, found.status(False), verdicts)
+            self.assertEqual(allowed, found.status(True), verdicts)
 
     def test_nothing_ran(self) -> None:
         self.assertEqual(UNCHECKED, Outcome('c', 'now').verdict)

@@ -45,6 +45,12 @@ class WorkspaceTest(testtools.TestCase):
         self.assertEqual('/a,/b', found['hvstack']['catalogues'])
         self.assertEqual('true', found['hvstack']['public'])
 
+    def test_no_run_to_report(self) -> None:
+        error = self.assertRaises(
+            errors.RunFailed, runner.last, self.workspace
+        )
+        self.assertIn('--workspace', str(error))
+
     def test_one_at_a_time(self) -> None:
         with runner.alone(self.workspace):
             error = self.assertRaises(
@@ -131,11 +137,27 @@ class HostLookTest(testtools.TestCase):
     def test_nothing_of_that_name_runs_here(self) -> None:
         access = Access('local')
         error = self.assertRaises(
-            errors.CommandFailed,
+            errors.CloudError,
             hostlook.threads,
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
+
+    def test_unreachable_host(self) -> None:
+        command = 'sh -c \'printf "no\\nroute" >&2; exit 4\' {host}'
+        for look, words in (
+            (hostlook.nova_conf, ()),
+            (hostlook.cells, ()),
+            (hostlook.guest, ('instance-1',)),
+        ):
+            error = self.assertRaises(
+                errors.CloudError,
+                look,
+                *(Access('command', command), 'h1', *words),
+            )
+            self.assertIn('host h1 cannot be looked at: no route', str(error))
+            self.assertIn('host_access none', str(error))
+            self.assertNotIn('\n', str(error))
 
 
 class PluginTest(testtools.TestCase):

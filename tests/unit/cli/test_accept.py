@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused before any cloud is asked, in one line."""
 
+import configparser
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
+import yaml
 
+import hvstack
+from hvstack.accept.settings import Workspace
+from hvstack.cli import accept
 from hvstack.cli.app import main
+from hvstack.progress import Progress
+from tests.unit.cloud import fake
+
+CATALOGUES = Path(hvstack.__file__).parent.parent / 'flavors'
 
 
 class RefusalTest(testtools.TestCase):
@@ -38,3 +49,121 @@ class RefusalTest(testtools.TestCase):
 
     def test_bad_configuration(self) -> None:
         self.refused('doctor', '--host', 'vsan', '--configuration', 'x9')
+
+    def test_no_workers(self) -> None:
+        for count in ('0', '-3'):
+            told = self.refused('doctor', '--host', 'vsan', '--workers', count)
+            self.assertIn('give 1 or more', told)
+
+
+class AcceptTest(testtools.TestCase):
+    """An administrator's cloud, and what is wrong with the options."""
+
+    def cloud(self, **more: Any) -> fake.FakeCloud:
+        """Have a cloud 'mine' in clouds.yaml."""
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        path = self.folder / 'clouds.yaml'
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    'clouds': {
+                        'mine': {
+                            'auth': fake.CREDENTIAL,
+                            'region_name': 'RegionOne',
+                        }
+                    }
+                }
+            )
+        )
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(path))
+        )
+        more.setdefault('roles', ('admin',))
+        cloud: fake.FakeCloud = self.useFixture(
+            fake.FakeCloud(
+                more={
+                    'image': 'http://glance.test/v2',
+                    'network': 'http://neutron.test/v2.0',
+                },
+                **more,
+            )
+        )
+        http = cloud.http
+        http.get(f'{fake.KEYSTONE}/roles', json={'roles': []})
+        for url, kind in (
+            ('http://glance.test/v2', 'images'),
+            ('http://neutron.test/v2.0', 'networks'),
+        ):
+            http.get(f'{url}/{kind}/provider', status_code=404)
+            http.get(
+                f'{url}/{kind}',
+                json={kind: [{'id': 'i1', 'name': 'provider'}]},
+            )
+            http.get(f'{url}/{kind}/nobody', status_code=404)
+        return cloud
+
+    def words(self, *more: str) -> tuple[str, ...]:
+        return (
+            *('accept', '--os-cloud', 'mine'),
+            *('--workspace', str(self.folder / 'workspace'), *more),
+        )
+
+    def refused(self, *more: str) -> str:
+        """Return the one line that refuses options."""
+        err = io.StringIO()
+        with redirect_stdout(io.StringIO()), redirect_stderr(err):
+            self.assertNotEqual(0, main(self.words(*more)))
+        self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
+        return err.getvalue()
+
+    def test_refusals(self) -> None:
+        self.cloud()
+        path = str(CATALOGUES / 'vsan.yaml')
+        for words, wanted in (
+            ((), 'no --catalogue'),
+            (('--catalogue', '/nowhere'), '/nowhere: cannot be read'),
+            (('--catalogue', path, '--image', 'nobody'), "image 'nobody'"),
+            (('--catalogue', path, '--configuration', 'x9'), "'x9'"),
+            (('--last',), 'no test was run in'),
+        ):
+            self.assertIn(wanted, self.refused(*words))
+
+    def test_no_administrator(self) -> None:
+        self.cloud(roles=('member',))
+        told = self.refused('--catalogue', str(CATALOGUES / 'vsan.yaml'))
+        self.assertIn('--accounts FILE', told)
+
+    def conf(self, cloud: fake.FakeCloud, *more: str) -> dict[str, str]:
+        """Return the options of ours in tempest.conf."""
+        workspace = Workspace(self.folder / 'workspace')
+        conn = cloud.connect()
+        given = accept.Accept(None, None).get_parser('accept').parse_args(more)
+        accept._prepare(conn, conn, 'mine', workspace, given, Progress())
+        found = configparser.ConfigParser(interpolation=None)
+        found.read(workspace.conf)
+        return dict(found['hvstack'])
+
+    def test_cloud_without_heat(self) -> None:
+        cloud = self.cloud(without=('orchestration',))
+        path = str(CATALOGUES / 'vsan.yaml')
+        words = ('--catalogue', path, '--image', 'provider')
+        for more in ((), ('--placement-only',)):
+            found = self.conf(cloud, *words, *more)
+            self.assertEqual(
+                'no cluster can be made: the cloud has no Heat',
+                found['no_cluster'],
+            )
+            self.assertNotIn('stack_request', found)
+
+    def test_what_takes_hosts_away_must_be_asked_for(self) -> None:
+        cloud = self.cloud(without=('orchestration',))
+        words = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider', '--host-access', 'local'),
+            *('--power-off-command', 'off {host}'),
+        ]
+        found = self.conf(cloud, *words)
+        self.assertEqual('local', found['host_access'])
+        self.assertNotIn('power_off_command', found)
+        found = self.conf(cloud, *words, '--destructive')
+        self.assertEqual('off {host}', found['power_off_command'])

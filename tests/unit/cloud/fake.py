@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud at the HTTP boundary: keystone's token, catalogue, versions."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import fixtures
 import requests_mock
 from keystoneauth1 import fixture as ksa
@@ -26,11 +29,20 @@ class FakeCloud(fixtures.Fixture):
     """Answers of keystone, and empty discovery of the other services.
 
     :param without: services that it does not have.
+    :param more: others that it has: their URLs by type.
+    :param roles: of its user.
     """
 
-    def __init__(self, without: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        without: tuple[str, ...] = (),
+        more: Mapping[str, str] = MappingProxyType({}),
+        roles: tuple[str, ...] = (),
+    ) -> None:
         super().__init__()
         self.without = without
+        self.more = more
+        self.roles = roles
 
     def _setUp(self) -> None:
         self.http = self.useFixture(_Http()).http
@@ -41,12 +53,15 @@ class FakeCloud(fixtures.Fixture):
             )
         )
         token = ksa.V3Token(project_id='p1', user_id='u1')
+        for role in self.roles:
+            token.add_role(name=role)
         for kind, url in (
             ('compute', NOVA),
             ('placement', PLACEMENT),
             ('orchestration', HEAT),
             ('identity', KEYSTONE),
             ('block-storage', CINDER),
+            *self.more.items(),
         ):
             if kind in self.without:
                 continue

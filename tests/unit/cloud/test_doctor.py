@@ -88,7 +88,9 @@ class DoctorTest(testtools.TestCase):
             json=lambda *_: {'quota_set': self.nova},
         )
 
-    def found(self, label: str = 'i1') -> dict[str, doctor.Finding]:
+    def found(
+        self, label: str = 'i1', controllers: int = 1
+    ) -> dict[str, doctor.Finding]:
         """Return findings by check."""
         profile = profiles.load('vsphere6')
         configuration = parse(label)
@@ -97,7 +99,7 @@ class DoctorTest(testtools.TestCase):
             configuration=configuration,
             nodes=(
                 (derive(profile, configuration), 31),
-                (derive(profile, configuration, 'controller'), 1),
+                (derive(profile, configuration, 'controller'), controllers),
             ),
             image='hvstack-hadoop',
             network='provider',
@@ -145,6 +147,23 @@ class DoctorTest(testtools.TestCase):
             'server_group_members: 31 needed, 10 less 0 used', found.detail
         )
         self.assertIn('--server-group-members 31', found.remedy)
+
+    def test_server_groups(self) -> None:
+        """One, one for each slot of pinned disks, one for controllers."""
+        for label, controllers, groups, members in (
+            ('i1', 1, 1, 31),
+            ('i4', 2, 2, 31),
+            ('i4-pinned', 2, 5, 8),
+        ):
+            self.nova |= {
+                'server_groups': quota(groups - 1),
+                'server_group_members': quota(members - 1),
+            }
+            found = self.found(label, controllers)['quotas of nova']
+            self.assertIn(f'server_groups: {groups} needed', found.detail)
+            self.assertIn(
+                f'server_group_members: {members} needed', found.detail
+            )
 
     def test_what_cannot_be_seen_is_never_ok(self) -> None:
         found = self.found()

@@ -7,13 +7,13 @@ from tempest.lib import decorators
 from hvstack import errors, shell
 from hvstack.accept import hostlook
 from hvstack.cluster.base import Node
-from hvstack.tempest_plugin.cluster import ClusterTest
+from hvstack.tempest_plugin.cluster import OwnClusterTest
 
 CONF = config.CONF
 
 
 @decorators.serial
-class HostStopTest(ClusterTest):
+class HostStopTest(OwnClusterTest):
     """Takes a host away, and gives it back."""
 
     credentials = ['primary', 'admin']

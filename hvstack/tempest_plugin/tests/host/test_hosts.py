@@ -80,6 +80,7 @@ class PinsTest(HostTest):
         ]
 
 
+@decorators.serial
 class DisksTest(HostTest):
     """Where a guest's local disk is."""
 

@@ -30,7 +30,10 @@ class VolumesTest(OperatorTest):
 
     @decorators.idempotent_id('c6d7e8f9-0a1b-4c3d-be5f-607182930332')
     def test_backends(self) -> None:
-        """A volume of each type is on the type's own backend."""
+        """A volume of each type is on the type's own backend.
+
+        A new one, and all that servers have.
+        """
         manager = self.os_admin
         types = {
             one['name']: one.get('extra_specs', {})
@@ -42,31 +45,54 @@ class VolumesTest(OperatorTest):
             detail=True
         )['pools']
         judged = []
+        used = self.attached()
         for name, promised in sorted(CONF.hvstack.volume_backends.items()):
-            host = self.volume_host(name) if name in types else ''
-            judged += judge.backend(
-                name, promised, types.get(name, {}), host, pools
-            )
+            new = self.volume_host(name) if name in types else ''
+            there = {one['os-vol-host-attr:host'] for one in used[name]}
+            judged += [
+                one
+                for host in (new, *sorted(there - {new}))
+                for one in judge.backend(
+                    name, promised, types.get(name, {}), host, pools
+                )
+            ]
         self.judge(judged)
 
-    @decorators.idempotent_id('e8f90a1b-2c3d-4e5f-9071-8293a4b5c554')
-    @decorators.attr(type='smoke')
-    def test_disks_of_one_node(self) -> None:
-        """No two servers have volumes on one pinned disk."""
-        if not CONF.hvstack.disk_pinning:
-            self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
+    def attached(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the volumes that servers have, by promised type."""
         listed = self.os_admin.volumes_client_latest.list_volumes(
             detail=True, params={'all_tenants': 1}
         )['volumes']
+        return {
+            name: [
+                one
+                for one in listed
+                if one['volume_type'] == name and one['attachments']
+            ]
+            for name in CONF.hvstack.volume_backends
+        }
+
+    @decorators.idempotent_id('e8f90a1b-2c3d-4e5f-9071-8293a4b5c554')
+    def test_disks_of_one_node(self) -> None:
+        """No two servers have volumes on one pinned disk.
+
+        Nor can they: each type leads to a disk of its own.
+        """
+        if not CONF.hvstack.disk_pinning:
+            self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
         places = [
             (str(one['os-vol-host-attr:host']), str(place['server_id']))
-            for one in listed
-            if one['volume_type'] in CONF.hvstack.volume_backends
+            for volumes in self.attached().values()
+            for one in volumes
             for place in one['attachments']
         ]
-        if not places:
-            self.unchecked('no server has a volume of these types')
-        self.judge(judge.own_disks(places))
+        types = [
+            (self.volume_host(name), name)
+            for name in sorted(CONF.hvstack.volume_backends)
+        ]
+        self.judge(
+            judge.own_disks(places) + judge.own_disks(types, 'volume types')
+        )
 
     def volume_host(self, volume_type: str) -> str:
         """Make a volume of a type and return where it is."""

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that is only placed: on hosts without guests, for instance.
+
+Flavors, hosts and numbers come from a catalogue and from Placement; no
+hypervisor has to run what Nova puts there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.accept import judge, settings
+from hvstack.cloud import hosts, placement
+from hvstack.cluster.launch import Plan
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.catalogue import Catalogue
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import Flavor
+from hvstack.model.host import HostProfile
+from hvstack.model.slots import ClusterSize, cluster_size
+
+#: Where a host's controllers are told from each other, they have one shape.
+_CONTROLLERS = ('controller', 'namenode')
+
+
+def plan(
+    conn: Connection,
+    catalogues: Sequence[tuple[Catalogue, HostProfile]],
+    configuration: Configuration,
+) -> tuple[Plan, ClusterSize]:
+    """Plan a cluster that fills all hosts that its flavor can land on.
+
+    :param conn: an administrator's.
+    :param catalogues: published ones, each with the profile of its hosts.
+    :raises hvstack.errors.InputError: no such flavors, or too few hosts.
+    :raises hvstack.errors.CloudError: no host takes them, or hosts of
+        several kinds do.
+    """
+    worker, profile = _flavor(catalogues, configuration, ('worker',))
+    controller, _ = _flavor(catalogues, configuration, _CONTROLLERS)
+    providers = _hosts(conn, worker)
+    size = cluster_size(profile, configuration, len(providers))
+    wanted = Plan(
+        configuration=configuration,
+        worker=worker,
+        controller=controller,
+        providers=providers,
+        workers=size.workers,
+        replication=min(3, len(providers), size.workers),
+        backend='none',
+        sizing=size_node(worker.vcpus, worker.ram),
+    )
+    return wanted, size
+
+
+def _flavor(
+    catalogues: Sequence[tuple[Catalogue, HostProfile]],
+    configuration: Configuration,
+    roles: Sequence[str],
+) -> tuple[Flavor, HostProfile]:
+    for catalogue, profile in catalogues:
+        for entry in catalogue.entries:
+            if (
+                entry.configuration == configuration
+                and entry.flavor.role in roles
+            ):
+                return entry.flavor, profile
+    raise errors.InputError(
+        f'no catalogue has a {roles[0]} of {configuration.label}: give one '
+        'that has with --catalogue, or another --configuration'
+    )
+
+
+def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
+    """Return the hosts that a flavor can land on: UUID by name."""
+    traits = ','.join(
+        name.removeprefix('trait:')
+        for name in sorted(worker.extra_specs)
+        if name.startswith('trait:')
+    )
+    known = {one.name: one for one in hosts.hypervisors(conn) if one.up}
+    found = {
+        name: uuid
+        for name, uuid in sorted(placement.providers(conn, traits).items())
+        if name in known
+        and judge.holds(
+            placement.inventories(conn, uuid)['inventories'],
+            judge.needs(worker),
+        )
+    }
+    kinds = sorted({known[name].kind for name in found})
+    if not found:
+        raise errors.CloudError(
+            f"no host that is up takes {worker.name}: see 'openstack "
+            "hypervisor list' and 'hvstack doctor'"
+        )
+    if len(kinds) > 1:
+        raise errors.CloudError(
+            f'{worker.name} can land on hosts of several kinds '
+            f'({", ".join(kinds)}): take a flavor that only one of them has '
+            'CPUs or a trait for'
+        )
+    return found
+
+
+def request(
+    conn: Connection,
+    wanted: Plan,
+    size: ClusterSize,
+    *,
+    image: str,
+    network: str,
+) -> dict[str, Any]:
+    """Return the body of Heat's request for such a cluster.
+
+    :raises hvstack.errors.CloudError: a template cannot be read.
+    """
+    body = settings.stack_request(
+        wanted,
+        conn,
+        image=image,
+        network=network,
+        controllers='separate' if size.controllers > 1 else 'combined',
+    )
+    if size.slots_per_controller > 1:
+        # Workers would leave single slots on many hosts.
+        body['parameters']['controllers_first'] = True
+    return body

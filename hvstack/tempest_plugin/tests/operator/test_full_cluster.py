@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that takes every slot of its hosts, and not one more."""
+
+from tempest import config
+from tempest.lib import decorators
+
+from hvstack.accept import judge
+from hvstack.tempest_plugin.base import Providers
+from hvstack.tempest_plugin.cluster import OwnClusterTest
+
+CONF = config.CONF
+
+
+@decorators.serial
+class FullClusterTest(Providers, OwnClusterTest):
+    """Placement while a member's cluster fills its hosts."""
+
+    credentials = ['primary', 'admin']
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Look only where the cluster is known to be full."""
+        super().skip_checks()
+        if not CONF.hvstack.full_cluster:
+            raise cls.skipException(
+                'not checked: the cluster leaves slots of its hosts free '
+                '([hvstack] full_cluster)'
+            )
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Add what tells on which host a server is, and what it takes."""
+        super().setup_clients()
+        cls.admin_servers = cls.os_admin.servers_client
+        cls.providers_client = cls.os_admin.resource_providers_client
+
+    def providers(self) -> dict[str, str]:
+        """Return the hosts of the project's servers: UUID by name."""
+        listed = self.admin_servers.list_servers(
+            detail=True, all_tenants=True, project_id=self.project
+        )['servers']
+        names = {one['OS-EXT-SRV-ATTR:hypervisor_hostname'] for one in listed}
+        found = self.providers_client.list_resource_providers()
+        return {
+            one['name']: one['uuid']
+            for one in found['resource_providers']
+            if one['name'] in names
+        }
+
+    @decorators.idempotent_id('0a1b2c3d-4e5f-4071-b283-94a5c6d7e776')
+    def test_worker_too_many(self) -> None:
+        """A full cluster stays within its hosts, and cannot grow."""
+        before = self.there()
+        stack = self.create()
+        hosts = self.providers()
+        self.judge(
+            [
+                one
+                for name, uuid in sorted(hosts.items())
+                for one in judge.capacity(
+                    name, self.inventories(uuid), self.usages(uuid)
+                )
+            ]
+        )
+        taken = {name: self.usages(uuid) for name, uuid in hosts.items()}
+        name, stack_id = stack['stack_name'], stack['id']
+        count = int(self.request['parameters']['worker_count'])
+        self.stacks_client.update_stack(
+            name, stack_id, {'parameters': {'worker_count': count + 1}}
+        )
+        status = self.ended(name, stack_id, 'UPDATE')['stack_status']
+        self.judge(
+            judge.worker_too_many(
+                status,
+                self.reasons(name, stack_id),
+                taken,
+                {name: self.usages(uuid) for name, uuid in hosts.items()},
+            )
+        )
+        self.delete(name, stack_id)
+        self.judge(judge.nothing_left(self.more(before)))

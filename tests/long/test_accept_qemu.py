@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acceptance of pins and volumes on an emulated host, with tiny guests.
+
+The lab is up with ``--hosts 3 --host-compute hv-host3=qemu --dedicated
+hv-host3=1 --with ceph``; another one is changed to it, and back.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hvstack import shell
+from hvstack.accept.settings import Workspace
+from hvstack.cloud import publish
+from hvstack.lab import hosts, images, settings, values
+from hvstack.lab.hosts import sizes
+from tests.functional.test_hosts import LAST
+from tests.long.test_accept import HVSTACK, AcceptTest
+
+TEMPEST = str(Path(sys.executable).with_name('tempest'))
+STESTR = str(Path(sys.executable).with_name('stestr'))
+#: What this lab can show; of clusters it cannot make one.
+SHOWN = 'Flavors|Ratios|Volumes|FullHost|Disk|Configuration|Pins'
+URI = ('--libvirt-uri', 'qemu:///system')
+_COUNT = re.compile(r'^ - (Passed|Skipped|Failed): (\d+)$', re.MULTILINE)
+
+
+class QemuTest(AcceptTest):
+    """One host's CPU 1 is for guests that ask for their own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.image = images.upload(
+            self.cloud,
+            images.build('tiny', outputs=['lxc', 'qemu']),
+            'qemu',
+            title='hvstack-tiny-vm',
+        )
+        before = settings.load() or settings.LabSettings()
+        backend = before.host_compute.get(LAST, before.compute)
+        dedicated = before.options.get('dedicated', {}).get(LAST, '')
+        if (backend, dedicated, before.ceph) != ('qemu', '1', True):
+            self.addCleanup(
+                self.lab_up,
+                backend,
+                dedicated,
+                *(() if before.ceph else ('--without', 'ceph')),
+            )
+            self.lab_up('qemu', '1', '--with', 'ceph')
+        self.catalogues = [self.catalogue()]
+        self.publish()
+
+    def lab_up(self, backend: str, dedicated: str, *more: str) -> None:
+        """Give the last host a backend, and CPUs for dedicated guests."""
+        shell.run(
+            [
+                *(HVSTACK, 'lab', 'up'),
+                *('--host-compute', f'{LAST}={backend}'),
+                *('--dedicated', f'{LAST}={dedicated}', *more),
+            ],
+            timeout=600,
+        )
+
+    def catalogue(self) -> Path:
+        """Write a catalogue of one small flavor with a CPU of its own."""
+        path = self.workspace / 'pinned.yaml'
+        entry = {
+            'name': 'hv-lab-worker-pinned',
+            'configuration': 'i1-dedicated',
+            'vcpus': 1,
+            'ram': 128,
+            'disk': 1,
+            'description': 'one CPU of its own',
+            'extra_specs': {
+                'hw:cpu_policy': 'dedicated',
+                'hw:numa_nodes': '1',
+                f'trait:{sizes.WORKER_TRAIT}': 'required',
+            },
+        }
+        path.write_text(
+            yaml.safe_dump({'host': 'lab-worker', 'flavors': [entry]})
+        )
+        return path
+
+    def volumes(self) -> tuple[str, ...]:
+        """Return the options that promise the lab's volume types."""
+        words = [f'--volume-backend={slot}:{slot}' for slot in values.SLOTS]
+        return (*words, '--disk-pinning')
+
+    def pinned(self) -> Any:
+        """Return a running guest of the flavor."""
+        flavor = publish.existing(self.cloud)['hv-lab-worker-pinned']
+        return self.active(self.start(flavor, LAST, self.image))
+
+
+class AsPromisedTest(QemuTest):
+    def test_nothing_is_skipped(self) -> None:
+        report = self.accept(*self.volumes(), *URI, '--test', SHOWN)
+        self.assertEqual('passed', report['verdict'], str(report))
+        self.assertEqual(0, report['stestr']['skipped'])
+        for one in report['results']:
+            self.assertNotEqual(0, one['seconds'], one['test'])
+        self.counted(report)
+
+    def test_tempest_run(self) -> None:
+        """Tempest's own command, two at a time; its skips are told."""
+        shell.run(
+            self.command(*self.volumes(), *URI, '--dry-run'), timeout=300
+        )
+        workspace = Workspace(self.workspace)
+        done = shell.run(
+            [
+                *(TEMPEST, 'run', '--config-file', str(workspace.conf)),
+                *('--regex', 'hvstack', '--concurrency', '2'),
+            ],
+            cwd=self.workspace,
+            env=workspace.environment(),
+            timeout=1200,
+            check=False,
+        )
+        self.assertEqual(0, done.returncode, done.stdout[-3000:])
+        self.assertEqual([], self.left())
+        report = self.accept('--last')
+        shown = {name: int(n) for name, n in _COUNT.findall(done.stdout)}
+        self.assertEqual(self.counts(report), shown)
+        self.counted(report)
+        unchecked = {
+            one['test']: one['reason']
+            for one in report['results']
+            if one['verdict'] == 'not checked'
+        }
+        # Containers and an emulated host do not make one cluster.
+        for test in ('StackTest', 'StackLifeTest', 'FullClusterTest'):
+            (why,) = (
+                reason for name, reason in unchecked.items() if test in name
+            )
+            self.assertIn('kinds of hypervisor', why)
+        for test in unchecked:
+            self.assertNotRegex(test, f'({SHOWN})Test')
+
+    def counts(self, report: dict[str, Any]) -> dict[str, int]:
+        """Return a report's counts by stestr's words."""
+        return {
+            name.capitalize(): report['stestr'][name]
+            for name in ('passed', 'skipped', 'failed')
+        }
+
+    def counted(self, report: dict[str, Any]) -> None:
+        """Compare a report with what stestr counts."""
+        done = shell.run(
+            [STESTR, 'last'],
+            cwd=self.workspace,
+            env=Workspace(self.workspace).environment(),
+            check=False,
+        )
+        shown = {name: int(n) for name, n in _COUNT.findall(done.stdout)}
+        self.assertEqual(self.counts(report), shown, done.stdout[-2000:])
+
+
+class SabotageTest(QemuTest):
+    def test_moved_pin(self) -> None:
+        words = ('--ring', 'host', *URI)
+        guest = self.pinned()
+        self.assertEqual(set(), self.failed(*words))
+        one = hosts.find(LAST)
+        shell.run(
+            [
+                *(HVSTACK, 'lab', 'host', 'exec', one.name, '--'),
+                *('virsh', '-c', 'qemu:///system', 'vcpupin'),
+                *(guest.instance_name, '0', '0'),
+            ]
+        )
+        self.assertEqual({'test_pins'}, self.failed(*words))
+
+    def test_volume_type_of_another_disk(self) -> None:
+        words = (
+            *('--ring', 'operator', *self.volumes()),
+            *('--test', 'Volumes|Flavors|Ratios'),
+        )
+        self.assertEqual(set(), self.failed(*words))
+        first, second = values.SLOTS[:2]
+        self.addCleanup(self.point, first, first)
+        self.point(first, second)
+        # Its disk is another's, too.
+        self.assertEqual(
+            {'test_backends', 'test_disks_of_one_node'}, self.failed(*words)
+        )
+
+    def point(self, volume_type: str, backend: str) -> None:
+        """Have a volume type lead to a backend."""
+        storage = self.cloud.block_storage
+        storage.update_type_extra_specs(
+            storage.find_type(volume_type, ignore_missing=False),
+            volume_backend_name=backend,
+        )

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster on hosts without guests: what is planned, what is refused."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.accept import placing
+from hvstack.model import catalogue
+from hvstack.model.configuration import parse
+from tests.unit.cloud import fake
+
+PROVIDERS = f'{fake.PLACEMENT}/resource_providers'
+
+
+class PlacingTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.profile = profiles.load('vsphere6')
+        self.small = {'PCPU': {'total': 2}, 'MEMORY_MB': {'total': 5120}}
+        self.large = {'PCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
+        self.shared = {'VCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
+
+    def answer(self, *found: tuple[str, str, dict[str, Any]]) -> None:
+        """Have hosts: name, kind of hypervisor, inventories."""
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': name,
+                        'hypervisor_hostname': name,
+                        'hypervisor_type': kind,
+                        'hypervisor_version': 1,
+                        'state': 'up',
+                        'status': 'enabled',
+                    }
+                    for name, kind, _ in found
+                ]
+            },
+        )
+        self.cloud.http.get(
+            PROVIDERS,
+            json={
+                'resource_providers': [
+                    {'name': n, 'uuid': n, 'parent_provider_uuid': None}
+                    for n, _, _ in found
+                ]
+            },
+        )
+        for name, _, inventories in found:
+            self.cloud.http.get(
+                f'{PROVIDERS}/{name}/inventories',
+                json={'inventories': inventories},
+            )
+
+    def fakes(self, count: int) -> list[tuple[str, str, dict[str, Any]]]:
+        return [(f'f{n}', 'fake', self.large) for n in range(count)]
+
+    def plan(self, label: str, wanted: str | None = None) -> Any:
+        data = catalogue.build(self.profile, [parse(label)])
+        found = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
+        return placing.plan(
+            self.cloud.connect(),
+            [(found, self.profile)],
+            parse(wanted or label),
+        )
+
+    def refused(
+        self, error: type[Exception], label: str, wanted: str | None = None
+    ) -> str:
+        text = str(self.assertRaises(error, self.plan, label, wanted))
+        self.assertNotIn('\n', text)
+        return text
+
+    def test_all_slots_of_8_hosts(self) -> None:
+        """Table 1 of vsphere6 leaves each controller a slot of four."""
+        self.answer(*self.fakes(8), ('lxc1', 'LXC', self.small))
+        wanted, size = self.plan('i4-dedicated')
+        self.assertEqual(30, wanted.workers)
+        self.assertEqual({f'f{n}' for n in range(8)}, set(wanted.providers))
+        self.assertEqual('namenode', wanted.controller.role)
+        self.assertEqual(3, wanted.replication)
+        self.assertEqual((2, 1), (size.controllers, size.slots_per_controller))
+
+    def test_request(self) -> None:
+        self.answer(*self.fakes(8))
+        for label, controllers, first in (
+            ('i1-dedicated', 'combined', None),
+            ('i4-dedicated', 'separate', None),
+            ('i20-dedicated', 'separate', True),
+        ):
+            wanted, size = self.plan(label)
+            conn = self.cloud.connect()
+            body = placing.request(
+                conn, wanted, size, image='i', network='provider'
+            )
+            given = body['parameters']
+            self.assertEqual(wanted.worker.name, given['worker_flavor'])
+            self.assertEqual(
+                wanted.controller.name, given['controller_flavor']
+            )
+            self.assertEqual(wanted.workers, given['worker_count'])
+            self.assertEqual(first, given.get('controllers_first'))
+            merged = body['environment']['parameters']
+            self.assertEqual(controllers, merged['controllers'], label)
+
+    def test_refusals(self) -> None:
+        self.answer(('lxc1', 'LXC', self.small))
+        told = self.refused(errors.CloudError, 'i4-dedicated')
+        self.assertIn('no host that is up takes hv-vsphere6-worker', told)
+        self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.large))
+        told = self.refused(errors.CloudError, 'i4-dedicated')
+        self.assertIn('several kinds (QEMU, fake)', told)
+        self.answer(*self.fakes(1))
+        told = self.refused(errors.InputError, 'i1-dedicated')
+        self.assertIn('give more hosts', told)
+        told = self.refused(errors.InputError, 'i4-dedicated', 'i2')
+        self.assertIn('no catalogue has a worker of i2', told)
+
+    def test_shared_cpus_are_other_hosts(self) -> None:
+        self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.shared))
+        told = self.refused(errors.InputError, 'i1')
+        self.assertIn('1 hosts of 1 slots leave no worker', told)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A missing option is named in one line, and nothing is looked at."""
+
+import unittest
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+from oslo_config import cfg
+from tempest import config
+
+from hvstack.accept.settings import Workspace
+from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
+from hvstack.tempest_plugin.tests.host.test_host_stop import HostStopTest
+from hvstack.tempest_plugin.tests.host.test_hosts import PinsTest
+from hvstack.tempest_plugin.tests.operator.test_flavors import FlavorsTest
+from hvstack.tempest_plugin.tests.operator.test_full_cluster import (
+    FullClusterTest,
+)
+from hvstack.tempest_plugin.tests.operator.test_volumes import VolumesTest
+from hvstack.tempest_plugin.tests.tenant.test_disk import DiskTest
+from hvstack.tempest_plugin.tests.tenant.test_stack import (
+    StackLifeTest,
+    StackTest,
+)
+
+#: A tempest.conf in which nothing is missing.
+WHOLE: dict[str, Any] = {
+    'catalogues': ['/a.yaml'],
+    'stack_request': '/stack.json',
+    'full_cluster': True,
+    'volume_backends': ['disk-slot-1:slot1'],
+    'host_access': 'local',
+    'power_off_command': 'off {host}',
+    'power_on_command': 'on {host}',
+}
+#: What is missing, who misses it, and what the report says.
+MISSING: tuple[tuple[dict[str, Any], Any, str], ...] = (
+    ({'catalogues': []}, FlavorsTest, 'set [hvstack] catalogues'),
+    ({'stack_request': None}, StackTest, 'set [hvstack] stack_request'),
+    (
+        {'stack_request': None, 'no_cluster': 'no cluster can be made: x'},
+        StackTest,
+        'no cluster can be made: x',
+    ),
+    ({'full_cluster': False}, FullClusterTest, '[hvstack] full_cluster'),
+    ({'stack': 'mine'}, StackLifeTest, 'leave [hvstack] stack unset'),
+    ({'stack': 'mine'}, FullClusterTest, 'leave [hvstack] stack unset'),
+    ({'guests': False}, DiskTest, '[hvstack] guests'),
+    ({'volume_backends': []}, VolumesTest, 'set [hvstack] volume_backends'),
+    ({'host_access': 'none'}, PinsTest, 'set [hvstack] host_access'),
+    ({'power_on_command': None}, HostStopTest, 'power_on_command'),
+    ({'hadoop': False}, HostStopTest, 'no Hadoop with two replicas'),
+    ({'replication': 1}, HostStopTest, 'no Hadoop with two replicas'),
+)
+
+
+class PluginTest(testtools.TestCase):
+    """Reads tempest.conf as Tempest does."""
+
+    def configure(self, **group: Any) -> None:
+        """Take a tempest.conf with these options of ours."""
+        workspace = Workspace(Path(self.useFixture(fixtures.TempDir()).path))
+        services = {'cinder': group.pop('cinder', True)}
+        workspace.write({'hvstack': group, 'service_available': services})
+        conf = cfg.ConfigOpts()
+        for name, options in config.list_opts():
+            conf.register_opts(options, group=name)
+        conf([], default_config_files=[str(workspace.conf)])
+        self.useFixture(
+            fixtures.MonkeyPatch('tempest.config.CONF._config', conf)
+        )
+
+    def why(self, test: Any) -> str:
+        """Return why a class is skipped; nothing if it is not."""
+        try:
+            test.skip_checks()
+        except unittest.SkipTest as exc:
+            return str(exc)
+        return ''
+
+    def test_missing_options(self) -> None:
+        for change, test, wanted in MISSING:
+            self.configure(**WHOLE)
+            self.assertEqual('', self.why(test), test)
+            self.configure(**{**WHOLE, **change})
+            told = self.why(test)
+            self.assertIn(wanted, told)
+            self.assertTrue(told.startswith('not checked: '), told)
+            self.assertNotIn('\n', told)
+
+    def test_cloud_without_cinder(self) -> None:
+        self.configure(**WHOLE, cinder=False)
+        self.assertIn('has no Cinder', self.why(VolumesTest))
+
+    def test_whole_clouds_tests_are_alone(self) -> None:
+        """Whoever takes a host's room waits for all others."""
+        folder, top = HVStackTempestPlugin().load_tests()
+        loaded = unittest.TestLoader().discover(folder, top_level_dir=top)
+        classes = {type(one) for one in testtools.iterate_tests(loaded)}
+        shared = {
+            one.__name__
+            for one in classes
+            if not one.is_serial_execution_requested()
+        }
+        self.assertEqual(
+            {'FlavorsTest', 'RatiosTest', 'VolumesTest', 'ConfigurationTest'},
+            shared,
+        )
