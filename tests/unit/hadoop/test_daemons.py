@@ -27,6 +27,7 @@ class Answering:
     )
     safe_mode: str = ''
     running: bool = True
+    role: str = 'worker'
     files: dict[str, str] = field(default_factory=dict)
 
     def run(
@@ -67,6 +68,11 @@ class Answering:
 class Some:
     gateway: Answering
     workers: list[Answering]
+    resourcemanager: Answering | None = None
+
+    @property
+    def manager(self) -> Answering:
+        return self.resourcemanager or self.gateway
 
 
 class DaemonsTest(testtools.TestCase):
@@ -92,6 +98,29 @@ class DaemonsTest(testtools.TestCase):
         self.assertEqual(
             ['HDFS out of safe mode'],
             daemons.missing(self.cluster(safe_mode='Safe mode is ON.')),
+        )
+
+    def test_separate_controllers(self) -> None:
+        cluster = self.cluster(states={})
+        cluster.resourcemanager = Answering('rm', '10.0.0.9', live={})
+        self.assertEqual([], daemons.missing(cluster))
+        daemons.wait_ready(cluster, 5)
+        self.assertIn(
+            '/etc/hadoop/topology.table', cluster.resourcemanager.files
+        )
+        cluster.resourcemanager.states.clear()
+        self.assertEqual(
+            ['w0 in YARN', 'w1 in YARN'], daemons.missing(cluster)
+        )
+
+    def test_data_and_compute_workers(self) -> None:
+        cluster = self.cluster(live={}, states={})
+        for node, role in zip(
+            cluster.workers, ('data', 'compute'), strict=True
+        ):
+            node.role = role
+        self.assertEqual(
+            ['w0 in HDFS', 'w1 in YARN'], daemons.missing(cluster)
         )
 
     def test_no_node_at_all(self) -> None:
