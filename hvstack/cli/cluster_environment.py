@@ -121,6 +121,7 @@ class Environment(Command):
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
+        hadoop.add_handlers(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -172,6 +173,7 @@ class Environment(Command):
             os_profile=profiles['os_profile'],
             node_setup=osprofiles.fragment(profiles['os_profile']),
             controller_vcpus=controller.vcpus,
+            namenode_handlers=hadoop.handlers(given),
             workers=workers,
             workers_per_host=configuration.instances,
             replication=replicas,

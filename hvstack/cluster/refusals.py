@@ -33,12 +33,17 @@ def workers(
 ) -> None:
     """Refuse more workers than slots.
 
-    :param slots: that no controller takes.
+    :param slots: that neither controllers nor compute workers take.
     :param hosts: that workers may be on.
     :raises hvstack.errors.InputError: there are more, or none at all.
     """
     if 1 <= count <= slots:
         return
+    if slots < 1:
+        raise errors.InputError(
+            f'{hosts} hosts of {configuration.instances} slots leave none '
+            'for workers beside the controllers: take more hosts'
+        )
     raise errors.InputError(
         f'{count} workers cannot be: {hosts} hosts of '
         f'{configuration.instances} slots leave {slots} for workers, take 1 '
@@ -58,6 +63,52 @@ def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
         f'replication {replicas} cannot be: no two replicas share one of the '
         f'{hosts} hosts that carry workers, take 1 to {hosts}'
     )
+
+
+def controllers(kind: str, hosts: int, profile: HostProfile) -> None:
+    """Refuse separate controllers without a host for each.
+
+    :param kind: ``combined`` or ``separate``.
+    :param hosts: that are up and may carry controllers.
+    :param profile: of these hosts.
+    :raises hvstack.errors.InputError: there are too few.
+    """
+    if kind == 'combined' or hosts > 1:
+        return
+    trait = profile.traits.get('controller')
+    raise errors.InputError(
+        f'separate controllers cannot be: they need 2 hosts, and {hosts} of '
+        f"'{profile.name}'{f' (trait {trait})' if trait else ''} is up: take "
+        'combined ones, or more hosts'
+    )
+
+
+def deployment(number: int, configuration: Configuration) -> None:
+    """Refuse a deployment of the HVE paper that has no room on a host.
+
+    :param number: 1 to 4.
+    :raises hvstack.errors.InputError: the configuration has too few slots,
+        or other ones than it needs.
+    """
+    least = {1: 1, 2: 2, 3: 2, 4: 4}[number]
+    count = configuration.instances
+    if number == 1 and count > 1:
+        raise errors.InputError(
+            f'deployment 1 is one worker a host, and {configuration.label} '
+            f'has {count}: take instances 1, or deployment 2'
+        )
+    if count < least:
+        raise errors.InputError(
+            f'deployment {number} needs {least} or more slots a host, and '
+            f'{configuration.label} has {count}: take instances {least} or '
+            'more'
+        )
+    if number > 2 and configuration.disk_pinning:
+        raise errors.InputError(
+            f'deployment {number} cannot be with disk pinning, which gives '
+            "every slot its share of a host's disks: take deployment 1 or 2, "
+            'or no disk pinning'
+        )
 
 
 def disks(profile: HostProfile, configuration: Configuration) -> None:

@@ -86,6 +86,18 @@ class EnvironmentTest(testtools.TestCase):
         self.assertNotEqual(*(one['mapred_site'] for one in made))
         self.assertIn('os_profile=amd\n', made[1]['node_setup'])
 
+    def test_handlers(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*words, '--namenode-handlers', '1')
+        self.assertIn(
+            'dfs.namenode.handler.count</name><value>1<',
+            yaml.safe_load(out)['parameters']['hdfs_site'],
+        )
+        self.assertIn(
+            '--namenode-handlers is 0',
+            self.refused(*words, '--namenode-handlers', '0'),
+        )
+
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
         status, out, err = self.call(

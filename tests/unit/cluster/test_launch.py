@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import testtools
 
-from hvstack import profiles
+from hvstack import errors, profiles
 from hvstack.cluster import environments, launch
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
@@ -50,6 +51,160 @@ class Parameters(testtools.TestCase):
         self.assertIn('<value>268435456</value>', made['hdfs_site'])
         self.assertIn('HEAP_datanode=1300\n', made['hadoop_env'])
         self.assertIn('os_profile=amd\n', made['node_setup'])
+
+
+class PlanTest(testtools.TestCase):
+    """Hosts as Nova and Placement list them, of profile vsphere6."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.options = SimpleNamespace(
+            host_profile='vsphere6', controller_profile=None, backend='kvm'
+        )
+
+    def hosts(self, count: int, down: int = 0) -> None:
+        """Have the cloud list hosts, the last ones of them down."""
+        names = [f'h{number}' for number in range(count)]
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': name,
+                        'hypervisor_hostname': name,
+                        'hypervisor_type': 'QEMU',
+                        'hypervisor_version': 8002000,
+                        'state': 'down' if number >= count - down else 'up',
+                        'status': 'enabled',
+                    }
+                    for number, name in enumerate(names)
+                ]
+            },
+        )
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {'name': one, 'uuid': one, 'parent_provider_uuid': None}
+                    for one in names
+                ]
+            },
+        )
+
+    def plan(self, label: str, **more: Any) -> launch.Plan:
+        return launch.plan(
+            self.cloud.connect(), parse(label), self.options, **more
+        )
+
+    def refused(self, *args: Any, **more: Any) -> str:
+        error = str(
+            self.assertRaises(errors.InputError, self.plan, *args, **more)
+        )
+        self.assertNotIn('\n', error)
+        return error
+
+    def layout(self, wanted: launch.Plan) -> environments.Layout:
+        return launch.layout(
+            wanted,
+            {'worker': 'w', 'controller': 'c'},
+            image='i',
+            network='n',
+            key_name='k',
+        )
+
+    def test_controllers(self) -> None:
+        """Eight hosts of four slots, as vsphere6's Table 1 counts them."""
+        self.hosts(8)
+        combined = self.plan('i4')
+        self.assertEqual(31, combined.workers)
+        self.assertFalse(self.layout(combined).controllers_first)
+        separate = self.plan('i4', controllers='separate')
+        self.assertEqual(30, separate.workers)
+        made = self.layout(separate)
+        self.assertEqual('separate', made.controllers)
+        self.assertTrue(
+            environments.environment(made)['parameters']['controllers_first']
+        )
+        said = self.refused('i4', controllers='separate', workers=31)
+        self.assertIn('take 1 to 30', said)
+        # Each has its whole host.
+        self.assertEqual(6, self.plan('i1', controllers='separate').workers)
+
+    def test_hosts_that_carry_workers(self) -> None:
+        """A controller's whole host has no place for a replica."""
+        self.hosts(4)
+        self.assertEqual(
+            2, self.plan('i1', controllers='separate').replication
+        )
+        said = self.refused('i1', controllers='separate', replication=3)
+        self.assertIn('take 1 to 2', said)
+
+    def test_too_few_hosts_for_controllers(self) -> None:
+        self.hosts(2, down=1)
+        said = self.refused('i4', controllers='separate')
+        self.assertIn('they need 2 hosts, and 1 of', said)
+        self.assertIn('take combined ones', said)
+        self.hosts(2)
+        said = self.refused('i1', controllers='separate')
+        self.assertIn('take more hosts', said)
+
+    def test_deployments(self) -> None:
+        self.hosts(8)
+        for number, label, workers, compute in (
+            (None, 'i4', (31, 4), (0, 0)),
+            (1, 'i1', (7, 1), (0, 0)),
+            (2, 'i4', (31, 4), (0, 0)),
+            (3, 'i4', (7, 1), (21, 3)),
+            (4, 'i4', (14, 2), (14, 2)),
+        ):
+            wanted = self.plan(label, deployment=number)
+            found = environments.environment(self.layout(wanted))['parameters']
+            self.assertEqual(
+                (*workers, number or 2),
+                (
+                    found['worker_count'],
+                    found['workers_per_host'],
+                    found['deployment'],
+                ),
+            )
+            self.assertEqual(compute[0], found['compute_count'])
+            self.assertEqual(
+                (workers[1], compute[1]),
+                (
+                    wanted.to_mapping()['workers_per_host'],
+                    wanted.to_mapping()['compute_per_host'],
+                ),
+            )
+            # Only then is there room for the controller for sure.
+            self.assertEqual(compute[0] > 0, found['controllers_first'])
+            if compute[0]:
+                self.assertEqual(compute[1], found['compute_per_host'])
+                self.assertEqual('w', found['compute_flavor'])
+                self.assertEqual('datanode', found['worker_roles'])
+
+    def test_deployments_that_cannot_be(self) -> None:
+        self.hosts(8)
+        for label, number, word in (
+            ('i4', 1, 'take instances 1, or deployment 2'),
+            ('i1', 2, 'take instances 2 or more'),
+            ('i1', 3, 'take instances 2 or more'),
+            ('i2', 4, 'take instances 4 or more'),
+            ('i2-pinned', 3, 'take deployment 1 or 2'),
+        ):
+            self.assertIn(word, self.refused(label, deployment=number))
+
+    def test_handlers(self) -> None:
+        self.hosts(8)
+        for count in (None, 1):
+            made = environments.environment(
+                self.layout(self.plan('i4', namenode_handlers=count))
+            )
+            self.assertEqual(
+                count is not None,
+                '<name>dfs.namenode.handler.count</name><value>1</value>'
+                in made['parameters']['hdfs_site'],
+            )
 
 
 class Seen(testtools.TestCase):
@@ -111,6 +266,8 @@ class Seen(testtools.TestCase):
                 {'name': 'a', 'server_id': 'w1'},
                 {'name': 'b', 'server_id': 'w2'},
             ],
+            'resourcemanager': {'name': 'd', 'server_id': 'c1'},
+            'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
         found = launch.seen(cloud.connect(), wanted, outputs)
         self.assertEqual(
@@ -127,6 +284,6 @@ class Seen(testtools.TestCase):
         self.assertEqual({'worker', 'controller'}, set(found['flavor']))
         self.assertEqual({'worker': host}, found['host_profile'])
         self.assertEqual({'one': {'VCPU': inventory}}, found['inventory'])
-        self.assertEqual({'a', 'b', 'c'}, set(found['allocations']))
+        self.assertEqual(set('abcde'), set(found['allocations']))
         self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
         self.assertTrue(found['hvstack'])

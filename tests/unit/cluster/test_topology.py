@@ -236,9 +236,7 @@ class RefreshTest(testtools.TestCase):
     def test_the_other_controller_must_answer_too(self) -> None:
         self.cluster = FakeCluster(separate=True)
         self.cluster.manager.answers = False
-        self.assertRaises(
-            errors.CommandFailed, self.refresh, made(rm='ng-d')
-        )
+        self.assertRaises(errors.CommandFailed, self.refresh, made(rm='ng-d'))
 
     def test_compute_beside_data_workers(self) -> None:
         """Neither is asked for the daemon that it does not have."""
