@@ -161,7 +161,8 @@ class Environment(Command):
         )
         apart = deployment > 2
         running = compute if apart else worker
-        refusals.flavor(running.name, running.extra_specs, configuration)
+        for one in {one.name: one for one in (worker, running)}.values():
+            refusals.flavor(one.name, one.extra_specs, configuration)
         layout = environments.Layout(
             configuration=configuration,
             worker_flavor=worker.name,
@@ -192,5 +193,6 @@ class Environment(Command):
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
         )
+        refusals.stack(layout, options.max_resources_per_stack)
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
         return environments.environment(layout)

@@ -373,6 +373,7 @@ def launch(
         network=options.network,
         key_name=name,
     )
+    refusals.stack(laid_out, options.max_resources_per_stack)
     quotas.check(
         tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
     )

@@ -11,6 +11,11 @@ from hvstack.cluster.environments import Layout
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 
+#: Resources of a node in Heat's count: itself in its group, a port, a server,
+#: its disks; of each volume: itself in its group, volume, attachment.
+_NODE_RESOURCES, _VOLUME_RESOURCES = 4, 3
+#: Those of the cluster itself, no fewer.
+_CLUSTER_RESOURCES = 40
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
 #: "CPU topologies").
 _DEDICATED = ('hw:cpu_policy', 'dedicated')
@@ -168,10 +173,7 @@ def needs(
         (2 if layout.controllers == 'separate' else 1, controller),
     )
     slots = layout.workers_per_host if layout.configuration.disk_pinning else 1
-    types = layout.disk_types
-    volumes = sum(
-        len(types[number % len(types)]) for number in range(layout.workers)
-    )
+    volumes = sum(_volumes(layout))
     return Need(
         instances=sum(count for count, _ in nodes),
         cores=sum(count * size.vcpus for count, size in nodes),
@@ -185,3 +187,36 @@ def needs(
         volumes=volumes,
         gigabytes=volumes * layout.disk_gb,
     )
+
+
+def stack(layout: Layout, most: int) -> None:
+    """Refuse more resources than Heat takes in one stack.
+
+    :param most: its ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: there are more.
+    """
+    volumes = _volumes(layout)
+    needed = (
+        _CLUSTER_RESOURCES
+        + len(layout.disk_types)
+        + _NODE_RESOURCES * (layout.workers + layout.compute_workers)
+        # Where a node has volumes, they are a group of its disks'.
+        + sum(_VOLUME_RESOURCES * count + bool(count) for count in volumes)
+    )
+    if most < 0 or needed <= most:
+        return
+    raise errors.InputError(
+        f'a stack of {layout.workers + layout.compute_workers} workers has '
+        f'{needed} resources and Heat takes {most}: have an administrator set '
+        f'max_resources_per_stack in heat.conf to {needed} or -1, and [cloud] '
+        'max_resources_per_stack in hvstack.conf to the same, or take a '
+        'smaller cluster'
+    )
+
+
+def _volumes(layout: Layout) -> list[int]:
+    """Return the number of volumes of each worker."""
+    types = layout.disk_types
+    return [
+        len(types[number % len(types)]) for number in range(layout.workers)
+    ]

@@ -124,6 +124,12 @@ class EnvironmentTest(testtools.TestCase):
             ('not dedicated', '--hosts', '2', '--configuration', 'dedicated'),
             ("'nfs' is unknown", '--hosts', '2', '--configuration', 'i2-nfs'),
             ('quota too small', '--hosts', '9'),
+            ('max_resources_per_stack', '--hosts', '300'),
+            (
+                *("flavor 'shared' is not dedicated", '--hosts', '2'),
+                *('--configuration', 'dedicated', '--deployment', '3'),
+                *('--compute-flavor', 'own'),
+            ),
         ):
             if '--worker-flavor' not in words:
                 words += ['--worker-flavor', 'shared']
