@@ -64,33 +64,7 @@ class PlanTest(testtools.TestCase):
         )
 
     def hosts(self, count: int, down: int = 0) -> None:
-        """Have the cloud list hosts, the last ones of them down."""
-        names = [f'h{number}' for number in range(count)]
-        self.cloud.http.get(
-            f'{fake.NOVA}/os-hypervisors/detail',
-            json={
-                'hypervisors': [
-                    {
-                        'id': name,
-                        'hypervisor_hostname': name,
-                        'hypervisor_type': 'QEMU',
-                        'hypervisor_version': 8002000,
-                        'state': 'down' if number >= count - down else 'up',
-                        'status': 'enabled',
-                    }
-                    for number, name in enumerate(names)
-                ]
-            },
-        )
-        self.cloud.http.get(
-            f'{fake.PLACEMENT}/resource_providers',
-            json={
-                'resource_providers': [
-                    {'name': one, 'uuid': one, 'parent_provider_uuid': None}
-                    for one in names
-                ]
-            },
-        )
+        self.cloud.hosts(count, down)
 
     def plan(self, label: str, **more: Any) -> launch.Plan:
         return launch.plan(
