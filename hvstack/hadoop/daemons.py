@@ -26,6 +26,8 @@ getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
 _SEEN_IN = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
 #: So many looks in vain, and the daemons themselves are looked at.
 _LOOKS = 8
+#: Seconds between two looks.
+_INTERVAL = 1.5
 
 
 class _Dead(Exception):
@@ -114,6 +116,7 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
     """
     last: list[str] = ['an answer of the controller']
     looks = 0
+    gone: list[str] = []
 
     def ready() -> bool:
         nonlocal looks
@@ -122,9 +125,13 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             last[:] = missing(cluster)
         except errors.HVStackError as exc:
             last[:] = [str(exc)]
-            # A controller that died will not be there later either.
-            if looks % _LOOKS == 0 and dead(rest.controllers(cluster)):
-                raise _Dead(_evidence(cluster)) from exc
+            # A controller that died will not be there later either. On a
+            # slow node one that was not started yet looks the same, once.
+            if looks % _LOOKS == 0:
+                before = list(gone)
+                gone[:] = dead(rest.controllers(cluster))
+                if gone and gone == before:
+                    raise _Dead(_evidence(cluster)) from exc
         return not last
 
     try:
@@ -132,7 +139,7 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             ready,
             f'Hadoop on {cluster.gateway.name} to see every worker',
             timeout=timeout,
-            interval=1.5,
+            interval=_INTERVAL,
             why=lambda: (
                 f'missing: {", ".join(last)}'
                 + (_evidence(cluster) or _silent(cluster, last))

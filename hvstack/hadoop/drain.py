@@ -6,7 +6,6 @@ HDFS guide "DataNode Admin"); YARN gives a NodeManager nothing new and keeps
 it until every job that ran on it has ended (YARN guide "Graceful Decommission
 of YARN Nodes"), since its map outputs are read until then.
 
-
 With separate controllers, each daemon reads the list on its own node.
 """
 

@@ -40,6 +40,10 @@ SIZES = {
 #: Of the profile that the lab's hosts get: a disk for each of two workers.
 DISKS = {'count': 2, 'size_gb': 2, 'rotational': False}
 STACK_SECONDS, READY_SECONDS, JOB_SECONDS = 1800, 2700, 3600
+#: One worker has a container for a task beside the ApplicationMaster's.
+ONE_BY_ONE = (
+    '-Dmapreduce.job.maps=1 -Dmapreduce.job.reduce.slowstart.completedmaps=1.0'
+)
 #: 1 MB of TeraSort's records.
 ROWS = 10_000
 #: Extra specs that need huge pages, which this machine has not reserved.
@@ -113,12 +117,15 @@ class QemuClusterTest(LabTest):
     def done_with(self, cluster: StackCluster) -> None:
         """Sort, look at HDFS, and take everything back."""
         jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
-        for job in (
-            f'teragen {ROWS} /in',
-            'terasort /in /out',
-            'teravalidate /out /report',
+        for program, operands in (
+            ('teragen', f'{ROWS} /in'),
+            ('terasort', '/in /out'),
+            ('teravalidate', '/out /report'),
         ):
-            cluster.gateway.run(f'hadoop jar {jar} {job}', timeout=JOB_SECONDS)
+            cluster.gateway.run(
+                f'hadoop jar {jar} {program} {ONE_BY_ONE} {operands}',
+                timeout=JOB_SECONDS,
+            )
         report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
         # It has a line for each record that is not in its place.
         self.assertEqual(1, report.strip().count('\n') + 1, report)
