@@ -151,6 +151,9 @@ class Environment(Command):
         )
         refusals.replication(replicas, hosts)
         deployment = given.deployment or min(2, configuration.instances)
+        if deployment < 3:
+            # In 3 and 4 compute workers have places beside these slots.
+            refusals.deployment(deployment, configuration)
         conn = connection.connect(given.os_cloud)
         worker = flavors.visible(conn, given.worker_flavor)
         controller = flavors.visible(

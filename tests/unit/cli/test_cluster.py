@@ -178,6 +178,7 @@ class EnvironmentTest(ClusterTest):
             ("'nfs' is unknown", '--hosts', '2', '--configuration', 'i2-nfs'),
             ('quota too small', '--hosts', '9'),
             ('max_resources_per_stack', '--hosts', '300'),
+            ('deployment 2 needs 2', '--hosts', '2', '--deployment', '2'),
             (
                 *("flavor 'shared' is not dedicated", '--hosts', '2'),
                 *('--configuration', 'dedicated', '--deployment', '3'),
