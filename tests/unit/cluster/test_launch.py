@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fixtures
 import testtools
+import yaml
 
 from hvstack import errors, profiles
 from hvstack.cluster import environments, launch
@@ -12,6 +15,7 @@ from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
+from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
 
 
@@ -107,11 +111,22 @@ class PlanTest(testtools.TestCase):
 
     def test_hosts_that_carry_workers(self) -> None:
         """A controller's whole host has no place for a replica."""
-        self.hosts(4)
-        self.assertEqual(
-            2, self.plan('i1', controllers='separate').replication
+        small = HostProfile(
+            name='small',
+            sockets=1,
+            cores_per_socket=4,
+            threads_per_core=1,
+            memory_mib=16384,
+            cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
         )
-        said = self.refused('i1', controllers='separate', replication=3)
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
+        path.write_text(yaml.safe_dump(small.to_mapping()))
+        self.options.host_profile = str(path)
+        self.hosts(4)
+        wanted = self.plan('i2', controllers='separate')
+        self.assertEqual((4, 2), (wanted.workers, wanted.replication))
+        self.assertEqual(3, self.plan('i2').replication)
+        said = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', said)
 
     def test_too_few_hosts_for_controllers(self) -> None:
