@@ -51,6 +51,13 @@ _CLOUD = (
         help='Seconds that a stack may take to be complete.',
     ),
     cfg.IntOpt(
+        'max_resources_per_stack',
+        default=1000,
+        min=-1,
+        help="Heat's option of this name, which Heat tells nobody: what it "
+        'would not take is refused before. -1 is no limit.',
+    ),
+    cfg.IntOpt(
         'ready_timeout',
         default=300,
         min=30,

@@ -13,7 +13,7 @@ from hvstack import conf, errors
 from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, journal, keys, ratios, stacks, undo
-from hvstack.cluster import launch
+from hvstack.cluster import environments, launch
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
@@ -84,8 +84,24 @@ class Create(_OnCloud):
             '--workers',
             type=int,
             metavar='N',
-            help='in all (default: one in every slot that is left)',
+            help='in all (default: one in every slot that is left); of '
+            'deployments 3 and 4, those with data',
         )
+        parser.add_argument(
+            '--controllers',
+            choices=environments.CONTROLLERS,
+            default=environments.CONTROLLERS[0],
+            help='one node, or two on different hosts (default: %(default)s)',
+        )
+        parser.add_argument(
+            '--deployment',
+            type=int,
+            choices=range(1, 5),
+            help='of the HVE paper: 1, 2 one worker or several on a host; 3, '
+            '4 one data worker or several beside several compute workers '
+            '(default: 1 or 2, by the configuration)',
+        )
+        hadoop.add_handlers(parser)
         parser.add_argument(
             '--rollback',
             action=argparse.BooleanOptionalAction,
@@ -113,6 +129,9 @@ class Create(_OnCloud):
             parsed_args.replication,
             parsed_args.workers,
             **hadoop.chosen(parsed_args),
+            controllers=parsed_args.controllers,
+            deployment=parsed_args.deployment,
+            namenode_handlers=hadoop.handlers(parsed_args),
         )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())

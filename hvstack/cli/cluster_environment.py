@@ -121,6 +121,7 @@ class Environment(Command):
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
+        hadoop.add_handlers(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -150,6 +151,9 @@ class Environment(Command):
         )
         refusals.replication(replicas, hosts)
         deployment = given.deployment or min(2, configuration.instances)
+        if deployment < 3:
+            # In 3 and 4 compute workers have places beside these slots.
+            refusals.deployment(deployment, configuration)
         conn = connection.connect(given.os_cloud)
         worker = flavors.visible(conn, given.worker_flavor)
         controller = flavors.visible(
@@ -160,7 +164,8 @@ class Environment(Command):
         )
         apart = deployment > 2
         running = compute if apart else worker
-        refusals.flavor(running.name, running.extra_specs, configuration)
+        for one in {one.name: one for one in (worker, running)}.values():
+            refusals.flavor(one.name, one.extra_specs, configuration)
         layout = environments.Layout(
             configuration=configuration,
             worker_flavor=worker.name,
@@ -172,6 +177,7 @@ class Environment(Command):
             os_profile=profiles['os_profile'],
             node_setup=osprofiles.fragment(profiles['os_profile']),
             controller_vcpus=controller.vcpus,
+            namenode_handlers=hadoop.handlers(given),
             workers=workers,
             workers_per_host=configuration.instances,
             replication=replicas,
@@ -190,5 +196,6 @@ class Environment(Command):
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
         )
+        refusals.stack(layout, options.max_resources_per_stack)
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
         return environments.environment(layout)

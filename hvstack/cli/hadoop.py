@@ -5,7 +5,7 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from hvstack import conf
+from hvstack import conf, errors
 from hvstack.hadoop import osprofiles, tables
 
 #: What oslo.config reads before its files.
@@ -26,6 +26,30 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="profile of the nodes' operating system (default: [hadoop] "
         'os_profile of hvstack.conf, else vsphere6)',
     )
+
+
+def add_handlers(parser: argparse.ArgumentParser) -> None:
+    """Add the option that no profile sets."""
+    parser.add_argument(
+        '--namenode-handlers',
+        type=int,
+        metavar='N',
+        help='dfs.namenode.handler.count; vsphere6 took 1, a way around '
+        "HDFS-7122 (default: the tuning's, else Hadoop's)",
+    )
+
+
+def handlers(parsed_args: argparse.Namespace) -> int | None:
+    """Return the number of handlers that a command was given.
+
+    :raises hvstack.errors.InputError: there is none.
+    """
+    found: int | None = parsed_args.namenode_handlers
+    if found is not None and found < 1:
+        raise errors.InputError(
+            f'--namenode-handlers is {found}: give 1 or more'
+        )
+    return found
 
 
 def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:

@@ -18,10 +18,6 @@ class Node(Runner, Protocol):
     """One machine of a cluster, a guest or a host."""
 
     @property
-    def role(self) -> str:
-        """``controller`` or ``worker``."""
-
-    @property
     def host(self) -> str:
         """The physical host: the same for all nodes of a node group."""
 
@@ -32,7 +28,7 @@ class ShellNode(ABC):
 
     :param name: its host name.
     :param address: for the other nodes.
-    :param role: ``controller`` or ``worker``.
+    :param role: ``controller``, ``worker``, ``data`` or ``compute``.
     :param host: its physical host.
     """
 
@@ -86,15 +82,19 @@ class Cluster(Protocol):
 
     @property
     def gateway(self) -> Node:
-        """Where jobs are started: the first controller."""
+        """Where jobs are started: the controller with the NameNode."""
+
+    @property
+    def manager(self) -> Node:
+        """The controller with ResourceManager and JobHistory."""
 
     @property
     def workers(self) -> Sequence[Node]:
-        """Nodes with DataNode and NodeManager."""
+        """Nodes with DataNode and NodeManager, or with one of them."""
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All of them, the gateway first."""
+        """All of them, the controllers first."""
 
     @property
     def worker_hosts(self) -> int:
@@ -130,7 +130,7 @@ class Members:
     """What both kinds of cluster have in common.
 
     :param name: what it is called.
-    :param gateway: its controller.
+    :param gateway: its controller, or the NameNode's.
     :param workers: at least one.
     :param processors: what a worker's JVMs are told.
     :param given: facts of the environment that nodes cannot see, such as
@@ -138,6 +138,7 @@ class Members:
     :param drop_command: program that drops the caches below all nodes;
         None does it on every node.
     :param tuning: profile of Hadoop's settings.
+    :param resourcemanager: the other controller, if they are separate.
     """
 
     name: str
@@ -147,11 +148,18 @@ class Members:
     given: dict[str, Any]
     drop_command: Sequence[str] | None
     tuning: str = sizing.DEFAULT
+    resourcemanager: Node | None = None
+
+    @property
+    def manager(self) -> Node:
+        """The controller with ResourceManager and JobHistory."""
+        return self.resourcemanager or self.gateway
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes, the gateway first."""
-        return [self.gateway, *self.workers]
+        """All nodes, the controllers first."""
+        other = [self.resourcemanager] if self.resourcemanager else []
+        return [self.gateway, *other, *self.workers]
 
     @property
     def worker_hosts(self) -> int:
@@ -170,7 +178,8 @@ class Members:
 
     def ui(self, role: str) -> tuple[str, int]:
         """Return host and port of a controller daemon's web interface."""
-        return self.gateway.address, UI_PORTS[role]
+        node = self.gateway if role == 'namenode' else self.manager
+        return node.address, UI_PORTS[role]
 
 
 def on_all(

@@ -41,6 +41,10 @@ class Layout:
         have a DataNode alone, and ``sizing`` is of these.
     :param compute_flavor: name or id; the workers' where empty.
     :param secondary_namenode: one on the first worker.
+    :param controllers_first: they come before all other nodes, and wait for
+        a topology, whatever the files say.
+    :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
+        tuning's.
     :param node_setup: shell commands of every node, by its OS profile.
     """
 
@@ -66,6 +70,8 @@ class Layout:
     tuning: str = DEFAULT
     os_profile: str = ''
     node_setup: str = ''
+    controllers_first: bool = False
+    namenode_handlers: int | None = None
 
 
 def folder() -> Path:
@@ -113,7 +119,10 @@ def files(layout: Layout) -> list[Path]:
 def parameters(layout: Layout) -> dict[str, Any]:
     """Return the template's parameters that the files do not set."""
     site = sites.sites(
-        layout.sizing, replication=layout.replication, tuning=layout.tuning
+        layout.sizing,
+        replication=layout.replication,
+        tuning=layout.tuning,
+        namenode_handlers=layout.namenode_handlers,
     )
     values: dict[str, Any] = {
         'image': layout.image,
@@ -141,6 +150,8 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'volume_types': [list(one) for one in layout.disk_types],
         'disk_gb': layout.disk_gb,
     }
+    if layout.controllers_first:
+        values['controllers_first'] = True
     if layout.compute_workers:
         values |= {
             'compute_count': layout.compute_workers,

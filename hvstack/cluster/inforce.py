@@ -57,29 +57,32 @@ def os_state(nodes: Sequence[Node]) -> OsState:
 def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
     """Return every parameter that is not Hadoop's default.
 
-    Workers have the same files: the first stands for them.
+    Workers have the same files: the first with a daemon stands for them.
 
     :param job: whose own parameters are wanted besides.
     :returns: values by name, by daemon and under ``job``; ``unread`` names
         who gave no answer, and why.
     """
-    worker = cluster.workers[0]
+    storing, computing = (
+        rest.having(cluster.workers, daemon)[0]
+        for daemon in ('datanode', 'nodemanager')
+    )
     found: dict[str, Any] = {}
     unread = []
     for name, node, role, path, read in (
         ('namenode', cluster.gateway, 'namenode', '/conf', _of_daemon),
         (
             'resourcemanager',
-            cluster.gateway,
+            cluster.manager,
             'resourcemanager',
             '/conf',
             _of_daemon,
         ),
-        ('datanode', worker, 'datanode', '/conf', _of_daemon),
-        ('nodemanager', worker, 'nodemanager', '/conf', _of_daemon),
+        ('datanode', storing, 'datanode', '/conf', _of_daemon),
+        ('nodemanager', computing, 'nodemanager', '/conf', _of_daemon),
         (
             'job',
-            cluster.gateway,
+            cluster.manager,
             'historyserver',
             f'/ws/v1/history/mapreduce/jobs/{job}/conf',
             _of_job,

@@ -38,13 +38,19 @@ class Plan:
     """Everything that is known of a cluster before anything is changed.
 
     :param providers: worker hosts' resource providers, UUID by name.
-    :param workers: worker nodes in all.
+    :param workers: worker nodes in all; those with a DataNode, where there
+        are compute workers beside them.
     :param replication: min(3, worker hosts).
     :param environment: facts of the hosts that their guests cannot see.
     :param shared_kernel: the guests' page cache is this machine's.
     :param host_profiles: name and digest of the hosts' profile, by role.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
+    :param controllers: ``combined`` or ``separate``.
+    :param deployment: of the HVE paper; None for 1 or 2, by the instances.
+    :param compute_workers: nodes with a NodeManager alone, in all.
+    :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
+        tuning's.
     """
 
     configuration: Configuration
@@ -60,6 +66,20 @@ class Plan:
     host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     tuning: str = DEFAULT
     os_profile: str = osprofiles.DEFAULT
+    controllers: str = environments.CONTROLLERS[0]
+    deployment: int | None = None
+    compute_workers: int = 0
+    namenode_handlers: int | None = None
+
+    @property
+    def shares(self) -> tuple[int, int]:
+        """Slots of a host for workers, and for compute workers beside them."""
+        return _shares(self.configuration.instances, self.deployment)
+
+    @property
+    def controllers_first(self) -> bool:
+        """Whether controllers come first, since they may else find no host."""
+        return self.controllers == 'separate' or self.compute_workers > 0
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -75,8 +95,13 @@ class Plan:
             'configuration': self.configuration.name,
             'backend': self.backend,
             'worker_hosts': sorted(self.providers),
+            'controllers': self.controllers,
+            'deployment': self.deployment
+            or min(2, self.configuration.instances),
             'workers': self.workers,
-            'workers_per_host': self.configuration.instances,
+            'workers_per_host': self.shares[0],
+            'compute_workers': self.compute_workers,
+            'compute_per_host': self.shares[1],
             'replication': self.replication,
             'ratios': self.ratios,
             'tuning': self.tuning,
@@ -94,6 +119,10 @@ def plan(
     workers: int | None = None,
     tuning: str = DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
+    *,
+    controllers: str = environments.CONTROLLERS[0],
+    deployment: int | None = None,
+    namenode_handlers: int | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -106,9 +135,15 @@ def plan(
     :param workers: by default as many as the hosts have slots for.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
+    :param controllers: one of :data:`environments.CONTROLLERS`.
+    :param deployment: of the HVE paper, 1 to 4; by default 1 or 2. In 3 a
+        host's slots are one data worker's and compute workers', in 4 half
+        and half; compute workers fill all of theirs.
+    :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
+        tuning's.
     :raises hvstack.errors.InputError: the configuration does not fit the
-        hosts or their backend, there are more replicas than hosts or more
-        workers than slots, or no such profiles.
+        hosts, their backend or the deployment, there are more replicas than
+        hosts or more workers than slots, or no such profiles.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     osprofiles.settings(os_profile)
@@ -127,6 +162,12 @@ def plan(
             f"{trait or 'none'}): see 'openstack hypervisor list'"
         )
     refusals.disks(profile, configuration)
+    if deployment is not None:
+        refusals.deployment(deployment, configuration)
+    if controllers == 'separate':
+        able = placement.providers(conn, chief.traits.get('controller'))
+        up = sum(name in known and known[name].up for name in able)
+        refusals.controllers(controllers, up, chief)
     backend = hosts.backend(
         [known[name] for name in providers], options.backend
     )
@@ -145,10 +186,12 @@ def plan(
         'controller',
         cpu_shares=chief.cpu_cap is not None,
     )
-    slots = _workers(profile, configuration, len(providers))
-    count = slots if workers is None else workers
-    refusals.workers(count, slots, configuration, len(providers))
-    worker_hosts = min(len(providers), count)
+    room = _room(
+        profile, configuration, len(providers), controllers, deployment
+    )
+    count = room.workers if workers is None else workers
+    refusals.workers(count, room.workers, configuration, len(providers))
+    worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
     return Plan(
@@ -168,6 +211,10 @@ def plan(
         },
         tuning=tuning,
         os_profile=os_profile,
+        controllers=controllers,
+        deployment=deployment,
+        compute_workers=room.compute,
+        namenode_handlers=namenode_handlers,
     )
 
 
@@ -179,15 +226,53 @@ def controller_profile(options: Any) -> str:
     return 'lab-controller' if host == 'lab-worker' else host
 
 
-def _workers(
-    profile: HostProfile, configuration: Configuration, hosts_up: int
-) -> int:
-    if profile.traits.get('worker'):
-        # Only the workers' own hosts have the trait.
-        return configuration.instances * hosts_up
-    return cluster_size(
+def _shares(instances: int, deployment: int | None) -> tuple[int, int]:
+    """Return a host's slots for workers, and for compute workers."""
+    if deployment == 3:
+        return 1, instances - 1
+    if deployment == 4:
+        return instances - instances // 2, instances // 2
+    return instances, 0
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What there is room for beside the controllers.
+
+    :param workers: most of them.
+    :param hosts: that carry them then.
+    :param compute: compute workers.
+    """
+
+    workers: int
+    hosts: int
+    compute: int = 0
+
+
+def _room(
+    profile: HostProfile,
+    configuration: Configuration,
+    hosts_up: int,
+    controllers: str,
+    deployment: int | None,
+) -> _Room:
+    nodes = 1 if controllers == 'combined' else 2
+    slots, compute = _shares(configuration.instances, deployment)
+    if profile.traits.get('worker') or compute:
+        # Only the workers' own hosts have the trait. Without it, controllers
+        # come first, and as many hosts' slots are left to them: in what is
+        # left of these the scheduler may mix both kinds of workers.
+        if not profile.traits.get('worker'):
+            hosts_up = max(0, hosts_up - nodes)
+        return _Room(slots * hosts_up, hosts_up, compute * hosts_up)
+    size = cluster_size(
         profile, configuration, hosts_up, controllers='combined'
-    ).workers
+    )
+    taken = size.slots_per_controller
+    return _Room(
+        size.workers - (nodes - 1) * taken,
+        hosts_up - nodes * (taken == configuration.instances),
+    )
 
 
 def _environment(
@@ -238,7 +323,10 @@ def layout(
         node_setup=osprofiles.fragment(wanted.os_profile),
         controller_vcpus=wanted.controller.vcpus,
         workers=wanted.workers,
-        workers_per_host=_per_host(wanted),
+        workers_per_host=max(
+            wanted.shares[0],
+            math.ceil(wanted.workers / len(wanted.providers)),
+        ),
         replication=wanted.replication,
         image=image,
         network=network,
@@ -247,16 +335,15 @@ def layout(
             wanted.configuration, 0 if passed else wanted.worker.disks
         ),
         disk_gb=wanted.worker.disk_size_gb or 1,
-        deployment=min(2, wanted.configuration.instances),
+        deployment=wanted.deployment or min(2, wanted.configuration.instances),
+        controllers=wanted.controllers,
+        controllers_first=wanted.controllers_first,
+        compute_workers=wanted.compute_workers,
+        compute_per_host=max(1, wanted.shares[1]),
+        compute_flavor=flavor_ids['worker'] if wanted.compute_workers else '',
+        namenode_handlers=wanted.namenode_handlers,
         # Bare metal, which figures are compared with, runs none.
         secondary_namenode=False,
-    )
-
-
-def _per_host(wanted: Plan) -> int:
-    return max(
-        wanted.configuration.instances,
-        math.ceil(wanted.workers / len(wanted.providers)),
     )
 
 
@@ -286,6 +373,7 @@ def launch(
         network=options.network,
         key_name=name,
     )
+    refusals.stack(laid_out, options.max_resources_per_stack)
     quotas.check(
         tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
     )
@@ -315,13 +403,12 @@ def launch(
     try:
         if progress is not None:
             progress.say('  stack complete, waiting for HDFS and YARN')
+        places = topology.of_nodes(topology.nodes(tenant, outputs))
+        if wanted.controllers_first:
+            topology.place(cluster, places, options.ready_timeout)
         daemons.wait_ready(cluster, options.ready_timeout)
         # The template knows no zones, and not the controller's own host.
-        topology.refresh(
-            cluster,
-            topology.of_nodes(topology.nodes(tenant, outputs)),
-            progress=progress,
-        )
+        topology.refresh(cluster, places, progress=progress)
     except BaseException:
         cluster.close()
         raise
@@ -333,10 +420,16 @@ def seen(
 ) -> dict[str, Any]:
     """Return what Nova and Placement have while the cluster is there.
 
-    All workers have one flavor: the first stands for them.
+    All workers have one flavor, and all controllers: the first stands for
+    them.
     """
     controller, workers = outputs['controller'], outputs['workers']
-    ids = {one['name']: one['server_id'] for one in [controller, *workers]}
+    other = outputs.get('resourcemanager')
+    nodes = [
+        *(controller, *([other] if other else [])),
+        *(*workers, *(outputs.get('compute') or [])),
+    ]
+    ids = {one['name']: one['server_id'] for one in nodes}
     return {
         'hvstack': metadata.version('hvstack'),
         'host_profile': wanted.host_profiles,

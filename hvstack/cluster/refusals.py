@@ -11,6 +11,11 @@ from hvstack.cluster.environments import Layout
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 
+#: Resources of a node in Heat's count: itself in its group, a port, a server,
+#: its disks; of each volume: itself in its group, volume, attachment.
+_NODE_RESOURCES, _VOLUME_RESOURCES = 4, 3
+#: Those of the cluster itself, no fewer.
+_CLUSTER_RESOURCES = 40
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
 #: "CPU topologies").
 _DEDICATED = ('hw:cpu_policy', 'dedicated')
@@ -33,12 +38,17 @@ def workers(
 ) -> None:
     """Refuse more workers than slots.
 
-    :param slots: that no controller takes.
+    :param slots: that neither controllers nor compute workers take.
     :param hosts: that workers may be on.
     :raises hvstack.errors.InputError: there are more, or none at all.
     """
     if 1 <= count <= slots:
         return
+    if slots < 1:
+        raise errors.InputError(
+            f'{hosts} hosts of {configuration.instances} slots leave none '
+            'for workers beside the controllers: take more hosts'
+        )
     raise errors.InputError(
         f'{count} workers cannot be: {hosts} hosts of '
         f'{configuration.instances} slots leave {slots} for workers, take 1 '
@@ -58,6 +68,52 @@ def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
         f'replication {replicas} cannot be: no two replicas share one of the '
         f'{hosts} hosts that carry workers, take 1 to {hosts}'
     )
+
+
+def controllers(kind: str, hosts: int, profile: HostProfile) -> None:
+    """Refuse separate controllers without a host for each.
+
+    :param kind: ``combined`` or ``separate``.
+    :param hosts: that are up and may carry controllers.
+    :param profile: of these hosts.
+    :raises hvstack.errors.InputError: there are too few.
+    """
+    if kind == 'combined' or hosts > 1:
+        return
+    trait = profile.traits.get('controller')
+    raise errors.InputError(
+        f'separate controllers cannot be: they need 2 hosts, and {hosts} of '
+        f"'{profile.name}'{f' (trait {trait})' if trait else ''} is up: take "
+        'combined ones, or more hosts'
+    )
+
+
+def deployment(number: int, configuration: Configuration) -> None:
+    """Refuse a deployment of the HVE paper that has no room on a host.
+
+    :param number: 1 to 4.
+    :raises hvstack.errors.InputError: the configuration has too few slots,
+        or other ones than it needs.
+    """
+    least = {1: 1, 2: 2, 3: 2, 4: 4}[number]
+    count = configuration.instances
+    if number == 1 and count > 1:
+        raise errors.InputError(
+            f'deployment 1 is one worker a host, and {configuration.label} '
+            f'has {count}: take instances 1, or deployment 2'
+        )
+    if count < least:
+        raise errors.InputError(
+            f'deployment {number} needs {least} or more slots a host, and '
+            f'{configuration.label} has {count}: take instances {least} or '
+            'more'
+        )
+    if number > 2 and configuration.disk_pinning:
+        raise errors.InputError(
+            f'deployment {number} cannot be with disk pinning, which gives '
+            "every slot its share of a host's disks: take deployment 1 or 2, "
+            'or no disk pinning'
+        )
 
 
 def disks(profile: HostProfile, configuration: Configuration) -> None:
@@ -117,10 +173,7 @@ def needs(
         (2 if layout.controllers == 'separate' else 1, controller),
     )
     slots = layout.workers_per_host if layout.configuration.disk_pinning else 1
-    types = layout.disk_types
-    volumes = sum(
-        len(types[number % len(types)]) for number in range(layout.workers)
-    )
+    volumes = sum(_volumes(layout))
     return Need(
         instances=sum(count for count, _ in nodes),
         cores=sum(count * size.vcpus for count, size in nodes),
@@ -134,3 +187,36 @@ def needs(
         volumes=volumes,
         gigabytes=volumes * layout.disk_gb,
     )
+
+
+def stack(layout: Layout, most: int) -> None:
+    """Refuse more resources than Heat takes in one stack.
+
+    :param most: its ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: there are more.
+    """
+    volumes = _volumes(layout)
+    needed = (
+        _CLUSTER_RESOURCES
+        + len(layout.disk_types)
+        + _NODE_RESOURCES * (layout.workers + layout.compute_workers)
+        # Where a node has volumes, they are a group of its disks'.
+        + sum(_VOLUME_RESOURCES * count + bool(count) for count in volumes)
+    )
+    if most < 0 or needed <= most:
+        return
+    raise errors.InputError(
+        f'a stack of {layout.workers + layout.compute_workers} workers has '
+        f'{needed} resources and Heat takes {most}: have an administrator set '
+        f'max_resources_per_stack in heat.conf to {needed} or -1, and [cloud] '
+        'max_resources_per_stack in hvstack.conf to the same, or take a '
+        'smaller cluster'
+    )
+
+
+def _volumes(layout: Layout) -> list[int]:
+    """Return the number of volumes of each worker."""
+    types = layout.disk_types
+    return [
+        len(types[number % len(types)]) for number in range(layout.workers)
+    ]

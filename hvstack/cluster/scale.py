@@ -204,7 +204,7 @@ def scale(
     if leaving:
         with progress.stage(f'drain {", ".join(sorted(names))}'):
             drain.drain(
-                cluster.gateway,
+                cluster,
                 leaving,
                 staying,
                 timeout=timeout,
@@ -230,7 +230,7 @@ def scale(
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
         if drain.excluded(now.gateway):
-            drain.exclude(now.gateway, [], timeout)
+            drain.exclude(now, [], timeout)
         with progress.stage('topology'):
             found = topology.of_nodes(topology.nodes(conn, outputs))
             # One that is dead keeps us from nothing but this while.

@@ -52,7 +52,9 @@ class StackCluster(Members):
         """Make a cluster of a stack's outputs.
 
         :param outputs: ``controller`` {name, address, host_id} and
-            ``workers``, a list of the same.
+            ``workers``, a list of the same; with separate controllers
+            ``resourcemanager``, and with compute workers beside data workers
+            ``compute``, a list.
         :param key_path: private key of the stack's key pair.
         :param processors: vCPUs of a worker.
         :param environment: facts that nodes cannot see; they win.
@@ -73,11 +75,20 @@ class StackCluster(Members):
                 folder=folder,
             )
 
+        other = outputs.get('resourcemanager')
+        compute = outputs.get('compute') or []
         try:
             return cls(
                 name=name,
                 gateway=node(outputs['controller'], 'controller'),
-                workers=[node(one, 'worker') for one in outputs['workers']],
+                resourcemanager=node(other, 'controller') if other else None,
+                workers=[
+                    *(
+                        node(one, 'data' if compute else 'worker')
+                        for one in outputs['workers']
+                    ),
+                    *(node(one, 'compute') for one in compute),
+                ],
                 processors=processors,
                 given=dict(environment or {}),
                 drop_command=drop_command,

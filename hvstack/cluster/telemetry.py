@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from hvstack import errors
 from hvstack.cluster.base import Node
+from hvstack.hadoop import rest
 from hvstack.results import telemetry
 from hvstack.results.telemetry import Telemetry, Values
 
@@ -209,7 +210,7 @@ class Sampler:
             zero = began + self.offsets[node.name]
             return telemetry.Node(
                 name=node.name,
-                role=node.role,
+                role='worker' if node.role in rest.ALONE else node.role,
                 host=node.host,
                 times=[round(moment - zero, 2) for moment in times],
                 rates=rates,

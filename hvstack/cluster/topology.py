@@ -33,6 +33,8 @@ from hvstack.model.topology import (
 )
 from hvstack.progress import Progress
 
+#: Output of the nodes with a NodeManager alone.
+_COMPUTE = 'compute'
 #: Where YARN puts a node that it cannot look up.
 _UNPLACED = '/default-rack'
 _READY_SECONDS = 300
@@ -68,6 +70,7 @@ class Part:
     """Those nodes of a cluster that answer."""
 
     gateway: Runner
+    manager: Runner
     workers: Sequence[Runner]
 
 
@@ -148,11 +151,20 @@ def of_nodes(found: Sequence[Node]) -> Topology:
     """
     groups = node_groups({node.name: node.host for node in found})
     given = {node.name: node.rack for node in found if node.rack}
+    # Compute workers beside data workers are no controllers: they do not
+    # make theirs a group of another kind.
+    beside = {groups[node.name] for node in found if node.role != _COMPUTE}
     return build(
         {node.name: node.address for node in found},
         groups,
         racks(
-            groups,
+            {
+                node.name: groups[node.name]
+                for node in found
+                if given
+                or node.role != _COMPUTE
+                or groups[node.name] not in beside
+            },
             [node.name for node in found if node.role == 'worker'],
             {node.name: node.zone for node in found},
             given,
@@ -195,9 +207,10 @@ def running_jobs(controller: Runner) -> int:
 def answering(cluster: Members) -> tuple[Part, list[str]]:
     """Return the nodes that answer, and the names of the others.
 
-    :raises hvstack.errors.HVStackError: the controller does not answer.
+    :raises hvstack.errors.HVStackError: a controller does not answer.
     """
-    cluster.gateway.run('true', timeout=60)
+    for node in rest.controllers(cluster):
+        node.run('true', timeout=60)
 
     def asked(node: Runner) -> bool:
         try:
@@ -209,9 +222,35 @@ def answering(cluster: Members) -> tuple[Part, list[str]]:
         alive = list(pool.map(asked, cluster.workers))
     pairs = list(zip(cluster.workers, alive, strict=True))
     return (
-        Part(cluster.gateway, [node for node, there in pairs if there]),
+        Part(
+            cluster.gateway,
+            cluster.manager,
+            [node for node, there in pairs if there],
+        ),
         [node.name for node, there in pairs if not there],
     )
+
+
+def place(
+    cluster: Members, topology: Topology, timeout: float = _READY_SECONDS
+) -> None:
+    """Give a topology to controllers that wait for one to start.
+
+    They come before the workers (``controllers_first``), and may still boot.
+
+    :raises hvstack.errors.DeadlineExceeded: one did not answer.
+    """
+    # The node's own files may not be there yet: they are with node groups.
+    table = topology.table(node_groups=True)
+    for node in rest.controllers(cluster):
+
+        def answers(node: Runner = node) -> bool:
+            return not node.run('true', timeout=60, check=False).returncode
+
+        shell.wait_for(
+            answers, f'{node.name} to answer', timeout=timeout, interval=2
+        )
+        node.put(table, sites.TABLE)
 
 
 def refresh(
@@ -236,13 +275,20 @@ def refresh(
     """
     say = progress.say if progress else _silent
     gateway = cluster.gateway
-    there, away = answering(Part(gateway, (*cluster.workers, *others)))
+    there, away = answering(
+        Part(gateway, cluster.manager, (*cluster.workers, *others))
+    )
     names = {node.name for node in cluster.workers}
-    part = Part(gateway, [one for one in there.workers if one.name in names])
+    part = Part(
+        gateway,
+        cluster.manager,
+        [one for one in there.workers if one.name in names],
+    )
     with_groups = grouped(gateway)
     lines = topology.lines(node_groups=with_groups)
     table = topology.table(node_groups=with_groups)
-    gateway.put(table, sites.TABLE)
+    for node in rest.controllers(cluster):
+        node.put(table, sites.TABLE)
     for node in there.workers:
         if node.name not in names:
             node.put(table, sites.TABLE)
@@ -252,8 +298,11 @@ def refresh(
     def stale() -> tuple[set[str], set[str]]:
         """Return names of nodes in a wrong place: moved ones, early ones."""
         moved, early = set(), set()
-        for service in (hdfs_places, yarn_places):
-            found = _by_address(service(gateway), there)
+        for service, controller in (
+            (hdfs_places, gateway),
+            (yarn_places, cluster.manager),
+        ):
+            found = _by_address(service(controller), there)
             for node in there.workers:
                 place, path = found[node.address], lines[node.address]
                 if service is yarn_places and place == _UNPLACED != path:
@@ -264,7 +313,7 @@ def refresh(
 
     moved, early = stale()
     if moved:
-        who, jobs = ', '.join(sorted(moved)), running_jobs(gateway)
+        who, jobs = ', '.join(sorted(moved)), running_jobs(cluster.manager)
         if jobs:
             raise errors.Busy(
                 f'{who}: moved, and {jobs} jobs run: the table '
@@ -272,7 +321,11 @@ def refresh(
                 'NameNode and ResourceManager must start again'
             )
         say(f'topology: {who} moved, the controllers restart')
-        _restart(gateway, 'namenode', 'resourcemanager')
+        if cluster.manager is gateway:
+            _restart(gateway, 'namenode', 'resourcemanager')
+        else:
+            _restart(gateway, 'namenode')
+            _restart(cluster.manager, 'resourcemanager')
     elif early:
         say(f'topology: {len(early)} NodeManagers register anew')
         for node in there.workers:
@@ -316,35 +369,38 @@ def check(cluster: Members, topology: Topology) -> list[Finding]:
     physical hosts of every block's replicas. A controller counts only where
     its host has workers: no block would be there otherwise.
 
-    :raises hvstack.errors.HVStackError: the controller does not answer.
+    :raises hvstack.errors.HVStackError: a controller does not answer.
     """
-    gateway = cluster.gateway
+    gateway, manager = cluster.gateway, cluster.manager
     part, away = answering(cluster)
     lines = topology.lines(node_groups=grouped(gateway))
     workers = {node.address for node in cluster.workers}
     group = {place.address: place.group for place in topology.places}
-    storing = {group[address] for address in workers}
+    holding = {group[address] for address in workers}
     expected = {
         key: lines[key]
         for place in topology.places
-        if place.group in storing
+        if place.group in holding
         for key in (place.address, place.node)
     }
     found = [
         Finding('node', name, 'does not answer', 'its table') for name in away
     ]
-    for node in (gateway, *part.workers):
+    for node in (*rest.controllers(cluster), *part.workers):
         text = node.run(f'cat {sites.TABLE}', check=False, timeout=60).stdout
         found += differences(
             f'table on {node.name}', parse_table(text), expected
         )
-    in_force = {node.name: expected[node.address] for node in cluster.workers}
-    for service, places in (('HDFS', hdfs_places), ('YARN', yarn_places)):
-        seen = _by_address(places(gateway), cluster)
+    for service, daemon, places in (
+        ('HDFS', 'datanode', hdfs_places(gateway)),
+        ('YARN', 'nodemanager', yarn_places(manager)),
+    ):
+        seen = _by_address(places, cluster)
+        nodes = rest.having(cluster.workers, daemon)
         found += differences(
             service,
-            {n.name: seen[n.address] or 'none' for n in cluster.workers},
-            in_force,
+            {node.name: seen[node.address] or 'none' for node in nodes},
+            {node.name: expected[node.address] for node in nodes},
         )
     names = {place.address: place.node for place in topology.places}
     found += [

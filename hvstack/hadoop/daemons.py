@@ -26,6 +26,8 @@ getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
 _SEEN_IN = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
 #: So many looks in vain, and the daemons themselves are looked at.
 _LOOKS = 8
+#: Seconds between two looks.
+_INTERVAL = 1.5
 
 
 class _Dead(Exception):
@@ -68,8 +70,7 @@ def missing(cluster: Members) -> list[str]:
 
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    gateway = cluster.gateway
-    info = rest.namenode(gateway, 'NameNodeInfo')
+    info = rest.namenode(cluster.gateway, 'NameNodeInfo')
     live = json.loads(info['LiveNodes']).values()
     # One that has just registered tells its capacity a heartbeat later: until
     # then HDFS would have no room.
@@ -79,27 +80,32 @@ def missing(cluster: Members) -> list[str]:
         if one['capacity']
     }
     nodes = (
-        rest.get(gateway, 'resourcemanager', '/ws/v1/cluster/nodes').get(
-            'nodes'
-        )
+        rest.get(
+            cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
+        ).get('nodes')
         or {}
     ).get('node') or []
     yarn = {n['nodeHostName'] for n in nodes if n.get('state') == 'RUNNING'}
     found = []
     for worker in cluster.workers:
-        for names, service in zip((hdfs, yarn), _SEEN_IN, strict=True):
-            if not {worker.name, worker.address} & names:
+        for names, (service, daemon) in zip(
+            (hdfs, yarn), _SEEN_IN.items(), strict=True
+        ):
+            if (
+                rest.having([worker], daemon)
+                and not {worker.name, worker.address} & names
+            ):
                 found.append(f'{worker.name} in {service}')
     if info.get('Safemode'):
         found.append('HDFS out of safe mode')
-    rest.get(gateway, 'historyserver', '/ws/v1/history/info')
+    rest.get(cluster.manager, 'historyserver', '/ws/v1/history/info')
     return found
 
 
 def wait_ready(cluster: Members, timeout: float = 300) -> float:
     """Wait until HDFS and YARN see every worker.
 
-    Workers also get the controller's table of nodes: an ApplicationMaster
+    All nodes also get the controller's table of nodes: an ApplicationMaster
     asks for containers by the racks that it finds there, and one that knows
     other racks than the ResourceManager never gets a local container.
 
@@ -110,6 +116,7 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
     """
     last: list[str] = ['an answer of the controller']
     looks = 0
+    gone: list[str] = []
 
     def ready() -> bool:
         nonlocal looks
@@ -118,9 +125,13 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             last[:] = missing(cluster)
         except errors.HVStackError as exc:
             last[:] = [str(exc)]
-            # A controller that died will not be there later either.
-            if looks % _LOOKS == 0 and dead([cluster.gateway]):
-                raise _Dead(_evidence(cluster)) from exc
+            # A controller that died will not be there later either. On a
+            # slow node one that was not started yet looks the same, once.
+            if looks % _LOOKS == 0:
+                before = list(gone)
+                gone[:] = dead(rest.controllers(cluster))
+                if gone and gone == before:
+                    raise _Dead(_evidence(cluster)) from exc
         return not last
 
     try:
@@ -128,7 +139,7 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             ready,
             f'Hadoop on {cluster.gateway.name} to see every worker',
             timeout=timeout,
-            interval=1.5,
+            interval=_INTERVAL,
             why=lambda: (
                 f'missing: {", ".join(last)}'
                 + (_evidence(cluster) or _silent(cluster, last))
@@ -148,7 +159,7 @@ def introduce(cluster: Members) -> None:
     An address stands for itself in ``/etc/hosts``: Hadoop looks up names of
     addresses, and where no resolver answers each look-up waits for seconds.
     """
-    nodes = (cluster.gateway, *cluster.workers)
+    nodes = (*rest.controllers(cluster), *cluster.workers)
     lines = ''.join(
         f'{node.address} {node.address} {node.name}\n' for node in nodes
     )
@@ -165,7 +176,7 @@ def introduce(cluster: Members) -> None:
 
 def _evidence(cluster: Members) -> str:
     """Return dead daemons with their last words."""
-    for node in (cluster.gateway, *cluster.workers):
+    for node in (*rest.controllers(cluster), *cluster.workers):
         try:
             gone = dead([node])
         except errors.HVStackError as exc:

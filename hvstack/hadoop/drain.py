@@ -5,6 +5,8 @@ HDFS copies a DataNode's blocks elsewhere first (decommissioning, Hadoop's
 HDFS guide "DataNode Admin"); YARN gives a NodeManager nothing new and keeps
 it until every job that ran on it has ended (YARN guide "Graceful Decommission
 of YARN Nodes"), since its map outputs are read until then.
+
+With separate controllers, each daemon reads the list on its own node.
 """
 
 import json
@@ -13,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 from hvstack import errors, shell
 from hvstack.hadoop import rest
-from hvstack.hadoop.rest import Runner
+from hvstack.hadoop.rest import Members, Runner
 from hvstack.hadoop.sites import CONF
 from hvstack.progress import Progress
 
@@ -37,13 +39,16 @@ _SAY_SECONDS = 15
 
 
 def excluded(controller: Runner) -> set[str]:
-    """Return the addresses that must leave, or have left."""
+    """Return the addresses that must leave, or have left.
+
+    :param controller: with the NameNode.
+    """
     text = controller.run(f'cat {EXCLUDED}', check=False, timeout=60).stdout
     return set(text.split())
 
 
 def exclude(
-    controller: Runner, addresses: Collection[str], timeout: float
+    cluster: Members, addresses: Collection[str], timeout: float
 ) -> None:
     """Let nodes leave HDFS and YARN, and all others stay.
 
@@ -51,21 +56,22 @@ def exclude(
     :param timeout: seconds that YARN waits for the jobs on them.
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    controller.run(_SETUP, timeout=60)
-    controller.put(''.join(f'{one}\n' for one in sorted(addresses)), EXCLUDED)
-    controller.run(
-        'hdfs dfsadmin -refreshNodes && '
-        f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server',
-        timeout=180,
+    lines = ''.join(f'{one}\n' for one in sorted(addresses))
+    for node in rest.controllers(cluster):
+        node.run(_SETUP, timeout=60)
+        node.put(lines, EXCLUDED)
+    cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
+    cluster.manager.run(
+        f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server', timeout=180
     )
 
 
-def left(controller: Runner, nodes: Sequence[Runner]) -> list[str]:
+def left(cluster: Members, nodes: Sequence[Runner]) -> list[str]:
     """Return what still keeps nodes in HDFS and YARN, a few words each.
 
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    info = rest.namenode(controller, 'NameNodeInfo')
+    info = rest.namenode(cluster.gateway, 'NameNodeInfo')
     leaving = {
         one['xferaddr'].rpartition(':')[0]: one['underReplicatedBlocks']
         for one in json.loads(info['DecomNodes']).values()
@@ -74,7 +80,9 @@ def left(controller: Runner, nodes: Sequence[Runner]) -> list[str]:
         one['xferaddr'].rpartition(':')[0]: one['adminState']
         for one in json.loads(info['LiveNodes']).values()
     }
-    answer = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/nodes')
+    answer = rest.get(
+        cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
+    )
     managers = {
         one['nodeHostName']: one['state']
         for one in (answer.get('nodes') or {}).get('node') or []
@@ -94,7 +102,7 @@ def left(controller: Runner, nodes: Sequence[Runner]) -> list[str]:
 
 
 def drain(
-    controller: Runner,
+    cluster: Members,
     nodes: Sequence[Runner],
     staying: Sequence[Runner],
     *,
@@ -111,14 +119,14 @@ def drain(
         stay excluded.
     :raises hvstack.errors.RunFailed: HDFS misses blocks.
     """
-    others = excluded(controller) - {one.address for one in staying}
-    exclude(controller, others | {one.address for one in nodes}, timeout)
+    others = excluded(cluster.gateway) - {one.address for one in staying}
+    exclude(cluster, others | {one.address for one in nodes}, timeout)
     last: list[str] = []
     said = 0.0
 
     def gone() -> bool:
         nonlocal said
-        last[:] = left(controller, nodes)
+        last[:] = left(cluster, nodes)
         if progress and last and time.monotonic() - said > _SAY_SECONDS:
             said = time.monotonic()
             progress.say(f'  still {", ".join(last)}')
@@ -131,7 +139,7 @@ def drain(
         interval=_INTERVAL,
         why=lambda: f'still {", ".join(last)}; the same command goes on',
     )
-    info = rest.namenode(controller, 'NameNodeInfo')
+    info = rest.namenode(cluster.gateway, 'NameNodeInfo')
     missing = info['NumberOfMissingBlocks']
     if missing:
         raise errors.RunFailed(

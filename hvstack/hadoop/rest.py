@@ -16,6 +16,10 @@ from hvstack.hadoop.sites import UI_PORTS
 PORTS = {**UI_PORTS, 'datanode': 9864, 'nodemanager': 8042}
 
 
+#: Workers with one daemon alone, by their role; all others have both.
+ALONE = {'data': 'datanode', 'compute': 'nodemanager'}
+
+
 class Runner(Protocol):
     """What this room needs of a node."""
 
@@ -26,6 +30,10 @@ class Runner(Protocol):
     @property
     def address(self) -> str:
         """The address that other nodes use."""
+
+    @property
+    def role(self) -> str:
+        """``controller``, ``worker``, or one of :data:`ALONE`."""
 
     def run(
         self,
@@ -51,11 +59,32 @@ class Members(Protocol):
 
     @property
     def gateway(self) -> Runner:
-        """The controller."""
+        """The controller with the NameNode."""
+
+    @property
+    def manager(self) -> Runner:
+        """The controller with ResourceManager and JobHistory.
+
+        The gateway, unless controllers are separate.
+        """
 
     @property
     def workers(self) -> Sequence[Runner]:
         """The workers."""
+
+
+def controllers(cluster: Members) -> list[Runner]:
+    """Return the nodes of a cluster's controllers, the gateway first."""
+    apart = cluster.manager is not cluster.gateway
+    return [cluster.gateway, *([cluster.manager] if apart else [])]
+
+
+def having(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
+    """Return those workers that have a daemon.
+
+    :param daemon: ``datanode`` or ``nodemanager``.
+    """
+    return [one for one in nodes if ALONE.get(one.role, daemon) == daemon]
 
 
 def get(node: Runner, role: str, path: str) -> dict[str, Any]:

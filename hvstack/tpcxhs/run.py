@@ -255,7 +255,7 @@ def purge(cluster: Cluster) -> None:
     """
     gateway = cluster.gateway
     apps = rest.get(
-        gateway,
+        cluster.manager,
         'resourcemanager',
         '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
     ).get('apps')
@@ -394,11 +394,11 @@ class _Runner:
 
         :raises hvstack.errors.RunFailed: records were lost, or not sorted.
         """
-        gateway = self.cluster.gateway
+        gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [one for one in self.outcome.phases if one.get('job_id')]
         for phase in jobs:
-            phase.update(history.job(gateway, phase['job_id']))
-        told, places = history.read(gateway, [one['job_id'] for one in jobs])
+            phase.update(history.job(manager, phase['job_id']))
+        told, places = history.read(manager, [one['job_id'] for one in jobs])
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
             if phase['job_id'] in told:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster on the lab: created, sorted on, deleted without a trace."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import testtools
 
-from hvstack import conf, errors, profiles
+from hvstack import conf, errors, profiles, shell
 from hvstack.cloud import connection, journal, keys, placement, ratios, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
@@ -21,6 +23,7 @@ from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
 
 NAME = 'hv-test-cluster'
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: Sets ratios and dies without any clean-up, as the kernel would have it.
 KILLED = """
 import os, signal
@@ -51,6 +54,17 @@ class LabTest(testtools.TestCase):
         self.addCleanup(undo.undo_own, [self.conn])
         self.options = conf.load().cloud
 
+    def made(self) -> dict[str, set[str]]:
+        """Return what is on the cloud, by kind."""
+        return {
+            'stacks': {one.name for one in self.conn.orchestration.stacks()},
+            'servers': {one.name for one in self.conn.compute.servers()},
+            'flavors': {
+                one.name for one in self.conn.compute.flavors(is_public=None)
+            },
+            'keys': {one.name for one in self.conn.compute.keypairs()},
+        }
+
     def workers(self) -> dict[str, str]:
         return placement.providers(self.conn, 'CUSTOM_HVSTACK_LAB_WORKER')
 
@@ -78,17 +92,6 @@ class ClusterTest(LabTest):
         self.assertEqual(before, self.made())
         self.assertEqual([], journal.own())
         self.assertFalse((keys.FOLDER / NAME).exists())
-
-    def made(self) -> dict[str, set[str]]:
-        """Return what is on the cloud, by kind."""
-        return {
-            'stacks': {one.name for one in self.conn.orchestration.stacks()},
-            'servers': {one.name for one in self.conn.compute.servers()},
-            'flavors': {
-                one.name for one in self.conn.compute.flavors(is_public=None)
-            },
-            'keys': {one.name for one in self.conn.compute.keypairs()},
-        }
 
     def check_topology(
         self, cluster: StackCluster, outputs: dict[str, Any]
@@ -123,6 +126,48 @@ class ClusterTest(LabTest):
             {'VCPU': 1.0, 'MEMORY_MB': 1.0},
             cluster.placement['allocation_ratio']['during'],
         )
+
+
+class FailureTest(LabTest):
+    """A cluster that fails is taken back, at once or when it is asked for."""
+
+    def hvstack(self, command: str, *words: str, **env: str) -> shell.Result:
+        """Run a command for the cluster."""
+        return shell.run(
+            [
+                *(HVSTACK, 'cluster', command, NAME),
+                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *words),
+            ],
+            env={f'OS_CLOUD__{name}': value for name, value in env.items()},
+            timeout=600,
+            check=False,
+        )
+
+    def test_nothing_is_left(self) -> None:
+        before, entries = self.made(), journal.entries()
+        # Heat refuses it, when flavors and key pair are there.
+        failed = self.hvstack('create', IMAGE='hv-no-such-image')
+        self.assertNotEqual(0, failed.returncode)
+        self.assertIn('hv-no-such-image', failed.stderr)
+        self.assertEqual(before, self.made())
+        self.assertEqual(entries, journal.entries())
+
+        # It has no Hadoop: the stack is complete, the cluster never.
+        image = images.upload(
+            identity.connect(), images.build('tiny', Progress()), 'lxc'
+        )
+        failed = self.hvstack(
+            'create', '--no-rollback', IMAGE=image, READY_TIMEOUT='30'
+        )
+        self.addCleanup(self.hvstack, 'delete')
+        self.assertNotEqual(0, failed.returncode)
+        self.assertIn('to see every worker', failed.stderr)
+        shown = json.loads(self.hvstack('show').stdout)
+        self.assertEqual(2, len(shown['workers']))
+        gone = self.hvstack('delete')
+        self.assertEqual(0, gone.returncode, gone.stderr)
+        self.assertEqual(before, self.made())
+        self.assertEqual(entries, journal.entries())
 
 
 class RefusalTest(LabTest):

@@ -2,6 +2,7 @@
 """The templates, as a member uses them with OpenStack's own client."""
 
 import itertools
+import json
 import os
 import re
 import sys
@@ -147,6 +148,7 @@ class TemplatesTest(LabTest):
             timeout=600,
         )
         outputs = stacks.outputs(self.tenant, NAME)
+        self.check_secrets(outputs)
         hosts = [one['host_id'] for one in outputs['workers']]
         self.assertEqual(2, len(hosts))
         self.assertEqual(2, len(set(hosts)))
@@ -162,6 +164,20 @@ class TemplatesTest(LabTest):
             self.assertIsNotNone(re.search('Total Nodes: *2', nodes), nodes)
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
+
+    def check_secrets(self, outputs: dict[str, Any]) -> None:
+        """Neither outputs nor events have a password or a private key."""
+        (stack,) = self.tenant.orchestration.stacks(name=NAME)
+        events = self.tenant.orchestration.get(
+            f'/stacks/{NAME}/{stack.id}/events?nested_depth=5',
+            raise_exc=True,
+        ).text
+        self.assertIn('CREATE_COMPLETE', events)
+        key = (keys.FOLDER / NAME).read_text().splitlines()[1]
+        known = [one['auth']['password'] for one in clouds.entries().values()]
+        for secret in (key, *known):
+            self.assertNotIn(secret, events)
+            self.assertNotIn(secret, json.dumps(outputs))
 
     def test_what_failed_is_shown(self) -> None:
         """One worker on a host, and two hosts: a third one fails."""

@@ -27,6 +27,8 @@ class BigLabTest(LabTest):
 
     NAME: str
     HOSTS: int
+    #: The first of these carry controllers.
+    CONTROLLERS = 1
     RACKS = 0
     #: MiB and cores of a worker's host.
     MEMORY_MIB: int
@@ -40,12 +42,16 @@ class BigLabTest(LabTest):
         # Before it: a host with servers is not taken away.
         self.member = connection.connect(clouds.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, self.member])
-        hosts = {sizes.name_of(1): {'cpu_cap': self.CPU_CAP}}
+        hosts: dict[str, dict[str, Any]] = {
+            sizes.name_of(1): {'cpu_cap': self.CPU_CAP}
+        }
         for number in range(2, self.HOSTS + 1):
             hosts[sizes.name_of(number)] = {
                 'cpu_cap': self.CPU_CAP,
                 'memory_mib': self.MEMORY_MIB,
             }
+            if number <= self.CONTROLLERS:
+                hosts[sizes.name_of(number)]['role'] = 'controller'
         lifecycle.up(
             lambda _: before.change(
                 hosts=self.HOSTS,

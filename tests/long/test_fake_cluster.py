@@ -29,7 +29,7 @@ class FakeClusterTest(HostsTest):
             for one in self.cloud.compute.hypervisors()
             if one.name.startswith('hv-fake') and one.state == 'up'
         ]
-        if len(fakes) < HOSTS:
+        if len(fakes) != HOSTS:
             self.skipTest(
                 f'{len(fakes)} fake hosts are up: hvstack lab up '
                 f'--fake-hosts {HOSTS} --fake-profile vsphere6'
@@ -94,6 +94,10 @@ class FakeClusterTest(HostsTest):
             outputs['controller']['host_id'],
             outputs['resourcemanager']['host_id'],
         )
+        # What tenants see of it: one hostId for each host.
+        groups = Counter(one['host_id'] for one in outputs['workers'])
+        self.assertEqual(sorted(by_host.values()), sorted(groups.values()))
+        self.assertIn('not waited for', outputs['readiness'])
         # Nova's own answer to one more.
         shell.run(
             [

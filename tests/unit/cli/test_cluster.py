@@ -2,6 +2,7 @@
 """``hvstack cluster environment``, as a tenant without other rights."""
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ def flavor(name: str, **specs: str) -> dict[str, Any]:
     }
 
 
-class EnvironmentTest(testtools.TestCase):
+class ClusterTest(testtools.TestCase):
+    """A cloud, and a file that names it."""
+
     def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
@@ -39,6 +42,64 @@ class EnvironmentTest(testtools.TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         self.cloud = self.useFixture(fake.FakeCloud())
+
+    def run_main(self, *words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(('cluster', *words, '--os-cloud', 'test'))
+        return status, out.getvalue(), err.getvalue()
+
+
+class CreateTest(ClusterTest):
+    def setUp(self) -> None:
+        super().setUp()
+        for name, value in (('HOST_PROFILE', 'vsphere6'), ('BACKEND', 'kvm')):
+            self.useFixture(
+                fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
+            )
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        return self.run_main('create', 'mine', '--dry-run', *words)
+
+    def test_dry_run(self) -> None:
+        self.cloud.hosts(8)
+        status, out, err = self.call(
+            *('-f', 'json', '--configuration', 'i4', '--deployment', '4'),
+            *('--controllers', 'separate', '--namenode-handlers', '1'),
+        )
+        self.assertEqual(0, status, err)
+        shown = json.loads(out)
+        # Of the two hosts with controllers no slot is counted.
+        self.assertEqual(
+            (12, 12), (shown['workers'], shown['compute_workers'])
+        )
+        self.assertEqual('separate', shown['controllers'])
+        self.assertEqual(
+            set(),
+            {one.method for one in self.cloud.http.request_history}
+            - {'GET', 'POST'},
+        )
+
+    def test_refusals(self) -> None:
+        for hosts, part, *words in (
+            (1, 'they need 2 hosts', '--controllers', 'separate'),
+            (8, '9 workers cannot be', '--workers', '9'),
+            (8, 'replication 8', '--replication', '8'),
+            (8, 'deployment 3 needs 2', '--deployment', '3'),
+            (8, '--namenode-handlers is 0', '--namenode-handlers', '0'),
+            (8, 'data disks of', '--configuration', 'i7-pinned'),
+            (8, "'nfs' is unknown", '--configuration', 'i2-nfs'),
+        ):
+            self.cloud.hosts(hosts)
+            status, out, err = self.call(*words)
+            self.assertEqual((2, ''), (status, out), err)
+            self.assertEqual(1, err.count('\n'), err)
+            self.assertIn(part, err)
+
+
+class EnvironmentTest(ClusterTest):
+    def setUp(self) -> None:
+        super().setUp()
         self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(NOVA))
         self.cloud.http.get(
             f'{fake.NOVA}/flavors/detail',
@@ -51,15 +112,7 @@ class EnvironmentTest(testtools.TestCase):
         )
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(
-                (
-                    *('cluster', 'environment', '--os-cloud', 'test'),
-                    *('--key-name', 'key', *words),
-                )
-            )
-        return status, out.getvalue(), err.getvalue()
+        return self.run_main('environment', '--key-name', 'key', *words)
 
     def test_it_is_printed(self) -> None:
         status, out, err = self.call(
@@ -85,6 +138,18 @@ class EnvironmentTest(testtools.TestCase):
         self.assertEqual(['hvstack', 'vsan'], [one['tuning'] for one in made])
         self.assertNotEqual(*(one['mapred_site'] for one in made))
         self.assertIn('os_profile=amd\n', made[1]['node_setup'])
+
+    def test_handlers(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*words, '--namenode-handlers', '1')
+        self.assertIn(
+            'dfs.namenode.handler.count</name><value>1<',
+            yaml.safe_load(out)['parameters']['hdfs_site'],
+        )
+        self.assertIn(
+            '--namenode-handlers is 0',
+            self.refused(*words, '--namenode-handlers', '0'),
+        )
 
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
@@ -112,6 +177,13 @@ class EnvironmentTest(testtools.TestCase):
             ('not dedicated', '--hosts', '2', '--configuration', 'dedicated'),
             ("'nfs' is unknown", '--hosts', '2', '--configuration', 'i2-nfs'),
             ('quota too small', '--hosts', '9'),
+            ('max_resources_per_stack', '--hosts', '300'),
+            ('deployment 2 needs 2', '--hosts', '2', '--deployment', '2'),
+            (
+                *("flavor 'shared' is not dedicated", '--hosts', '2'),
+                *('--configuration', 'dedicated', '--deployment', '3'),
+                *('--compute-flavor', 'own'),
+            ),
         ):
             if '--worker-flavor' not in words:
                 words += ['--worker-flavor', 'shared']

@@ -100,6 +100,35 @@ class FakeCloud(fixtures.Fixture):
             },
         )
 
+    def hosts(self, count: int, down: int = 0) -> None:
+        """List hosts with KVM, the last ones of them down."""
+        names = [f'h{number}' for number in range(count)]
+        self.http.get(
+            f'{NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': name,
+                        'hypervisor_hostname': name,
+                        'hypervisor_type': 'QEMU',
+                        'hypervisor_version': 8002000,
+                        'state': 'down' if number >= count - down else 'up',
+                        'status': 'enabled',
+                    }
+                    for number, name in enumerate(names)
+                ]
+            },
+        )
+        self.http.get(
+            f'{PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {'name': one, 'uuid': one, 'parent_provider_uuid': None}
+                    for one in names
+                ]
+            },
+        )
+
     def connect(self) -> Connection:
         """Return a connection to it."""
         return connection.connect(credential=CREDENTIAL)

@@ -52,6 +52,28 @@ class TemplateTest(testtools.TestCase):
             }
             self.assertEqual(set(content['parameters']), used | unused, name)
 
+    def test_outputs_have_no_secrets(self) -> None:
+        """They tell of nodes and names alone, never of files or signals."""
+        for name in names():
+            asked = [
+                node[kind][0] if isinstance(node[kind], list) else node[kind]
+                for node in walk(load(name).get('outputs', {}))
+                for kind in ('get_attr', 'get_param', 'get_resource')
+                if kind in node
+            ]
+            files = {
+                key
+                for key in load(name)['parameters']
+                if key.endswith(('_site', '_env', '_setup'))
+            }
+            self.assertEqual(
+                set(),
+                set(asked)
+                & {'ready_handle', 'files', 'controller_files', 'user_data'}
+                | set(asked) & files,
+                name,
+            )
+
     def test_every_parameter_is_described(self) -> None:
         for name in names():
             for key, value in load(name)['parameters'].items():

@@ -18,11 +18,12 @@ Status: HEALTHY
 
 @dataclass
 class FakeNode:
-    """One node; the controller's answers are its cluster's."""
+    """One node; a controller's answers are its cluster's."""
 
     name: str
     address: str
     cluster: 'FakeCluster'
+    role: str = 'worker'
     answers: bool = True
     files: dict[str, str] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
@@ -61,9 +62,13 @@ class FakeCluster:
     yarn: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     replicas: tuple[str, ...] = ()
+    separate: bool = False
 
     def __post_init__(self) -> None:
-        self.gateway = FakeNode('c', '10.0.0.1', self)
+        self.gateway = FakeNode('c', '10.0.0.1', self, 'controller')
+        self.manager = self.gateway
+        if self.separate:
+            self.manager = FakeNode('rm', '10.0.0.9', self, 'controller')
         self.workers = [
             FakeNode(name, f'10.0.0.{number}', self)
             for number, name in enumerate(self.names, start=2)
@@ -72,20 +77,32 @@ class FakeCluster:
     def join(self) -> None:
         """Let workers into HDFS and YARN where these know their place."""
         table = parse_table(self.gateway.files.get(TABLE, ''))
+        places = parse_table(self.manager.files.get(TABLE, ''))
         for node in self.workers:
             if not node.answers:
                 self.hdfs.pop(node.address, None)
                 self.yarn.pop(node.address, None)
                 continue
-            if node.address in table:
+            if node.address in table and node.role != 'compute':
                 self.hdfs.setdefault(node.address, table[node.address])
-            self.yarn.setdefault(
-                node.address, table.get(node.address, '/default-rack')
-            )
+            if node.role != 'data':
+                self.yarn.setdefault(
+                    node.address, places.get(node.address, '/default-rack')
+                )
 
     def answer(self, node: FakeNode, command: str) -> str:
-        """Return what a command prints."""
+        """Return what a command prints.
+
+        :raises hvstack.errors.CommandFailed: the daemon is not there.
+        """
         self.join()
+        for port, daemon in (
+            (':9870/', self.gateway),
+            (':8088/', self.manager),
+            (':19888/', self.manager),
+        ):
+            if port in command and node is not daemon:
+                raise errors.CommandFailed([node.name], 1, 'refused')
         if 'net.topology.impl' in command:
             return self.net
         if 'dfs.replication' in command:
@@ -115,7 +132,7 @@ class FakeCluster:
             return FSCK.format(places=places)
         if 'start namenode' in command:
             self.hdfs.clear()
-        if 'start namenode resourcemanager' in command:
+        if 'start' in command and command.endswith('resourcemanager'):
             self.yarn.clear()
         if 'start nodemanager' in command:
             self.yarn.pop(node.address)

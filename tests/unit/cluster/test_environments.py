@@ -258,7 +258,9 @@ class ScriptTest(testtools.TestCase):
             '10.0.0.3 /rack1/ng-resourcemanager\n',
             self.written('hadoop/topology.table'),
         )
-        self.assertIn("ROLES='namenode'", self.written('hvstack/node.env'))
+        env = self.written('hvstack/node.env')
+        self.assertIn("ROLES='namenode'", env)
+        self.assertNotIn('DISKS', env)
         self.assertEqual('start\n', (self.root / 'started').read_text())
 
     def test_a_controller_before_them_waits(self) -> None:

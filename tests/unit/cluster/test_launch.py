@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import fixtures
 import testtools
+import yaml
 
-from hvstack import profiles
+from hvstack import errors, profiles
 from hvstack.cluster import environments, launch
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
+from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
 
 
@@ -50,6 +55,145 @@ class Parameters(testtools.TestCase):
         self.assertIn('<value>268435456</value>', made['hdfs_site'])
         self.assertIn('HEAP_datanode=1300\n', made['hadoop_env'])
         self.assertIn('os_profile=amd\n', made['node_setup'])
+
+
+class PlanTest(testtools.TestCase):
+    """Hosts as Nova and Placement list them, of profile vsphere6."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.options = SimpleNamespace(
+            host_profile='vsphere6', controller_profile=None, backend='kvm'
+        )
+
+    def hosts(self, count: int, down: int = 0) -> None:
+        self.cloud.hosts(count, down)
+
+    def plan(self, label: str, **more: Any) -> launch.Plan:
+        return launch.plan(
+            self.cloud.connect(), parse(label), self.options, **more
+        )
+
+    def refused(self, *args: Any, **more: Any) -> str:
+        error = str(
+            self.assertRaises(errors.InputError, self.plan, *args, **more)
+        )
+        self.assertNotIn('\n', error)
+        return error
+
+    def layout(self, wanted: launch.Plan) -> environments.Layout:
+        return launch.layout(
+            wanted,
+            {'worker': 'w', 'controller': 'c'},
+            image='i',
+            network='n',
+            key_name='k',
+        )
+
+    def test_controllers(self) -> None:
+        """Eight hosts of four slots, as vsphere6's Table 1 counts them."""
+        self.hosts(8)
+        combined = self.plan('i4')
+        self.assertEqual(31, combined.workers)
+        self.assertFalse(self.layout(combined).controllers_first)
+        separate = self.plan('i4', controllers='separate')
+        self.assertEqual(30, separate.workers)
+        made = self.layout(separate)
+        self.assertEqual('separate', made.controllers)
+        self.assertTrue(
+            environments.environment(made)['parameters']['controllers_first']
+        )
+        said = self.refused('i4', controllers='separate', workers=31)
+        self.assertIn('take 1 to 30', said)
+        # Each has its whole host.
+        self.assertEqual(6, self.plan('i1', controllers='separate').workers)
+
+    def test_hosts_that_carry_workers(self) -> None:
+        """A controller's whole host has no place for a replica."""
+        small = HostProfile(
+            name='small',
+            sockets=1,
+            cores_per_socket=4,
+            threads_per_core=1,
+            memory_mib=16384,
+            cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
+        )
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
+        path.write_text(yaml.safe_dump(small.to_mapping()))
+        self.options.host_profile = str(path)
+        self.hosts(4)
+        wanted = self.plan('i2', controllers='separate')
+        self.assertEqual((4, 2), (wanted.workers, wanted.replication))
+        self.assertEqual(3, self.plan('i2').replication)
+        said = self.refused('i2', controllers='separate', replication=3)
+        self.assertIn('take 1 to 2', said)
+
+    def test_too_few_hosts_for_controllers(self) -> None:
+        self.hosts(2, down=1)
+        said = self.refused('i4', controllers='separate')
+        self.assertIn('they need 2 hosts, and 1 of', said)
+        self.assertIn('take combined ones', said)
+        self.hosts(2)
+        said = self.refused('i1', controllers='separate')
+        self.assertIn('take more hosts', said)
+
+    def test_deployments(self) -> None:
+        self.hosts(8)
+        for number, label, workers, compute in (
+            (None, 'i4', (31, 4), (0, 0)),
+            (1, 'i1', (7, 1), (0, 0)),
+            (2, 'i4', (31, 4), (0, 0)),
+            (3, 'i4', (7, 1), (21, 3)),
+            (4, 'i4', (14, 2), (14, 2)),
+        ):
+            wanted = self.plan(label, deployment=number)
+            found = environments.environment(self.layout(wanted))['parameters']
+            self.assertEqual(
+                (*workers, number or 2),
+                (
+                    found['worker_count'],
+                    found['workers_per_host'],
+                    found['deployment'],
+                ),
+            )
+            self.assertEqual(compute[0], found['compute_count'])
+            self.assertEqual(
+                (workers[1], compute[1]),
+                (
+                    wanted.to_mapping()['workers_per_host'],
+                    wanted.to_mapping()['compute_per_host'],
+                ),
+            )
+            # Only then is there room for the controller for sure.
+            self.assertEqual(compute[0] > 0, found['controllers_first'])
+            if compute[0]:
+                self.assertEqual(compute[1], found['compute_per_host'])
+                self.assertEqual('w', found['compute_flavor'])
+                self.assertEqual('datanode', found['worker_roles'])
+
+    def test_deployments_that_cannot_be(self) -> None:
+        self.hosts(8)
+        for label, number, word in (
+            ('i4', 1, 'take instances 1, or deployment 2'),
+            ('i1', 2, 'take instances 2 or more'),
+            ('i1', 3, 'take instances 2 or more'),
+            ('i2', 4, 'take instances 4 or more'),
+            ('i2-pinned', 3, 'take deployment 1 or 2'),
+        ):
+            self.assertIn(word, self.refused(label, deployment=number))
+
+    def test_handlers(self) -> None:
+        self.hosts(8)
+        for count in (None, 1):
+            made = environments.environment(
+                self.layout(self.plan('i4', namenode_handlers=count))
+            )
+            self.assertEqual(
+                count is not None,
+                '<name>dfs.namenode.handler.count</name><value>1</value>'
+                in made['parameters']['hdfs_site'],
+            )
 
 
 class Seen(testtools.TestCase):
@@ -111,6 +255,8 @@ class Seen(testtools.TestCase):
                 {'name': 'a', 'server_id': 'w1'},
                 {'name': 'b', 'server_id': 'w2'},
             ],
+            'resourcemanager': {'name': 'd', 'server_id': 'c1'},
+            'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
         found = launch.seen(cloud.connect(), wanted, outputs)
         self.assertEqual(
@@ -127,6 +273,6 @@ class Seen(testtools.TestCase):
         self.assertEqual({'worker', 'controller'}, set(found['flavor']))
         self.assertEqual({'worker': host}, found['host_profile'])
         self.assertEqual({'one': {'VCPU': inventory}}, found['inventory'])
-        self.assertEqual({'a', 'b', 'c'}, set(found['allocations']))
+        self.assertEqual(set('abcde'), set(found['allocations']))
         self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
         self.assertTrue(found['hvstack'])

@@ -122,6 +122,29 @@ class StackClusterTest(testtools.TestCase):
         self.assertEqual('h1', cluster.gateway.host)
         self.assertEqual(('10.0.0.1', 9870), cluster.ui('namenode'))
 
+    def test_separate_controllers_and_compute_workers(self) -> None:
+        outputs = dict(OUTPUTS)
+        for number, name in ((8, 'resourcemanager'), (9, 'compute')):
+            one = {
+                'name': name,
+                'address': f'10.0.0.{number}',
+                'host_id': f'h{number}',
+            }
+            outputs[name] = [one] if name == 'compute' else one
+        cluster = self.make(outputs)
+        self.assertEqual('resourcemanager', cluster.manager.name)
+        self.assertEqual(
+            ['controller'] * 2 + ['data'] * 3 + ['compute'],
+            [node.role for node in cluster.nodes],
+        )
+        self.assertEqual(('10.0.0.1', 9870), cluster.ui('namenode'))
+        self.assertEqual(('10.0.0.8', 19888), cluster.ui('historyserver'))
+        # What conditions leave out is there without a value.
+        plain = self.make(
+            {**OUTPUTS, 'resourcemanager': None, 'compute': None}
+        )
+        self.assertIs(plain.gateway, plain.manager)
+
     def test_missing_output(self) -> None:
         for missing in OUTPUTS:
             outputs = {k: v for k, v in OUTPUTS.items() if k != missing}

@@ -33,6 +33,31 @@ class RefusalTest(testtools.TestCase):
         )
         self.refused(refusals.workers, 0, 30, parse('i4'), 8)
 
+    def test_no_slot_at_all(self) -> None:
+        said = self.refused(refusals.workers, 1, 0, parse('i1'), 2)
+        self.assertIn('take more hosts', said)
+
+    def test_more_resources_than_heat_takes(self) -> None:
+        """The largest cluster of vsphere6, 636 workers, needs more."""
+        most = replace(LAYOUT, workers=636, workers_per_host=20)
+        said = self.refused(refusals.stack, most, 1000)
+        self.assertIn('max_resources_per_stack in heat.conf to 2585', said)
+        refusals.stack(most, 2585)
+        refusals.stack(most, -1)
+        refusals.stack(replace(LAYOUT, workers=200), 1000)
+        with_volumes = replace(
+            LAYOUT, workers=200, disk_types=[['ceph', 'ceph']]
+        )
+        said = self.refused(refusals.stack, with_volumes, 1000)
+        self.assertIn(' has 2241 resources ', said)
+
+    def test_separate_controllers_on_one_host(self) -> None:
+        vsan = profiles.load('vsan')
+        refusals.controllers('combined', 1, vsan)
+        refusals.controllers('separate', 2, vsan)
+        said = self.refused(refusals.controllers, 'separate', 1, vsan)
+        self.assertIn("1 of 'vsan' is up: take combined ones", said)
+
     def test_more_replicas_than_hosts(self) -> None:
         refusals.replication(3, 3)
         said = self.refused(refusals.replication, 4, 3)

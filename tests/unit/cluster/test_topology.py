@@ -8,6 +8,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cluster import topology
+from hvstack.hadoop import daemons
 from hvstack.hadoop.sites import TABLE
 from hvstack.model.topology import Finding, Topology, build
 from tests.unit.cloud import fake as cloud
@@ -110,6 +111,26 @@ class NodesTest(testtools.TestCase):
             {'/x/ng-h1': ['c', 'w0'], '/y/ng-h2': ['w1', 'w2']}, found.groups
         )
 
+    def test_compute_workers_are_no_controllers(self) -> None:
+        """Hosts of as many data workers share a rack all the same."""
+        hosts = 'aabbccdd'
+        found = [
+            topology.Node(f'd{n}', f'10.0.1.{n}', 'worker', '', host)
+            for n, host in enumerate(hosts)
+        ] + [
+            topology.Node(f'c{n}', f'10.0.2.{n}', 'compute', '', host)
+            for n, host in enumerate('ade')
+        ]
+        racks = {
+            place.group: place.rack
+            for place in topology.of_nodes(found).places
+        }
+        self.assertEqual(
+            {'ng-a': 'rack1', 'ng-b': 'rack1'}
+            | {'ng-c': 'rack2', 'ng-d': 'rack2', 'ng-e': 'rack1'},
+            racks,
+        )
+
     def test_a_wrong_map(self) -> None:
         for text, word in (
             ('c: {host: h1}\n', 'w0'),
@@ -194,6 +215,52 @@ class RefreshTest(testtools.TestCase):
             self.cluster, made(rm='ng-c'), others=[other], timeout=0
         )
         self.assertIn('rm /r1/ng-c', other.files[TABLE])
+
+    def test_separate_controllers(self) -> None:
+        """Both have the table; each is asked for what it knows."""
+        self.cluster = FakeCluster(separate=True)
+        found = made(rm='ng-d')
+        self.refresh(found)
+        self.assertEqual(
+            found.table(), self.cluster.manager.files[TABLE], 'manager'
+        )
+        self.assertEqual([], topology.check(self.cluster, found))
+        self.refresh(made(rm='ng-d', w2='ng-a'))
+        self.assertIn('c: namenode', self.restarts())
+        self.assertIn(
+            f'{daemons.NODE} stop resourcemanager; '
+            f'{daemons.NODE} start resourcemanager',
+            self.cluster.manager.commands,
+        )
+
+    def test_the_other_controller_must_answer_too(self) -> None:
+        self.cluster = FakeCluster(separate=True)
+        self.cluster.manager.answers = False
+        self.assertRaises(errors.CommandFailed, self.refresh, made(rm='ng-d'))
+
+    def test_compute_beside_data_workers(self) -> None:
+        """Neither is asked for the daemon that it does not have."""
+        self.cluster.workers[1].role = 'data'
+        self.cluster.workers[2].role = 'compute'
+        self.refresh(made())
+        self.assertEqual({'10.0.0.2', '10.0.0.3'}, set(self.cluster.hdfs))
+        self.assertEqual({'10.0.0.2', '10.0.0.4'}, set(self.cluster.yarn))
+        self.assertEqual([], topology.check(self.cluster, made()))
+
+    def test_controllers_that_wait_for_their_table(self) -> None:
+        self.cluster = FakeCluster(separate=True)
+        topology.place(self.cluster, made(rm='ng-d'), 0)
+        for node in (self.cluster.gateway, self.cluster.manager):
+            self.assertIn('w2 /r1/ng-b', node.files[TABLE])
+        self.cluster.manager.answers = False
+        failure = self.assertRaises(
+            errors.DeadlineExceeded,
+            topology.place,
+            self.cluster,
+            made(rm='ng-d'),
+            0,
+        )
+        self.assertIn('rm to answer', str(failure))
 
     def test_without_node_groups(self) -> None:
         """HDFS has everybody where its template put them."""

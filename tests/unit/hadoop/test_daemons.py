@@ -4,6 +4,7 @@
 import json
 from dataclasses import dataclass, field
 
+import fixtures
 import testtools
 
 from hvstack import errors, shell
@@ -27,6 +28,9 @@ class Answering:
     )
     safe_mode: str = ''
     running: bool = True
+    role: str = 'worker'
+    #: Whether it runs once somebody has looked at it.
+    late: bool = False
     files: dict[str, str] = field(default_factory=dict)
 
     def run(
@@ -56,6 +60,7 @@ class Answering:
             return shell.Result(0, '{"historyInfo": {}}', '')
         if command.endswith('node status'):
             state = 'running 7' if self.running else 'dead -'
+            self.running = self.running or self.late
             return shell.Result(0, f'namenode {state}\n', '')
         return shell.Result(0, 'No such\nlast words', '')
 
@@ -67,6 +72,11 @@ class Answering:
 class Some:
     gateway: Answering
     workers: list[Answering]
+    resourcemanager: Answering | None = None
+
+    @property
+    def manager(self) -> Answering:
+        return self.resourcemanager or self.gateway
 
 
 class DaemonsTest(testtools.TestCase):
@@ -94,6 +104,29 @@ class DaemonsTest(testtools.TestCase):
             daemons.missing(self.cluster(safe_mode='Safe mode is ON.')),
         )
 
+    def test_separate_controllers(self) -> None:
+        cluster = self.cluster(states={})
+        cluster.resourcemanager = Answering('rm', '10.0.0.9', live={})
+        self.assertEqual([], daemons.missing(cluster))
+        daemons.wait_ready(cluster, 5)
+        self.assertIn(
+            '/etc/hadoop/topology.table', cluster.resourcemanager.files
+        )
+        cluster.resourcemanager.states.clear()
+        self.assertEqual(
+            ['w0 in YARN', 'w1 in YARN'], daemons.missing(cluster)
+        )
+
+    def test_data_and_compute_workers(self) -> None:
+        cluster = self.cluster(live={}, states={})
+        for node, role in zip(
+            cluster.workers, ('data', 'compute'), strict=True
+        ):
+            node.role = role
+        self.assertEqual(
+            ['w0 in HDFS', 'w1 in YARN'], daemons.missing(cluster)
+        )
+
     def test_no_node_at_all(self) -> None:
         found = daemons.missing(self.cluster(live={}, states={}))
         self.assertEqual(4, len(found))
@@ -119,10 +152,21 @@ class DaemonsTest(testtools.TestCase):
         node = Answering('c', '10.0.0.1', running=False)
         self.assertEqual(['c: namenode'], daemons.dead([node]))
 
+    def look_often(self) -> None:
+        """Look at the daemons themselves each time, at once."""
+        for name, value in (('_LOOKS', 1), ('_INTERVAL', 0.0)):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.hadoop.daemons.{name}', value)
+            )
+
+    def test_a_controller_that_was_not_started_yet(self) -> None:
+        self.look_often()
+        cluster = self.cluster(running=False, late=True)
+        daemons.wait_ready(cluster, 60)
+        self.assertTrue(cluster.gateway.running)
+
     def test_dead_controller_is_not_waited_for(self) -> None:
-        daemons_looks = daemons._LOOKS
-        self.addCleanup(setattr, daemons, '_LOOKS', daemons_looks)
-        daemons._LOOKS = 1
+        self.look_often()
         failure = self.assertRaises(
             errors.CommandFailed,
             daemons.wait_ready,

@@ -10,7 +10,7 @@ import testtools
 from hvstack import errors
 from hvstack.hadoop import drain
 from hvstack.hadoop.sites import TABLE
-from tests.unit.cluster.fake import FakeCluster, FakeNode
+from tests.unit.cluster.fake import FakeCluster
 
 FILES = {
     'hdfs-site.xml': 'dfs.hosts.exclude',
@@ -33,7 +33,7 @@ class DrainTest(testtools.TestCase):
         """Drain workers without patience."""
         workers = self.cluster.workers
         drain.drain(
-            self.gateway,
+            self.cluster,
             [node for node in workers if node.name in gone],
             [node for node in workers if node.name not in gone],
             timeout=0,
@@ -96,8 +96,17 @@ class SetupTest(testtools.TestCase):
 
 class ExcludeTest(testtools.TestCase):
     def test_both_daemons_are_told(self) -> None:
-        gateway: FakeNode = FakeCluster().gateway
-        drain.exclude(gateway, ['10.0.0.9', '10.0.0.3'], 60)
-        self.assertEqual('10.0.0.3\n10.0.0.9\n', gateway.files[drain.EXCLUDED])
-        self.assertIn('hdfs dfsadmin -refreshNodes', gateway.commands[-1])
-        self.assertIn('-refreshNodes -g 60 -server', gateway.commands[-1])
+        for separate in (False, True):
+            cluster = FakeCluster(separate=separate)
+            drain.exclude(cluster, ['10.0.0.9', '10.0.0.3'], 60)
+            hdfs, yarn = 'dfsadmin -refreshNodes', '-refreshNodes -g 60'
+            for node, command in (
+                (cluster.gateway, hdfs),
+                (cluster.manager, yarn),
+            ):
+                self.assertEqual(
+                    '10.0.0.3\n10.0.0.9\n', node.files[drain.EXCLUDED]
+                )
+                self.assertEqual(
+                    1, sum(command in one for one in node.commands)
+                )

@@ -150,6 +150,10 @@ class Some:
     tuning: str = 'hvstack'
 
     @property
+    def manager(self) -> Node:
+        return self.gateway
+
+    @property
     def workers(self) -> Sequence[Node]:
         return [self.gateway]
 

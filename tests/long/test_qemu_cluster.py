@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadoop on emulated guests: volumes, whole disks, CPUs of their own.
+
+The lab is up. It becomes one of two emulated hosts with Ceph, and what it was
+before at the end. Emulated guests are slow: figures are no matter here.
+"""
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fixtures
+import yaml
+
+from hvstack import profiles, shell
+from hvstack.cloud import undo
+from hvstack.cluster import launch
+from hvstack.cluster.stack import StackCluster
+from hvstack.lab import ceph, identity, images, lifecycle, settings, values
+from hvstack.lab.hosts import sizes
+from hvstack.model.configuration import parse
+from hvstack.progress import Progress
+from tests.functional.test_cluster import LabTest
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+NAME = 'hv-test-qemu'
+IMAGE = 'hvstack-hadoop-vm'
+#: The first carries the controllers, the second the workers.
+FIRST, SECOND = sizes.name_of(1), sizes.name_of(2)
+#: What the hosts promise: more CPU than there is, and room for QEMU itself.
+SIZES = {
+    FIRST: {'cpu_cap': 2.0},
+    SECOND: {'cpu_cap': 2.0, 'memory_mib': 6144, 'reserved_mib': 1536},
+}
+#: Of the profile that the lab's hosts get: a disk for each of two workers.
+DISKS = {'count': 2, 'size_gb': 2, 'rotational': False}
+STACK_SECONDS, READY_SECONDS, JOB_SECONDS = 1800, 2700, 3600
+#: One worker has a container for a task beside the ApplicationMaster's.
+ONE_BY_ONE = (
+    '-Dmapreduce.job.maps=1 -Dmapreduce.job.reduce.slowstart.completedmaps=1.0'
+)
+#: 1 MB of TeraSort's records.
+ROWS = 10_000
+#: Extra specs that need huge pages, which this machine has not reserved.
+HUGE_PAGES = ('hw:mem_page_size', 'hw:locked_memory')
+
+
+class QemuClusterTest(LabTest):
+    def setUp(self) -> None:
+        super().setUp()
+        before = settings.load() or settings.LabSettings()
+        self.addCleanup(lifecycle.up, lambda _: before, Progress())
+        # Before it: a host with servers does not change.
+        self.addCleanup(undo.undo_own, [self.conn])
+        self.lab_up({})
+        image = images.build('hadoop', Progress(), outputs=['lxc', 'qemu'])
+        images.upload(identity.connect(), image, 'qemu', title=IMAGE)
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'host.yaml'
+        profile = profiles.load('lab-worker').to_mapping()
+        path.write_text(yaml.safe_dump({**profile, 'disks': DISKS}))
+        self.options = SimpleNamespace(
+            **{
+                **dict(self.options),
+                'host_profile': str(path),
+                'controller_profile': 'lab-controller',
+                'backend': 'qemu',
+                'image': IMAGE,
+                'stack_timeout': STACK_SECONDS,
+                'ready_timeout': READY_SECONDS,
+            }
+        )
+
+    def lab_up(self, dedicated: dict[str, str]) -> None:
+        """Make the lab two emulated hosts, perhaps with dedicated CPUs."""
+        lifecycle.up(
+            lambda found: found.change(
+                hosts=2,
+                fake_hosts=0,
+                racks=0,
+                compute='qemu',
+                host_compute={},
+                ceph=True,
+                options={
+                    **found.options,
+                    'host_sizes': SIZES,
+                    'dedicated': dedicated,
+                },
+            ),
+            Progress(),
+        )
+
+    def plan(self, label: str, **more: Any) -> launch.Plan:
+        """Plan a cluster of the lab."""
+        return launch.plan(self.conn, parse(label), self.options, **more)
+
+    def create(self, wanted: launch.Plan) -> StackCluster:
+        """Create a cluster."""
+        project = str(self.conn.current_project_id)
+        cluster, self.outputs = launch.launch(
+            self.conn,
+            self.conn,
+            wanted,
+            launch.publish(self.conn, wanted, [project]),
+            NAME,
+            self.options,
+            Progress(),
+        )
+        self.addCleanup(cluster.close)
+        self.assertEqual(wanted.workers, len(cluster.workers))
+        return cluster
+
+    def done_with(self, cluster: StackCluster) -> None:
+        """Sort, look at HDFS, and take everything back."""
+        jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
+        for program, operands in (
+            ('teragen', f'{ROWS} /in'),
+            ('terasort', '/in /out'),
+            ('teravalidate', '/out /report'),
+        ):
+            cluster.gateway.run(
+                f'hadoop jar {jar} {program} {ONE_BY_ONE} {operands}',
+                timeout=JOB_SECONDS,
+            )
+        report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
+        # It has a line for each record that is not in its place.
+        self.assertEqual(1, report.strip().count('\n') + 1, report)
+        self.assertTrue(report.startswith('checksum'), report)
+        size = cluster.gateway.run('hdfs dfs -du -s /out').stdout
+        self.assertEqual(str(100 * ROWS), size.split()[0])
+        self.assertIn('HEALTHY', cluster.gateway.run('hdfs fsck /').stdout)
+        cluster.close()
+        undo.undo_own([self.conn])
+        self.assertEqual([], list(self.conn.block_storage.volumes()))
+        for pool in values.POOLS:
+            self.assertEqual([], self.images_in(pool), pool)
+
+    def images_in(self, pool: str) -> list[str]:
+        """Return the RBD images of a pool."""
+        conf = str(settings.LAB / 'etc' / 'ceph' / 'ceph.conf')
+        out = shell.run(['rbd', '--conf', conf, 'ls', pool]).stdout
+        return out.split()
+
+    def pools(self) -> list[set[str]]:
+        """Return the pools of each worker's volumes, by Ceph's own answer."""
+        held = {
+            name: pool
+            for pool in values.POOLS
+            for name in self.images_in(pool)
+        }
+        found = []
+        for worker in self.outputs['workers']:
+            server = self.conn.compute.get_server(worker['server_id'])
+            names = [f'volume-{one["id"]}' for one in server.attached_volumes]
+            self.assertNotEqual([], names, worker['name'])
+            found.append({held[name] for name in names})
+        return found
+
+    def disks(self, pools: Iterable[str]) -> set[int]:
+        """Return the OSDs that pools are on."""
+        return {
+            number
+            for pool in pools
+            for group in json.loads(
+                ceph.ceph('pg', 'ls-by-pool', pool, '--format', 'json')
+            )['pg_stats']
+            for number in group['acting']
+        }
+
+    def check_mounted(self, cluster: StackCluster) -> None:
+        """Every DataNode's only folder is on a volume."""
+        for node in cluster.workers:
+            mounts = node.run('cat /proc/mounts').stdout
+            self.assertIn('/dev/vdb /srv/data/0 ', mounts)
+            site = node.run('cat /etc/hadoop/hdfs-site.xml').stdout
+            self.assertIn('<value>file:///srv/data/0/hdfs</value>', site)
+
+    def test_volumes_whole_disks_and_own_cpus(self) -> None:
+        cluster = self.create(self.plan('i2-ceph'))
+        self.assertEqual([{'ceph'}] * 2, self.pools())
+        self.check_mounted(cluster)
+        self.done_with(cluster)
+
+        shared = self.plan('i2-pinned')
+        cluster = self.create(shared)
+        first, second = (self.disks(pools) for pools in self.pools())
+        self.assertEqual((1, 1), (len(first), len(second)))
+        self.assertNotEqual(first, second)
+        self.check_mounted(cluster)
+        self.done_with(cluster)
+
+        # CPU 1 for guests that ask for their own, CPU 0 for all others.
+        self.lab_up({SECOND: '1'})
+        wanted = self.plan('i2-dedicated-pinned', workers=1)
+        specs = wanted.worker.extra_specs
+        wanted = dataclasses.replace(
+            wanted,
+            # Its host has no dedicated CPUs.
+            controller=shared.controller,
+            worker=dataclasses.replace(
+                wanted.worker,
+                name=f'{wanted.worker.name}-small-pages',
+                extra_specs={
+                    name: value
+                    for name, value in specs.items()
+                    if name not in HUGE_PAGES
+                },
+            ),
+        )
+        cluster = self.create(wanted)
+        self.assertEqual(1, len(self.disks(self.pools()[0])))
+        self.check_pins(cluster)
+        self.done_with(cluster)
+
+    def check_pins(self, cluster: StackCluster) -> None:
+        """The only vCPU of the only worker is on the dedicated CPU."""
+        (worker,) = cluster.workers
+        server = self.conn.compute.get_server(
+            self.outputs['workers'][0]['server_id']
+        )
+        self.assertEqual(SECOND, server.hypervisor_hostname)
+        xml = shell.run(
+            [
+                *(HVSTACK, 'lab', 'host', 'exec', SECOND, '--'),
+                *('virsh', '-c', 'qemu:///system', 'dumpxml'),
+                server.instance_name,
+            ]
+        ).stdout
+        pins = re.findall(r"<vcpupin vcpu='(\d+)' cpuset='([^']+)'", xml)
+        self.assertEqual([('0', '1')], pins)
+        self.assertEqual('1', worker.run('nproc').stdout.strip())

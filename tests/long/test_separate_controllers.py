@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NameNode and ResourceManager on two hosts, compute beside data workers.
+
+The lab is up. It becomes one of four lxc hosts, two of them for controllers,
+and what it was before at the end.
+"""
+
+import json
+from typing import Any
+
+from hvstack import shell
+from hvstack.cloud import journal, keys
+from hvstack.cluster.stack import StackCluster
+from hvstack.lab import clouds
+from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload
+from tests.long.biglab import HVSTACK, BigLabTest
+
+
+class SeparateTest(BigLabTest):
+    NAME = 'hv-test-separate'
+    HOSTS = 4
+    CONTROLLERS = 2
+    MEMORY_MIB = 3584
+    CPU_CAP = 1.0
+    REPLICATION = 2
+
+    def admin(self, command: str, *words: str) -> Any:
+        """Return the answer of a command for the member's cluster."""
+        result = shell.run(
+            [
+                *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
+                *('--os-cloud', clouds.ADMIN_CLOUD),
+                *('--tenant-os-cloud', clouds.MEMBER_CLOUD, *words),
+            ],
+            timeout=1200,
+            check=False,
+        )
+        self.assertEqual(0, result.returncode, result.stderr[-2000:])
+        return json.loads(result.stdout)
+
+    def created(self, *words: str) -> tuple[StackCluster, dict[str, Any]]:
+        """Create a cluster with two controllers, and look at these."""
+        entries = journal.entries()
+        found = self.admin(
+            'create',
+            '--configuration',
+            'i2',
+            '--controllers',
+            'separate',
+            *words,
+        )
+
+        def delete() -> None:
+            if journal.entries() != entries:
+                self.admin('delete')
+
+        self.addCleanup(delete)
+        hosts = {
+            self.host_of(found[name]['server_id'])
+            for name in ('controller', 'resourcemanager')
+        }
+        self.assertEqual({'hv-host1', 'hv-host2'}, hosts)
+        self.assertEqual([], self.done('topology', '--check'))
+        return self.opened(found), found
+
+    def opened(self, outputs: dict[str, Any]) -> StackCluster:
+        """Return the cluster of these outputs."""
+        cluster = StackCluster.from_outputs(
+            outputs, keys.FOLDER / self.NAME, name=self.NAME, processors=1
+        )
+        self.addCleanup(cluster.close)
+        return cluster
+
+    def sort(self, cluster: StackCluster) -> None:
+        """Sort a little, validated."""
+        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        self.assertEqual('', outcome.reason)
+        self.assertEqual(0, outcome.seen['blocks_on_one_host'])
+
+    def gone(self) -> None:
+        """Delete the cluster; nothing of it is left."""
+        self.admin('delete')
+        self.assertEqual([], list(self.member.compute.servers()))
+        self.assertEqual([], list(self.member.orchestration.stacks()))
+
+    def test_workers_come_and_go(self) -> None:
+        cluster, found = self.created()
+        self.assertEqual(4, len(found['workers']))
+        self.sort(cluster)
+        for count in (3, 4):
+            after = self.done('scale', '--workers', str(count))
+            self.assertEqual(count, len(after['workers_now']))
+            self.assertEqual([], self.done('topology', '--check'))
+        self.until(lambda: self.whole(cluster), 'all replicas')
+        self.sort(self.opened(self.admin('show')))
+        self.gone()
+
+    def test_compute_beside_data_workers(self) -> None:
+        """Deployment 3: one data and one compute worker on each host."""
+        cluster, found = self.created('--deployment', '3')
+        for name in ('workers', 'compute'):
+            hosts = [self.host_of(one['server_id']) for one in found[name]]
+            self.assertEqual(['hv-host3', 'hv-host4'], sorted(hosts), name)
+        self.assertEqual(2, self.live(cluster))
+        nodes = cluster.gateway.run('yarn node -list').stdout
+        for one in found['compute']:
+            self.assertIn(f'{one["address"]}:', nodes)
+        for one in found['workers']:
+            self.assertNotIn(f'{one["address"]}:', nodes)
+        self.sort(cluster)
+        self.gone()
