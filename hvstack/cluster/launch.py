@@ -18,7 +18,9 @@ from hvstack.cloud import (
     ratios,
     servers,
     stacks,
+    volumes,
 )
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, refusals, topology
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
@@ -45,6 +47,8 @@ class Plan:
     :param host_profiles: name and digest of the hosts' profile, by role.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
+    :param volumes: of a worker, with storage ceph.
+    :param volume_type: what their type says of itself.
     """
 
     configuration: Configuration
@@ -60,6 +64,8 @@ class Plan:
     host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     tuning: str = DEFAULT
     os_profile: str = osprofiles.DEFAULT
+    volumes: Volumes = field(default_factory=Volumes)
+    volume_type: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -94,6 +100,7 @@ def plan(
     workers: int | None = None,
     tuning: str = DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
+    asked: Volumes | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -106,9 +113,10 @@ def plan(
     :param workers: by default as many as the hosts have slots for.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
+    :param asked: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts or their backend, there are more replicas than hosts or more
-        workers than slots, or no such profiles.
+        workers than slots, no such profiles or no such volume type.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     osprofiles.settings(os_profile)
@@ -151,6 +159,10 @@ def plan(
     worker_hosts = min(len(providers), count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
+    refusals.volumes(configuration, asked)
+    on_ceph = (
+        configuration.storage == 'ceph' and not configuration.disk_pinning
+    )
     return Plan(
         configuration=configuration,
         worker=worker,
@@ -168,6 +180,10 @@ def plan(
         },
         tuning=tuning,
         os_profile=os_profile,
+        volumes=asked or Volumes(),
+        volume_type=(
+            volumes.check(conn, asked or Volumes()) if on_ceph else {}
+        ),
     )
 
 
@@ -228,6 +244,11 @@ def layout(
     """Return what the template is to be told of a plan."""
     # Disks that are passed through come with the flavor, not as volumes.
     passed = 'pci_passthrough:alias' in wanted.worker.extra_specs
+    disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
+    if wanted.volumes.count is not None:
+        # As much room, on more or fewer volumes.
+        disk_gb = disks * disk_gb // wanted.volumes.count
+        disks = wanted.volumes.count
     return environments.Layout(
         configuration=wanted.configuration,
         worker_flavor=flavor_ids['worker'],
@@ -244,9 +265,9 @@ def layout(
         network=network,
         key_name=key_name,
         disk_types=environments.disk_types(
-            wanted.configuration, 0 if passed else wanted.worker.disks
+            wanted.configuration, 0 if passed else disks, wanted.volumes.type
         ),
-        disk_gb=wanted.worker.disk_size_gb or 1,
+        disk_gb=disk_gb or 1,
         deployment=min(2, wanted.configuration.instances),
         # Bare metal, which figures are compared with, runs none.
         secondary_namenode=False,
@@ -337,7 +358,16 @@ def seen(
     """
     controller, workers = outputs['controller'], outputs['workers']
     ids = {one['name']: one['server_id'] for one in [controller, *workers]}
+    on_ceph: dict[str, Any] = {}
+    if wanted.volume_type:
+        on_ceph['volumes'] = {
+            'of_a_worker': wanted.volumes.count or wanted.worker.disks,
+            **wanted.volume_type,
+        }
+        if found := volumes.pools(wanted.volume_type):
+            on_ceph['ceph_pools'] = found
     return {
+        **on_ceph,
         'hvstack': metadata.version('hvstack'),
         'host_profile': wanted.host_profiles,
         'flavor': {

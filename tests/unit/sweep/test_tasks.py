@@ -98,7 +98,7 @@ class TaskTest(testtools.TestCase):
             ['i1', None, 'i2', None, None],
             [one.get('before') for one in found],
         )
-        self.assertNotIn('skip', found[-1])
+        self.assertTrue(found[-1]['skip'])
 
     def test_sizes_and_replications_are_sweeps_of_their_own(self) -> None:
         found = arguments('08-replication.yaml', sweep='mine')
@@ -110,6 +110,62 @@ class TaskTest(testtools.TestCase):
         self.assertEqual(
             {('mine-100', 100), ('mine-200', 200)},
             {(one['sweep'], size) for one in found for size in one['sizes']},
+        )
+
+    def test_set_ups_are_sweeps_of_their_own(self) -> None:
+        for name, sweeps, first in (
+            ('09-tuning', 5, ('stock', {'tuning': 'stock'})),
+            ('10-os-profile', 4, ('stock', {'os_profile': 'stock'})),
+            (
+                '11-amd-steps',
+                7,
+                (
+                    'amd-3.1.1-amd-2.4.1',
+                    {'tuning': 'amd-3.1.1', 'os_profile': 'amd-2.4.1'},
+                ),
+            ),
+            ('12-stripe', 5, ('d1', {'disks': 1, 'volume_type': 'ceph'})),
+            (
+                '13-ceph-copies',
+                3,
+                ('r3-c1', {'copies': 1, 'volume_type': 'ceph-copies-1'}),
+            ),
+            (
+                '14-osd-groups',
+                3,
+                (
+                    'g2',
+                    {'osd_groups': 2, 'copies': 2, 'volume_type': 'ceph'},
+                ),
+            ),
+        ):
+            found = arguments(f'{name}.yaml', sweep='mine')
+            self.assertEqual(sweeps, len({one['sweep'] for one in found}))
+            self.assertEqual(
+                (f'mine-{first[0]}', first[1]),
+                (found[0]['sweep'], found[0]['setup']),
+            )
+            # Bare metal has the set-up of its configurations.
+            for one in found:
+                same = [o for o in found if o['sweep'] == one['sweep']]
+                self.assertEqual(
+                    [one['setup']] * len(same), [o['setup'] for o in same]
+                )
+                self.assertEqual('bare-metal', same[0]['configuration'])
+
+    def test_set_ups_take_other_values(self) -> None:
+        found = arguments('12-stripe.yaml', disks=[6], volume_type='fast')
+        self.assertEqual(
+            {'disks': 6, 'volume_type': 'fast'}, found[0]['setup']
+        )
+        found = arguments('13-ceph-copies.yaml')
+        self.assertEqual(
+            {(3, 1), (1, 3), (2, 2)},
+            {(one['replication'], one['setup']['copies']) for one in found},
+        )
+        found = arguments('14-osd-groups.yaml', groups=[4], copies=3)
+        self.assertEqual(
+            (2, 3), (found[0]['replication'], found[0]['setup']['copies'])
         )
 
 
