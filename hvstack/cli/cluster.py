@@ -106,13 +106,15 @@ class Create(_OnCloud):
         """Create it, or undo all of it."""
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
+        profiles = hadoop.chosen(parsed_args)
         wanted = launch.plan(
             admin,
             parse(parsed_args.configuration),
             options,
             parsed_args.replication,
             parsed_args.workers,
-            **hadoop.chosen(parsed_args),
+            profiles['tuning'],
+            profiles['os_profile'],
         )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())

@@ -32,6 +32,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive
 from hvstack.model.host import HostProfile
 from hvstack.model.slots import cluster_size
+from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
 
@@ -334,19 +335,35 @@ def launch(
         tuning=wanted.tuning,
     )
     try:
-        if progress is not None:
-            progress.say('  stack complete, waiting for HDFS and YARN')
-        daemons.wait_ready(cluster, options.ready_timeout)
-        # The template knows no zones, and not the controller's own host.
-        topology.refresh(
+        settle(
             cluster,
             topology.of_nodes(topology.nodes(tenant, outputs)),
-            progress=progress,
+            options.ready_timeout,
+            progress,
         )
     except BaseException:
         cluster.close()
         raise
     return cluster, outputs
+
+
+def settle(
+    cluster: StackCluster,
+    places: Topology,
+    ready_timeout: float,
+    progress: Progress | None = None,
+) -> None:
+    """Wait until Hadoop on a complete stack sees every worker in its place.
+
+    :param places: the template knows no zones, and not the controller's own
+        host.
+    :param ready_timeout: seconds.
+    :raises hvstack.errors.HVStackError: it does not.
+    """
+    if progress is not None:
+        progress.say('  stack complete, waiting for HDFS and YARN')
+    daemons.wait_ready(cluster, ready_timeout)
+    topology.refresh(cluster, places, progress=progress)
 
 
 def seen(

@@ -217,6 +217,7 @@ def _planned(
         not say that it may be skipped.
     """
     configuration = parse(name)
+    profiles = here.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
         return launch.plan(
@@ -224,8 +225,9 @@ def _planned(
             configuration,
             here.options.cloud,
             config.get('replication'),
-            **here.profiles(config),
             asked=session.volumes(config),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
     except errors.InputError as exc:
         if not config.get('skip'):
