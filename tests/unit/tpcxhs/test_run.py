@@ -41,6 +41,7 @@ class Hadoop:
     broken: dict[str, shell.Result] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     remaining: int = 10**12
+    blocks: int = 0
     log: list[str] = field(default_factory=lambda: [''])
     dead: str = ''
     os_state: str = 'profile vsan\nset a=1\nnot set b=2: why\n'
@@ -84,6 +85,7 @@ class Hadoop:
             bean = {
                 'CapacityRemaining': self.remaining,
                 'PendingDeletionBlocks': 0,
+                'BlocksTotal': self.blocks,
             }
             return json.dumps({'beans': [bean]})
         if 'cluster/apps' in command:
@@ -148,10 +150,11 @@ class Some:
     worker_hosts: int = 2
     processors: int = 1
     tuning: str = 'hvstack'
+    count: int = 1
 
     @property
     def workers(self) -> Sequence[Node]:
-        return [self.gateway]
+        return [self.gateway] * self.count
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -354,6 +357,26 @@ class RunTest(testtools.TestCase):
         self.assertIn('hadoop_profile', found[0].environment)
         self.assertIn('datanode is dead', found[1].reason)
 
+    def warm_up(self) -> None:
+        # The check of these files fails, after all that is looked at here.
+        self.assertRaises(
+            errors.RunFailed, run.warm_up, self.cluster, self.work
+        )
+
+    def test_warm_up_purges_only_what_is_there(self) -> None:
+        self.warm_up()
+        self.assertNotIn('-rm -r', ' '.join(self.gateway.commands))
+        self.gateway.blocks = 7
+        self.warm_up()
+        self.assertIn('-rm -r', ' '.join(self.gateway.commands))
+
+    def test_warm_up_reaches_every_worker(self) -> None:
+        # Blocks of 1 MiB and more would be too few for so many.
+        self.work = Workload(BYTES, 2, 12, 12)
+        self.cluster = Some(self.gateway, count=12)
+        self.warm_up()
+        self.assertEqual(['teragen', 'terasort'], self.jobs())
+
     def test_warm_up_is_small(self) -> None:
         fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
         self.gateway.broken['fsck'] = shell.Result(0, fsck, '')
@@ -361,6 +384,10 @@ class RunTest(testtools.TestCase):
             errors.RunFailed, run.warm_up, self.cluster, self.work
         )
         self.assertIn('5 files instead of 2', str(failure))
-        self.assertEqual(['teragen', 'terasort'], self.jobs())
+        self.assertEqual(['terasort'], self.jobs())
+        put, *_ = (c for c in self.gateway.commands if '-put' in c)
+        self.assertIn('head -c 10000000 /dev/urandom | hdfs dfs ', put)
+        self.assertIn(f'-Ddfs.blocksize={4 * 2**20} ', put)
+        self.assertIn('-Ddfs.replication=2 ', put)
         sort = next(c for c in self.gateway.commands if 'terasort ' in c)
         self.assertIn('-Dmapreduce.job.reduces=2', sort)
