@@ -18,8 +18,8 @@ from typing import Any
 from hvstack import conf, errors, shell
 from hvstack.cluster import inforce, probe
 from hvstack.cluster import telemetry as sampling
-from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemons, history, rest, sites
+from hvstack.cluster.base import Cluster, Node
+from hvstack.hadoop import daemons, history, rest, sites, webhdfs
 from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
 from hvstack.results import record, telemetry
@@ -267,9 +267,16 @@ def purge(cluster: Cluster) -> None:
     ).get('apps')
     for app in (apps or {}).get('app') or []:
         gateway.run(f'yarn application -kill {app["id"]}', check=False)
-    gateway.run(
-        f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"', timeout=300
-    )
+    try:
+        webhdfs.delete(gateway, BASE)
+        for user in webhdfs.names(gateway, '/user'):
+            webhdfs.delete(gateway, f'/user/{user}/.Trash')
+    except errors.HVStackError:
+        # Hosts of their own may lack curl: a JVM has to start then.
+        gateway.run(
+            f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"',
+            timeout=300,
+        )
 
     def gone() -> bool:
         state = rest.namenode(gateway, _STATE)
@@ -428,7 +435,7 @@ class _Runner:
                 phase.update(
                     history.by_task(told[phase['job_id']], places, names)
                 )
-        report = gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
+        report = _report(gateway)
         by_name = {phase['name']: phase['job_id'] for phase in jobs}
         self.outcome.seen['parameters'] = inforce.parameters(
             self.cluster, str(by_name.get('HSSort'))
@@ -436,6 +443,19 @@ class _Runner:
         wrong = verdict(self.outcome.phases, report, self.workload)
         if wrong:
             raise errors.RunFailed(f'HSValidate: {wrong}')
+
+
+def _report(gateway: Node) -> str:
+    """Return what HSValidate wrote."""
+    try:
+        return ''.join(
+            webhdfs.text(gateway, f'{REPORT}/{name}')
+            for name in webhdfs.names(gateway, REPORT)
+            if name.startswith('part-r-')
+        )
+    except errors.HVStackError:
+        # As in purge.
+        return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
 
 
 def verdict(

@@ -26,6 +26,9 @@ OOM = (
     'task=java,pid=4\n'
 )
 
+#: What removes the data of the run before.
+PURGED = '/webhdfs/v1/benchmarks/tpcx-hs?op=DELETE'
+
 
 @dataclass
 class Hadoop:
@@ -79,8 +82,14 @@ class Hadoop:
         if 'fsck' in command:
             time.sleep(0.002)
             return FSCK
-        if '-cat' in command:
+        if '-cat' in command or 'op=OPEN' in command:
             return 'checksum\tff\n'
+        if 'op=LISTSTATUS' in command:
+            name = 'root' if '/user?' in command else 'part-r-00000'
+            found = {'FileStatus': [{'pathSuffix': name}]}
+            return json.dumps({'FileStatuses': found})
+        if 'op=DELETE' in command:
+            return '{"boolean": true}'
         if 'bean' in command or 'jmx' in command:
             bean = {
                 'CapacityRemaining': self.remaining,
@@ -248,11 +257,9 @@ class RunTest(testtools.TestCase):
     def test_purged_and_dropped_before_the_first_phase(self) -> None:
         self.run_once()
         commands = self.gateway.commands
-        purge = next(n for n, c in enumerate(commands) if '-rm -r' in c)
+        purge = next(n for n, c in enumerate(commands) if PURGED in c)
         first = next(n for n, c in enumerate(commands) if 'teragen' in c)
         self.assertLess(purge, first)
-        self.assertIn('-skipTrash', commands[purge])
-        self.assertIn('.Trash', commands[purge])
         self.assertEqual(1, self.cluster.dropped)
 
     def test_telemetry_never_fails_a_run(self) -> None:
@@ -324,7 +331,7 @@ class RunTest(testtools.TestCase):
             ('', 'not sorted'),
             ('checksum\tfe\n', 'not that of the input'),
         ):
-            self.gateway.broken['-cat'] = shell.Result(0, report, '')
+            self.gateway.broken['op=OPEN'] = shell.Result(0, report, '')
             self.assertIn(words, self.run_once().reason)
 
     def test_lost_records(self) -> None:
@@ -357,6 +364,20 @@ class RunTest(testtools.TestCase):
         self.assertIn('hadoop_profile', found[0].environment)
         self.assertIn('datanode is dead', found[1].reason)
 
+    def test_hosts_without_curl(self) -> None:
+        lacks = shell.Result(127, '', 'curl: not found')
+        self.gateway.broken['curl '] = lacks
+        self.assertEqual('', self.run_once().reason)
+        commands = ' '.join(self.gateway.commands)
+        self.assertIn('hdfs dfs -rm -r -f -skipTrash', commands)
+        self.assertIn("hdfs dfs -cat '/benchmarks", commands)
+
+    def test_trash_of_every_user_is_purged(self) -> None:
+        self.run_once()
+        self.assertIn(
+            '/user/root/.Trash?op=DELETE', ' '.join(self.gateway.commands)
+        )
+
     def warm_up(self) -> None:
         # The check of these files fails, after all that is looked at here.
         self.assertRaises(
@@ -365,10 +386,10 @@ class RunTest(testtools.TestCase):
 
     def test_warm_up_purges_only_what_is_there(self) -> None:
         self.warm_up()
-        self.assertNotIn('-rm -r', ' '.join(self.gateway.commands))
+        self.assertNotIn(PURGED, ' '.join(self.gateway.commands))
         self.gateway.blocks = 7
         self.warm_up()
-        self.assertIn('-rm -r', ' '.join(self.gateway.commands))
+        self.assertIn(PURGED, ' '.join(self.gateway.commands))
 
     def test_warm_up_reaches_every_worker(self) -> None:
         # Blocks of 1 MiB and more would be too few for so many.
