@@ -44,6 +44,13 @@ _KILLED = re.compile(
     r"beyond the '?physical'? memory limit|java heap space|"
     r'OutOfMemoryError'
 )
+#: What disks that fill up look like there: HDFS', a node's own, and YARN's
+#: sight of them.
+_FULL = re.compile(
+    r'No space left on device|could only be written to \d+ of the|'
+    r'DiskOutOfSpaceException|Could not find any valid local directory|'
+    r'local-dirs usable space is below'
+)
 #: Seconds that a phase may take.
 PHASE_SECONDS = 3600.0
 #: Data of the sort that a new cluster does once before it is measured.
@@ -500,6 +507,12 @@ def _why(output: str) -> str:
     for number, line in enumerate(lines):
         if _KILLED.search(line):
             return f'a task was killed: {" ".join(lines[number].split())}'
+    for line in lines:
+        if _FULL.search(line):
+            return (
+                f'disks are full: {" ".join(line.split())[:300]}; take a '
+                'smaller size, or make room on the nodes'
+            )
     telling = [
         line
         for line in lines

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rally tasks of one parameter, and the SLAs that they ask for."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import testtools
 import yaml
 from rally.plugins.task.sla import failure_rate
 from rally.task import sla, task_cfg
+from rally.task.context import Context
 
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
@@ -73,6 +75,22 @@ class TaskTest(testtools.TestCase):
                     self.assertEqual(args, context)
                 for plugin, value in one.get('sla', {}).items():
                     jsonschema.validate(value, SLAS[plugin].CONFIG_SCHEMA)
+
+    def test_a_typo_is_named(self) -> None:
+        # Rally's own, which its command loads.
+        importlib.import_module('rally.plugins.common.validators')
+        good = arguments('12-stripe.yaml', disks=[2])[0]
+        for typo, word in (
+            ({'sizess': [100]}, 'sizess'),
+            ({'without': ['cehp']}, 'cehp'),
+            ({'setup': {'tunning': 'amd'}}, 'tunning'),
+            ({'setup': {'tuning': 'fast'}}, 'fast'),
+            ({'setup': {'disks': 0}}, '0'),
+            ({'sizes': [99]}, '99'),
+        ):
+            for name in ('hvstack_baseline', 'hvstack_cluster'):
+                (said,) = Context.validate(name, None, None, {**good, **typo})
+                self.assertIn(word, said.split('\n')[0])
 
     def test_one_parameter_is_varied(self) -> None:
         for name, wanted in (
