@@ -69,14 +69,20 @@ _HADOOP = (
     cfg.StrOpt(
         'tuning',
         default='hvstack',
-        choices=('hvstack', 'vsphere6', 'vsan', 'amd', 'stock'),
+        choices=(
+            *('hvstack', 'vsphere6', 'vsan', 'amd', 'stock'),
+            *('amd-3.1.1', 'amd-3.1.3', 'amd-3.1.5', 'amd-3.1.6'),
+        ),
         help="Tuning profile of Hadoop's settings, of guests and of bare "
         'metal.',
     ),
     cfg.StrOpt(
         'os_profile',
         default='vsphere6',
-        choices=('vsphere6', 'vsan', 'amd', 'stock'),
+        choices=(
+            *('vsphere6', 'vsan', 'amd', 'stock'),
+            *('amd-2.4.1', 'amd-3.3.1'),
+        ),
         help="Profile of the nodes' operating system. What a node cannot set "
         'is in the run records.',
     ),

@@ -2,6 +2,7 @@
 """``hvstack baseline``: what bare metal reaches, without Nova."""
 
 import argparse
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from cliff.command import Command
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from hvstack import errors, paths
+from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
-from hvstack.cluster import hosts
+from hvstack.cli.sweep import add_cloud
+from hvstack.cloud import connection
+from hvstack.cluster import hosts, machines
+from hvstack.cluster.base import Cluster
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
 from hvstack.results import record, telemetry
-from hvstack.sweep import state
+from hvstack.sweep import recovery, state
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.workload import Workload, size, tasks
 
@@ -44,11 +48,21 @@ def workload(
 ) -> Workload:
     """Return what to sort on these hosts, by default in one wave of tasks."""
     worker = next(host for host in cluster.hosts if host.role == 'worker')
-    sizing = size_node(worker.vcpus, worker.memory_mib, tuning=cluster.tuning)
-    wave = tasks(sizing.containers * len(cluster.workers), cluster.tuning)
+    wave = _wave(
+        worker.vcpus,
+        worker.memory_mib,
+        len(cluster.workers),
+        cluster.tuning,
+    )
     return Workload(
         size_bytes, cluster.replication, maps or wave, reduces or wave
     )
+
+
+def _wave(vcpus: int, memory_mib: int, workers: int, tuning: str) -> int:
+    """Return how many maps, and reduces, all workers run at a time."""
+    sizing = size_node(vcpus, memory_mib, tuning=tuning)
+    return tasks(sizing.containers * workers, tuning)
 
 
 def baselines(folder: Path) -> list[record.Record]:
@@ -84,20 +98,47 @@ class Run(Lister):
     """Measure bare metal: Hadoop on the hosts themselves, without Nova.
 
     In the lab, Nova's agents of all hosts are stopped meanwhile, and no
-    guest may run. The hosts are given back afterwards, also after Ctrl-C.
+    guest may run. With --stack the hosts are machines of Ironic's, taken by
+    the same Heat templates as guests. All are given back afterwards, also
+    after Ctrl-C.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
             '--hosts',
             type=Path,
             default=hosts.LAB,
             metavar='FILE',
             help=f'file that names the hosts (default: {hosts.LAB})',
         )
+        which.add_argument(
+            '--stack',
+            metavar='FLAVOR',
+            help="take machines of Ironic's with this flavor, as a Heat stack",
+        )
+        parser.add_argument(
+            '--workers',
+            type=int,
+            metavar='N',
+            help='machines for workers, with --stack; the controller takes '
+            'one more',
+        )
+        parser.add_argument(
+            '--controller-flavor',
+            metavar='FLAVOR',
+            help="of the controller's machine, with --stack (default: the "
+            "workers')",
+        )
+        parser.add_argument(
+            '--image',
+            metavar='NAME',
+            help="of the machines, with --stack (default: the guests')",
+        )
+        add_cloud(parser)
         parser.add_argument(
             '--size',
             type=size,
@@ -144,30 +185,15 @@ class Run(Lister):
                     'an even number'
                 )
         progress = Progress()
-        for name in hosts.recover():
-            progress.say(f'{name}: given back, a dead process had taken it')
         sweep = parsed_args.sweep or datetime.now(UTC).strftime(
             'baseline-%Y%m%dT%H%M%SZ'
         )
-        cluster = hosts.BareHosts.from_file(
-            parsed_args.hosts,
-            replication=parsed_args.replication,
-            progress=progress,
-            **hadoop.chosen(parsed_args),
-        )
-        work = workload(
-            cluster, parsed_args.size, parsed_args.maps, parsed_args.reduces
-        )
-        if work.replication > cluster.worker_hosts:
-            raise errors.InputError(
-                f'--replication {work.replication} is more than the '
-                f'{cluster.worker_hosts} worker hosts can hold'
-            )
+        source, work = self._source(parsed_args, progress)
         first = len(
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
         made: list[record.Record] = []
-        with state.exclusive(), cluster:
+        with state.exclusive(), source as cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, work)
             while len(made) < parsed_args.runs:
@@ -188,6 +214,69 @@ class Run(Lister):
         if not made[-1].valid:
             raise errors.RunFailed(made[-1].reason)
         return _COLUMNS, [row(one) for one in made]
+
+    def _source(
+        self, given: argparse.Namespace, progress: Progress
+    ) -> tuple[AbstractContextManager[Cluster], Workload]:
+        """Return what takes bare metal and gives it back, and what to sort.
+
+        What dead processes had taken is given back first.
+        """
+        if given.stack:
+            return self._machines(given, progress)
+        for option in ('workers', 'controller_flavor', 'image', 'os_cloud'):
+            if getattr(given, option) is not None:
+                raise errors.InputError(
+                    f'--{option.replace("_", "-")} goes with --stack, hosts '
+                    'come from --hosts'
+                )
+        for name in hosts.recover():
+            progress.say(f'{name}: given back, a dead process had taken it')
+        cluster = hosts.BareHosts.from_file(
+            given.hosts,
+            replication=given.replication,
+            progress=progress,
+            **hadoop.chosen(given),
+        )
+        work = workload(cluster, given.size, given.maps, given.reduces)
+        if work.replication > cluster.worker_hosts:
+            raise errors.InputError(
+                f'--replication {work.replication} is more than the '
+                f'{cluster.worker_hosts} worker hosts can hold'
+            )
+        return cluster, work
+
+    def _machines(
+        self, given: argparse.Namespace, progress: Progress
+    ) -> tuple[AbstractContextManager[Cluster], Workload]:
+        if given.workers is None:
+            raise errors.InputError(
+                '--stack needs --workers: how many machines sort'
+            )
+        options = conf.load().cloud
+        conn = connection.connect(given.os_cloud)
+        for line in recovery.recover([conn]):
+            progress.say(f'put back what a dead process left: {line}')
+        wanted = machines.plan(
+            conn,
+            given.stack,
+            given.workers,
+            options=options,
+            controller_flavor=given.controller_flavor,
+            image=given.image,
+            replication=given.replication,
+            **hadoop.chosen(given),
+        )
+        wave = _wave(
+            wanted.vcpus, wanted.ram, given.workers, wanted.layout.tuning
+        )
+        work = Workload(
+            given.size,
+            wanted.layout.replication,
+            given.maps or wave,
+            given.reduces or wave,
+        )
+        return machines.taken(conn, wanted, options, progress), work
 
 
 class Import(Command):

@@ -122,13 +122,15 @@ class Create(_OnCloud):
         """Create it, or undo all of it."""
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
+        profiles = hadoop.chosen(parsed_args)
         wanted = launch.plan(
             admin,
             parse(parsed_args.configuration),
             options,
             parsed_args.replication,
             parsed_args.workers,
-            **hadoop.chosen(parsed_args),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
             namenode_handlers=hadoop.handlers(parsed_args),

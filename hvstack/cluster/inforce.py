@@ -2,7 +2,8 @@
 """What is in force on a cluster, as its nodes and daemons say themselves."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from hvstack.hadoop import osprofiles, rest
 
 #: What Hadoop's own default files are called.
 _DEFAULTS = '-default.xml'
+
+_Reader = Callable[[dict[str, Any]], dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -63,35 +66,33 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
     :returns: values by name, by daemon and under ``job``; ``unread`` names
         who gave no answer, and why.
     """
+    gateway, manager = cluster.gateway, cluster.manager
     storing, computing = (
         rest.having(cluster.workers, daemon)[0]
         for daemon in ('datanode', 'nodemanager')
     )
-    found: dict[str, Any] = {}
-    unread = []
-    for name, node, role, path, read in (
-        ('namenode', cluster.gateway, 'namenode', '/conf', _of_daemon),
-        (
-            'resourcemanager',
-            cluster.manager,
-            'resourcemanager',
-            '/conf',
-            _of_daemon,
-        ),
-        ('datanode', storing, 'datanode', '/conf', _of_daemon),
-        ('nodemanager', computing, 'nodemanager', '/conf', _of_daemon),
-        (
-            'job',
-            cluster.manager,
-            'historyserver',
-            f'/ws/v1/history/mapreduce/jobs/{job}/conf',
-            _of_job,
-        ),
-    ):
+    job_conf = f'/ws/v1/history/mapreduce/jobs/{job}/conf'
+    asked: dict[str, tuple[rest.Runner, str, str, _Reader]] = {
+        'namenode': (gateway, 'namenode', '/conf', _of_daemon),
+        'resourcemanager': (manager, 'resourcemanager', '/conf', _of_daemon),
+        'datanode': (storing, 'datanode', '/conf', _of_daemon),
+        'nodemanager': (computing, 'nodemanager', '/conf', _of_daemon),
+        'job': (manager, 'historyserver', job_conf, _of_job),
+    }
+
+    def ask(name: str) -> dict[str, str] | str:
+        node, role, path, read = asked[name]
         try:
-            found[name] = read(rest.get(node, role, path))
+            return read(rest.get(node, role, path))
         except (errors.HVStackError, KeyError, TypeError) as exc:
-            unread.append(f'{name}: {" ".join(str(exc).split())[:200]}')
+            return f'{name}: {" ".join(str(exc).split())[:200]}'
+
+    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
+        answers = dict(zip(asked, pool.map(ask, asked), strict=True))
+    found: dict[str, Any] = {
+        name: one for name, one in answers.items() if isinstance(one, dict)
+    }
+    unread = [one for one in answers.values() if isinstance(one, str)]
     return {**found, 'unread': unread} if unread else found
 
 

@@ -18,7 +18,9 @@ from hvstack.cloud import (
     ratios,
     servers,
     stacks,
+    volumes,
 )
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, refusals, topology
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
@@ -30,6 +32,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive
 from hvstack.model.host import HostProfile
 from hvstack.model.slots import cluster_size
+from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
 
@@ -51,6 +54,8 @@ class Plan:
     :param compute_workers: nodes with a NodeManager alone, in all.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param volumes: of a worker, with storage ceph.
+    :param volume_type: what their type says of itself.
     """
 
     configuration: Configuration
@@ -70,6 +75,8 @@ class Plan:
     deployment: int | None = None
     compute_workers: int = 0
     namenode_handlers: int | None = None
+    volumes: Volumes = field(default_factory=Volumes)
+    volume_type: dict[str, Any] = field(default_factory=dict)
 
     @property
     def shares(self) -> tuple[int, int]:
@@ -123,6 +130,7 @@ def plan(
     controllers: str = environments.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
+    asked: Volumes | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -141,9 +149,11 @@ def plan(
         and half; compute workers fill all of theirs.
     :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
         tuning's.
+    :param asked: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their backend or the deployment, there are more replicas than
-        hosts or more workers than slots, or no such profiles.
+        hosts or more workers than slots, no such profiles or no such volume
+        type.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
     osprofiles.settings(os_profile)
@@ -194,6 +204,10 @@ def plan(
     worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
+    refusals.volumes(configuration, asked)
+    on_ceph = (
+        configuration.storage == 'ceph' and not configuration.disk_pinning
+    )
     return Plan(
         configuration=configuration,
         worker=worker,
@@ -215,6 +229,10 @@ def plan(
         deployment=deployment,
         compute_workers=room.compute,
         namenode_handlers=namenode_handlers,
+        volumes=asked or Volumes(),
+        volume_type=(
+            volumes.check(conn, asked or Volumes()) if on_ceph else {}
+        ),
     )
 
 
@@ -313,6 +331,11 @@ def layout(
     """Return what the template is to be told of a plan."""
     # Disks that are passed through come with the flavor, not as volumes.
     passed = 'pci_passthrough:alias' in wanted.worker.extra_specs
+    disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
+    if wanted.volumes.count is not None:
+        # As much room, on more or fewer volumes.
+        disk_gb = disks * disk_gb // wanted.volumes.count
+        disks = wanted.volumes.count
     return environments.Layout(
         configuration=wanted.configuration,
         worker_flavor=flavor_ids['worker'],
@@ -332,9 +355,9 @@ def layout(
         network=network,
         key_name=key_name,
         disk_types=environments.disk_types(
-            wanted.configuration, 0 if passed else wanted.worker.disks
+            wanted.configuration, 0 if passed else disks, wanted.volumes.type
         ),
-        disk_gb=wanted.worker.disk_size_gb or 1,
+        disk_gb=disk_gb or 1,
         deployment=wanted.deployment or min(2, wanted.configuration.instances),
         controllers=wanted.controllers,
         controllers_first=wanted.controllers_first,
@@ -401,18 +424,41 @@ def launch(
         tuning=wanted.tuning,
     )
     try:
-        if progress is not None:
-            progress.say('  stack complete, waiting for HDFS and YARN')
-        places = topology.of_nodes(topology.nodes(tenant, outputs))
-        if wanted.controllers_first:
-            topology.place(cluster, places, options.ready_timeout)
-        daemons.wait_ready(cluster, options.ready_timeout)
-        # The template knows no zones, and not the controller's own host.
-        topology.refresh(cluster, places, progress=progress)
+        settle(
+            cluster,
+            topology.of_nodes(topology.nodes(tenant, outputs)),
+            options.ready_timeout,
+            progress,
+            controllers_first=wanted.controllers_first,
+        )
     except BaseException:
         cluster.close()
         raise
     return cluster, outputs
+
+
+def settle(
+    cluster: StackCluster,
+    places: Topology,
+    ready_timeout: float,
+    progress: Progress | None = None,
+    *,
+    controllers_first: bool = False,
+) -> None:
+    """Wait until Hadoop on a complete stack sees every worker in its place.
+
+    :param places: the template knows no zones, and not the controller's own
+        host.
+    :param ready_timeout: seconds.
+    :param controllers_first: they wait for their places before they start.
+    :raises hvstack.errors.HVStackError: it does not.
+    """
+    if progress is not None:
+        progress.say('  stack complete, waiting for HDFS and YARN')
+    if controllers_first:
+        topology.place(cluster, places, ready_timeout)
+    daemons.wait_ready(cluster, ready_timeout)
+    topology.refresh(cluster, places, progress=progress)
 
 
 def seen(
@@ -430,7 +476,16 @@ def seen(
         *(*workers, *(outputs.get('compute') or [])),
     ]
     ids = {one['name']: one['server_id'] for one in nodes}
+    on_ceph: dict[str, Any] = {}
+    if wanted.volume_type:
+        on_ceph['volumes'] = {
+            'of_a_worker': wanted.volumes.count or wanted.worker.disks,
+            **wanted.volume_type,
+        }
+        if found := volumes.pools(wanted.volume_type):
+            on_ceph['ceph_pools'] = found
     return {
+        **on_ceph,
         'hvstack': metadata.version('hvstack'),
         'host_profile': wanted.host_profiles,
         'flavor': {

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hvstack import errors
@@ -97,10 +98,12 @@ def oom_lines(nodes: Sequence[Node]) -> set[str]:
     Nodes of one machine see the same kernel's log. A node whose log cannot
     be read adds none.
     """
-    lines: set[str] = set()
-    for node in nodes:
-        lines.update(oom(node.run('dmesg', check=False, timeout=60).stdout))
-    return lines
+    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
+        logs = pool.map(
+            lambda node: node.run('dmesg', check=False, timeout=60).stdout,
+            nodes,
+        )
+        return set().union(*map(oom, logs))
 
 
 def oom(log: str) -> set[str]:

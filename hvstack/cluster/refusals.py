@@ -7,6 +7,7 @@ from typing import Protocol
 
 from hvstack import errors
 from hvstack.cloud.quotas import Need
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.environments import Layout
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
@@ -130,6 +131,21 @@ def disks(profile: HostProfile, configuration: Configuration) -> None:
             f"{configuration.label}: the {count} data disks of '{profile.name}"
             f"' do not divide among {instances} workers, take "
             f'{", ".join(good)} instances'
+        )
+
+
+def volumes(configuration: Configuration, asked: Volumes | None) -> None:
+    """Refuse volumes on Ceph for a configuration without them.
+
+    :raises hvstack.errors.InputError: its disks are not to be chosen.
+    """
+    if asked is None:
+        return
+    if configuration.storage != 'ceph' or configuration.disk_pinning:
+        raise errors.InputError(
+            f'{configuration.label}: its disks are those of the hosts, '
+            "volume type and number of volumes cannot be chosen: take 'ceph' "
+            'without disk pinning'
         )
 
 

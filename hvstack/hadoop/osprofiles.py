@@ -174,6 +174,13 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
     ),
     'stock': (),
 }
+#: The amd guide's steps: each sets what its section and those before it do;
+#: with 3.3.2 and 3.3.3 it is the profile ``amd``.
+STEPS = {
+    f'amd-{step}': tuple(s for s in PROFILES['amd'] if s.source <= step)
+    for step in ('2.4.1', '3.3.1')
+}
+PROFILES |= STEPS
 
 _FUNCTIONS = r"""
 os_root=${HVSTACK_ROOT:-}

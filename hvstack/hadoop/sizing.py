@@ -6,7 +6,7 @@ Every tuning profile has a rule of its own; :data:`RULES` holds them.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvstack import errors
 
@@ -144,6 +144,14 @@ RULES = {
         smallest_mib=1024,
         spare=2,
     ),
+}
+#: Sections of the amd guide after each of which a cluster can be measured;
+#: after 3.1.8 it is the tuning ``amd``. The others set nothing that Hadoop
+#: 3.4 still has, or name no value.
+AMD_STEPS = ('3.1.1', '3.1.3', '3.1.5', '3.1.6')
+# Until 3.1.8 there, two maps and one reduce a core, 1 GiB of heap each.
+RULES |= {
+    f'amd-{step}': replace(RULES['amd'], kinds=(1, 1, 1)) for step in AMD_STEPS
 }
 
 

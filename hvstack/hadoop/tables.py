@@ -19,6 +19,7 @@ from hvstack.hadoop.parameters import (
     Parameter,
     Table,
 )
+from hvstack.hadoop.sizing import AMD_STEPS
 
 _CODEC = 'org.apache.hadoop.io.compress.SnappyCodec'
 _JOBTRACKER = 'the JobTracker is gone'
@@ -830,6 +831,16 @@ TUNINGS: dict[str, Table] = {
     },
     'amd': {**_SIZES, **_MASTER, **_SOON, **AMD},
     'stock': _STOCK,
+    # The guide's steps: each sets what its section and those before it do.
+    **{
+        f'amd-{step}': {
+            **_SIZES,
+            **_MASTER,
+            **_SOON,
+            **{name: rows for name, rows in AMD.items() if name <= step},
+        }
+        for step in AMD_STEPS
+    },
 }
 
 #: HDFS' block size in MiB: vsphere6 "Parameter Tuning", vsan Table 3, amd
@@ -840,6 +851,7 @@ BLOCK_MIB = {
     'vsan': 256,
     'amd': 256,
     'stock': 128,
+    **{f'amd-{one}': 256 if one >= '3.1.5' else 128 for one in AMD_STEPS},
 }
 
 #: Largest block of a run's files, which are one block each while they are

@@ -163,12 +163,19 @@ class Baseline(_Context):
         before = self.config.get('before')
         if before and _planned(here, self.config, before) is None:
             return
+        if (
+            self.config.get('skip')
+            and not before
+            and _alone(here, self.config)
+        ):
+            here.skipped = 'bare metal: its sweep has no configuration'
+            here.progress.say(f'skipped: {here.skipped}')
+            return
         bare = BareHosts.from_file(
             Path(here.options.sweep.baseline_hosts),
             replication=self.config.get('replication'),
             progress=here.progress,
-            tuning=here.options.hadoop.tuning,
-            os_profile=here.options.hadoop.os_profile,
+            **here.profiles(self.config),
         )
         with here.progress.stage('bare metal: prepare the hosts'):
             bare.__enter__()
@@ -195,6 +202,12 @@ def _plan(here: Session) -> Any:
     return here.plan
 
 
+def _alone(here: Session, config: Mapping[str, Any]) -> bool:
+    """Tell whether bare metal has no configuration to stand beside."""
+    found = record.load_all(state.RECORDS, here.sweep_id(config))
+    return all(one.kind == 'baseline' for one in found)
+
+
 def _planned(
     here: Session, config: Mapping[str, Any], name: str
 ) -> launch.Plan | None:
@@ -204,6 +217,7 @@ def _planned(
         not say that it may be skipped.
     """
     configuration = parse(name)
+    profiles = here.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
         return launch.plan(
@@ -211,8 +225,9 @@ def _planned(
             configuration,
             here.options.cloud,
             config.get('replication'),
-            tuning=here.options.hadoop.tuning,
-            os_profile=here.options.hadoop.os_profile,
+            asked=session.volumes(config),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
     except errors.InputError as exc:
         if not config.get('skip'):
@@ -224,6 +239,6 @@ def _planned(
 
 def _warm_up(here: Session, config: Mapping[str, Any], label: str) -> None:
     assert here.cluster is not None
-    work = here.workload(tpcxhs.WARM_UP_BYTES, config.get('replication'))
+    work = here.workload(tpcxhs.WARM_UP_BYTES, config)
     with here.progress.stage(f'{label}: warm-up'):
         tpcxhs.warm_up(here.cluster, work)

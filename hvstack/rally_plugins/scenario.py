@@ -40,6 +40,7 @@ class TPCxHS(scenario.OpenStackScenario):
         without: list[str] | None = None,
         before: str | None = None,
         kit: str | None = None,
+        setup: dict[str, Any] | None = None,
     ) -> None:
         """Run once, unless this run has a valid record already.
 
@@ -60,6 +61,10 @@ class TPCxHS(scenario.OpenStackScenario):
         :param before: the configuration that bare metal is measured for; if
             that is skipped, so is this.
         :param kit: folder of TPC's kit, which does runs in pairs.
+        :param setup: how clusters are set up: ``tuning`` and ``os_profile``,
+            of bare metal too; with storage ceph ``disks`` of a worker,
+            ``volume_type``, and the ``copies`` and ``osd_groups`` that the
+            type must say it has.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         here = session.get(self.context)
@@ -71,6 +76,7 @@ class TPCxHS(scenario.OpenStackScenario):
             'shape': shape,
             'replication': replication,
             'kit': kit,
+            'setup': setup,
         }
         if here.skipped:
             _skipped(self, here)
@@ -102,7 +108,7 @@ def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
             'hvstack_flavors, hvstack_ratios and hvstack_cluster, or '
             'hvstack_baseline'
         )
-    work = here.workload(step.size_bytes, config['replication'])
+    work = here.workload(step.size_bytes, config)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
         with here.progress.stage(title):

@@ -18,10 +18,13 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, shell
 from hvstack.cloud import connection, undo
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.launch import Plan
+from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.tables import TUNINGS
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import plan, recovery, state
@@ -64,6 +67,18 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'items': {'enum': sorted(LACKS)},
         },
         'before': {'type': 'string', 'minLength': 1},
+        'setup': {
+            'type': 'object',
+            'properties': {
+                'tuning': {'enum': sorted(TUNINGS)},
+                'os_profile': {'enum': sorted(osprofiles.PROFILES)},
+                'disks': {'type': 'integer', 'minimum': 1, 'maximum': 64},
+                'volume_type': {'type': 'string', 'minLength': 1},
+                'copies': {'type': 'integer', 'minimum': 1},
+                'osd_groups': {'type': 'integer', 'minimum': 1},
+            },
+            'additionalProperties': False,
+        },
     },
     'required': ['sweep', 'configuration', 'sizes'],
     'additionalProperties': False,
@@ -73,6 +88,19 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
 AUTO = 'auto'
 #: Name of a sweep that stands for "a new one in each Rally process".
 NEW = 'new'
+
+
+def volumes(config: Mapping[str, Any]) -> Volumes | None:
+    """Return the volumes that a workload asks for; None for the usual."""
+    setup = config.get('setup') or {}
+    asked = {
+        'count': setup.get('disks'),
+        'type': setup.get('volume_type'),
+        'copies': setup.get('copies'),
+        'osd_groups': setup.get('osd_groups'),
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Volumes(**given) if given else None
 
 
 @dataclass
@@ -88,7 +116,7 @@ class Session:
     options: Any
     progress: Progress = field(default_factory=Progress)
     auto: dict[tuple[object, ...], state.Sweep] = field(default_factory=dict)
-    #: By what must be alike within a sweep: replication and size.
+    #: By what must be alike within a sweep: replication, size and set-up.
     new: dict[tuple[object, ...], str] = field(default_factory=dict)
     #: Of the workload that runs now.
     plan: Plan | None = None
@@ -108,7 +136,12 @@ class Session:
     def sweep_id(self, config: Mapping[str, Any]) -> str:
         """Return the sweep that a workload belongs to."""
         if config['sweep'] == NEW:
-            key = (config.get('replication'), config['sizes'][0])
+            setup = config.get('setup') or {}
+            key = (
+                config.get('replication'),
+                config['sizes'][0],
+                *sorted(setup.items()),
+            )
             if key not in self.new:
                 self.new[key] = state.new_id('rally')
                 self.progress.say(
@@ -126,6 +159,11 @@ class Session:
             )
         # Rally hands lists to scenarios and tuples to contexts.
         wanted = tuple(shape['configurations'])
+        if config.get('setup'):
+            raise errors.InputError(
+                f"sweep '{AUTO}' with a 'setup': its marker does not keep it, "
+                f"name the sweep, or take '{NEW}'"
+            )
         runs, size = int(shape['runs']), int(shape['size_bytes'])
         shaped = (wanted, runs, size)
         if shaped not in self.auto:
@@ -153,22 +191,29 @@ class Session:
         """Return a workload's runs that have no valid record yet."""
         return state.pending(self.sweep_id(config), self.steps(config))
 
-    def workload(
-        self, size_bytes: int, replication: int | None = None
-    ) -> Workload:
+    def profiles(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return the profiles that a workload's cluster is set up by."""
+        setup = config.get('setup') or {}
+        return {
+            name: setup.get(name) or getattr(self.options.hadoop, name)
+            for name in ('tuning', 'os_profile')
+        }
+
+    def workload(self, size_bytes: int, config: Mapping[str, Any]) -> Workload:
         """Return what a run sorts: the same tasks on both sides.
 
-        :param replication: min(3, worker hosts) by default.
+        :param config: a workload; its ``replication`` is min(3, worker
+            hosts) by default.
         """
         found = hosts.read(Path(self.options.sweep.baseline_hosts))
         workers = [host for host in found if host.role == 'worker']
-        tuning = self.options.hadoop.tuning
+        tuning = self.profiles(config)['tuning']
         containers = sum(
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
         parts = tasks(containers, tuning)
-        copies = replication or min(3, len(workers))
+        copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
     def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
@@ -178,7 +223,7 @@ class Session:
         """
         moment = state.now()
         outcome = tpcxhs.Outcome(
-            self.workload(step.size_bytes, config.get('replication')),
+            self.workload(step.size_bytes, config),
             started=moment,
             ended=moment,
         )

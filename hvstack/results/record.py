@@ -130,7 +130,7 @@ def save(record: Record, folder: Path) -> Path:
     """Write a record whole, and return its file.
 
     :raises hvstack.errors.InputError: a field is not what it must be.
-    :raises OSError: no room, no rights.
+    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
     """
     # What JSON turns into something else (tuples, int keys) must not make
     # the file's digest differ from the one computed here.
@@ -146,7 +146,13 @@ def save(record: Record, folder: Path) -> Path:
     started = record.started.replace(':', '').replace('-', '')
     path = folder / f'{started}-{record.configuration}-{record.id}.json'
     text = json.dumps(asdict(written), indent=1, sort_keys=True) + '\n'
-    paths.write_whole(path, text)
+    try:
+        paths.write_whole(path, text)
+    except OSError as exc:
+        raise errors.MissingPrerequisite(
+            f'{path}: the run record cannot be written ({exc.strerror}): make '
+            'room there, then go on; the run is done again'
+        ) from exc
     return path
 
 

@@ -31,13 +31,44 @@ def rally(*words: str, check: bool = True) -> shell.Result:
     Its default database holds the environments' passwords.
 
     :raises hvstack.errors.CommandFailed: it failed.
+    :raises hvstack.errors.MissingPrerequisite: its database is not of use.
+    :raises hvstack.errors.Busy: another process has its database.
     """
-    return shell.run(
+    done = shell.run(
         ['sh', '-c', 'umask 077; exec "$@"', 'sh', program(), *words],
-        shown=['rally', *words],
-        check=check,
+        check=False,
         timeout=300,
     )
+    if done.returncode:
+        _judge_database(done.stdout + done.stderr)
+        if check:
+            raise errors.CommandFailed(
+                ['rally', *words],
+                done.returncode,
+                shell.tail(done.stderr) or shell.tail(done.stdout),
+            )
+    return done
+
+
+def _judge_database(output: str) -> None:
+    """Say in one line what Rally takes a page for."""
+    found = _SQLITE.search(output)
+    where = f' ({found[1]})' if found else ''
+    if 'database is locked' in output:
+        raise errors.Busy(
+            f"Rally's database{where} is locked by another process: wait for "
+            'it, or find it with fuser and end it'
+        )
+    if 'Database seems to be outdated' in output:
+        raise errors.MissingPrerequisite(
+            "Rally's database is of an older release: keep a copy, then bring "
+            "it up to date with 'rally db upgrade'"
+        )
+    if 'malformed' in output or 'not a database' in output:
+        raise errors.MissingPrerequisite(
+            f"Rally's database{where} is broken: move it away, a new one is "
+            'made; all results are in the run records'
+        )
 
 
 def spec(os_cloud: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ TPCx-HS results".
 import re
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +18,8 @@ from typing import Any
 from hvstack import conf, errors, shell
 from hvstack.cluster import inforce, probe
 from hvstack.cluster import telemetry as sampling
-from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemons, history, rest, sites
+from hvstack.cluster.base import Cluster, Node
+from hvstack.hadoop import daemons, history, rest, sites, webhdfs
 from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
 from hvstack.results import record, telemetry
@@ -42,6 +43,13 @@ _KILLED = re.compile(
     r'(?i)exit code is 137|exitcode: 137|exit code 137|'
     r"beyond the '?physical'? memory limit|java heap space|"
     r'OutOfMemoryError'
+)
+#: What disks that fill up look like there: HDFS', a node's own, and YARN's
+#: sight of them.
+_FULL = re.compile(
+    r'No space left on device|could only be written to \d+ of the|'
+    r'DiskOutOfSpaceException|Could not find any valid local directory|'
+    r'local-dirs usable space is below'
 )
 #: Seconds that a phase may take.
 PHASE_SECONDS = 3600.0
@@ -242,8 +250,13 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
         min(few, workload.reduces),
     )
     runner = _Runner(cluster, small, Outcome(small), None, PHASE_SECONDS)
-    purge(cluster)
-    runner.generate()
+    # A new cluster holds nothing, and to look is quicker than to remove it.
+    if rest.namenode(cluster.gateway, _STATE).get('BlocksTotal', 1):
+        purge(cluster)
+    if small.maps <= small.size_bytes // MIB:
+        runner.put_random()
+    else:
+        runner.generate()
     runner.sort()
     runner.check_output()
 
@@ -261,9 +274,16 @@ def purge(cluster: Cluster) -> None:
     ).get('apps')
     for app in (apps or {}).get('app') or []:
         gateway.run(f'yarn application -kill {app["id"]}', check=False)
-    gateway.run(
-        f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"', timeout=300
-    )
+    try:
+        webhdfs.delete(gateway, BASE)
+        for user in webhdfs.names(gateway, '/user'):
+            webhdfs.delete(gateway, f'/user/{user}/.Trash')
+    except errors.HVStackError:
+        # Hosts of their own may lack curl: a JVM has to start then.
+        gateway.run(
+            f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"',
+            timeout=300,
+        )
 
     def gone() -> bool:
         state = rest.namenode(gateway, _STATE)
@@ -317,6 +337,20 @@ class _Runner:
             'HSGen',
             f'teragen -Dmapreduce.job.maps={work.maps}',
             f'{work.records} {INPUT}',
+        )
+
+    def put_random(self) -> None:
+        """Have input without a job, in as many blocks as there are maps.
+
+        TeraSort sorts whatever its records hold. A block is 1 MiB at least.
+        """
+        work = self.workload
+        block = work.size_bytes // work.maps // MIB * MIB
+        self.cluster.gateway.run(
+            f'head -c {work.size_bytes} /dev/urandom | hdfs dfs '
+            f'-Ddfs.blocksize={block} -Ddfs.replication={work.replication} '
+            f'-put - {INPUT}/part',
+            timeout=300,
         )
 
     def check_input(self) -> None:
@@ -396,23 +430,39 @@ class _Runner:
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [one for one in self.outcome.phases if one.get('job_id')]
-        for phase in jobs:
-            phase.update(history.job(manager, phase['job_id']))
-        told, places = history.read(manager, [one['job_id'] for one in jobs])
+        with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+            ids = [phase['job_id'] for phase in jobs]
+            numbers = pool.map(lambda one: history.job(manager, one), ids)
+            for phase, found in zip(jobs, numbers, strict=True):
+                phase.update(found)
+        told, places = history.read(manager, ids)
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
             if phase['job_id'] in told:
                 phase.update(
                     history.by_task(told[phase['job_id']], places, names)
                 )
-        report = gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
-        ids = {phase['name']: phase['job_id'] for phase in jobs}
+        report = _report(gateway)
+        by_name = {phase['name']: phase['job_id'] for phase in jobs}
         self.outcome.seen['parameters'] = inforce.parameters(
-            self.cluster, str(ids.get('HSSort'))
+            self.cluster, str(by_name.get('HSSort'))
         )
         wrong = verdict(self.outcome.phases, report, self.workload)
         if wrong:
             raise errors.RunFailed(f'HSValidate: {wrong}')
+
+
+def _report(gateway: Node) -> str:
+    """Return what HSValidate wrote."""
+    try:
+        return ''.join(
+            webhdfs.text(gateway, f'{REPORT}/{name}')
+            for name in webhdfs.names(gateway, REPORT)
+            if name.startswith('part-r-')
+        )
+    except errors.HVStackError:
+        # As in purge.
+        return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
 
 
 def verdict(
@@ -457,6 +507,12 @@ def _why(output: str) -> str:
     for number, line in enumerate(lines):
         if _KILLED.search(line):
             return f'a task was killed: {" ".join(lines[number].split())}'
+    for line in lines:
+        if _FULL.search(line):
+            return (
+                f'disks are full: {" ".join(line.split())[:300]}; take a '
+                'smaller size, or make room on the nodes'
+            )
     telling = [
         line
         for line in lines

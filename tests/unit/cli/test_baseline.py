@@ -81,6 +81,20 @@ class BaselineTest(testtools.TestCase):
         self.assertIn('none.json', err)
         self.assertNotIn('Traceback', err)
 
+    def test_run_as_a_stack_or_on_hosts(self) -> None:
+        for word, *words in (
+            ('--stack needs --workers', '--stack', 'metal'),
+            ('--workers goes with --stack', '--workers', '2'),
+            ('--os-cloud goes with --stack', '--os-cloud', 'lab'),
+            (
+                '--controller-flavor goes with --stack',
+                *('--controller-flavor', 'metal'),
+            ),
+        ):
+            status, _, err = self.call('run', *words)
+            self.assertEqual((2, 1), (status, err.count('\n')), err)
+            self.assertIn(word, err)
+
     def test_run_refuses_more_replicas_than_hosts(self) -> None:
         one = {
             'address': '10.0.0.1',

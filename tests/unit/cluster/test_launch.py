@@ -10,6 +10,7 @@ import testtools
 import yaml
 
 from hvstack import errors, profiles
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, launch
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
@@ -55,6 +56,40 @@ class Parameters(testtools.TestCase):
         self.assertIn('<value>268435456</value>', made['hdfs_site'])
         self.assertIn('HEAP_datanode=1300\n', made['hadoop_env'])
         self.assertIn('os_profile=amd\n', made['node_setup'])
+
+    def test_chosen_volumes(self) -> None:
+        vsan, chosen = profiles.load('vsan'), parse('i4-ceph')
+        worker = derive(vsan, chosen)
+        self.assertEqual((4, 400), (worker.disks, worker.disk_size_gb))
+
+        def made(**more: Any) -> dict[str, Any]:
+            wanted = launch.Plan(
+                configuration=chosen,
+                worker=worker,
+                controller=derive(vsan, chosen, 'controller'),
+                providers={'one': 'p1'},
+                workers=2,
+                replication=2,
+                backend='kvm',
+                sizing=size_node(14, 49152),
+                **more,
+            )
+            return environments.parameters(
+                launch.layout(
+                    wanted,
+                    {'worker': 'w', 'controller': 'c'},
+                    image='i',
+                    network='n',
+                    key_name='k',
+                )
+            )
+
+        usual, other = made(), made(volumes=Volumes('fast', 8))
+        self.assertEqual([['ceph'] * 4], usual['volume_types'])
+        self.assertEqual(400, usual['disk_gb'])
+        # As much room, on twice as many.
+        self.assertEqual([['fast'] * 8], other['volume_types'])
+        self.assertEqual(200, other['disk_gb'])
 
 
 class PlanTest(testtools.TestCase):
@@ -248,6 +283,11 @@ class Seen(testtools.TestCase):
             backend='kvm',
             sizing=size_node(14, 49152),
             host_profiles={'worker': host},
+            volume_type={
+                'type': 'ceph',
+                'description': '',
+                'properties': {'hvstack:copies': '2'},
+            },
         )
         outputs: dict[str, Any] = {
             'controller': {'name': 'c', 'server_id': 'c1'},
@@ -271,6 +311,8 @@ class Seen(testtools.TestCase):
             found['flavor']['worker'],
         )
         self.assertEqual({'worker', 'controller'}, set(found['flavor']))
+        self.assertEqual({'ceph': 2}, found['ceph_pools'])
+        self.assertEqual(4, found['volumes']['of_a_worker'])
         self.assertEqual({'worker': host}, found['host_profile'])
         self.assertEqual({'one': {'VCPU': inventory}}, found['inventory'])
         self.assertEqual(set('abcde'), set(found['allocations']))

@@ -8,6 +8,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors, profiles
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, refusals
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive
@@ -74,6 +75,15 @@ class RefusalTest(testtools.TestCase):
         said = self.refused(refusals.disks, profile, parse('i7-pinned'))
         self.assertIn(f'the {count} data disks', said)
         self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', said)
+
+    def test_volumes_of_a_configuration_without_them(self) -> None:
+        refusals.volumes(parse('i1'), None)
+        refusals.volumes(parse('i1-ceph'), Volumes(count=2))
+        for label in ('i1', 'i1-pinned', 'i1-ceph-pinned'):
+            said = self.refused(
+                refusals.volumes, parse(label), Volumes(count=2)
+            )
+            self.assertIn('number of volumes cannot be chosen', said)
 
     def test_an_unknown_storage_mode(self) -> None:
         said = self.refused(lambda: Configuration(storage='nfs'))

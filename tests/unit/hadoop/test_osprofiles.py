@@ -122,6 +122,14 @@ class OsProfilesTest(testtools.TestCase):
         )
         self.assertEqual((), osprofiles.settings('stock'))
 
+    def test_steps_of_amd_add_up(self) -> None:
+        names = ('amd-2.4.1', 'amd-3.3.1', 'amd')
+        steps = [set(osprofiles.settings(name)) for name in names]
+        self.assertLess(steps[0], steps[1])
+        self.assertLess(steps[1], steps[2])
+        kinds = {one.kind for one in steps[0]}
+        self.assertEqual({Kind.LIMIT, Kind.SYSCTL}, kinds)
+
     def test_counts_of_the_papers(self) -> None:
         """vsphere6: 2 limits, 9 sysctls; vsan: 2 and 6; amd: 6 in all."""
         for profile, limits, sysctls, rest in (

@@ -6,7 +6,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.hadoop import sites
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.sizing import AMD_STEPS, size_node
 from hvstack.hadoop.tables import TUNINGS
 from hvstack.lab.images import recipes
 
@@ -133,9 +133,30 @@ class SitesTest(testtools.TestCase):
 
     def test_every_tuning_has_a_profile_of_its_own(self) -> None:
         found = {sites.profile(3, tuning) for tuning in TUNINGS}
-        self.assertEqual(5, len(found))
+        self.assertEqual(len(TUNINGS), len(found))
         failure = self.assertRaises(errors.InputError, sites.profile, 3, 'x')
         self.assertIn("no tuning profile 'x'", str(failure))
+
+    def test_steps_of_amd_add_up(self) -> None:
+        names = [f'amd-{step}' for step in AMD_STEPS] + ['amd']
+        found: set[str] = set()
+        for name, added in zip(
+            names,
+            (
+                'mapreduce.map.java.opts',
+                'mapreduce.map.output.compress',
+                'dfs.blocksize',
+                'mapreduce.map.sort.spill.percent',
+                'mapreduce.reduce.input.buffer.percent',
+            ),
+            strict=True,
+        ):
+            made = self.tuned(name, 16, 65536)
+            now = {key for values in made.values() for key in values}
+            self.assertNotIn(added, found)
+            self.assertIn(added, now)
+            self.assertLess(found, now)
+            found = now
 
     def test_stock_leaves_hadoops_defaults(self) -> None:
         made = self.tuned('stock', 2, 4096)

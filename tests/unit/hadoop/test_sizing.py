@@ -30,6 +30,20 @@ class SizingTest(testtools.TestCase):
         self.assertEqual(80, found.containers)
         self.assertLess(found.containers * found.heap_mib, 128 * 1024)
 
+    def test_steps_of_amd(self) -> None:
+        """3.1.1: two maps and a reduce a core with 1 GiB each; 3.1.8: one
+        map, and a reduce with 2."""
+        for tuning, containers, heap in (
+            ('amd-3.1.1', 48, 1024),
+            ('amd-3.1.6', 48, 1024),
+            ('amd', 32, 2048),
+        ):
+            found = size_node(16, 16 * 4096, tuning=tuning)
+            self.assertEqual(containers, found.containers, tuning)
+            self.assertEqual(
+                (1024, heap), (found.map_heap_mib, found.heap_mib)
+            )
+
     def test_slots_of_vsphere6(self) -> None:
         """Table 1: map slots, and as many reduce slots, of each platform."""
         host = profiles.load('vsphere6')

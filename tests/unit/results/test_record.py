@@ -86,6 +86,18 @@ class Records(testtools.TestCase):
             self.assertRaises(errors.InputError, record.save, one, self.folder)
         self.assertEqual([], list(self.folder.iterdir()))
 
+    def test_no_room(self) -> None:
+        full = Path(self.useFixture(fixtures.TempDir()).path) / 'file'
+        full.touch()
+        error = self.assertRaises(
+            errors.MissingPrerequisite,
+            record.save,
+            run('i1', 0, 60),
+            full,
+        )
+        self.assertIn('cannot be written (', str(error))
+        self.assertNotIn('\n', str(error))
+
     def test_load_all(self) -> None:
         for index, started in enumerate(('T12', 'T10', 'T11')):
             record.save(

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep is begun, looked at and resumed from marker and records alone."""
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import fixtures
@@ -9,6 +11,7 @@ import testtools
 
 from hvstack import errors, profiles
 from hvstack.cli import journey, report
+from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import course, space, state
@@ -47,6 +50,8 @@ class CourseTest(testtools.TestCase):
             backend='kvm',
         )
 
+        self.broken = ''
+
     def rally(self, task: str, given: dict, sweep: str, _: Progress) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
@@ -59,8 +64,12 @@ class CourseTest(testtools.TestCase):
                     return
                 self.most -= 1
                 seconds = 100 if name.startswith('i2') else 110
+                bad = self.broken and name.startswith(self.broken)
                 made = factory.run(
-                    name, first + number, seconds, sweep=sweep, size=SIZE
+                    *(name, first + number, seconds),
+                    sweep=sweep,
+                    size=SIZE,
+                    reason='its cluster died' if bad else '',
                 )
                 record.save(made, state.RECORDS)
 
@@ -118,6 +127,35 @@ class CourseTest(testtools.TestCase):
                 for one in record.load_all(state.RECORDS)
             ),
         )
+
+    def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
+        self.broken = 'i4-'
+        with (
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallyenv.ensure', lambda *_: None
+            ),
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.connection.connect', lambda *_: None
+            ),
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.recovery.recover', lambda *_: []
+            ),
+        ):
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err):
+                status = main(['sweep', 'resume', '--os-cloud', 'x'])
+        self.assertEqual(6, status)
+        said = err.getvalue().splitlines()[-1]
+        self.assertIn('1 configurations failed (i4), the others', said)
+        # The others were measured, this one was tried once more.
+        self.assertIn('i2', out.getvalue())
+        tries = [
+            one
+            for one in record.load_all(state.RECORDS)
+            if one.configuration.startswith('i4-')
+        ]
+        self.assertEqual({False}, {one.valid for one in tries})
+        self.assertEqual(2, sum(one.index == 0 for one in tries))
 
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.most = 0

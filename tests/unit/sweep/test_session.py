@@ -10,6 +10,7 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
+from hvstack.cloud.volumes import Volumes
 from hvstack.rally_plugins import contexts, scenario, session, slas
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
@@ -72,6 +73,82 @@ class SessionTest(testtools.TestCase):
             self.here.sweep_id(workload(sizes=[2 * SIZE])),
         }
         self.assertEqual(2, len(others - {first}))
+
+    def test_a_set_up_is_a_sweep_of_its_own(self) -> None:
+        made = [
+            self.here.sweep_id(workload(setup=setup))
+            for setup in (None, {'disks': 2}, {'tuning': 'amd'}, {'disks': 2})
+        ]
+        self.assertEqual(made[1], made[3])
+        self.assertEqual(3, len(set(made)))
+
+    def test_an_auto_sweep_has_no_set_up(self) -> None:
+        error = self.assertRaises(
+            errors.InputError,
+            self.here.sweep_id,
+            workload(
+                sweep='auto',
+                setup={'disks': 2},
+                shape={
+                    'configurations': ['i1'],
+                    'runs': 1,
+                    'size_bytes': SIZE,
+                },
+            ),
+        )
+        self.assertIn("sweep 'auto' with a 'setup'", str(error))
+
+    def test_a_set_up_chooses_the_profiles(self) -> None:
+        self.assertEqual(
+            {'tuning': 'vsan', 'os_profile': 'vsphere6'},
+            self.here.profiles(workload(setup={'tuning': 'vsan'})),
+        )
+        usual = self.here.workload(SIZE, workload())
+        stock = self.here.workload(SIZE, workload(setup={'tuning': 'stock'}))
+        self.assertNotEqual(usual.maps, stock.maps)
+
+    def test_a_set_up_chooses_the_volumes(self) -> None:
+        self.assertIsNone(session.volumes(workload(setup={'tuning': 'amd'})))
+        setup = {'disks': 3, 'volume_type': 't', 'copies': 2, 'osd_groups': 4}
+        self.assertEqual(
+            Volumes('t', 3, 2, 4), session.volumes(workload(setup=setup))
+        )
+
+    def test_a_plan_is_asked_for_the_set_up(self) -> None:
+        asked: dict[str, Any] = {}
+
+        def plan(*_: object, **more: Any) -> None:
+            asked.update(more)
+            raise errors.InputError('enough')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.launch.plan', plan)
+        )
+        setup = {'tuning': 'amd', 'os_profile': 'stock', 'disks': 2}
+        self.flavors(skip=True, setup=setup).setup()
+        self.assertEqual(
+            {
+                'tuning': 'amd',
+                'os_profile': 'stock',
+                'asked': Volumes(count=2),
+            },
+            asked,
+        )
+
+    def test_bare_metal_is_not_measured_alone(self) -> None:
+        one = contexts.Baseline.__new__(contexts.Baseline)
+        one.config = workload(
+            configuration=BARE_METAL, sweep='mine', skip=True
+        )
+        one.context = {}
+        one.setup()
+        self.assertIn('no configuration', self.here.skipped)
+        self.here.skipped = ''
+        record.save(
+            factory.run('i1', 0, 50, size=SIZE, sweep='mine'), state.RECORDS
+        )
+        self.assertRaises(errors.HVStackError, one.setup)
+        self.assertEqual('', self.here.skipped)
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rally tasks of one parameter, and the SLAs that they ask for."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import testtools
 import yaml
 from rally.plugins.task.sla import failure_rate
 from rally.task import sla, task_cfg
+from rally.task.context import Context
 
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
@@ -34,7 +36,9 @@ SLAS = {
 
 
 def workloads(name: str, **given: Any) -> list[dict[str, Any]]:
-    content = yaml.safe_load(TASKS.get_template(name).render(**given))
+    content = yaml.load(
+        TASKS.get_template(name).render(**given), yaml.CSafeLoader
+    )
     task_cfg.TaskConfig(content)
     return [
         workload
@@ -59,10 +63,11 @@ def labels(name: str, **given: Any) -> list[str]:
 
 class TaskTest(testtools.TestCase):
     def test_all_are_tasks_of_our_plugins(self) -> None:
+        schema = jsonschema.Draft7Validator(WORKLOAD_SCHEMA)
         for name in NAMES:
             for one in workloads(name, percent_of_bare_metal=80, spread=10):
                 (args,) = one['scenario'].values()
-                jsonschema.validate(args, WORKLOAD_SCHEMA)
+                schema.validate(args)
                 self.assertEqual(
                     len(args['sizes']), one['runner']['serial']['times']
                 )
@@ -70,6 +75,22 @@ class TaskTest(testtools.TestCase):
                     self.assertEqual(args, context)
                 for plugin, value in one.get('sla', {}).items():
                     jsonschema.validate(value, SLAS[plugin].CONFIG_SCHEMA)
+
+    def test_a_typo_is_named(self) -> None:
+        # Rally's own, which its command loads.
+        importlib.import_module('rally.plugins.common.validators')
+        good = arguments('12-stripe.yaml', disks=[2])[0]
+        for typo, word in (
+            ({'sizess': [100]}, 'sizess'),
+            ({'without': ['cehp']}, 'cehp'),
+            ({'setup': {'tunning': 'amd'}}, 'tunning'),
+            ({'setup': {'tuning': 'fast'}}, 'fast'),
+            ({'setup': {'disks': 0}}, '0'),
+            ({'sizes': [99]}, '99'),
+        ):
+            for name in ('hvstack_baseline', 'hvstack_cluster'):
+                (said,) = Context.validate(name, None, None, {**good, **typo})
+                self.assertIn(word, said.split('\n')[0])
 
     def test_one_parameter_is_varied(self) -> None:
         for name, wanted in (
@@ -98,7 +119,7 @@ class TaskTest(testtools.TestCase):
             ['i1', None, 'i2', None, None],
             [one.get('before') for one in found],
         )
-        self.assertNotIn('skip', found[-1])
+        self.assertTrue(found[-1]['skip'])
 
     def test_sizes_and_replications_are_sweeps_of_their_own(self) -> None:
         found = arguments('08-replication.yaml', sweep='mine')
@@ -110,6 +131,62 @@ class TaskTest(testtools.TestCase):
         self.assertEqual(
             {('mine-100', 100), ('mine-200', 200)},
             {(one['sweep'], size) for one in found for size in one['sizes']},
+        )
+
+    def test_set_ups_are_sweeps_of_their_own(self) -> None:
+        for name, sweeps, first in (
+            ('09-tuning', 5, ('stock', {'tuning': 'stock'})),
+            ('10-os-profile', 4, ('stock', {'os_profile': 'stock'})),
+            (
+                '11-amd-steps',
+                7,
+                (
+                    'amd-3.1.1-amd-2.4.1',
+                    {'tuning': 'amd-3.1.1', 'os_profile': 'amd-2.4.1'},
+                ),
+            ),
+            ('12-stripe', 5, ('d1', {'disks': 1, 'volume_type': 'ceph'})),
+            (
+                '13-ceph-copies',
+                3,
+                ('r3-c1', {'copies': 1, 'volume_type': 'ceph-copies-1'}),
+            ),
+            (
+                '14-osd-groups',
+                3,
+                (
+                    'g2',
+                    {'osd_groups': 2, 'copies': 2, 'volume_type': 'ceph'},
+                ),
+            ),
+        ):
+            found = arguments(f'{name}.yaml', sweep='mine')
+            self.assertEqual(sweeps, len({one['sweep'] for one in found}))
+            self.assertEqual(
+                (f'mine-{first[0]}', first[1]),
+                (found[0]['sweep'], found[0]['setup']),
+            )
+            # Bare metal has the set-up of its configurations.
+            for one in found:
+                same = [o for o in found if o['sweep'] == one['sweep']]
+                self.assertEqual(
+                    [one['setup']] * len(same), [o['setup'] for o in same]
+                )
+                self.assertEqual('bare-metal', same[0]['configuration'])
+
+    def test_set_ups_take_other_values(self) -> None:
+        found = arguments('12-stripe.yaml', disks=[6], volume_type='fast')
+        self.assertEqual(
+            {'disks': 6, 'volume_type': 'fast'}, found[0]['setup']
+        )
+        found = arguments('13-ceph-copies.yaml')
+        self.assertEqual(
+            {(3, 1), (1, 3), (2, 2)},
+            {(one['replication'], one['setup']['copies']) for one in found},
+        )
+        found = arguments('14-osd-groups.yaml', groups=[4], copies=3)
+        self.assertEqual(
+            (2, 3), (found[0]['replication'], found[0]['setup']['copies'])
         )
 
 

@@ -26,6 +26,9 @@ OOM = (
     'task=java,pid=4\n'
 )
 
+#: What removes the data of the run before.
+PURGED = '/webhdfs/v1/benchmarks/tpcx-hs?op=DELETE'
+
 
 @dataclass
 class Hadoop:
@@ -41,6 +44,7 @@ class Hadoop:
     broken: dict[str, shell.Result] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     remaining: int = 10**12
+    blocks: int = 0
     log: list[str] = field(default_factory=lambda: [''])
     dead: str = ''
     os_state: str = 'profile vsan\nset a=1\nnot set b=2: why\n'
@@ -78,12 +82,19 @@ class Hadoop:
         if 'fsck' in command:
             time.sleep(0.002)
             return FSCK
-        if '-cat' in command:
+        if '-cat' in command or 'op=OPEN' in command:
             return 'checksum\tff\n'
+        if 'op=LISTSTATUS' in command:
+            name = 'root' if '/user?' in command else 'part-r-00000'
+            found = {'FileStatus': [{'pathSuffix': name}]}
+            return json.dumps({'FileStatuses': found})
+        if 'op=DELETE' in command:
+            return '{"boolean": true}'
         if 'bean' in command or 'jmx' in command:
             bean = {
                 'CapacityRemaining': self.remaining,
                 'PendingDeletionBlocks': 0,
+                'BlocksTotal': self.blocks,
             }
             return json.dumps({'beans': [bean]})
         if 'cluster/apps' in command:
@@ -148,6 +159,7 @@ class Some:
     worker_hosts: int = 2
     processors: int = 1
     tuning: str = 'hvstack'
+    count: int = 1
 
     @property
     def manager(self) -> Node:
@@ -155,7 +167,7 @@ class Some:
 
     @property
     def workers(self) -> Sequence[Node]:
-        return [self.gateway]
+        return [self.gateway] * self.count
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -249,11 +261,9 @@ class RunTest(testtools.TestCase):
     def test_purged_and_dropped_before_the_first_phase(self) -> None:
         self.run_once()
         commands = self.gateway.commands
-        purge = next(n for n, c in enumerate(commands) if '-rm -r' in c)
+        purge = next(n for n, c in enumerate(commands) if PURGED in c)
         first = next(n for n, c in enumerate(commands) if 'teragen' in c)
         self.assertLess(purge, first)
-        self.assertIn('-skipTrash', commands[purge])
-        self.assertIn('.Trash', commands[purge])
         self.assertEqual(1, self.cluster.dropped)
 
     def test_telemetry_never_fails_a_run(self) -> None:
@@ -293,6 +303,21 @@ class RunTest(testtools.TestCase):
         self.assertEqual(['teragen', 'terasort'], self.jobs())
         self.assertEqual(0.0, outcome.rate)
 
+    def test_disks_that_fill_up_are_named(self) -> None:
+        for line in (
+            'Error: java.io.IOException: No space left on device',
+            'File /x could only be written to 0 of the 1 minReplication '
+            'nodes. There are 2 datanode(s) running',
+            'DiskChecker$DiskErrorException: Could not find any valid local '
+            'directory for output/spill0.out',
+        ):
+            self.gateway.broken['terasort'] = shell.Result(
+                1, f'job_1_0002\n{line}\nException in thread "main"\n', ''
+            )
+            reason = self.run_once().reason
+            self.assertIn(f'disks are full: {line}; take a smaller', reason)
+            self.assertNotIn('\n', reason)
+
     def test_data_check_ends_the_run(self) -> None:
         short = FSCK.replace('1666700 bytes', '1666600 bytes', 1)
         self.gateway.broken['fsck'] = shell.Result(0, short, '')
@@ -325,7 +350,7 @@ class RunTest(testtools.TestCase):
             ('', 'not sorted'),
             ('checksum\tfe\n', 'not that of the input'),
         ):
-            self.gateway.broken['-cat'] = shell.Result(0, report, '')
+            self.gateway.broken['op=OPEN'] = shell.Result(0, report, '')
             self.assertIn(words, self.run_once().reason)
 
     def test_lost_records(self) -> None:
@@ -358,6 +383,40 @@ class RunTest(testtools.TestCase):
         self.assertIn('hadoop_profile', found[0].environment)
         self.assertIn('datanode is dead', found[1].reason)
 
+    def test_hosts_without_curl(self) -> None:
+        lacks = shell.Result(127, '', 'curl: not found')
+        self.gateway.broken['curl '] = lacks
+        self.assertEqual('', self.run_once().reason)
+        commands = ' '.join(self.gateway.commands)
+        self.assertIn('hdfs dfs -rm -r -f -skipTrash', commands)
+        self.assertIn("hdfs dfs -cat '/benchmarks", commands)
+
+    def test_trash_of_every_user_is_purged(self) -> None:
+        self.run_once()
+        self.assertIn(
+            '/user/root/.Trash?op=DELETE', ' '.join(self.gateway.commands)
+        )
+
+    def warm_up(self) -> None:
+        # The check of these files fails, after all that is looked at here.
+        self.assertRaises(
+            errors.RunFailed, run.warm_up, self.cluster, self.work
+        )
+
+    def test_warm_up_purges_only_what_is_there(self) -> None:
+        self.warm_up()
+        self.assertNotIn(PURGED, ' '.join(self.gateway.commands))
+        self.gateway.blocks = 7
+        self.warm_up()
+        self.assertIn(PURGED, ' '.join(self.gateway.commands))
+
+    def test_warm_up_reaches_every_worker(self) -> None:
+        # Blocks of 1 MiB and more would be too few for so many.
+        self.work = Workload(BYTES, 2, 12, 12)
+        self.cluster = Some(self.gateway, count=12)
+        self.warm_up()
+        self.assertEqual(['teragen', 'terasort'], self.jobs())
+
     def test_warm_up_is_small(self) -> None:
         fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
         self.gateway.broken['fsck'] = shell.Result(0, fsck, '')
@@ -365,6 +424,10 @@ class RunTest(testtools.TestCase):
             errors.RunFailed, run.warm_up, self.cluster, self.work
         )
         self.assertIn('5 files instead of 2', str(failure))
-        self.assertEqual(['teragen', 'terasort'], self.jobs())
+        self.assertEqual(['terasort'], self.jobs())
+        put, *_ = (c for c in self.gateway.commands if '-put' in c)
+        self.assertIn('head -c 10000000 /dev/urandom | hdfs dfs ', put)
+        self.assertIn(f'-Ddfs.blocksize={4 * 2**20} ', put)
+        self.assertIn('-Ddfs.replication=2 ', put)
         sort = next(c for c in self.gateway.commands if 'terasort ' in c)
         self.assertIn('-Dmapreduce.job.reduces=2', sort)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cinder's volume types, and what they say of the storage behind them.
+
+Cinder knows neither how many copies Ceph keeps nor how its disks are laid
+out. Who makes a volume type says so in its properties, which Cinder's
+scheduler passes over because of their scope.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud.connection import refused
+
+#: Properties of a volume type: copies that Ceph keeps, and the OSD groups of
+#: each of its hosts (vsan, Table 7: a cache device and its disks).
+COPIES = 'hvstack:copies'
+OSD_GROUPS = 'hvstack:osd_groups'
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """A worker's data volumes on Ceph, where they are not disk by disk.
+
+    :param type: volume type.
+    :param count: of a worker; None for as many as its host profile says.
+    :param copies: that the type must say Ceph keeps; None takes any.
+    :param osd_groups: that it must say a host has; None takes any.
+    """
+
+    type: str = 'ceph'
+    count: int | None = None
+    copies: int | None = None
+    osd_groups: int | None = None
+
+
+def check(conn: Connection, wanted: Volumes) -> dict[str, Any]:
+    """Hold a volume type against what is wanted of it.
+
+    :returns: what it says of itself: ``type``, ``description``,
+        ``properties``.
+    :raises hvstack.errors.InputError: there is none, or it says otherwise.
+    """
+    try:
+        with refused("Cinder's volume types cannot be listed"):
+            known = {one.name: one for one in conn.block_storage.types()}
+    except errors.CloudError as exc:
+        raise errors.InputError(
+            f'{exc}: a cloud without Cinder has no storage ceph'
+        ) from exc
+    found = known.get(wanted.type)
+    if found is None:
+        raise errors.InputError(
+            f"there is no volume type '{wanted.type}', only "
+            f'{", ".join(sorted(known)) or "none"}: make it (doc/ceph.md), '
+            'or name another one'
+        )
+    properties: Mapping[str, str] = found.extra_specs or {}
+    for key, value in (
+        (COPIES, wanted.copies),
+        (OSD_GROUPS, wanted.osd_groups),
+    ):
+        if value is not None and properties.get(key) != str(value):
+            raise errors.InputError(
+                f"volume type '{wanted.type}': its property {key} is "
+                f'{properties.get(key, "not set")}, not {value}: lay Ceph out '
+                'so (doc/ceph.md), then openstack volume type set --property '
+                f'{key}={value} {wanted.type}'
+            )
+    return {
+        'type': wanted.type,
+        'description': found.description or '',
+        'properties': dict(properties),
+    }
+
+
+def pools(seen: Mapping[str, Any]) -> dict[str, int]:
+    """Return the copies of a type that :func:`check` has seen, if it says."""
+    copies = seen['properties'].get(COPIES, '')
+    return {seen['type']: int(copies)} if copies.isdigit() else {}

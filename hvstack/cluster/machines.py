@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal by Ironic: whole machines as a Heat stack of the same templates.
+
+Nova knows all of Ironic's machines as one host, so each is a node group of
+its own here, as hosts are that are taken without Nova.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import (
+    flavors,
+    keys,
+    placement,
+    quotas,
+    servers,
+    stacks,
+    undo,
+)
+from hvstack.cluster import environments, launch, probe, refusals, topology
+from hvstack.cluster.base import on_all
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import osprofiles, sizing
+from hvstack.model.configuration import Configuration
+from hvstack.progress import Progress
+
+#: The environment file that puts Ironic's machines in place of guests.
+ENVIRONMENT = 'ironic.yaml'
+#: Resource classes of machines: Ironic's, and any of an operator's own.
+_CLASS = 'CUSTOM_'
+#: Machines are written, and boot twice at the pace of their firmware.
+_DEPLOY_SECONDS = 3600
+_READY_SECONDS = 900
+#: Firmware and kernel keep a part of a machine's memory for themselves.
+_MEMORY_OFF = 0.1
+
+
+@dataclass(frozen=True)
+class Machines:
+    """What is known before a machine is taken.
+
+    :param layout: what the template is told.
+    :param vcpus: CPUs of a worker, as its flavor says.
+    :param ram: its MiB, likewise.
+    """
+
+    layout: environments.Layout
+    vcpus: int
+    ram: int
+
+
+@dataclass
+class MachineCluster(StackCluster):
+    """A cluster of bare-metal machines that is a Heat stack of ours."""
+
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, Any]:
+        """Return what must agree between comparable runs.
+
+        Nothing stands between these nodes and their hardware.
+        """
+        return {
+            'hosts': len(self.nodes),
+            'worker_hosts': self.worker_hosts,
+            **probe.facts(self.workers[0]),
+            **self.given,
+        }
+
+    def seen(self) -> dict[str, Any]:
+        """Return what is observed, not what was asked for."""
+        return {
+            'workers': len(self.workers),
+            'worker_hosts': self.worker_hosts,
+            'host_vcpus': self.processors,
+            'host_memory_mib': self.ram_mib,
+            'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
+            'caps': None,
+            **self.evidence,
+        }
+
+
+def plan(
+    conn: Connection,
+    flavor: str,
+    workers: int,
+    *,
+    options: Any,
+    controller_flavor: str | None = None,
+    image: str | None = None,
+    replication: int | None = None,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = osprofiles.DEFAULT,
+) -> Machines:
+    """Size a cluster of machines and refuse what cannot be.
+
+    Nothing is changed.
+
+    :param conn: of the project that gets the stack.
+    :param flavor: name or id of the workers'.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param controller_flavor: the workers' by default.
+    :param image: for machines, where the guests' does not boot on them.
+    :param replication: of HDFS, min(3, workers) by default.
+    :raises hvstack.errors.InputError: no such flavor, or one of guests; more
+        replicas than workers; no room in the project's quotas.
+    """
+    if workers < 1:
+        raise errors.InputError(f'--workers is {workers}: give 1 or more')
+    worker = _machine(conn, flavor)
+    controller = _machine(conn, controller_flavor or flavor)
+    copies = min(3, workers) if replication is None else replication
+    refusals.replication(copies, workers)
+    layout = environments.Layout(
+        configuration=Configuration(),
+        worker_flavor=worker.id,
+        controller_flavor=controller.id,
+        sizing=sizing.size_node(
+            worker.vcpus, worker.ram, tuning=tuning, native=True
+        ),
+        tuning=tuning,
+        os_profile=os_profile,
+        node_setup=osprofiles.fragment(os_profile),
+        controller_vcpus=controller.vcpus,
+        workers=workers,
+        workers_per_host=1,
+        replication=copies,
+        image=image or options.image,
+        network=options.network,
+        key_name='',
+        # Hosts that are taken without Nova run none either.
+        secondary_namenode=False,
+    )
+    # Machines are in no server group.
+    needed = refusals.needs(layout, worker, controller)
+    quotas.check(
+        conn, replace(needed, server_groups=0, server_group_members=0)
+    )
+    return Machines(layout, worker.vcpus, worker.ram)
+
+
+def _machine(conn: Connection, name: str) -> Any:
+    """Return a flavor that takes a whole machine.
+
+    :raises hvstack.errors.InputError: it would be a guest: no bare metal.
+    """
+    found = flavors.visible(conn, name)
+    specs = found.extra_specs or {}
+    if not any(
+        key.startswith(f'resources:{_CLASS}') and value == '1'
+        for key, value in specs.items()
+    ):
+        raise errors.InputError(
+            f"flavor '{found.name}' takes no machine of Ironic's: its servers "
+            "would be guests; take one with 'resources:CUSTOM_<resource "
+            'class>=1\' (Ironic, "Create flavors for use with the Bare Metal '
+            'service")'
+        )
+    return found
+
+
+@contextmanager
+def taken(
+    conn: Connection, wanted: Machines, options: Any, progress: Progress
+) -> Iterator[MachineCluster]:
+    """Take the machines and start Hadoop on them; give them back at the end.
+
+    :param conn: an administrator's in the project that gets the stack: it
+        looks at Placement, too.
+    :raises hvstack.errors.HVStackError: the stack fails, or its nodes are no
+        such machines; what was made is undone.
+    """
+    name = f'hv-bare-{secrets.token_hex(3)}'
+    cluster = None
+    try:
+        with progress.stage(f'bare metal: stack {name}'):
+            outputs, key = _create(conn, wanted, name, options, progress)
+            cluster = _cluster(conn, wanted, name, outputs, key)
+            _check(cluster)
+            launch.settle(
+                cluster,
+                topology.of_nodes(
+                    [
+                        replace(node, host=node.name)
+                        for node in topology.nodes(conn, outputs)
+                    ]
+                ),
+                max(options.ready_timeout, _READY_SECONDS),
+                progress,
+            )
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.close()
+        progress.say('bare metal: give the machines back')
+        undo.undo_own([conn])
+
+
+def _create(
+    conn: Connection,
+    wanted: Machines,
+    name: str,
+    options: Any,
+    progress: Progress,
+) -> tuple[dict[str, Any], Any]:
+    """Create the stack; return its outputs and the private key's file."""
+    key = keys.create(conn, name)
+    layout = replace(wanted.layout, key_name=name)
+    folder = environments.folder()
+    stack_id = stacks.create(
+        conn,
+        name,
+        folder / environments.TEMPLATE,
+        # Node groups as on every other cluster that is compared with it.
+        environments.parameters(layout) | {'node_groups': True},
+        [
+            *environments.files(layout),
+            folder / 'environments' / ENVIRONMENT,
+        ],
+    )
+    outputs = stacks.wait(
+        conn,
+        stack_id,
+        timeout=max(options.stack_timeout, _DEPLOY_SECONDS),
+        progress=progress,
+    )
+    return outputs, key
+
+
+def _cluster(
+    conn: Connection,
+    wanted: Machines,
+    name: str,
+    outputs: Mapping[str, Any],
+    key: Any,
+) -> MachineCluster:
+    nodes = [outputs['controller'], *outputs['workers']]
+    ids = {one['name']: one['server_id'] for one in nodes}
+    allocations = placement.allocations(conn, ids)
+    for node, resources in allocations.items():
+        if not any(kind.startswith(_CLASS) for kind in resources):
+            raise errors.CloudError(
+                f'{node} takes {", ".join(sorted(resources)) or "nothing"} of '
+                "its host, no machine of Ironic's: it is a guest, and no "
+                'bare metal'
+            )
+    # Nova has all machines on one host: each is its own here.
+    own = {
+        'controller': _alone(outputs['controller']),
+        'workers': [_alone(one) for one in outputs['workers']],
+    }
+    cluster = MachineCluster.from_outputs(
+        own,
+        key,
+        name=name,
+        processors=wanted.vcpus,
+        ram_mib=wanted.ram,
+        tuning=wanted.layout.tuning,
+    )
+    cluster.evidence = {
+        'hvstack': metadata.version('hvstack'),
+        'flavor': {
+            'worker': servers.flavor(conn, ids[outputs['workers'][0]['name']]),
+            'controller': servers.flavor(conn, nodes[0]['server_id']),
+        },
+        'allocations': allocations,
+    }
+    return cluster
+
+
+def _alone(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {**node, 'host_id': node['name']}
+
+
+def _check(cluster: MachineCluster) -> None:
+    """Hold machines against their flavor, by which Hadoop was sized.
+
+    :raises hvstack.errors.CloudError: a worker has other CPUs or memory.
+    """
+    memory = probe.memory(cluster.workers)
+    counts = on_all(cluster.workers, 'nproc', timeout=60)
+    for node, result in zip(cluster.workers, counts, strict=True):
+        cpus, mib = int(result.stdout), memory[node.name]
+        off = abs(mib / cluster.ram_mib - 1)
+        if cpus != cluster.processors or off > _MEMORY_OFF:
+            raise errors.CloudError(
+                f'{node.name} has {cpus} CPUs and {mib} MiB, its flavor says '
+                f'{cluster.processors} and {cluster.ram_mib}: Hadoop is sized '
+                "by the flavor, give it the machine's"
+            )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What volume types say, at Cinder's boundary."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import volumes
+from hvstack.cloud.volumes import Volumes
+from tests.unit.cloud import fake
+
+
+def kind(name: str, **properties: str) -> dict[str, Any]:
+    return {
+        'id': f'id-{name}',
+        'name': name,
+        'description': f'the {name}',
+        'extra_specs': {
+            'volume_backend_name': name,
+            **{f'hvstack:{key}': value for key, value in properties.items()},
+        },
+    }
+
+
+class VolumesTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud.http.get(
+            f'{fake.CINDER}/types',
+            json={
+                'volume_types': [
+                    kind('ceph'),
+                    kind('two', copies='2', osd_groups='4'),
+                ]
+            },
+        )
+
+    def refused(self, **wanted: Any) -> str:
+        error = self.assertRaises(
+            errors.InputError,
+            volumes.check,
+            self.cloud.connect(),
+            Volumes(**wanted),
+        )
+        self.assertNotIn('\n', str(error))
+        return str(error)
+
+    def test_what_a_type_says(self) -> None:
+        seen = volumes.check(
+            self.cloud.connect(), Volumes('two', copies=2, osd_groups=4)
+        )
+        self.assertEqual(
+            ('two', 'the two'), (seen['type'], seen['description'])
+        )
+        self.assertEqual({'two': 2}, volumes.pools(seen))
+        seen = volumes.check(self.cloud.connect(), Volumes())
+        self.assertEqual({}, volumes.pools(seen))
+
+    def test_no_such_type(self) -> None:
+        said = self.refused(type='fast')
+        self.assertIn("no volume type 'fast', only ceph, two", said)
+
+    def test_a_type_that_says_otherwise(self) -> None:
+        said = self.refused(type='two', copies=3)
+        self.assertIn('hvstack:copies is 2, not 3', said)
+        self.assertIn('--property hvstack:copies=3 two', said)
+        said = self.refused(osd_groups=2)
+        self.assertIn('hvstack:osd_groups is not set, not 2', said)
+
+    def test_a_cloud_without_cinder(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud(('block-storage',)))
+        error = self.assertRaises(
+            errors.InputError, volumes.check, cloud.connect(), Volumes()
+        )
+        self.assertIn('a cloud without Cinder has no storage ceph', str(error))

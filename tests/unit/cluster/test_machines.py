@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal by Ironic, at the boundaries: OpenStack's APIs, and ssh."""
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import conf, errors
+from hvstack.cloud import journal
+from hvstack.cluster import machines
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.topology import Topology
+from hvstack.progress import Progress
+from tests.unit.cloud import fake
+from tests.unit.cloud.test_quotas import NOVA, limits
+
+MACHINE = {'resources:CUSTOM_BAREMETAL': '1', 'resources:VCPU': '0'}
+#: Instead of the programs: one machine answers for all.
+PROGRAMS = {
+    'ssh': """
+case $* in
+*nproc*) echo "$CPUS" ;;
+*MemTotal*) echo "67000000 kB" ;;
+*image.json*) echo 'cpu_model=Xeon' ;;
+*sha256sum*) printf '1 1\\n2 2\\n0m0s 0m0s\\n0m16s 0m0s\\n' ;;
+esac
+exit 0
+""",
+    'ssh-keygen': """
+for path; do :; done
+echo private >"$path"
+echo public >"$path.pub"
+""",
+}
+
+
+def flavor(name: str, specs: dict[str, str]) -> dict[str, Any]:
+    return {
+        'id': f'id-{name}',
+        'name': name,
+        'vcpus': 16,
+        'ram': 65536,
+        'disk': 400,
+        'extra_specs': specs,
+        'links': [],
+    }
+
+
+def node(name: str) -> dict[str, str]:
+    return {
+        'name': name,
+        'address': f'10.0.0.{len(name)}',
+        'server_id': f'id-{name}',
+        'host_id': 'ironic',
+    }
+
+
+class _Cloud(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.http = self.cloud.http
+        self.http.get(
+            f'{fake.NOVA}/limits', json=limits(NOVA | {'maxTotalCores': -1})
+        )
+        self.http.get(
+            f'{fake.NOVA}/flavors/detail',
+            json={'flavors': [flavor('metal', MACHINE), flavor('guest', {})]},
+        )
+        self.options = conf.load(()).cloud
+
+    def plan(self, name: str = 'metal', count: int = 2, **more: Any) -> Any:
+        return machines.plan(
+            self.conn, name, count, options=self.options, **more
+        )
+
+
+class PlanTest(_Cloud):
+    def refused(self, *args: Any, **more: Any) -> str:
+        error = self.assertRaises(errors.InputError, self.plan, *args, **more)
+        self.assertNotIn('\n', str(error))
+        return str(error)
+
+    def test_a_plan(self) -> None:
+        found = self.plan(tuning='vsphere6', os_profile='vsan').layout
+        self.assertEqual((2, 2), (found.workers, found.replication))
+        self.assertEqual(
+            size_node(16, 65536, tuning='vsphere6', native=True), found.sizing
+        )
+        self.assertIn('os_profile=vsan\n', found.node_setup)
+        self.assertEqual('id-metal', found.controller_flavor)
+
+    def test_what_cannot_be(self) -> None:
+        self.assertIn("takes no machine of Ironic's", self.refused('guest'))
+        self.assertIn(
+            "'guest' takes no machine",
+            self.refused(controller_flavor='guest'),
+        )
+        self.assertIn("no flavor 'none'", self.refused('none'))
+        self.assertIn('--workers is 0', self.refused(count=0))
+        self.assertIn('replication 3', self.refused(replication=3))
+        self.assertIn('instances', self.refused(count=8))
+
+
+class TakenTest(_Cloud):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, text in PROGRAMS.items():
+            program = folder / name
+            program.write_text(f'#!/bin/sh\n{text}')
+            program.chmod(0o755)
+        for name, value in (
+            ('PATH', f'{folder}:/usr/bin:/bin'),
+            ('CPUS', '16'),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        for name, value in (
+            ('cloud.keys.FOLDER', folder / 'keys'),
+            ('cloud.stacks._INTERVAL', 0.0),
+            ('cluster.launch.settle', self.settle),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        self.settled: list[Topology] = []
+        self.resources = {'CUSTOM_BAREMETAL': 1}
+        self.stacks: list[dict[str, Any]] = []
+        self.nodes = [node('c'), node('w1'), node('w22')]
+        http = self.http
+        heat, nova = f'{fake.HEAT}/stacks', fake.NOVA
+        http.get(re.compile(f'{heat}/hv-bare-'), status_code=404)
+        http.post(heat, json={'stack': {'id': 's1', 'links': []}})
+        http.get(
+            f'{heat}/s1',
+            json={
+                'stack': {
+                    'id': 's1',
+                    'stack_name': 'hv-bare',
+                    'stack_status': 'CREATE_COMPLETE',
+                    'links': [],
+                    'outputs': [
+                        {
+                            'output_key': 'controller',
+                            'output_value': self.nodes[0],
+                        },
+                        {
+                            'output_key': 'workers',
+                            'output_value': self.nodes[1:],
+                        },
+                    ],
+                }
+            },
+        )
+        http.get(heat, json={'stacks': []})
+        http.post(f'{nova}/os-keypairs', json={'keypair': {'name': 'k'}})
+        http.delete(re.compile(f'{nova}/os-keypairs/hv-bare-'), text='')
+        http.get(
+            f'{nova}/servers/detail',
+            json={
+                'servers': [
+                    {
+                        'id': one['server_id'],
+                        'hostId': 'ironic',
+                        'OS-EXT-AZ:availability_zone': 'nova',
+                    }
+                    for one in self.nodes
+                ]
+            },
+        )
+        for one in self.nodes:
+            found = {'id': one['server_id'], 'flavor': flavor('m', MACHINE)}
+            http.get(
+                f'{nova}/servers/{one["server_id"]}', json={'server': found}
+            )
+            http.get(
+                f'{fake.PLACEMENT}/allocations/{one["server_id"]}',
+                json=lambda *_: {
+                    'allocations': {'p': {'resources': self.resources}}
+                },
+            )
+
+    def settle(self, _: object, places: Topology, *__: object) -> None:
+        """Stand for Hadoop, which no ssh of ours starts."""
+        self.settled.append(places)
+
+    def taken(self) -> Any:
+        quiet = Progress(stream=io.StringIO())
+        return machines.taken(self.conn, self.plan(), self.options, quiet)
+
+    def given_back(self) -> None:
+        self.assertEqual([], journal.entries())
+        deleted = [
+            one.path
+            for one in self.http.request_history
+            if one.method == 'DELETE'
+        ]
+        self.assertIn('/os-keypairs/hv-bare-', ' '.join(deleted))
+
+    def test_machines_are_hosts_of_their_own(self) -> None:
+        with self.taken() as cluster:
+            self.assertEqual(2, cluster.worker_hosts)
+            self.assertEqual(16, cluster.processors)
+            found = cluster.environment()
+            # What a hypervisor would hide counts here.
+            self.assertEqual(
+                {'cpu_model': 'Xeon', 'hosts': 3, 'worker_hosts': 2}, found
+            )
+            seen = cluster.seen()
+            self.assertEqual(16.0, seen['host_cpu_share']['w1'])
+            self.assertEqual(
+                {'CUSTOM_BAREMETAL': 1}, seen['allocations']['w22']
+            )
+            self.assertEqual('m', seen['flavor']['worker']['name'])
+        groups = {place.group for place in self.settled[0].places}
+        self.assertEqual(3, len(groups))
+        self.given_back()
+
+    def test_the_same_templates(self) -> None:
+        with self.taken():
+            pass
+        made = next(
+            one.json()
+            for one in self.http.request_history
+            if one.method == 'POST' and one.path.endswith('/stacks')
+        )
+        self.assertTrue(made['parameters']['node_groups'])
+        self.assertEqual(2, made['parameters']['worker_count'])
+        self.assertIn('hadoop-node.yaml', ' '.join(made['files']))
+        self.assertEqual(
+            'none', made['environment']['parameters']['anti_affinity']
+        )
+        self.assertEqual(
+            'OS::Heat::None',
+            made['environment']['resource_registry']['HVStack::Hadoop::Disks'],
+        )
+
+    def test_a_guest_is_no_bare_metal(self) -> None:
+        self.resources = {'VCPU': 16, 'MEMORY_MB': 65536}
+        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
+        self.assertIn('c takes MEMORY_MB, VCPU of its host', str(error))
+        self.given_back()
+
+    def test_a_flavor_that_is_not_the_machine(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable('CPUS', '64'))
+        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
+        self.assertIn('w1 has 64 CPUs and 65429 MiB', str(error))
+        self.given_back()
