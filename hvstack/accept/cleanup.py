@@ -58,7 +58,7 @@ def _ours(thing: Any) -> bool:
 
 
 def _named(conn: Connection) -> list[str]:
-    """Delete tests' stacks, servers and keys in a project with other ones."""
+    """Delete what tests made, by name, in a project with other things."""
     with refused('what tests left cannot be deleted'):
         names = [one.name for one in conn.orchestration.stacks() if _ours(one)]
         for name in names:
@@ -66,14 +66,38 @@ def _named(conn: Connection) -> list[str]:
         servers = [one for one in conn.compute.servers() if _ours(one)]
         for server in servers:
             conn.compute.delete_server(server, ignore_missing=True)
+        for server in servers:
+            conn.compute.wait_for_delete(server, wait=_SECONDS)
         pairs = [one for one in conn.compute.keypairs() if _ours(one)]
         for pair in pairs:
             conn.compute.delete_keypair(pair, ignore_missing=True)
+        others = list(_others(conn))
     return [
         *(f'stack {name}' for name in names),
         *(f'server {server.name}' for server in servers),
         *(f'key pair {pair.name}' for pair in pairs),
+        *others,
     ]
+
+
+def _others(conn: Connection) -> Iterator[str]:
+    """Delete what servers had, once they are gone."""
+    mine = {'project_id': conn.current_project_id}
+    if conn.has_service('network'):
+        for port in list(conn.network.ports(**mine)):
+            if _ours(port):
+                conn.network.delete_port(port, ignore_missing=True)
+                yield f'port {port.name}'
+        for group in list(conn.network.security_groups(**mine)):
+            if _ours(group):
+                conn.network.delete_security_group(group, ignore_missing=True)
+                yield f'security group {group.name}'
+    if conn.has_service('block-storage'):
+        storage: Any = conn.block_storage
+        for volume in list(storage.volumes()):
+            if _ours(volume):
+                storage.delete_volume(volume, ignore_missing=True)
+                yield f'volume {volume.name}'
 
 
 def _empty(conn: Connection, project: Any) -> Iterator[str]:

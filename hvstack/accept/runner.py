@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running the acceptance tests with stestr, and reading what came of it."""
 
+import datetime
 import fcntl
 import os
 import re
@@ -127,6 +128,12 @@ def last(workspace: Workspace, expected: Collection[str] = ()) -> list[Result]:
         timeout=_LIST_SECONDS,
     )
     return outcome.read(done.stdout, expected)
+
+
+def kept(workspace: Workspace) -> datetime.datetime:
+    """Return when stestr kept the last run."""
+    path = workspace.folder / '.stestr' / 'next-stream'
+    return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -233,6 +233,7 @@ class Accept(Lister):
             began = datetime.datetime.now(datetime.UTC)
             if parsed_args.last:
                 results = runner.last(workspace)
+                began = runner.kept(workspace)
             else:
                 _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
                 chosen = Selection(

@@ -45,6 +45,8 @@ class FakeTest(AcceptTest):
                 f'--fake-hosts {HOSTS} --fake-profile vsphere6'
             )
         self.image = self.no_system()
+        # Clusters are a member's.
+        self.cloud.image.update_image(self.image, visibility='public')
         self.catalogues = [self.catalogue()]
         self.publish()
 

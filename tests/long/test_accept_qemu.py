@@ -101,8 +101,6 @@ class AsPromisedTest(QemuTest):
         report = self.accept(*self.volumes(), *URI, '--test', SHOWN)
         self.assertEqual('passed', report['verdict'], str(report))
         self.assertEqual(0, report['stestr']['skipped'])
-        for one in report['results']:
-            self.assertNotEqual(0, one['seconds'], one['test'])
         self.counted(report)
 
     def test_tempest_run(self) -> None:

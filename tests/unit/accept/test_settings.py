@@ -23,6 +23,8 @@ from hvstack.tempest_plugin.config import OPTIONS
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
 from tests.unit.cloud import fake
 
+NEUTRON = 'http://neutron.test/v2.0'
+
 
 class WorkspaceTest(testtools.TestCase):
     def setUp(self) -> None:
@@ -92,7 +94,7 @@ class CredentialsTest(testtools.TestCase):
 
 class CleanupTest(testtools.TestCase):
     def test_only_what_tests_made(self) -> None:
-        cloud = self.useFixture(fake.FakeCloud())
+        cloud = self.useFixture(fake.FakeCloud(more={'network': NEUTRON}))
         http = cloud.http
         mine = f'{settings.PREFIX}-x'
         for path, kind in (
@@ -101,8 +103,39 @@ class CleanupTest(testtools.TestCase):
             (f'{fake.NOVA}/os-keypairs', 'keypairs'),
             (f'{fake.KEYSTONE}/projects', 'projects'),
             (f'{fake.KEYSTONE}/users', 'users'),
+            (f'{NEUTRON}/ports', 'ports'),
         ):
             http.get(path, json={kind: []})
+        for path, kind in (
+            (f'{NEUTRON}/security-groups', 'security_groups'),
+            (f'{fake.CINDER}/volumes/detail', 'volumes'),
+        ):
+            http.get(
+                path,
+                json={
+                    kind: [
+                        {'id': 'mine', 'name': mine},
+                        {'id': 'other', 'name': 'other'},
+                    ]
+                },
+            )
+        root = fake.CINDER.removesuffix('p1')
+        http.get(
+            root,
+            json={
+                'versions': [
+                    {
+                        'id': 'v3.0',
+                        'status': 'CURRENT',
+                        'version': '3.71',
+                        'min_version': '3.0',
+                        'links': [{'rel': 'self', 'href': root}],
+                    }
+                ]
+            },
+        )
+        group = http.delete(f'{NEUTRON}/security-groups/mine')
+        volume = http.delete(f'{fake.CINDER}/volumes/mine')
         http.get(
             f'{fake.NOVA}/flavors/detail',
             json={
@@ -115,8 +148,12 @@ class CleanupTest(testtools.TestCase):
         )
         gone = http.delete(f'{fake.NOVA}/flavors/f1')
         removed = cleanup.clean(cloud.connect(), Progress())
-        self.assertEqual([f'flavor {mine}'], removed)
-        self.assertTrue(gone.called_once)
+        self.assertEqual(
+            [f'security group {mine}', f'volume {mine}', f'flavor {mine}'],
+            removed,
+        )
+        for deleted in (gone, group, volume):
+            self.assertTrue(deleted.called_once)
 
 
 class HostLookTest(testtools.TestCase):

@@ -23,10 +23,12 @@ done
 [ "$disk" ] || exit
 """
 _WRITE_VOLUME = f"""{_DEVICE}
-head -c 1048576 /dev/urandom >/tmp/hvaccept &&
-dd if=/tmp/hvaccept of=$disk bs=1M conv=fsync
+head -c 1048576 /dev/urandom | dd of=$disk conv=fsync
 """
-_SUM_VOLUME = f'{_DEVICE} dd if=$disk bs=1M count=1 2>/dev/null | md5sum'
+_SUM_VOLUME = f"""{_DEVICE}
+dd if=$disk of=/root/hvaccept-read bs=1M count=1 2>/dev/null &&
+md5sum </root/hvaccept-read
+"""
 #: Characters of a volume's id that a virtio disk's serial number has.
 _SERIAL = 20
 
@@ -188,7 +190,9 @@ class DiskTest(MemberTest):
             port_range_max=22,
         )
         port = manager.ports_client.create_port(
-            network_id=CONF.hvstack.network, security_groups=[group['id']]
+            name=name,
+            network_id=CONF.hvstack.network,
+            security_groups=[group['id']],
         )['port']
         self.addCleanup(manager.ports_client.delete_port, port['id'])
         wanted = self.worker()
