@@ -12,18 +12,15 @@ from tempest import config
 
 from hvstack.accept.settings import Workspace
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
-from hvstack.tempest_plugin.tests.host.test_host_stop import HostStopTest
-from hvstack.tempest_plugin.tests.host.test_hosts import PinsTest
-from hvstack.tempest_plugin.tests.operator.test_flavors import FlavorsTest
-from hvstack.tempest_plugin.tests.operator.test_full_cluster import (
-    FullClusterTest,
+
+# Modules, not their tests: those would be collected here as well.
+from hvstack.tempest_plugin.tests.host import test_host_stop, test_hosts
+from hvstack.tempest_plugin.tests.operator import (
+    test_flavors,
+    test_full_cluster,
+    test_volumes,
 )
-from hvstack.tempest_plugin.tests.operator.test_volumes import VolumesTest
-from hvstack.tempest_plugin.tests.tenant.test_disk import DiskTest
-from hvstack.tempest_plugin.tests.tenant.test_stack import (
-    StackLifeTest,
-    StackTest,
-)
+from hvstack.tempest_plugin.tests.tenant import test_disk, test_stack
 
 #: A tempest.conf in which nothing is missing.
 WHOLE: dict[str, Any] = {
@@ -37,22 +34,58 @@ WHOLE: dict[str, Any] = {
 }
 #: What is missing, who misses it, and what the report says.
 MISSING: tuple[tuple[dict[str, Any], Any, str], ...] = (
-    ({'catalogues': []}, FlavorsTest, 'set [hvstack] catalogues'),
-    ({'stack_request': None}, StackTest, 'set [hvstack] stack_request'),
+    ({'catalogues': []}, test_flavors.FlavorsTest, 'set [hvstack] catalogues'),
+    (
+        {'stack_request': None},
+        test_stack.StackTest,
+        'set [hvstack] stack_request',
+    ),
     (
         {'stack_request': None, 'no_cluster': 'no cluster can be made: x'},
-        StackTest,
+        test_stack.StackTest,
         'no cluster can be made: x',
     ),
-    ({'full_cluster': False}, FullClusterTest, '[hvstack] full_cluster'),
-    ({'stack': 'mine'}, StackLifeTest, 'leave [hvstack] stack unset'),
-    ({'stack': 'mine'}, FullClusterTest, 'leave [hvstack] stack unset'),
-    ({'guests': False}, DiskTest, '[hvstack] guests'),
-    ({'volume_backends': []}, VolumesTest, 'set [hvstack] volume_backends'),
-    ({'host_access': 'none'}, PinsTest, 'set [hvstack] host_access'),
-    ({'power_on_command': None}, HostStopTest, 'power_on_command'),
-    ({'hadoop': False}, HostStopTest, 'no Hadoop with two replicas'),
-    ({'replication': 1}, HostStopTest, 'no Hadoop with two replicas'),
+    (
+        {'full_cluster': False},
+        test_full_cluster.FullClusterTest,
+        '[hvstack] full_cluster',
+    ),
+    (
+        {'stack': 'mine'},
+        test_stack.StackLifeTest,
+        'leave [hvstack] stack unset',
+    ),
+    (
+        {'stack': 'mine'},
+        test_full_cluster.FullClusterTest,
+        'leave [hvstack] stack unset',
+    ),
+    ({'guests': False}, test_disk.DiskTest, '[hvstack] guests'),
+    (
+        {'volume_backends': []},
+        test_volumes.VolumesTest,
+        'set [hvstack] volume_backends',
+    ),
+    (
+        {'host_access': 'none'},
+        test_hosts.PinsTest,
+        'set [hvstack] host_access',
+    ),
+    (
+        {'power_on_command': None},
+        test_host_stop.HostStopTest,
+        'power_on_command',
+    ),
+    (
+        {'hadoop': False},
+        test_host_stop.HostStopTest,
+        'no Hadoop with two replicas',
+    ),
+    (
+        {'replication': 1},
+        test_host_stop.HostStopTest,
+        'no Hadoop with two replicas',
+    ),
 )
 
 
@@ -92,7 +125,7 @@ class PluginTest(testtools.TestCase):
 
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)
-        self.assertIn('has no Cinder', self.why(VolumesTest))
+        self.assertIn('has no Cinder', self.why(test_volumes.VolumesTest))
 
     def test_whole_clouds_tests_are_alone(self) -> None:
         """Whoever takes a host's room waits for all others."""
