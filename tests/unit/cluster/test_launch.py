@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import testtools
 
-from hvstack import profiles
+from hvstack import errors, profiles
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, launch
 from hvstack.hadoop import sites
@@ -13,6 +14,7 @@ from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.unit.cloud import fake
+from tests.unit.cloud.test_volumes import kind
 
 
 class Parameters(testtools.TestCase):
@@ -85,6 +87,81 @@ class Parameters(testtools.TestCase):
         # As much room, on twice as many.
         self.assertEqual([['fast'] * 8], other['volume_types'])
         self.assertEqual(200, other['disk_gb'])
+
+
+class OnCeph(testtools.TestCase):
+    """A plan for volumes: what Cinder says of their type counts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        http = self.cloud.http
+        http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': f'u{number}',
+                        'hypervisor_hostname': f'compute{number}',
+                        'hypervisor_type': 'QEMU',
+                        'hypervisor_version': 7002000,
+                        'state': 'up',
+                        'status': 'enabled',
+                    }
+                    for number in range(3)
+                ]
+            },
+        )
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {
+                        'name': f'compute{number}',
+                        'uuid': f'p{number}',
+                        'parent_provider_uuid': None,
+                    }
+                    for number in range(3)
+                ]
+            },
+        )
+        self.types = [kind('ceph', copies='3'), kind('fast', osd_groups='4')]
+        http.get(
+            f'{fake.CINDER}/types',
+            json=lambda *_: {'volume_types': self.types},
+        )
+        self.options = SimpleNamespace(
+            host_profile='vsan', controller_profile=None, backend='kvm'
+        )
+
+    def plan(self, label: str, asked: Volumes | None = None) -> launch.Plan:
+        return launch.plan(
+            self.cloud.connect(), parse(label), self.options, asked=asked
+        )
+
+    def test_the_type_is_looked_at(self) -> None:
+        found = self.plan('i4-ceph')
+        self.assertEqual('ceph', found.volume_type['type'])
+        self.assertEqual({}, self.plan('i4').volume_type)
+        found = self.plan('i4-ceph', Volumes('fast', 2, osd_groups=4))
+        self.assertEqual(
+            ('fast', 2), (found.volumes.type, found.volumes.count)
+        )
+
+    def test_what_it_lacks_is_refused(self) -> None:
+        for asked, word in (
+            (Volumes('fast', osd_groups=2), 'osd_groups is 4, not 2'),
+            (Volumes(copies=2), 'copies is 3, not 2'),
+            (Volumes('none'), "no volume type 'none'"),
+        ):
+            error = self.assertRaises(
+                errors.InputError, self.plan, 'i4-ceph', asked
+            )
+            self.assertIn(word, str(error))
+        self.types = []
+        self.assertRaises(errors.InputError, self.plan, 'i4-ceph')
+        self.plan('i4')
+        self.assertRaises(errors.InputError, self.plan, 'i4', Volumes())
 
 
 class Seen(testtools.TestCase):
