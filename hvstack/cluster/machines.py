@@ -35,6 +35,8 @@ from hvstack.progress import Progress
 ENVIRONMENT = 'ironic.yaml'
 #: Resource classes of machines: Ironic's, and any of an operator's own.
 _CLASS = 'CUSTOM_'
+#: What a hypervisor shares out, and Ironic does not.
+_OF_GUESTS = {'VCPU', 'PCPU', 'MEMORY_MB'}
 #: Machines are written, and boot twice at the pace of their firmware.
 _DEPLOY_SECONDS = 3600
 _READY_SECONDS = 900
@@ -245,7 +247,9 @@ def _cluster(
     ids = {one['name']: one['server_id'] for one in nodes}
     allocations = placement.allocations(conn, ids)
     for node, resources in allocations.items():
-        if not any(kind.startswith(_CLASS) for kind in resources):
+        custom = {kind for kind in resources if kind.startswith(_CLASS)}
+        # A guest may have a class of an operator's own besides.
+        if not custom or _OF_GUESTS & set(resources):
             raise errors.CloudError(
                 f'{node} takes {", ".join(sorted(resources)) or "nothing"} of '
                 "its host, no machine of Ironic's: it is a guest, and no "

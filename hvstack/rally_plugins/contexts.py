@@ -34,10 +34,16 @@ class _Context(context.Context):
     KINDS: tuple[str, ...] = ()
 
     def setup(self) -> None:
-        """Prepare, if any run of the workload is still to be done."""
+        """Prepare, if any run of the workload is still to be done.
+
+        A cluster that the workload before has left is taken, if it is the
+        same; else it is deleted.
+        """
         here = session.get(self.context)
+        if here.kept is not None and here.kept != _same(self.config):
+            _drop(here)
         pending = here.pending(self.config)
-        if not pending or here.skipped:
+        if not pending or here.skipped or here.kept is not None:
             return
         try:
             self.prepare(here)
@@ -51,8 +57,23 @@ class _Context(context.Context):
         """Do what the context is for."""
 
     def cleanup(self) -> None:
-        """Undo it."""
+        """Undo it, unless the next workload is to have the cluster.
+
+        A cluster on which a run failed is left to nobody.
+        """
         here = session.get(self.context)
+        if (
+            self.config.get('keep')
+            and here.cluster is not None
+            and not here.pending(self.config)
+        ):
+            here.kept = _same(self.config)
+            return
+        here.kept = None
+        self.undo(here)
+
+    def undo(self, here: Session) -> None:
+        """Undo what was prepared."""
         found = [one for one in journal.own() if one.kind in self.KINDS]
         undo.undo(found, here.conns)
 
@@ -77,10 +98,9 @@ class Flavors(_Context):
             here.admin, wanted, [str(here.tenant.current_project_id)]
         )
 
-    def cleanup(self) -> None:
+    def undo(self, here: Session) -> None:
         """Delete the flavors that were made here."""
-        super().cleanup()
-        here = session.get(self.context)
+        super().undo(here)
         here.plan = None
         here.skipped = ''
         here.finish()
@@ -99,10 +119,9 @@ class Ratios(_Context):
             here.admin, wanted.providers, wanted.ratios
         )
 
-    def cleanup(self) -> None:
+    def undo(self, here: Session) -> None:
         """Put them back, and write down what is there then."""
-        super().cleanup()
-        here = session.get(self.context)
+        super().undo(here)
         if here.plan is None or not here.made:
             return
         after = launch.one_for_all(
@@ -144,14 +163,13 @@ class Cluster(_Context):
         )
         _warm_up(here, self.config, wanted.configuration.label)
 
-    def cleanup(self) -> None:
+    def undo(self, here: Session) -> None:
         """Delete the stack and its key pair."""
-        here = session.get(self.context)
         if isinstance(here.cluster, StackCluster):
             here.progress.say(f'deleting the stack {here.cluster.name}')
             here.cluster.close()
         here.cluster = None
-        super().cleanup()
+        super().undo(here)
 
 
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
@@ -182,15 +200,34 @@ class Baseline(_Context):
         here.cluster = bare
         _warm_up(here, self.config, 'bare metal')
 
-    def cleanup(self) -> None:
+    def undo(self, here: Session) -> None:
         """Give the hosts back."""
-        here = session.get(self.context)
         bare, here.cluster = here.cluster, None
         if isinstance(bare, BareHosts):
             bare.release()
         here.skipped = ''
         here.made.clear()
         here.finish()
+
+
+def _same(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what workloads on one cluster have in common."""
+    return (
+        config['configuration'],
+        config.get('replication'),
+        *sorted((config.get('setup') or {}).items()),
+    )
+
+
+def _drop(here: Session) -> None:
+    """Undo a cluster that was left and that nobody takes."""
+    here.kept = None
+    if isinstance(here.cluster, BareHosts):
+        kinds: tuple[type[_Context], ...] = (Baseline,)
+    else:
+        kinds = (Cluster, Ratios, Flavors)
+    for kind in kinds:
+        kind.undo(kind.__new__(kind), here)
 
 
 def _plan(here: Session) -> Any:

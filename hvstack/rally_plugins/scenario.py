@@ -41,6 +41,7 @@ class TPCxHS(scenario.OpenStackScenario):
         before: str | None = None,
         kit: str | None = None,
         setup: dict[str, Any] | None = None,
+        keep: bool = False,
     ) -> None:
         """Run once, unless this run has a valid record already.
 
@@ -65,6 +66,8 @@ class TPCxHS(scenario.OpenStackScenario):
             of bare metal too; with storage ceph ``disks`` of a worker,
             ``volume_type``, and the ``copies`` and ``osd_groups`` that the
             type must say it has.
+        :param keep: the next workload has the same configuration and set-up
+            and gets the cluster, unless a run fails on it.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         here = session.get(self.context)

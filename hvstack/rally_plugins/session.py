@@ -67,6 +67,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'items': {'enum': sorted(LACKS)},
         },
         'before': {'type': 'string', 'minLength': 1},
+        'keep': {'type': 'boolean'},
         'setup': {
             'type': 'object',
             'properties': {
@@ -123,6 +124,8 @@ class Session:
     flavor_ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
+    #: What a cluster is that the workload before has left for the next one.
+    kept: tuple[Any, ...] | None = None
     #: Why the workload's configuration cannot exist.
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)

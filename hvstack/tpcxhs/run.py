@@ -44,13 +44,18 @@ _KILLED = re.compile(
     r"beyond the '?physical'? memory limit|java heap space|"
     r'OutOfMemoryError'
 )
-#: What disks that fill up look like there: HDFS', a node's own, and YARN's
-#: sight of them.
-_FULL = re.compile(
-    r'No space left on device|could only be written to \d+ of the|'
-    r'DiskOutOfSpaceException|Could not find any valid local directory|'
-    r'local-dirs usable space is below'
-)
+#: What disks that fill up look like there: a node's, HDFS' and YARN's sight
+#: of them; HDFS says the last of DataNodes that are gone, too.
+_FULL = {
+    re.compile(
+        r'No space left on device|DiskOutOfSpaceException|'
+        r'Could not find any valid local directory|'
+        r'local-dirs usable space is below'
+    ): 'disks are full',
+    re.compile(
+        r'could only be written to \d+ of the'
+    ): 'no DataNode took a block, for want of room or of DataNodes',
+}
 #: Seconds that a phase may take.
 PHASE_SECONDS = 3600.0
 #: Data of the sort that a new cluster does once before it is measured.
@@ -507,11 +512,11 @@ def _why(output: str) -> str:
     for number, line in enumerate(lines):
         if _KILLED.search(line):
             return f'a task was killed: {" ".join(lines[number].split())}'
-    for line in lines:
-        if _FULL.search(line):
+    for pattern, what in _FULL.items():
+        for line in filter(pattern.search, lines):
             return (
-                f'disks are full: {" ".join(line.split())[:300]}; take a '
-                'smaller size, or make room on the nodes'
+                f'{what}: {" ".join(line.split())[:300]}; take a smaller '
+                'size, or make room on the nodes'
             )
     telling = [
         line

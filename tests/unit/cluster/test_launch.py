@@ -18,6 +18,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
+from tests.unit.cloud.test_volumes import kind
 
 
 class Parameters(testtools.TestCase):
@@ -318,3 +319,78 @@ class Seen(testtools.TestCase):
         self.assertEqual(set('abcde'), set(found['allocations']))
         self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
         self.assertTrue(found['hvstack'])
+
+
+class OnCeph(testtools.TestCase):
+    """A plan for volumes: what Cinder says of their type counts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        http = self.cloud.http
+        http.get(
+            f'{fake.NOVA}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    {
+                        'id': f'u{number}',
+                        'hypervisor_hostname': f'compute{number}',
+                        'hypervisor_type': 'QEMU',
+                        'hypervisor_version': 7002000,
+                        'state': 'up',
+                        'status': 'enabled',
+                    }
+                    for number in range(3)
+                ]
+            },
+        )
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={
+                'resource_providers': [
+                    {
+                        'name': f'compute{number}',
+                        'uuid': f'p{number}',
+                        'parent_provider_uuid': None,
+                    }
+                    for number in range(3)
+                ]
+            },
+        )
+        self.types = [kind('ceph', copies='3'), kind('fast', osd_groups='4')]
+        http.get(
+            f'{fake.CINDER}/types',
+            json=lambda *_: {'volume_types': self.types},
+        )
+        self.options = SimpleNamespace(
+            host_profile='vsan', controller_profile=None, backend='kvm'
+        )
+
+    def plan(self, label: str, asked: Volumes | None = None) -> launch.Plan:
+        return launch.plan(
+            self.cloud.connect(), parse(label), self.options, asked=asked
+        )
+
+    def test_the_type_is_looked_at(self) -> None:
+        found = self.plan('i4-ceph')
+        self.assertEqual('ceph', found.volume_type['type'])
+        self.assertEqual({}, self.plan('i4').volume_type)
+        found = self.plan('i4-ceph', Volumes('fast', 2, osd_groups=4))
+        self.assertEqual(
+            ('fast', 2), (found.volumes.type, found.volumes.count)
+        )
+
+    def test_what_it_lacks_is_refused(self) -> None:
+        for asked, word in (
+            (Volumes('fast', osd_groups=2), 'osd_groups is 4, not 2'),
+            (Volumes(copies=2), 'copies is 3, not 2'),
+            (Volumes('none'), "no volume type 'none'"),
+        ):
+            error = self.assertRaises(
+                errors.InputError, self.plan, 'i4-ceph', asked
+            )
+            self.assertIn(word, str(error))
+        self.types = []
+        self.assertRaises(errors.InputError, self.plan, 'i4-ceph')
+        self.plan('i4')
+        self.assertRaises(errors.InputError, self.plan, 'i4', Volumes())

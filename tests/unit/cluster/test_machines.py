@@ -239,10 +239,13 @@ class TakenTest(_Cloud):
         )
 
     def test_a_guest_is_no_bare_metal(self) -> None:
-        self.resources = {'VCPU': 16, 'MEMORY_MB': 65536}
-        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
-        self.assertIn('c takes MEMORY_MB, VCPU of its host', str(error))
-        self.given_back()
+        for more in ({}, {'CUSTOM_GPU': 1}):
+            self.resources = {**more, 'VCPU': 16, 'MEMORY_MB': 65536}
+            error = self.assertRaises(
+                errors.CloudError, self.taken().__enter__
+            )
+            self.assertIn('MEMORY_MB, VCPU of its host', str(error))
+            self.given_back()
 
     def test_a_flavor_that_is_not_the_machine(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('CPUS', '64'))

@@ -10,7 +10,10 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
+from hvstack.cloud import flavors, journal, keys, ratios, stacks
 from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import hosts
+from hvstack.cluster.stack import StackCluster
 from hvstack.rally_plugins import contexts, scenario, session, slas
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
@@ -42,6 +45,11 @@ class SessionTest(testtools.TestCase):
                 )
             )
         state.RECORDS.mkdir()
+        for name, where in (
+            ('cluster.hosts.TAKEN', folder / 'taken'),
+            ('cloud.journal.FOLDER', folder / 'journal'),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', where))
         # No cloud is asked here.
         options = conf.load(())
         path = folder / 'baseline.json'
@@ -149,6 +157,83 @@ class SessionTest(testtools.TestCase):
         )
         self.assertRaises(errors.HVStackError, one.setup)
         self.assertEqual('', self.here.skipped)
+
+    def bare(self, **more: Any) -> contexts.Baseline:
+        one = contexts.Baseline.__new__(contexts.Baseline)
+        one.config = workload(
+            configuration=BARE_METAL, sizes=[SIZE], **{'sweep': 's', **more}
+        )
+        one.context = {}
+        return one
+
+    def done(self, **more: Any) -> None:
+        """Leave the record of the workload's only run."""
+        given = {'size': SIZE, 'sweep': 's', **more}
+        record.save(factory.run(BARE_METAL, 0, 50, **given), state.RECORDS)
+
+    def taken(self) -> hosts.BareHosts:
+        """Have a cluster of hosts, as a context would."""
+        path = Path(self.here.options.sweep.baseline_hosts)
+        self.here.cluster = hosts.BareHosts.from_file(path)
+        return self.here.cluster
+
+    def test_a_cluster_is_left_for_the_next_size(self) -> None:
+        cluster = self.taken()
+        self.done()
+        self.bare(keep=True).cleanup()
+        self.assertIs(cluster, self.here.cluster)
+        # To the same, which still has a run to do, it need not be made.
+        following = self.bare(sweep='other')
+        following.setup()
+        self.assertIs(cluster, self.here.cluster)
+        following.cleanup()
+        self.assertIsNone(self.here.cluster)
+        self.assertIsNone(self.here.kept)
+
+    def test_a_cluster_on_which_a_run_failed_is_left_to_nobody(self) -> None:
+        self.taken()
+        self.done(reason='its disk died')
+        self.bare(keep=True).cleanup()
+        self.assertIsNone(self.here.cluster)
+
+    def test_a_cluster_that_another_workload_has_no_use_for(self) -> None:
+        for more in ({'replication': 1}, {'setup': {'tuning': 'amd'}}):
+            self.taken()
+            self.done()
+            self.bare(keep=True).cleanup()
+            # Even where the next one has nothing left to do.
+            self.bare(**more).setup()
+            self.assertIsNone(self.here.cluster)
+            self.assertIsNone(self.here.kept)
+
+    def test_a_stack_that_was_left_is_deleted(self) -> None:
+        undone: list[tuple[str, ...]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.undo.undo',
+                lambda found, _: undone.append(
+                    tuple(one.kind for one in found)
+                ),
+            )
+        )
+        for kind in (flavors.KIND, ratios.KIND, stacks.KIND, keys.KIND):
+            journal.note(kind, {'name': 'x'})
+        node = {'name': 'n', 'address': 'a', 'server_id': 's'}
+        cluster = StackCluster.from_outputs(
+            {'controller': node, 'workers': [node]},
+            Path('key'),
+            name='hv-x',
+            processors=1,
+        )
+        self.here.cluster, self.here.kept = cluster, ('i1-ceph', None)
+        self.done()
+        self.bare().setup()
+        self.assertEqual(
+            [('stack', 'keypair'), ('ratio',), ('flavor',)], undone
+        )
+        self.assertIsNone(self.here.cluster)
+        assert cluster.folder
+        self.assertFalse(cluster.folder.exists())
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()

@@ -133,6 +133,39 @@ class TaskTest(testtools.TestCase):
             {(one['sweep'], size) for one in found for size in one['sizes']},
         )
 
+    def test_a_cluster_sorts_all_sizes(self) -> None:
+        found = arguments(
+            '07-data-size.yaml',
+            configurations=['i1', 'i2'],
+            sizes=[100, 200],
+            sweep='mine',
+            runs=2,
+        )
+        bare = 'bare-metal'
+        self.assertEqual(
+            [
+                (name, f'mine-{size}', [size] * runs, size == 100, index)
+                for name, runs, index in (
+                    *((bare, 1, 0), ('i1', 2, 0)),
+                    *((bare, 1, 1), ('i2', 2, 0)),
+                    (bare, 1, 2),
+                )
+                for size in (100, 200)
+            ],
+            [
+                (
+                    one['configuration'],
+                    one['sweep'],
+                    one['sizes'],
+                    one.get('keep', False),
+                    one['first_index'],
+                )
+                for one in found
+            ],
+        )
+        (first, *_) = arguments('07-data-size.yaml', sizes=[100], sweep='m')
+        self.assertEqual(('m-100', None), (first['sweep'], first.get('keep')))
+
     def test_set_ups_are_sweeps_of_their_own(self) -> None:
         for name, sweeps, first in (
             ('09-tuning', 5, ('stock', {'tuning': 'stock'})),

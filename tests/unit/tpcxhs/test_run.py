@@ -304,18 +304,27 @@ class RunTest(testtools.TestCase):
         self.assertEqual(0.0, outcome.rate)
 
     def test_disks_that_fill_up_are_named(self) -> None:
-        for line in (
-            'Error: java.io.IOException: No space left on device',
-            'File /x could only be written to 0 of the 1 minReplication '
-            'nodes. There are 2 datanode(s) running',
-            'DiskChecker$DiskErrorException: Could not find any valid local '
-            'directory for output/spill0.out',
+        for what, line in (
+            (
+                'disks are full',
+                'Error: java.io.IOException: No space left on device',
+            ),
+            (
+                'disks are full',
+                'DiskChecker$DiskErrorException: Could not find any valid '
+                'local directory for output/spill0.out',
+            ),
+            (
+                'want of room or of DataNodes',
+                'File /x could only be written to 0 of the 1 minReplication '
+                'nodes. There are 2 datanode(s) running',
+            ),
         ):
             self.gateway.broken['terasort'] = shell.Result(
                 1, f'job_1_0002\n{line}\nException in thread "main"\n', ''
             )
             reason = self.run_once().reason
-            self.assertIn(f'disks are full: {line}; take a smaller', reason)
+            self.assertIn(f'{what}: {line}; take a smaller size', reason)
             self.assertNotIn('\n', reason)
 
     def test_data_check_ends_the_run(self) -> None:
