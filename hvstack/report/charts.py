@@ -215,7 +215,7 @@ def _paper_trace(name: str, **given: Any) -> dict[str, Any]:
     return {
         'type': 'scatter',
         'mode': 'markers',
-        'name': f'Paper, not measured here: {name}',
+        'name': f'Paper, not measured: {name}',
         'marker': {
             'symbol': 'diamond-open',
             'size': 12,
@@ -301,7 +301,7 @@ def _percents(answer: Answer) -> Chart:
     if beside:
         chart.traces.append(
             _paper_trace(
-                'vsphere6, Table 2 (best run)',
+                'vsphere6',
                 x=list(beside.values()),
                 y=[safe(label) for label in beside],
             )
@@ -358,7 +358,7 @@ def _way(answer: Answer) -> Chart:
                 'marker': {'size': 9, 'color': COLOURS[1]},
             },
             _paper_trace(
-                'dell (gains over the step before)',
+                'dell',
                 x=[f'dell: {step}' for step in chain],
                 y=list(chain.values()),
             ),
@@ -415,20 +415,22 @@ def _gains(answer: Answer) -> Chart:
         )
         return chart
     papers = [(f'dell: {one.step}', 100 + one.gain) for one in gains]
+    # Short, for phones; the table has what was changed.
+    pairs = [
+        f'{base.label} to {row.label}' for _, base, row in _changes(answer)
+    ]
     chart.traces.extend(
         [
-            by_row(
-                'Measured', [what for what, _ in found], [p for _, p in found]
-            ),
+            by_row('Measured', pairs, [percent for _, percent in found]),
             _paper_trace(
-                'dell (gains over the step before)',
+                'dell',
                 x=[value for _, value in papers],
                 y=[safe(what) for what, _ in papers],
             ),
         ]
     )
     chart.layout.update(
-        rows_layout('Percent of the rate before', len(found) + len(papers))
+        rows_layout('Percent of before', len(found) + len(papers))
     )
     return chart
 
@@ -541,7 +543,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
         if beside:
             chart.traces.append(
                 _paper_trace(
-                    'vsphere6, Table 2 (best run)',
+                    'vsphere6',
                     x=list(beside),
                     y=list(beside.values()),
                 )
@@ -678,7 +680,7 @@ def _phases(answer: Answer) -> Chart:
             'height': _AXES + 22 * len(names) * len(drawn),
             'barmode': 'overlay',
             'bargap': 0.15,
-            'xaxis': {'title': {'text': 'Seconds over bare metal, ratio'}},
+            'xaxis': {'title': {'text': 'Ratio of seconds'}},
             'yaxis': {
                 'type': 'multicategory',
                 'autorange': 'reversed',

@@ -173,7 +173,7 @@ class PageTest(testtools.TestCase):
         papers = [one for one in traces if 'Paper' in one.get('name', '')]
         self.assertEqual(5, len(papers))
         for one in papers:
-            self.assertIn('not measured here', one['name'])
+            self.assertIn('not measured', one['name'])
             self.assertEqual('diamond-open', one['marker']['symbol'])
         self.assertEqual(
             [90.9, 104.2], [round(value, 1) for value in papers[0]['x']]
