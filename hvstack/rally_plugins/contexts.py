@@ -209,20 +209,22 @@ class Cluster(_Context):
 class Baseline(_Context):
     """Take the hosts for bare metal and start Hadoop on them."""
 
-    def _useless(self, here: Session) -> bool:
-        """Tell whether nothing would be compared with these runs."""
-        before = self.config.get('before')
-        if before:
-            return _planned(here, self.config, before) is None
-        if self.config.get('skip') and _alone(here, self.config):
-            here.skipped = 'bare metal: its sweep has no configuration'
-            here.progress.say(f'skipped: {here.skipped}')
-            return True
-        return False
+    def _last_alone(self, here: Session) -> bool:
+        """Skip the runs at the end where there is nothing to compare."""
+        if self.config.get('before') or not self.config.get('skip'):
+            return False
+        if not _alone(here, self.config):
+            return False
+        here.skipped = 'bare metal: its sweep has no configuration'
+        here.progress.say(f'skipped: {here.skipped}')
+        return True
 
     def prepare(self, here: Session) -> None:
         """Take the hosts, sort a little once."""
-        if self._useless(here):
+        before = self.config.get('before')
+        if before and _planned(here, self.config, before) is None:
+            return
+        if self._last_alone(here):
             return
         bare = BareHosts.from_file(
             Path(here.options.sweep.baseline_hosts),
@@ -236,8 +238,12 @@ class Baseline(_Context):
         _warm_up(here, self.config, 'bare metal')
 
     def take(self, here: Session, changed: bool) -> None:
-        """Start Hadoop with other settings, sort a little once."""
-        if self._useless(here) or not changed:
+        """Start Hadoop with other settings, sort a little once.
+
+        Nova does not have the hosts now: whether the configuration can exist
+        was looked at when they were taken.
+        """
+        if self._last_alone(here) or not changed:
             return
         assert isinstance(here.cluster, BareHosts)
         copies = self.config.get('replication')
