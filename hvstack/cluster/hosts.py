@@ -305,11 +305,18 @@ class BareHosts(Members):
         }
         paths.write_whole(self._mark, json.dumps(entry) + '\n')
 
-    def _configure(self) -> None:
+    def sized(self, tuning: str) -> sizing.NodeSizing:
+        """Return the size of a worker by a tuning.
+
+        :raises hvstack.errors.InputError: it is too small for that.
+        """
         worker = next(host for host in self.hosts if host.role == 'worker')
-        sized = sizing.size_node(
-            worker.vcpus, worker.memory_mib, tuning=self.tuning, native=True
+        return sizing.size_node(
+            worker.vcpus, worker.memory_mib, tuning=tuning, native=True
         )
+
+    def _configure(self) -> None:
+        sized = self.sized(self.tuning)
         files = sites.sites(
             sized,
             controller=self.gateway.address,

@@ -16,12 +16,16 @@ from rally.task import context
 from hvstack import errors
 from hvstack.cloud import flavors, journal, keys, ratios, stacks, undo
 from hvstack.cluster import launch
+from hvstack.cluster.base import Members
 from hvstack.cluster.hosts import BareHosts
+from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
 from hvstack.results import record, reference
+from hvstack.results.record import BARE_METAL
 from hvstack.sweep import space, state
 from hvstack.tpcxhs import run as tpcxhs
 
@@ -36,17 +40,20 @@ class _Context(context.Context):
     def setup(self) -> None:
         """Prepare, if any run of the workload is still to be done.
 
-        A cluster that the workload before has left is taken, if it is the
-        same; else it is deleted.
+        A cluster that the workload before has left is taken, with other
+        settings of Hadoop if need be; one of another kind is deleted.
         """
         here = session.get(self.context)
-        if here.kept is not None and here.kept != _same(self.config):
+        if here.kept is not None and here.kept[0] != _nodes(self.config):
             _drop(here)
         pending = here.pending(self.config)
-        if not pending or here.skipped or here.kept is not None:
+        if not pending or here.skipped:
             return
         try:
-            self.prepare(here)
+            if here.kept is None:
+                self.prepare(here)
+            else:
+                self.take(here, here.kept[1] != _hadoop(here, self.config))
         except errors.HVStackError as exc:
             for step in pending:
                 here.fail(self.config, step, str(exc))
@@ -67,10 +74,17 @@ class _Context(context.Context):
             and here.cluster is not None
             and not here.pending(self.config)
         ):
-            here.kept = _same(self.config)
+            if here.kept is None:
+                here.kept = _nodes(self.config), _hadoop(here, self.config)
             return
         here.kept = None
         self.undo(here)
+
+    def take(self, here: Session, changed: bool) -> None:
+        """Take over what was left.
+
+        :param changed: the workload wants other settings of Hadoop.
+        """
 
     def undo(self, here: Session) -> None:
         """Undo what was prepared."""
@@ -97,6 +111,12 @@ class Flavors(_Context):
         here.flavor_ids = launch.publish(
             here.admin, wanted, [str(here.tenant.current_project_id)]
         )
+
+    def take(self, here: Session, changed: bool) -> None:
+        """Plan anew: the same nodes, which have their flavors."""
+        if changed:
+            name = self.config['configuration']
+            here.plan = _planned(here, self.config, name) or here.plan
 
     def undo(self, here: Session) -> None:
         """Delete the flavors that were made here."""
@@ -163,6 +183,19 @@ class Cluster(_Context):
         )
         _warm_up(here, self.config, wanted.configuration.label)
 
+    def take(self, here: Session, changed: bool) -> None:
+        """Start Hadoop with other settings, sort a little once."""
+        if not changed:
+            return
+        wanted = _plan(here)
+        _reconfigured(
+            here,
+            self.config,
+            wanted.sizing,
+            wanted.replication,
+            wanted.configuration.label,
+        )
+
     def undo(self, here: Session) -> None:
         """Delete the stack and its key pair."""
         if isinstance(here.cluster, StackCluster):
@@ -176,18 +209,22 @@ class Cluster(_Context):
 class Baseline(_Context):
     """Take the hosts for bare metal and start Hadoop on them."""
 
+    def _last_alone(self, here: Session) -> bool:
+        """Skip the runs at the end where there is nothing to compare."""
+        if self.config.get('before') or not self.config.get('skip'):
+            return False
+        if not _alone(here, self.config):
+            return False
+        here.skipped = 'bare metal: its sweep has no configuration'
+        here.progress.say(f'skipped: {here.skipped}')
+        return True
+
     def prepare(self, here: Session) -> None:
         """Take the hosts, sort a little once."""
         before = self.config.get('before')
         if before and _planned(here, self.config, before) is None:
             return
-        if (
-            self.config.get('skip')
-            and not before
-            and _alone(here, self.config)
-        ):
-            here.skipped = 'bare metal: its sweep has no configuration'
-            here.progress.say(f'skipped: {here.skipped}')
+        if self._last_alone(here):
             return
         bare = BareHosts.from_file(
             Path(here.options.sweep.baseline_hosts),
@@ -200,6 +237,24 @@ class Baseline(_Context):
         here.cluster = bare
         _warm_up(here, self.config, 'bare metal')
 
+    def take(self, here: Session, changed: bool) -> None:
+        """Start Hadoop with other settings, sort a little once.
+
+        Nova does not have the hosts now: whether the configuration can exist
+        was looked at when they were taken.
+        """
+        if self._last_alone(here) or not changed:
+            return
+        assert isinstance(here.cluster, BareHosts)
+        copies = self.config.get('replication')
+        _reconfigured(
+            here,
+            self.config,
+            here.cluster.sized(here.profiles(self.config)['tuning']),
+            copies or min(3, len(here.cluster.workers)),
+            'bare metal',
+        )
+
     def undo(self, here: Session) -> None:
         """Give the hosts back."""
         bare, here.cluster = here.cluster, None
@@ -210,13 +265,36 @@ class Baseline(_Context):
         here.finish()
 
 
-def _same(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what workloads on one cluster have in common."""
-    return (
-        config['configuration'],
-        config.get('replication'),
-        *sorted((config.get('setup') or {}).items()),
-    )
+def _nodes(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what workloads on one cluster must have in common."""
+    setup = dict(config.get('setup') or {})
+    setup.pop('tuning', None)
+    if config['configuration'] == BARE_METAL:
+        # It has no volumes.
+        setup = {k: v for k, v in setup.items() if k == 'os_profile'}
+    return config['configuration'], *sorted(setup.items())
+
+
+def _hadoop(here: Session, config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what a cluster can be given anew."""
+    return config.get('replication'), here.profiles(config)['tuning']
+
+
+def _reconfigured(
+    here: Session,
+    config: Mapping[str, Any],
+    sized: NodeSizing,
+    replication: int,
+    label: str,
+) -> None:
+    assert isinstance(here.cluster, Members)
+    tuning = here.profiles(config)['tuning']
+    with here.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
+        reconfigure(
+            here.cluster, sized, replication=replication, tuning=tuning
+        )
+    here.kept = _nodes(config), _hadoop(here, config)
+    _warm_up(here, config, label)
 
 
 def _drop(here: Session) -> None:

@@ -66,8 +66,9 @@ class TPCxHS(scenario.OpenStackScenario):
             of bare metal too; with storage ceph ``disks`` of a worker,
             ``volume_type``, and the ``copies`` and ``osd_groups`` that the
             type must say it has.
-        :param keep: the next workload has the same configuration and set-up
-            and gets the cluster, unless a run fails on it.
+        :param keep: the next workload has the same configuration and set-up,
+            tuning and replication apart, and gets the cluster, unless a run
+            fails on it.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         here = session.get(self.context)

@@ -124,8 +124,9 @@ class Session:
     flavor_ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
-    #: What a cluster is that the workload before has left for the next one.
-    kept: tuple[Any, ...] | None = None
+    #: Nodes and Hadoop's settings of a cluster that the workload before has
+    #: left for the next one.
+    kept: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
     #: Why the workload's configuration cannot exist.
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)

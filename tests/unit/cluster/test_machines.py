@@ -239,12 +239,17 @@ class TakenTest(_Cloud):
         )
 
     def test_a_guest_is_no_bare_metal(self) -> None:
-        for more in ({}, {'CUSTOM_GPU': 1}):
-            self.resources = {**more, 'VCPU': 16, 'MEMORY_MB': 65536}
+        guest = {'VCPU': 16, 'MEMORY_MB': 65536}
+        for found, words in (
+            (guest, 'MEMORY_MB, VCPU of its host'),
+            (guest | {'CUSTOM_GPU': 1}, 'MEMORY_MB, VCPU of its host'),
+            ({}, 'nothing of its host'),
+        ):
+            self.resources = found
             error = self.assertRaises(
                 errors.CloudError, self.taken().__enter__
             )
-            self.assertIn('MEMORY_MB, VCPU of its host', str(error))
+            self.assertIn(words, str(error))
             self.given_back()
 
     def test_a_flavor_that_is_not_the_machine(self) -> None:

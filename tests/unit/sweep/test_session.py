@@ -197,14 +197,70 @@ class SessionTest(testtools.TestCase):
         self.assertIsNone(self.here.cluster)
 
     def test_a_cluster_that_another_workload_has_no_use_for(self) -> None:
-        for more in ({'replication': 1}, {'setup': {'tuning': 'amd'}}):
-            self.taken()
-            self.done()
-            self.bare(keep=True).cleanup()
-            # Even where the next one has nothing left to do.
-            self.bare(**more).setup()
-            self.assertIsNone(self.here.cluster)
-            self.assertIsNone(self.here.kept)
+        self.taken()
+        self.done()
+        self.bare(keep=True).cleanup()
+        # Even where the next one has nothing left to do.
+        self.bare(setup={'os_profile': 'stock'}).setup()
+        self.assertIsNone(self.here.cluster)
+        self.assertIsNone(self.here.kept)
+
+    def test_volumes_are_nothing_to_bare_metal(self) -> None:
+        cluster = self.taken()
+        self.done()
+        self.bare(keep=True, setup={'disks': 2}).cleanup()
+        self.bare(sweep='other', setup={'disks': 3}).setup()
+        self.assertIs(cluster, self.here.cluster)
+
+    def test_a_cluster_gets_other_settings_of_hadoop(self) -> None:
+        given: list[tuple[Any, ...]] = []
+
+        def reconfigure(
+            cluster: Any, sized: Any, *, replication: int, tuning: str
+        ) -> None:
+            given.append((sized, replication, tuning))
+            cluster.tuning = tuning
+
+        for name, stands_in in (
+            ('rally_plugins.contexts.reconfigure', reconfigure),
+            ('tpcxhs.run.warm_up', lambda *_: None),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', stands_in))
+        cluster = self.taken()
+        self.done()
+        self.bare(keep=True).cleanup()
+        following = self.bare(
+            sweep='other',
+            replication=1,
+            setup={'tuning': 'amd'},
+            keep=True,
+        )
+        following.setup()
+        self.assertEqual([(cluster.sized('amd'), 1, 'amd')], given)
+        # Once is enough.
+        following.setup()
+        self.done(sweep='other')
+        following.cleanup()
+        self.bare(
+            sweep='third', replication=1, setup={'tuning': 'amd'}
+        ).setup()
+        self.assertEqual(1, len(given))
+        self.assertIs(cluster, self.here.cluster)
+
+    def test_a_kept_cluster_asks_no_cloud(self) -> None:
+        cluster = self.taken()
+        self.done()
+        self.bare(keep=True).cleanup()
+        # There is no connection here, as Nova has no hosts then.
+        self.bare(sweep='other', skip=True, before='i1').setup()
+        self.assertEqual('', self.here.skipped)
+        self.assertIs(cluster, self.here.cluster)
+        last = self.bare(sweep='other', skip=True)
+        last.setup()
+        self.assertIn('no configuration', self.here.skipped)
+        last.cleanup()
+        self.assertEqual('', self.here.skipped)
+        self.assertIsNone(self.here.cluster)
 
     def test_a_stack_that_was_left_is_deleted(self) -> None:
         undone: list[tuple[str, ...]] = []
@@ -225,7 +281,8 @@ class SessionTest(testtools.TestCase):
             name='hv-x',
             processors=1,
         )
-        self.here.cluster, self.here.kept = cluster, ('i1-ceph', None)
+        self.here.cluster = cluster
+        self.here.kept = ('i1-ceph',), (None, 'hvstack')
         self.done()
         self.bare().setup()
         self.assertEqual(

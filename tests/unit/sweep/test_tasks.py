@@ -207,6 +207,11 @@ class TaskTest(testtools.TestCase):
                 )
                 self.assertEqual('bare-metal', same[0]['configuration'])
 
+    def test_clusters_are_left_where_hadoop_alone_differs(self) -> None:
+        for name in NAMES:
+            kept = any(one.get('keep') for one in arguments(name))
+            self.assertEqual(name[:2] in ('07', '08', '09', '11'), kept, name)
+
     def test_set_ups_take_other_values(self) -> None:
         found = arguments('12-stripe.yaml', disks=[6], volume_type='fast')
         self.assertEqual(
