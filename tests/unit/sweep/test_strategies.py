@@ -422,7 +422,7 @@ class PlanCommandTest(testtools.TestCase):
                     configuration,
                     index,
                     seconds,
-                    size=500_000_000,
+                    size=600_000_000,
                     started=f'2026-11-21T05:{minute:02d}:00Z',
                 ),
                 self.top / 'records',
