@@ -39,7 +39,7 @@ LIMITS = {
     'images': 1200,
     'lab': 1200,
     'functional': 2700,
-    'long': 5400,
+    'long': 21_600,
     'destroy': 300,
 }
 
