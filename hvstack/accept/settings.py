@@ -164,7 +164,11 @@ def accounts(tenant: Connection, admin: Connection) -> str:
     :raises hvstack.errors.InputError: one of them has no password.
     """
     users = []
-    for conn, extra in ((tenant, {}), (admin, {'types': ['admin']})):
+    for conn, extra in (
+        # Tempest takes its primary user by this role, and none without it.
+        (tenant, {'roles': ['member']}),
+        (admin, {'types': ['admin']}),
+    ):
         auth = _password(conn)
         domain = auth.get('user_domain_name') or 'Default'
         users.append(

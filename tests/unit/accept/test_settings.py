@@ -12,6 +12,7 @@ import fixtures
 import testtools
 import yaml
 from oslo_config import cfg
+from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
 
 from hvstack import errors
@@ -90,6 +91,11 @@ class CredentialsTest(testtools.TestCase):
         tenant, admin = yaml.safe_load(settings.accounts(self.conn, self.conn))
         self.assertEqual('secret-of-test', tenant['password'])
         self.assertEqual(['admin'], admin['types'])
+        # As Tempest's own provider reads it.
+        found = preprov_creds.PreProvisionedCredentialProvider.get_hash_dict(
+            [tenant, admin], 'admin'
+        )
+        self.assertEqual({'project_member'}, set(found['scoped_roles']))
 
 
 class CleanupTest(testtools.TestCase):
