@@ -486,8 +486,8 @@ def groups(
 
     :param where: what knows the groups, for a person.
     :param found: ``/rack/nodegroup`` by address.
-    :param hosts: ``hostId`` by DataNode's address.
-    :param names: node's name by address.
+    :param hosts: ``hostId`` by address, or by name.
+    :param names: what each is called, for a person.
     """
     judged = [
         equal(

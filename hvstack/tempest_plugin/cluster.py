@@ -346,6 +346,12 @@ class ClusterTest(MemberTest):
         names = {node.address: node.name for node in cluster.workers}
         printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
         table = cluster.gateway.run(f'cat {HADOOP_CONF}/topology.table')
+        # The table has every node, by its address and by its name.
+        lines = {
+            key: node.name
+            for node in cluster.nodes
+            for key in (node.address, node.name)
+        }
         return [
             *judge.groups(
                 'NameNode',
@@ -356,8 +362,8 @@ class ClusterTest(MemberTest):
             *judge.groups(
                 'topology.table',
                 judge.topology_file(table.stdout),
-                hosts,
-                names,
+                {key: ids[name] for key, name in lines.items()},
+                {key: key for key in lines},
             ),
         ]
 

@@ -343,12 +343,13 @@ class ClusterTest(AcceptTest):
     def test_sabotage(self) -> None:
         self.assertEqual(set(), self.failed())
         controller = self.cluster['controller']
+        address = self.cluster['workers'][0]['address']
 
         table = f'{CONF}/topology.table'
         self.on(
             controller,
             f'cp {table} {table}.good; '
-            f"sed -i '1s,/[^ /]*$,/ng-of-nobody,' {table}",
+            f"sed -i '/^{address} /s,/[^ /]*$,/ng-of-nobody,' {table}",
         )
         self.assertEqual({'test_topology'}, self.failed())
         self.on(controller, f'mv {table}.good {table}')
