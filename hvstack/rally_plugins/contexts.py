@@ -86,9 +86,10 @@ class _Context(context.Context):
         :param changed: the workload wants other settings of Hadoop.
         """
 
-    def undo(self, here: Session) -> None:
+    @classmethod
+    def undo(cls, here: Session) -> None:
         """Undo what was prepared."""
-        found = [one for one in journal.own() if one.kind in self.KINDS]
+        found = [one for one in journal.own() if one.kind in cls.KINDS]
         undo.undo(found, here.conns)
 
 
@@ -118,7 +119,8 @@ class Flavors(_Context):
             name = self.config['configuration']
             here.plan = _planned(here, self.config, name) or here.plan
 
-    def undo(self, here: Session) -> None:
+    @classmethod
+    def undo(cls, here: Session) -> None:
         """Delete the flavors that were made here."""
         super().undo(here)
         here.plan = None
@@ -139,7 +141,8 @@ class Ratios(_Context):
             here.admin, wanted.providers, wanted.ratios
         )
 
-    def undo(self, here: Session) -> None:
+    @classmethod
+    def undo(cls, here: Session) -> None:
         """Put them back, and write down what is there then."""
         super().undo(here)
         if here.plan is None or not here.made:
@@ -196,7 +199,8 @@ class Cluster(_Context):
             wanted.configuration.label,
         )
 
-    def undo(self, here: Session) -> None:
+    @classmethod
+    def undo(cls, here: Session) -> None:
         """Delete the stack and its key pair."""
         if isinstance(here.cluster, StackCluster):
             here.progress.say(f'deleting the stack {here.cluster.name}')
@@ -255,7 +259,8 @@ class Baseline(_Context):
             'bare metal',
         )
 
-    def undo(self, here: Session) -> None:
+    @classmethod
+    def undo(cls, here: Session) -> None:
         """Give the hosts back."""
         bare, here.cluster = here.cluster, None
         if isinstance(bare, BareHosts):
@@ -305,7 +310,7 @@ def _drop(here: Session) -> None:
     else:
         kinds = (Cluster, Ratios, Flavors)
     for kind in kinds:
-        kind.undo(kind.__new__(kind), here)
+        kind.undo(here)
 
 
 def _plan(here: Session) -> Any:
