@@ -4,13 +4,12 @@
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hvstack import shell
 from hvstack.hadoop import sizing
-from hvstack.hadoop.rest import Runner
+from hvstack.hadoop.rest import Runner, on_all
 from hvstack.hadoop.sites import UI_PORTS
 
 
@@ -180,17 +179,3 @@ class Members:
         """Return host and port of a controller daemon's web interface."""
         node = self.gateway if role == 'namenode' else self.manager
         return node.address, UI_PORTS[role]
-
-
-def on_all(
-    nodes: Sequence[Node], command: str, *, timeout: float = 600
-) -> list[shell.Result]:
-    """Run one command on all nodes at the same time.
-
-    :returns: results in the nodes' order.
-    :raises hvstack.errors.HVStackError: of the first node where it failed.
-    """
-    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
-        return list(
-            pool.map(lambda node: node.run(command, timeout=timeout), nodes)
-        )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hvstack import errors
-from hvstack.cluster.base import Cluster, Node, on_all
+from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import osprofiles, rest
+from hvstack.hadoop.rest import on_all
 
 #: What Hadoop's own default files are called.
 _DEFAULTS = '-default.xml'

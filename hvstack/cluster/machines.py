@@ -25,9 +25,9 @@ from hvstack.cloud import (
     undo,
 )
 from hvstack.cluster import environments, launch, probe, refusals, topology
-from hvstack.cluster.base import on_all
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import osprofiles, sizing
+from hvstack.hadoop.rest import on_all
 from hvstack.model.configuration import Configuration
 from hvstack.progress import Progress
 

@@ -3,11 +3,11 @@
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hvstack import errors
-from hvstack.cluster.base import Node, on_all
+from hvstack.cluster.base import Node
+from hvstack.hadoop.rest import on_all
 
 #: One "key=value" line each; what a node does not have stays out.
 _FACTS = r"""
@@ -98,12 +98,8 @@ def oom_lines(nodes: Sequence[Node]) -> set[str]:
     Nodes of one machine see the same kernel's log. A node whose log cannot
     be read adds none.
     """
-    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
-        logs = pool.map(
-            lambda node: node.run('dmesg', check=False, timeout=60).stdout,
-            nodes,
-        )
-        return set().union(*map(oom, logs))
+    logs = on_all(nodes, 'dmesg', check=False, timeout=60)
+    return set().union(*(oom(log.stdout) for log in logs))
 
 
 def oom(log: str) -> set[str]:

@@ -53,15 +53,7 @@ def dead(nodes: Sequence[Runner], *, silent: bool = False) -> list[str]:
     :param silent: a node that does not answer counts too; it may as well
         still be on its way.
     """
-    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
-        results = list(
-            pool.map(
-                lambda node: node.run(
-                    f'{NODE} status', check=False, timeout=60
-                ),
-                nodes,
-            )
-        )
+    results = rest.on_all(nodes, f'{NODE} status', check=False, timeout=60)
     found = []
     for node, result in zip(nodes, results, strict=True):
         for line in result.stdout.split('\n'):

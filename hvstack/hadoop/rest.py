@@ -7,6 +7,7 @@ Its web interfaces need not be reachable from elsewhere.
 import json
 import shlex
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from hvstack import errors, shell
@@ -85,6 +86,29 @@ def having(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
     :param daemon: ``datanode`` or ``nodemanager``.
     """
     return [one for one in nodes if ALONE.get(one.role, daemon) == daemon]
+
+
+def on_all(
+    nodes: Sequence[Runner],
+    command: str,
+    *,
+    timeout: float = 600,
+    check: bool = True,
+) -> list[shell.Result]:
+    """Run one command on all nodes at the same time.
+
+    :param timeout: seconds on each.
+    :param check: one that fails is an error.
+    :returns: results in the nodes' order.
+    :raises hvstack.errors.HVStackError: of the first node where it failed.
+    """
+    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
+        return list(
+            pool.map(
+                lambda node: node.run(command, timeout=timeout, check=check),
+                nodes,
+            )
+        )
 
 
 def get(node: Runner, role: str, path: str) -> dict[str, Any]:

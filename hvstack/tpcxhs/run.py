@@ -435,7 +435,7 @@ class _Runner:
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [one for one in self.outcome.phases if one.get('job_id')]
-        with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
             numbers = pool.map(lambda one: history.job(manager, one), ids)
             for phase, found in zip(jobs, numbers, strict=True):

@@ -7,8 +7,8 @@ from typing import Any
 from hvstack import profiles, shell
 from hvstack.cloud import connection, placement, ratios, undo
 from hvstack.cluster import probe
-from hvstack.cluster.base import on_all
 from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop.rest import on_all
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive
 from tests.functional.test_hosts import HostsTest

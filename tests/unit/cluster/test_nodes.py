@@ -5,10 +5,11 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cluster.base import Members, on_all
+from hvstack.cluster.base import Members
 from hvstack.cluster.command import CommandNode
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop.rest import on_all
 
 OUTPUTS = {
     'controller': {'name': 'c', 'address': '10.0.0.1', 'host_id': 'h1'},
