@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from tempest import config, test
 from tempest.common import credentials_factory
 from tempest.lib import exceptions
-from tempest.lib.common import api_microversion_fixture
+from tempest.lib.common import api_microversion_fixture, dynamic_creds
 from tempest.lib.common.utils import data_utils
 from testtools.content import Content
 from testtools.content_type import UTF8_TEXT
@@ -43,6 +43,17 @@ class BaseTest(test.BaseTestCase):
         """Take no networks of our own: guests use the given one."""
         cls.set_network_resources()
         super().setup_credentials()
+
+    @classmethod
+    def _get_credentials_provider(cls) -> Any:
+        """Name projects and users as all else: cleaning up goes by it.
+
+        Tempest begins them with ``tempest``, whatever the option says.
+        """
+        provider = super()._get_credentials_provider()
+        if isinstance(provider, dynamic_creds.DynamicCredentialProvider):
+            provider.resource_prefix = CONF.resource_name_prefix
+        return provider
 
     @classmethod
     def skip_checks(cls) -> None:

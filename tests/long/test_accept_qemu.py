@@ -5,7 +5,6 @@ The lab is up with ``--hosts 3 --host-compute hv-host3=qemu --dedicated
 hv-host3=1 --with ceph``; another one is changed to it, and back.
 """
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from hvstack.cloud import publish
 from hvstack.lab import hosts, images, settings, values
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
-from tests.long.test_accept import HVSTACK, AcceptTest
+from tests.long.test_accept import COUNT, HVSTACK, AcceptTest
 
 TEMPEST = str(Path(sys.executable).with_name('tempest'))
 STESTR = str(Path(sys.executable).with_name('stestr'))
 #: What this lab can show; of clusters it cannot make one.
 SHOWN = 'Flavors|Ratios|Volumes|FullHost|Disk|Configuration|Pins'
 URI = ('--libvirt-uri', 'qemu:///system')
-_COUNT = re.compile(r'^ - (Passed|Skipped|Failed): (\d+)$', re.MULTILINE)
 
 
 class QemuTest(AcceptTest):
@@ -122,7 +120,7 @@ class AsPromisedTest(QemuTest):
         self.assertEqual(0, done.returncode, done.stdout[-3000:])
         self.assertEqual([], self.left())
         report = self.accept('--last')
-        shown = {name: int(n) for name, n in _COUNT.findall(done.stdout)}
+        shown = {name: int(n) for name, n in COUNT.findall(done.stdout)}
         self.assertEqual(self.counts(report), shown)
         self.counted(report)
         unchecked = {
@@ -154,7 +152,7 @@ class AsPromisedTest(QemuTest):
             env=Workspace(self.workspace).environment(),
             check=False,
         )
-        shown = {name: int(n) for name, n in _COUNT.findall(done.stdout)}
+        shown = {name: int(n) for name, n in COUNT.findall(done.stdout)}
         self.assertEqual(self.counts(report), shown, done.stdout[-2000:])
 
 

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tempest's own tests of flavors, and those of Heat's API, pass on the lab.
+
+That it is a real OpenStack is not for hvstack's tests to say. The lab is up.
+"""
+
+import configparser
+import sys
+from pathlib import Path
+from typing import Any
+
+import fixtures
+
+from hvstack import paths, shell
+from hvstack.accept.settings import Workspace
+from hvstack.cloud import connection
+from tests.long.test_accept import COUNT, MEMBER, AcceptTest
+
+BIN = Path(sys.executable).parent
+#: In an environment of its own: it needs clients of many services.
+HEAT_PLUGIN = 'heat-tempest-plugin==3.0.0'
+CONSTRAINTS = Path(__file__).parents[2] / 'etc' / 'constraints.txt'
+
+
+class TempestTest(AcceptTest):
+    """Begins with the tempest.conf that hvstack makes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.publish()
+        shell.run(self.command('--dry-run'), timeout=300)
+        self.conf = configparser.ConfigParser(interpolation=None)
+        self.conf.read(Workspace(self.workspace).conf)
+
+    def tempest(self, folder: Path, regex: str) -> dict[str, int]:
+        """Run tests and return how many went how.
+
+        :param folder: where the program ``tempest`` is.
+        """
+        work = Path(self.useFixture(fixtures.TempDir()).path)
+        path = work / 'tempest.conf'
+        # It has passwords.
+        path.touch(0o600)
+        with path.open('w') as file:
+            self.conf.write(file)
+        done = shell.run(
+            [
+                # Tempest takes its cloud from the file alone.
+                *('env', '-u', 'OS_CLOUD', str(folder / 'tempest'), 'run'),
+                *('--config-file', str(path), '--regex', regex),
+                *('--concurrency', '2'),
+            ],
+            cwd=work,
+            timeout=900,
+            check=False,
+        )
+        self.assertEqual(0, done.returncode, done.stdout[-3000:])
+        counts = {name: int(n) for name, n in COUNT.findall(done.stdout)}
+        print(f'{regex}: {counts}', file=sys.stderr)
+        self.assertEqual(0, counts['Failed'])
+        self.assertNotEqual(0, counts['Passed'])
+        return counts
+
+    def test_flavors(self) -> None:
+        made = self.cloud.compute.create_flavor(
+            name=self.name, vcpus=1, ram=128, disk=1
+        )
+        self.addCleanup(self.cloud.compute.delete_flavor, made)
+        self.conf['compute']['flavor_ref'] = made.id
+        counts = self.tempest(BIN, r'tempest\.api\.compute\.flavors')
+        self.assertEqual(0, counts['Skipped'])
+
+    def test_heat(self) -> None:
+        plugin = paths.CACHE / HEAT_PLUGIN.replace('==', '-')
+        shell.run([BIN / 'uv', 'venv', '-q', '--clear', plugin])
+        shell.run(
+            [
+                *(BIN / 'uv', 'pip', 'install', '-q'),
+                *('-p', plugin / 'bin' / 'python'),
+                *('-c', CONSTRAINTS, HEAT_PLUGIN),
+            ],
+            timeout=900,
+        )
+        admin: dict[str, Any] = self.cloud.config.config['auth']
+        member: dict[str, Any] = connection.connect(MEMBER).config.config[
+            'auth'
+        ]
+        self.conf['heat_plugin'] = {
+            'auth_url': admin['auth_url'],
+            'auth_version': '3',
+            'region': self.conf['identity']['region'],
+            'user_domain_name': member['user_domain_name'],
+            'project_domain_name': member['project_domain_name'],
+            'username': member['username'],
+            'password': member['password'],
+            'project_name': member['project_name'],
+            'admin_username': admin['username'],
+            'admin_password': admin['password'],
+            'fixed_network_name': 'provider',
+        }
+        self.tempest(plugin / 'bin', r'heat_tempest_plugin\.tests\.api')
