@@ -70,7 +70,7 @@ class Run(_Running):
             '--size',
             type=size,
             default=SIZE_BYTES,
-            help='data of a run (default: 600MB)',
+            help='data of a run (default: 900MB)',
         )
         parser.add_argument(
             '--kit',
