@@ -13,11 +13,12 @@ from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import fsck, rest
-from hvstack.lab import clouds, identity, images, lifecycle, settings
+from hvstack.lab import clouds, identity, images
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from tests.functional.test_cluster import LabTest
+from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
@@ -37,11 +38,6 @@ class BigLabTest(LabTest):
 
     def setUp(self) -> None:
         super().setUp()
-        before = settings.load() or settings.LabSettings()
-        self.addCleanup(lifecycle.up, lambda _: before, Progress())
-        # Before it: a host with servers is not taken away.
-        self.member = connection.connect(clouds.MEMBER_CLOUD)
-        self.addCleanup(undo.undo_own, [self.conn, self.member])
         hosts: dict[str, dict[str, Any]] = {
             sizes.name_of(1): {'cpu_cap': self.CPU_CAP}
         }
@@ -52,14 +48,11 @@ class BigLabTest(LabTest):
             }
             if number <= self.CONTROLLERS:
                 hosts[sizes.name_of(number)]['role'] = 'controller'
-        lifecycle.up(
-            lambda _: before.change(
-                hosts=self.HOSTS,
-                racks=self.RACKS,
-                options={**before.options, 'host_sizes': hosts},
-            ),
-            Progress(),
+        labs.change(
+            self, {'host_sizes': hosts}, hosts=self.HOSTS, racks=self.RACKS
         )
+        self.member = connection.connect(clouds.MEMBER_CLOUD)
+        self.addCleanup(undo.undo_own, [self.conn, self.member])
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         self.dice = random.Random(20261121)
 

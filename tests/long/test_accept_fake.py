@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acceptance of where Nova puts 32 nodes, on hosts without guests.
 
-The lab is up with ``--fake-hosts 8 --fake-profile vsphere6``.
+The lab is up, and gets ``--fake-hosts 8 --fake-profile vsphere6``.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ import yaml
 from hvstack import profiles
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
+from tests.long import labs
 from tests.long.test_accept import AcceptTest
 
 HOSTS = 8
@@ -34,16 +35,7 @@ PASSED = {
 class FakeTest(AcceptTest):
     def setUp(self) -> None:
         super().setUp()
-        fakes = [
-            one.name
-            for one in self.cloud.compute.hypervisors()
-            if one.name.startswith('hv-fake') and one.state == 'up'
-        ]
-        if len(fakes) != HOSTS:
-            self.skipTest(
-                f'{len(fakes)} fake hosts are up: hvstack lab up '
-                f'--fake-hosts {HOSTS} --fake-profile vsphere6'
-            )
+        labs.fake_hosts(self, HOSTS)
         self.image = self.no_system()
         # Clusters are a member's.
         self.cloud.image.update_image(self.image, visibility='public')

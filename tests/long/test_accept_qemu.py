@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acceptance of pins and volumes on an emulated host, with tiny guests.
 
-The lab is up with ``--hosts 3 --host-compute hv-host3=qemu --dedicated
-hv-host3=1 --with ceph``; another one is changed to it, and back.
+The lab is up, and gets ``--host-compute hv-host3=qemu --dedicated hv-host3=1
+--with ceph``.
 """
 
 import sys
@@ -14,9 +14,10 @@ import yaml
 from hvstack import shell
 from hvstack.accept.settings import Workspace
 from hvstack.cloud import publish
-from hvstack.lab import hosts, images, settings, values
+from hvstack.lab import hosts, images, values
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
+from tests.long import labs
 from tests.long.test_accept import COUNT, HVSTACK, AcceptTest
 
 TEMPEST = str(Path(sys.executable).with_name('tempest'))
@@ -37,30 +38,9 @@ class QemuTest(AcceptTest):
             'qemu',
             title='hvstack-tiny-vm',
         )
-        before = settings.load() or settings.LabSettings()
-        backend = before.host_compute.get(LAST, before.compute)
-        dedicated = before.options.get('dedicated', {}).get(LAST, '')
-        if (backend, dedicated, before.ceph) != ('qemu', '1', True):
-            self.addCleanup(
-                self.lab_up,
-                backend,
-                dedicated,
-                *(() if before.ceph else ('--without', 'ceph')),
-            )
-            self.lab_up('qemu', '1', '--with', 'ceph')
+        labs.emulated(self, '1', ceph=True)
         self.catalogues = [self.catalogue()]
         self.publish()
-
-    def lab_up(self, backend: str, dedicated: str, *more: str) -> None:
-        """Give the last host a backend, and CPUs for dedicated guests."""
-        shell.run(
-            [
-                *(HVSTACK, 'lab', 'up'),
-                *('--host-compute', f'{LAST}={backend}'),
-                *('--dedicated', f'{LAST}={dedicated}', *more),
-            ],
-            timeout=600,
-        )
 
     def catalogue(self) -> Path:
         """Write a catalogue of one small flavor with a CPU of its own."""

@@ -12,7 +12,8 @@ import openstack
 
 from hvstack import errors, shell
 from hvstack.lab import ceph, hosts, images, settings, tracking, values
-from tests.functional.test_hosts import LAST, HostsTest
+from tests.functional.test_hosts import HostsTest
+from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: The volume's slot, and the number of its disk.
@@ -68,15 +69,7 @@ class CephTest(HostsTest):
             'qemu',
             title='hvstack-tiny-vm',
         )
-        before = settings.load() or settings.LabSettings()
-        backend = before.host_compute.get(LAST, before.compute)
-        if not before.ceph:
-            self.addCleanup(
-                self.lab_up,
-                *('--without', 'ceph'),
-                *('--host-compute', f'{LAST}={backend}'),
-            )
-            self.lab_up('--with', 'ceph', '--host-compute', f'{LAST}=qemu')
+        labs.emulated(self, ceph=True)
 
     def lab_up(self, *words: str) -> None:
         """Change the lab."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of 32 nodes on hosts without guests: where Nova puts them.
 
-The lab is up with ``--fake-hosts 8 --fake-profile vsphere6``.
+The lab is up, and gets ``--fake-hosts 8 --fake-profile vsphere6``.
 """
 
 import sys
@@ -15,6 +15,7 @@ from hvstack.lab import clouds
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.functional.test_hosts import HostsTest
+from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 HOSTS, SLOTS, WORKERS = 8, 4, 30
@@ -24,16 +25,7 @@ TEMPLATE = environments.folder() / environments.TEMPLATE
 class FakeClusterTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
-        fakes = [
-            one.name
-            for one in self.cloud.compute.hypervisors()
-            if one.name.startswith('hv-fake') and one.state == 'up'
-        ]
-        if len(fakes) != HOSTS:
-            self.skipTest(
-                f'{len(fakes)} fake hosts are up: hvstack lab up '
-                f'--fake-hosts {HOSTS} --fake-profile vsphere6'
-            )
+        labs.fake_hosts(self, HOSTS)
         self.conn = connection.connect(clouds.ADMIN_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn])
         self.no_system()

@@ -9,9 +9,10 @@ from hvstack import shell
 from hvstack.cloud import undo
 from hvstack.cluster import launch
 from hvstack.hadoop import rest
-from hvstack.lab import identity, images, settings
+from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
+from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 NAME = 'hv-test-failure'
@@ -23,11 +24,8 @@ HOSTS = 4
 class HostFailureTest(LabTest):
     def setUp(self) -> None:
         super().setUp()
-        before = settings.load() or settings.LabSettings()
-        self.addCleanup(self.lab, 'up', '--hosts', str(before.hosts))
-        # Before it: a host with servers is not taken away.
+        labs.change(self, hosts=HOSTS)
         self.addCleanup(undo.undo_own, [self.conn])
-        self.lab('up', '--hosts', str(HOSTS))
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         wanted = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
         self.assertEqual(HOSTS - 1, wanted.workers)

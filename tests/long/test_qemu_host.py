@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host with emulated guests beside lxc ones. The lab is up."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from hvstack.lab.hosts import cgroups
 from hvstack.report import answer, findings
 from hvstack.results import telemetry
 from tests.functional.test_hosts import LAST, HostsTest
+from tests.long import labs
 from tests.unit.results.factory import run
 
-HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: Until an emulated guest with Debian answers, in seconds.
 BOOT_SECONDS = 900
 #: For how long disks are written, and past the page cache.
@@ -41,26 +40,13 @@ class QemuTest(HostsTest):
 
     def setUp(self) -> None:
         super().setUp()
-        wanted = settings.load() or settings.LabSettings()
-        self.before = wanted.host_compute.get(LAST, wanted.compute)
         self.image = images.upload(
             self.cloud,
             images.build(self.kind, outputs=['lxc', 'qemu']),
             'qemu',
             title=f'hvstack-{self.kind}-vm',
         )
-        self.addCleanup(self.lab_up, self.before, '--dedicated', f'{LAST}=')
-        self.lab_up('qemu', '--dedicated', f'{LAST}={self.dedicated}')
-
-    def lab_up(self, backend: str, *more: str) -> None:
-        """Give the last host a backend."""
-        shell.run(
-            [
-                *(HVSTACK, 'lab', 'up', '--host-compute'),
-                *(f'{LAST}={backend}', *more),
-            ],
-            timeout=400,
-        )
+        labs.emulated(self, self.dedicated)
 
 
 class QemuHostTest(QemuTest):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fixtures
+import testtools
 
 from hvstack import paths, shell
 from hvstack.accept.settings import Workspace
@@ -56,7 +57,7 @@ class TempestTest(AcceptTest):
         )
         self.assertEqual(0, done.returncode, done.stdout[-3000:])
         counts = {name: int(n) for name, n in COUNT.findall(done.stdout)}
-        print(f'{regex}: {counts}', file=sys.stderr)
+        self.addDetail(regex, testtools.content.text_content(str(counts)))
         self.assertEqual(0, counts['Failed'])
         self.assertNotEqual(0, counts['Passed'])
         return counts

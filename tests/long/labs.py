@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab as a test needs it, and afterwards as it was."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import testtools
+
+from hvstack import profiles
+from hvstack.lab import lifecycle, settings
+from hvstack.lab.hosts import fake
+from hvstack.progress import Progress
+from tests.functional.test_hosts import LAST
+
+
+def change(
+    test: testtools.TestCase,
+    options: Mapping[str, Any] | None = None,
+    **wanted: Any,
+) -> None:
+    """Change the lab until the test has ended.
+
+    A host with servers is not changed: cleaning up these is for a test to
+    add after this.
+
+    :param options: of :class:`hvstack.lab.settings.LabSettings`, to replace.
+    :param wanted: its other fields.
+    """
+    before = settings.load() or settings.LabSettings()
+    after = before.change(
+        **wanted, options={**before.options, **(options or {})}
+    )
+    if after != before:
+        test.addCleanup(lifecycle.up, lambda _: before, Progress())
+        lifecycle.up(lambda _: after, Progress())
+
+
+def fake_hosts(test: testtools.TestCase, count: int) -> None:
+    """Have so many hosts without guests, as vsphere6's."""
+    reported = fake.from_profile(profiles.load('vsphere6'), 'dedicated')
+    change(test, {'fake_profile': reported}, fake_hosts=count)
+
+
+def emulated(
+    test: testtools.TestCase, dedicated: str = '', **wanted: Any
+) -> None:
+    """Have the last host emulate its guests.
+
+    :param dedicated: its CPUs for pinned guests.
+    """
+    before = settings.load() or settings.LabSettings()
+    cpus = {**before.options.get('dedicated', {}), LAST: dedicated}
+    change(
+        test,
+        {'dedicated': {host: those for host, those in cpus.items() if those}},
+        host_compute={**before.host_compute, LAST: 'qemu'},
+        **wanted,
+    )
