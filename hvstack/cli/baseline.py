@@ -27,7 +27,7 @@ from hvstack.tpcxhs.workload import Workload, size, tasks
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
 #: Large enough that a lab's sort is more than the start of its JVMs.
-_SIZE = '900MB'
+_SIZE = '800MB'
 _COLUMNS = (
     'ID',
     'Started',

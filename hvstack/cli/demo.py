@@ -21,7 +21,7 @@ from hvstack.tpcxhs.workload import size
 
 #: What a first look at one's machine compares, in this order.
 CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
-SIZE_BYTES = 900_000_000
+SIZE_BYTES = 800_000_000
 RUNS = 2
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
 _TRIES = 2
@@ -41,7 +41,7 @@ class Demo(Command):
             '--size',
             type=size,
             default=SIZE_BYTES,
-            help='data of a run (default: 900MB)',
+            help='data of a run (default: 800MB)',
         )
         parser.add_argument(
             '--runs',

@@ -44,7 +44,7 @@ class Plan(Command):
             '--size',
             type=size,
             default=SIZE_BYTES,
-            help='data of a run (default: 900MB)',
+            help='data of a run (default: 800MB)',
         )
         parser.add_argument(
             '--run-seconds',

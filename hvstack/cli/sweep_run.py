@@ -70,7 +70,7 @@ class Run(_Running):
             '--size',
             type=size,
             default=SIZE_BYTES,
-            help='data of a run (default: 900MB)',
+            help='data of a run (default: 800MB)',
         )
         parser.add_argument(
             '--kit',

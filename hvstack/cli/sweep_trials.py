@@ -57,7 +57,7 @@ class Run(Command):
             '--size',
             type=size,
             default=SIZE_BYTES,
-            help='data of a run (default: 900MB)',
+            help='data of a run (default: 800MB)',
         )
         parser.add_argument(
             '--most',
