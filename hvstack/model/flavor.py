@@ -321,11 +321,7 @@ def _cut_by_cell(profile: HostProfile, configuration: Configuration) -> _Cut:
     are taken of which I fit; memory is cut down to the page.
     """
     count = configuration.instances
-    memory = guest_memory_mib(profile)
-    cells = [
-        (len(cell.cpus), cell.memory_mib * memory // profile.memory_mib)
-        for cell in profile.cells
-    ]
+    cells = _cells(profile)
     if count == 1:
         return _Cut(tuple((cpus, _paged(mib)) for cpus, mib in cells))
     if count < len(cells):
@@ -337,6 +333,15 @@ def _cut_by_cell(profile: HostProfile, configuration: Configuration) -> _Cut:
         raise _too_many(profile, configuration)
     room = [cpus // vcpus for cpus, _ in cells]
     return _Cut(((vcpus, _largest_ram(cells, room, count)),))
+
+
+def _cells(profile: HostProfile) -> list[tuple[int, int]]:
+    """Return CPUs, and MiB for guests, of each cell."""
+    memory = guest_memory_mib(profile)
+    return [
+        (len(cell.cpus), cell.memory_mib * memory // profile.memory_mib)
+        for cell in profile.cells
+    ]
 
 
 def _paged(mib: int) -> int:
@@ -428,17 +433,31 @@ def _controller_cut(profile: HostProfile, plain: Configuration) -> _Cut:
     if len(one.cells) > 1 or slots == 1:
         return one
     vcpus, ram = one.cells[0]
-    parts = 1
+    parts = [slots]
     if plain.cpu_policy == 'dedicated':
-        most = max(len(cell.cpus) for cell in profile.cells) // vcpus
-        parts = math.ceil(slots / most)
-    each, more = divmod(slots, parts)
-    return _Cut(
-        tuple(
-            (vcpus * count, ram * count)
-            for count in (each + (part < more) for part in range(parts))
+        parts = _spread(
+            slots,
+            [min(cpus // vcpus, mib // ram) for cpus, mib in _cells(profile)],
         )
-    )
+    return _Cut(tuple((vcpus * part, ram * part) for part in parts))
+
+
+def _spread(slots: int, rooms: Sequence[int]) -> list[int]:
+    """Return slots by cell: evenly over as few cells as hold them.
+
+    :param rooms: slots that each cell holds; enough in all.
+    """
+    rooms = sorted(rooms, reverse=True)
+    for cells in range(1, min(len(rooms), slots) + 1):
+        each, more = divmod(slots, cells)
+        parts = [each + (cell < more) for cell in range(cells)]
+        if all(part <= room for part, room in zip(parts, rooms, strict=False)):
+            return parts
+    # Cells of unlike sizes: the largest are filled.
+    parts = []
+    for room in rooms:
+        parts.append(min(room, slots - sum(parts)))
+    return [part for part in parts if part]
 
 
 def _topology_specs(

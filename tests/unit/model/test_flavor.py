@@ -342,6 +342,25 @@ class Roles(testtools.TestCase):
         self.assertEqual(4, flavor.vcpus)
         self.assertEqual('2', flavor.extra_specs['hw:numa_nodes'])
 
+    def test_pinned_controller_fits_its_cells_memory(self) -> None:
+        """Cells of 2 and 4 CPUs, of equal memory: 4 slots of 1 and a fifth."""
+        host = profile(
+            sockets=1,
+            cores_per_socket=3,
+            memory_mib=10 * GIB,
+            vm_memory_mib=10 * GIB,
+            cells=[
+                {'cpus': '0-1', 'memory_mib': 5 * GIB},
+                {'cpus': '2-5', 'memory_mib': 5 * GIB},
+            ],
+        )
+        flavor = derive(
+            host, Configuration(5, cpu_policy='dedicated'), 'controller'
+        )
+        self.assertEqual(
+            (4, '2'), (flavor.vcpus, flavor.extra_specs['hw:numa_nodes'])
+        )
+
     def test_unknown_role(self) -> None:
         self.assertRaises(
             errors.InputError, derive, profile(), Configuration(), 'edge'

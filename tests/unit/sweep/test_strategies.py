@@ -13,6 +13,7 @@ import yaml
 
 from hvstack import errors
 from hvstack.cli.app import main
+from hvstack.cli.demo import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, NumaCell
 from hvstack.report import gains
@@ -422,7 +423,7 @@ class PlanCommandTest(testtools.TestCase):
                     configuration,
                     index,
                     seconds,
-                    size=600_000_000,
+                    size=SIZE_BYTES,
                     started=f'2026-11-21T05:{minute:02d}:00Z',
                 ),
                 self.top / 'records',
