@@ -225,6 +225,7 @@ def _api(
     env: Mapping[str, str] | None = None,
     *,
     path: str = '/',
+    processes: int = 1,
     threads: int = 4,
 ) -> Service:
     """Return an API under uwsgi.
@@ -237,7 +238,7 @@ def _api(
         *('--http-socket', f'{values.MGMT}:{values.PORTS[name]}'),
         *('--module', f'{module}:application'),
         *('--add-header', 'Connection: close'),
-        *('--processes', '1', '--threads', str(threads)),
+        *('--processes', str(processes), '--threads', str(threads)),
         *('--buffer-size', '65535', '--listen', '100'),
         '--master',
         '--die-on-term',
@@ -299,6 +300,10 @@ def identity() -> Service:
         (KEYSTONE,),
         {'OS_KEYSTONE_CONFIG_DIR': str(ETC / 'keystone')},
         path='/v3',
+        # Its AuthContextMiddleware keeps the token of the request in itself:
+        # another thread's request would be judged by it.
+        processes=2,
+        threads=1,
     )
 
 
