@@ -4,6 +4,7 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -69,15 +70,15 @@ def up(wanted: LabSettings, progress: Progress) -> None:
             progress.say(f'{one.name} was left without Nova: starting it anew')
             host.shut_down(one.name)
     backend.warn(hosts, progress)
-    began = time.time()
-    started = [
-        one.name for one in hosts if _ensure(cloud, one, wanted, progress)
-    ]
+    started = {}
+    for one in hosts:
+        since = _ensure(cloud, one, wanted, progress)
+        if since is not None:
+            started[one.name] = since
     names = [one.name for one in hosts if not host.is_bare(one.name)]
-    _wait(cloud, names)
+    # One that was up a moment ago still looks so.
+    _wait(cloud, names, started)
     if started:
-        # One that was up a moment ago still looks so.
-        _wait(cloud, started, since=began)
         nova.discover()
     nova.set_traits(cloud, [one for one in hosts if one.name in names])
     nova.set_zones(cloud, hosts)
@@ -103,8 +104,8 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
 
 def _ensure(
     cloud: Any, one: HostSize, wanted: LabSettings, progress: Progress
-) -> bool:
-    """Configure and start one host; tell whether it was started."""
+) -> float | None:
+    """Configure and start one host; return when, None if it ran already."""
     running = host.pid(one.name) is not None
     before = _recorded(one.name)
     now = repr(one)
@@ -124,7 +125,7 @@ def _ensure(
         if stale:
             host.supervisorctl(one.name, 'restart', *sorted(stale))
     if running:
-        return False
+        return None
     progress.say(
         f'{one.name}: {one.backend}, {one.cpu_cap:g} cores and '
         f'{one.memory_mib} MiB shared by all in it, reports {one.cpus} CPUs'
@@ -133,9 +134,11 @@ def _ensure(
         # Nova refuses to start as a host that it knows but that has lost
         # its identity: a new host of an old name.
         nova.forget(cloud, one.name)
+    # Not before: until it is shut down, it reports.
+    since = time.time()
     host.start(one)
     paths.write_whole(_record_path(one.name), now)
-    return True
+    return since
 
 
 def _record_path(name: str) -> Path:
@@ -154,19 +157,19 @@ def power_on(one: HostSize, progress: Progress) -> None:
     """
     wanted = settings.load() or LabSettings()
     cloud = nova.connect()
-    began = time.time()
-    if _ensure(cloud, one, wanted, progress):
-        _wait(cloud, [one.name], since=began)
+    since = _ensure(cloud, one, wanted, progress)
+    if since is not None:
+        _wait(cloud, [one.name], {one.name: since})
 
 
-def _wait(cloud: Any, names: list[str], since: float | None = None) -> None:
+def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
     def why() -> str:
         states = nova.computes(cloud)
         late = [name for name in names if states.get(name) != 'up'] or names
         return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
 
     shell.wait_for(
-        lambda: nova.ready(cloud, names, since=since),
+        lambda: nova.ready(cloud, names, since),
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,
         interval=1,

@@ -103,7 +103,7 @@ def release(name: str) -> None:
         host.supervisorctl(name, 'start', 'all')
         cloud = nova.connect()
         shell.wait_for(
-            lambda: nova.ready(cloud, [name], since=began),
+            lambda: nova.ready(cloud, [name], {name: began}),
             f'{name} to be up in Nova again',
             timeout=_READY_SECONDS,
             interval=1,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the control plane knows of the lab's hosts, and is told about them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,17 +39,18 @@ def agents(cloud: Any) -> dict[str, int]:
 
 
 def ready(
-    cloud: Any, names: Iterable[str], *, since: float | None = None
+    cloud: Any, names: Iterable[str], since: Mapping[str, float] | None = None
 ) -> bool:
     """Tell whether hosts can be given servers.
 
-    :param since: a time; reports from before it do not count, because a
-        service that was just stopped still looks up.
+    :param since: when a host was started; reports from before it do not
+        count, because a service that was just stopped still looks up.
     """
+    started = since or {}
     up = {
         service.host: service.state
         for service in cloud.compute.services(binary='nova-compute')
-        if since is None or _reported(service) > since
+        if _reported(service) > started.get(service.host, -1.0)
     }
     alive = agents(cloud)
     listed = {item.name for item in cloud.compute.hypervisors()}
