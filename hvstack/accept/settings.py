@@ -32,6 +32,8 @@ PREFIX = (
 #: Heat's usual role for whoever makes stacks, beside ``member``.
 _STACK_ROLE = 'heat_stack_owner'
 _PASSWORD = ('password', 'v3password')
+#: Types that Cinder has in catalogs, today's first.
+_VOLUME_TYPES = ('block-storage', 'volumev3')
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def services(
                 f"{what} '{name}' is not on the cloud: set '{what}' in "
                 f"hvstack.conf to one of 'openstack {what} list'"
             )
-    volumes = bool({'block-storage', 'volumev3', 'volume'} & kinds)
+    volumes = [name for name in _VOLUME_TYPES if name in kinds]
     return {
         'DEFAULT': {
             'resource_name_prefix': PREFIX,
@@ -247,8 +249,9 @@ def services(
             'max_microversion': '2.96',
         },
         'network': {'floating_network_name': ''},
+        'volume': {'catalog_type': (volumes or _VOLUME_TYPES)[0]},
         'service_available': {
-            'cinder': volumes,
+            'cinder': bool(volumes),
             'swift': 'object-store' in kinds,
             'horizon': False,
             'heat': 'orchestration' in kinds,

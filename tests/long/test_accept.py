@@ -29,6 +29,10 @@ MEMBER = 'hvstack-lab-member'
 NODE = '/usr/lib/hvstack/node'
 #: What Tempest and stestr print at the end.
 COUNT = re.compile(r'^ - (Passed|Skipped|Failed): (\d+)$', re.MULTILINE)
+#: What they print of a test that failed, and its reason.
+FAILED = re.compile(
+    r'^.*\.\.\. FAILED$|^ *\S*(?:Error|Exception).*', re.MULTILINE
+)
 CONF = '/etc/hadoop'
 #: Takes HVE's properties from the NameNode alone; they are lines of their own.
 HVE_OFF = f"""

@@ -18,7 +18,7 @@ from hvstack.lab import hosts, images, values
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
 from tests.long import labs
-from tests.long.test_accept import COUNT, HVSTACK, AcceptTest
+from tests.long.test_accept import COUNT, FAILED, HVSTACK, AcceptTest
 
 TEMPEST = str(Path(sys.executable).with_name('tempest'))
 STESTR = str(Path(sys.executable).with_name('stestr'))
@@ -97,6 +97,7 @@ class AsPromisedTest(QemuTest):
             timeout=1200,
             check=False,
         )
+        self.assertEqual([], FAILED.findall(done.stdout))
         self.assertEqual(0, done.returncode, done.stdout[-3000:])
         self.assertEqual([], self.left())
         report = self.accept('--last')

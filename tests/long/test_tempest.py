@@ -15,7 +15,7 @@ import testtools
 from hvstack import paths, shell
 from hvstack.accept.settings import Workspace
 from hvstack.cloud import connection
-from tests.long.test_accept import COUNT, MEMBER, AcceptTest
+from tests.long.test_accept import COUNT, FAILED, MEMBER, AcceptTest
 
 BIN = Path(sys.executable).parent
 #: In an environment of its own: it needs clients of many services.
@@ -55,6 +55,7 @@ class TempestTest(AcceptTest):
             timeout=900,
             check=False,
         )
+        self.assertEqual([], FAILED.findall(done.stdout))
         self.assertEqual(0, done.returncode, done.stdout[-3000:])
         counts = {name: int(n) for name, n in COUNT.findall(done.stdout)}
         self.addDetail(regex, testtools.content.text_content(str(counts)))

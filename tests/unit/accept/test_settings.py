@@ -25,6 +25,8 @@ from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
 from tests.unit.cloud import fake
 
 NEUTRON = 'http://neutron.test/v2.0'
+GLANCE = 'http://glance.test/v2'
+VOLUME = 'http://cinder.test/v3'
 
 
 class WorkspaceTest(testtools.TestCase):
@@ -96,6 +98,29 @@ class CredentialsTest(testtools.TestCase):
             [tenant, admin], 'admin'
         )
         self.assertEqual({'project_member'}, set(found['scoped_roles']))
+
+
+class ServicesTest(testtools.TestCase):
+    def test_cinders_type_in_the_catalog(self) -> None:
+        """Tempest asks for the new one, clouds may have the old one."""
+        for without, more, wanted in (
+            ((), {}, ('block-storage', True)),
+            (('block-storage',), {'volumev3': VOLUME}, ('volumev3', True)),
+            (('block-storage',), {}, ('block-storage', False)),
+        ):
+            more = {'image': GLANCE, 'network': NEUTRON, **more}
+            with fake.FakeCloud(without=without, more=more) as cloud:
+                cloud.http.get(f'{GLANCE}/images/i', json={'id': 'i'})
+                cloud.http.get(
+                    f'{NEUTRON}/networks/n',
+                    json={'network': {'id': 'n', 'name': 'n'}},
+                )
+                found = settings.services(
+                    cloud.connect(), image='i', network='n'
+                )
+            seen = found['volume']['catalog_type']
+            there = found['service_available']['cinder']
+            self.assertEqual(wanted, (seen, there))
 
 
 class CleanupTest(testtools.TestCase):
