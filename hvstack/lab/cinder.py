@@ -73,9 +73,12 @@ def fill(admin: Any, wanted: LabSettings) -> None:
 
 
 def backends(admin: Any) -> set[str]:
-    """Return the names of Cinder's backends that are up."""
+    """Return the names of the backends that Cinder's scheduler can use.
+
+    A service that was stopped a moment ago still counts as up, and one that
+    has just come up is not known to the scheduler yet.
+    """
     return {
-        service.host.partition('@')[2]
-        for service in admin.block_storage.services(binary='cinder-volume')
-        if service.state == 'up'
+        pool.name.partition('@')[2].partition('#')[0]
+        for pool in admin.block_storage.backend_pools()
     }

@@ -235,14 +235,10 @@ class VolumeTypesTest(LabFilesTest):
         }
         http.get(root, json={'versions': [version]})
         http.get(
-            f'{CINDER}/os-services',
+            f'{CINDER}/scheduler-stats/get_pools',
             json={
-                'services': [
-                    {
-                        'binary': 'cinder-volume',
-                        'host': f'hv-control@{pool}',
-                        'state': 'up',
-                    }
+                'pools': [
+                    {'name': f'hv-control@{pool}#{pool}', 'capabilities': {}}
                     for pool in values.POOLS
                 ]
             },
