@@ -394,6 +394,17 @@ class HostTest(OperatorTest):
                 'host_access'
             )
 
+    def running(self, entry: Entry) -> list[dict[str, Any]]:
+        """Return the guests of a flavor that run, anyone's."""
+        listed = self.servers_client.list_servers(
+            detail=True, all_tenants=True, status='ACTIVE'
+        )['servers']
+        return [
+            one
+            for one in listed
+            if one['flavor'].get('original_name') == entry.flavor.name
+        ]
+
 
 def admin_available() -> bool:
     """Tell whether there are an administrator's credentials."""

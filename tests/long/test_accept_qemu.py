@@ -13,7 +13,7 @@ import yaml
 
 from hvstack import shell
 from hvstack.accept.settings import Workspace
-from hvstack.cloud import publish
+from hvstack.cloud import connection, publish
 from hvstack.lab import hosts, images, values
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
@@ -39,6 +39,8 @@ class QemuTest(AcceptTest):
             title='hvstack-tiny-vm',
         )
         labs.emulated(self, '1', ceph=True)
+        # With Cinder in its catalog.
+        self.cloud = connection.connect('hvstack-lab')
         self.catalogues = [self.catalogue()]
         self.publish()
 
