@@ -4,6 +4,8 @@
 from typing import Any
 
 import openstack
+from keystoneauth1 import exceptions, session
+from keystoneauth1.identity import v3
 
 from hvstack import shell
 from hvstack.lab import services, settings, supervise, values, venv
@@ -92,7 +94,7 @@ def connect(project: str = 'admin', user: str = 'admin') -> Any:
 def fill(cloud: Any) -> None:
     """Make users, roles, services, endpoints and the stack domain.
 
-    What is there already stays; passwords are set anew.
+    What is there already stays; a password that is another is set anew.
     """
     identity = cloud.identity
     domain = identity.find_domain('Default', ignore_missing=False)
@@ -162,4 +164,25 @@ def _user(identity: Any, domain: str, name: str) -> Any:
         return identity.create_user(
             name=name, domain_id=domain, password=password
         )
-    return identity.update_user(user, password=password)
+    if not _logs_in(domain, name, password):
+        user = identity.update_user(user, password=password)
+    return user
+
+
+def _logs_in(domain: str, name: str, password: str) -> bool:
+    """Tell whether a user has this password.
+
+    To set it once more would revoke all tokens, those of running services.
+    """
+    user = v3.Password(
+        f'{values.url("keystone")}/v3',
+        username=name,
+        user_domain_id=domain,
+        password=password,
+        unscoped=True,
+    )
+    try:
+        user.get_token(session.Session())
+    except exceptions.Unauthorized:
+        return False
+    return True

@@ -19,6 +19,7 @@ from openstack import exceptions
 from hvstack import errors, paths, pids, shell
 from hvstack.lab import (
     control,
+    identity,
     lock,
     services,
     settings,
@@ -40,6 +41,23 @@ class LabTest(testtools.TestCase):
         cloud = openstack.connect(cloud=name)
         self.addCleanup(cloud.close)
         return cloud
+
+
+class IdentityTest(LabTest):
+    def test_tokens_outlive_another_up(self) -> None:
+        """Services keep theirs; a password that is another is set anew."""
+        admin = identity.connect()
+        member = identity.connect(identity.TENANT, identity.MEMBER)
+        token = member.auth_token
+        identity.fill(admin)
+        found = admin.identity.get(
+            '/auth/tokens', headers={'X-Subject-Token': token}
+        )
+        self.assertEqual(200, found.status_code, found.text)
+        admin.identity.update_user(member.current_user_id, password='another')
+        identity.fill(admin)
+        again = identity.connect(identity.TENANT, identity.MEMBER)
+        self.assertNotEqual('', again.auth_token)
 
 
 class RunningLabTest(LabTest):
