@@ -14,7 +14,7 @@ import testtools
 
 from hvstack import paths, shell
 from hvstack.accept.settings import Workspace
-from hvstack.cloud import connection
+from hvstack.cloud import connection, stacks
 from tests.long.test_accept import COUNT, FAILED, MEMBER, AcceptTest
 
 BIN = Path(sys.executable).parent
@@ -84,9 +84,10 @@ class TempestTest(AcceptTest):
             timeout=900,
         )
         admin: dict[str, Any] = self.cloud.config.config['auth']
-        member: dict[str, Any] = connection.connect(MEMBER).config.config[
-            'auth'
-        ]
+        tenant = connection.connect(MEMBER)
+        # These tests leave some of their stacks.
+        self.addCleanup(self.remove, tenant)
+        member: dict[str, Any] = tenant.config.config['auth']
         self.conf['heat_plugin'] = {
             'auth_url': admin['auth_url'],
             'auth_version': '3',
@@ -101,3 +102,9 @@ class TempestTest(AcceptTest):
             'fixed_network_name': 'provider',
         }
         self.tempest(plugin / 'bin', r'heat_tempest_plugin\.tests\.api')
+
+    def remove(self, tenant: Any) -> None:
+        """Delete the stacks of Heat's own tests."""
+        for stack in list(tenant.orchestration.stacks()):
+            if stack.name.startswith('api-'):
+                stacks.delete(tenant, stack.name)
