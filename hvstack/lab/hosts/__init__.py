@@ -105,7 +105,10 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
 def _ensure(
     cloud: Any, one: HostSize, wanted: LabSettings, progress: Progress
 ) -> float | None:
-    """Configure and start one host; return when, None if it ran already."""
+    """Configure and start one host.
+
+    :returns: when, in seconds since the epoch; None if it ran already.
+    """
     running = host.pid(one.name) is not None
     before = _recorded(one.name)
     now = repr(one)

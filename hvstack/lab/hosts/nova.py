@@ -39,18 +39,18 @@ def agents(cloud: Any) -> dict[str, int]:
 
 
 def ready(
-    cloud: Any, names: Iterable[str], since: Mapping[str, float] | None = None
+    cloud: Any, names: Iterable[str], since: Mapping[str, float]
 ) -> bool:
     """Tell whether hosts can be given servers.
 
-    :param since: when a host was started; reports from before it do not
-        count, because a service that was just stopped still looks up.
+    :param since: when hosts were started, by name, in seconds since the
+        epoch; reports from before it do not count, because a service that
+        was just stopped still looks up.
     """
-    started = since or {}
     up = {
         service.host: service.state
         for service in cloud.compute.services(binary='nova-compute')
-        if _reported(service) > started.get(service.host, -1.0)
+        if _reported(service) > since.get(service.host, -1.0)
     }
     alive = agents(cloud)
     listed = {item.name for item in cloud.compute.hypervisors()}

@@ -50,9 +50,9 @@ class ReadyTest(testtools.TestCase):
             )
 
     def test_starts_of_others_do_not_matter(self) -> None:
-        self.assertTrue(nova.ready(self.conn, ['h0']))
+        self.assertTrue(nova.ready(self.conn, ['h0'], {}))
         self.assertTrue(nova.ready(self.conn, ['h0'], {'h1': REPORTED + 1}))
-        self.assertFalse(nova.ready(self.conn, ['h0', 'h1']))
+        self.assertFalse(nova.ready(self.conn, ['h0', 'h1'], {}))
 
 
 class KeystoneTest(testtools.TestCase):
