@@ -13,7 +13,7 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cloud import connection
 from hvstack.cluster import hosts, machines
 from hvstack.cluster.base import Cluster
@@ -22,12 +22,10 @@ from hvstack.progress import Progress
 from hvstack.results import record, telemetry
 from hvstack.sweep import recovery, state
 from hvstack.tpcxhs import kit, run
-from hvstack.tpcxhs.workload import Workload, size, tasks
+from hvstack.tpcxhs.workload import Workload, tasks
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
-#: Large enough that a lab's sort is more than the start of its JVMs.
-_SIZE = '800MB'
 _COLUMNS = (
     'ID',
     'Started',
@@ -139,12 +137,7 @@ class Run(Lister):
             help="of the machines, with --stack (default: the guests')",
         )
         add_cloud(parser)
-        parser.add_argument(
-            '--size',
-            type=size,
-            default=size(_SIZE),
-            help=f'size of the data (default: {_SIZE})',
-        )
+        add_size(parser)
         parser.add_argument(
             '--runs', type=int, default=2, help='number of runs (default: 2)'
         )

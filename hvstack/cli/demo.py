@@ -8,6 +8,7 @@ from cliff.command import Command
 
 from hvstack import errors, paths
 from hvstack.cli import hadoop, report
+from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, lifecycle, settings
 from hvstack.lab.settings import LabSettings
@@ -17,11 +18,9 @@ from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import rallyenv, rallytask, recovery, state
 from hvstack.sweep.state import Sweep
-from hvstack.tpcxhs.workload import size
 
 #: What a first look at one's machine compares, in this order.
 CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
-SIZE_BYTES = 800_000_000
 RUNS = 2
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
 _TRIES = 2
@@ -37,12 +36,7 @@ class Demo(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--size',
-            type=size,
-            default=SIZE_BYTES,
-            help='data of a run (default: 800MB)',
-        )
+        add_size(parser)
         parser.add_argument(
             '--runs',
             type=int,

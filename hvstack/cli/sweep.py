@@ -10,6 +10,11 @@ from cliff.lister import Lister
 from hvstack.cloud import connection, journal
 from hvstack.results import record
 from hvstack.sweep import recovery, state
+from hvstack.tpcxhs.workload import size
+
+#: Data of a run: large enough that a lab's sort is more than the start of its
+#: JVMs. The task files have the same default.
+SIZE_BYTES = 800_000_000
 
 
 class List(Lister):
@@ -62,6 +67,16 @@ class Recover(Command):
             self.app.stdout.write(
                 f'kept: {entry.kind} {entry.data["name"]} of {owner}\n'
             )
+
+
+def add_size(parser: argparse.ArgumentParser) -> None:
+    """Add the option for how much data a run has."""
+    parser.add_argument(
+        '--size',
+        type=size,
+        default=SIZE_BYTES,
+        help=f'data of a run (default: {SIZE_BYTES // 10**6}MB)',
+    )
 
 
 def add_cloud(parser: argparse.ArgumentParser) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 from cliff.command import Command
 
 from hvstack import errors, paths, profiles
-from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.sweep import add_size
 from hvstack.model.backends import BACKENDS
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep import space, strategies
 from hvstack.sweep.space import LACKS, Space
 from hvstack.sweep.strategies import STRATEGIES
-from hvstack.tpcxhs.workload import size
 
 RECORDS = paths.STATE / 'records'
 
@@ -40,12 +39,7 @@ class Plan(Command):
             default='table',
             help='form of the plan (default: table)',
         )
-        parser.add_argument(
-            '--size',
-            type=size,
-            default=SIZE_BYTES,
-            help='data of a run (default: 800MB)',
-        )
+        add_size(parser)
         parser.add_argument(
             '--run-seconds',
             type=float,

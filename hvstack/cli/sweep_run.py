@@ -10,16 +10,14 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors
 from hvstack.cli import hadoop, report
-from hvstack.cli.demo import SIZE_BYTES
 from hvstack.cli.journey import way
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import course, rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
-from hvstack.tpcxhs.workload import size
 
 
 class _Running(Command):
@@ -66,12 +64,7 @@ class Run(_Running):
         """Describe space, strategy and cloud."""
         parser = super().get_parser(prog_name)
         add_space(parser)
-        parser.add_argument(
-            '--size',
-            type=size,
-            default=SIZE_BYTES,
-            help='data of a run (default: 800MB)',
-        )
+        add_size(parser)
         parser.add_argument(
             '--kit',
             type=Path,

@@ -8,13 +8,11 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import conf, errors
-from hvstack.cli.demo import SIZE_BYTES
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cloud import connection
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import rallyenv, recovery, trials
-from hvstack.tpcxhs.workload import size
 
 
 class Run(Command):
@@ -53,12 +51,7 @@ class Run(Command):
             default=3,
             help='runs of each side of each trial (default: 3)',
         )
-        parser.add_argument(
-            '--size',
-            type=size,
-            default=SIZE_BYTES,
-            help='data of a run (default: 800MB)',
-        )
+        add_size(parser)
         parser.add_argument(
             '--most',
             type=int,

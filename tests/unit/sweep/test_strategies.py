@@ -13,7 +13,7 @@ import yaml
 
 from hvstack import errors
 from hvstack.cli.app import main
-from hvstack.cli.demo import SIZE_BYTES
+from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, NumaCell
 from hvstack.report import gains

@@ -2,6 +2,7 @@
 """Plan, state and task file of a sweep."""
 
 import json
+import re
 from pathlib import Path
 
 import fixtures
@@ -11,6 +12,7 @@ import yaml
 
 from hvstack import errors
 from hvstack.cli import demo
+from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import contexts, scenario
 from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
@@ -19,9 +21,8 @@ from hvstack.results.record import BARE_METAL
 from hvstack.sweep import plan, state
 from tests.unit.results import factory
 
-TASKS = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parents[3] / 'rally-tasks')
-)
+FOLDER = Path(__file__).parents[3] / 'rally-tasks'
+TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
 
 
 class PlanTest(testtools.TestCase):
@@ -68,9 +69,22 @@ class TaskFileTest(testtools.TestCase):
             for args in one['scenario'].values()
         ]
 
+    def test_all_tasks_have_the_commands_size(self) -> None:
+        found = {
+            path.name: int(words[1])
+            for path in sorted(FOLDER.glob('*.yaml'))
+            if (
+                words := re.search(
+                    r'size_bytes \| default\((\d+)\)', path.read_text()
+                )
+            )
+        }
+        self.assertGreater(len(found), 10)
+        self.assertEqual({SIZE_BYTES}, set(found.values()), found)
+
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
-            plan.quick(demo.CONFIGURATIONS, demo.RUNS, demo.SIZE_BYTES),
+            plan.quick(demo.CONFIGURATIONS, demo.RUNS, SIZE_BYTES),
             self.steps(self.render()),
         )
 
