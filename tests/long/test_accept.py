@@ -20,12 +20,11 @@ import yaml
 from hvstack import shell
 from hvstack.accept.settings import PREFIX
 from hvstack.cloud import connection, placement, publish
-from hvstack.lab import images
+from hvstack.lab import clouds, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST, HostsTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
-MEMBER = 'hvstack-lab-member'
 NODE = '/usr/lib/hvstack/node'
 #: What Tempest and stestr print at the end.
 COUNT = re.compile(r'^ - (Passed|Skipped|Failed): (\d+)$', re.MULTILINE)
@@ -55,7 +54,7 @@ class AcceptTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
         # With the microversions that Placement's traits need.
-        self.cloud = connection.connect('hvstack-lab')
+        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
         self.workspace = Path(self.useFixture(fixtures.TempDir()).path)
         self.image = images.upload(self.cloud, images.build('tiny'), 'lxc')
         self.catalogues = sorted(sizes.CATALOGUES.glob('*.yaml'))
@@ -313,7 +312,12 @@ class ClusterTest(AcceptTest):
         super().setUp()
         self.hadoop()
         words = [
-            *('--os-cloud', 'hvstack-lab', '--tenant-os-cloud', MEMBER),
+            *(
+                '--os-cloud',
+                clouds.ADMIN_CLOUD,
+                '--tenant-os-cloud',
+                clouds.MEMBER_CLOUD,
+            ),
             *('-f', 'json'),
         ]
         self.addCleanup(
@@ -343,7 +347,7 @@ class ClusterTest(AcceptTest):
         """Return the tests of the cluster that failed."""
         return super().failed(
             *('--ring', 'tenant', '--stack', self.name),
-            *('--tenant-os-cloud', MEMBER),
+            *('--tenant-os-cloud', clouds.MEMBER_CLOUD),
             *('--test', 'StackTest.*(topology|node|replicas|outputs)'),
             *words,
         )

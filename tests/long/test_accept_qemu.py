@@ -14,7 +14,7 @@ import yaml
 from hvstack import shell
 from hvstack.accept.settings import Workspace
 from hvstack.cloud import connection, publish
-from hvstack.lab import hosts, images, values
+from hvstack.lab import clouds, hosts, images, values
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
 from tests.long import labs
@@ -40,7 +40,7 @@ class QemuTest(AcceptTest):
         )
         labs.emulated(self, '1', ceph=True)
         # With Cinder in its catalog.
-        self.cloud = connection.connect('hvstack-lab')
+        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
         self.catalogues = [self.catalogue()]
         self.publish()
 

@@ -11,7 +11,7 @@ from typing import Any
 import openstack
 
 from hvstack import errors, shell
-from hvstack.lab import ceph, hosts, images, settings, tracking, values
+from hvstack.lab import ceph, clouds, hosts, images, settings, tracking, values
 from tests.functional.test_hosts import HostsTest
 from tests.long import labs
 
@@ -70,6 +70,9 @@ class CephTest(HostsTest):
             title='hvstack-tiny-vm',
         )
         labs.emulated(self, ceph=True)
+        # With Cinder in its catalogue.
+        self.cloud = openstack.connect(cloud=clouds.ADMIN_CLOUD)
+        self.addCleanup(self.cloud.close)
 
     def lab_up(self, *words: str) -> None:
         """Change the lab."""

@@ -15,7 +15,8 @@ import testtools
 from hvstack import paths, shell
 from hvstack.accept.settings import Workspace
 from hvstack.cloud import connection, stacks
-from tests.long.test_accept import COUNT, FAILED, MEMBER, AcceptTest
+from hvstack.lab import clouds
+from tests.long.test_accept import COUNT, FAILED, AcceptTest
 
 BIN = Path(sys.executable).parent
 #: In an environment of its own: it needs clients of many services.
@@ -84,7 +85,7 @@ class TempestTest(AcceptTest):
             timeout=900,
         )
         admin: dict[str, Any] = self.cloud.config.config['auth']
-        tenant = connection.connect(MEMBER)
+        tenant = connection.connect(clouds.MEMBER_CLOUD)
         # These tests leave some of their stacks.
         self.addCleanup(self.remove, tenant)
         member: dict[str, Any] = tenant.config.config['auth']
