@@ -29,6 +29,12 @@ _SUM_VOLUME = f"""{_DEVICE}
 dd if=$disk of=/root/hvaccept-read bs=1M count=1 2>/dev/null &&
 md5sum </root/hvaccept-read
 """
+#: Status 0 once a guest has booted: until then an image may take a blank disk
+#: that appears for its data disk, and write to it.
+_BOOTED = """
+command -v cloud-init >/dev/null && cloud-init status --wait >/dev/null
+! pgrep -f '/usr/lib/hvstack/[b]oot' >/dev/null
+"""
 #: Characters of a volume's id that a virtio disk's serial number has.
 _SERIAL = 20
 
@@ -114,11 +120,6 @@ class DiskTest(MemberTest):
 
         :param commands: what writes, and what prints a checksum, by disk.
         """
-        shell.wait_for(
-            lambda: node.run('true', timeout=20).returncode == 0,
-            f'ssh of {node.name} ({node.address})',
-            timeout=CONF.hvstack.server_timeout,
-        )
         before: dict[str, str] = {}
 
         def written() -> bool:
@@ -172,7 +173,7 @@ class DiskTest(MemberTest):
         self.judge([judge.equal('server', 'ACTIVE', found['status'])])
 
     def guest(self) -> tuple[SSHNode, str]:
-        """Start a guest; return how it is reached, and its id."""
+        """Start a guest; return how it is reached once up, and its id."""
         name = self.name('disk')
         self.make_key(name)
         manager = self.os_primary
@@ -216,6 +217,11 @@ class DiskTest(MemberTest):
             host='',
             key=self.key,
             folder=self.key.parent / 'ssh',
+        )
+        shell.wait_for(
+            lambda: node.run(_BOOTED, timeout=60).returncode == 0,
+            f'{node.name} ({node.address}) to have booted, asked by ssh',
+            timeout=CONF.hvstack.server_timeout,
         )
         return node, made['id']
 
