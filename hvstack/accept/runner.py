@@ -8,9 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from hvstack import errors, shell
 from hvstack.accept import outcome
@@ -20,6 +22,8 @@ from hvstack.accept.settings import Workspace
 _LIST_SECONDS = 300
 #: Seconds for tests to clean up once they were interrupted.
 _END_SECONDS = 60
+#: Seconds between two looks at what stestr prints.
+_LOOK_SECONDS = 0.3
 _DESTRUCTIVE = r'\[.*\bdestructive\b'
 
 
@@ -82,28 +86,61 @@ def run(
 
     :param concurrency: so many at the same time; those that need the whole
         cloud wait for the others.
-    :raises hvstack.errors.RunFailed: no test was begun.
+    :raises hvstack.errors.RunFailed: no test was begun, or stestr did not
+        come to its end.
     """
     expected = listed(workspace, chosen)
     if not expected:
         raise errors.RunFailed('no test is chosen: give other --ring or tags')
+    before = _number(workspace)
     argv = [sys.executable, '-m', 'stestr', 'run']
     argv += ['--concurrency', str(concurrency), *chosen.words]
-    with subprocess.Popen(
-        argv,
-        cwd=workspace.folder,
-        env={**os.environ, **workspace.environment()},
-        stdin=subprocess.DEVNULL,
-        # Standard output is the report's alone.
-        stdout=sys.stderr,
-        start_new_session=True,
-    ) as process:
+    with (
+        workspace.log.open('wb') as log,
+        subprocess.Popen(
+            argv,
+            cwd=workspace.folder,
+            env={**os.environ, **workspace.environment()},
+            stdin=subprocess.DEVNULL,
+            # No pipe: stestr would die with this process, its workers not.
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
-            process.wait()
+            _follow(process, workspace.log)
         except BaseException:
             _end(process)
             raise
+    if _number(workspace) == before:
+        # It refused, or was killed: its last results are another run's.
+        _end(process)
+        why = shell.tail(workspace.log.read_text(errors='replace'), 3)
+        raise errors.RunFailed(
+            f'stestr ended with status {process.returncode} and left no '
+            f'results: {" ".join(why.split()) or "it printed nothing"}: see '
+            f'{workspace.log}'
+        )
     return last(workspace, expected)
+
+
+def _number(workspace: Workspace) -> str:
+    """Return the number of stestr's next run: it counts them as they end."""
+    return (workspace.folder / '.stestr' / 'next-stream').read_text().strip()
+
+
+def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Show on standard error what a program writes, until it ends."""
+    with log.open(errors='replace') as stream:
+        ended = False
+        while not ended:
+            ended = process.poll() is not None
+            # Standard output is the report's alone.
+            sys.stderr.write(stream.read())
+            sys.stderr.flush()
+            if not ended:
+                time.sleep(_LOOK_SECONDS)
 
 
 def last(workspace: Workspace, expected: Collection[str] = ()) -> list[Result]:
@@ -141,11 +178,27 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-            process.wait(_END_SECONDS)
         except ProcessLookupError:
             return
-        except subprocess.TimeoutExpired:
+        deadline = time.monotonic() + _END_SECONDS
+        while _members(process.pid) and time.monotonic() < deadline:
+            process.poll()
+            time.sleep(_LOOK_SECONDS)
+
+
+def _members(session: int) -> list[int]:
+    """Return the processes of a session that still run."""
+    found = []
+    for path in Path('/proc').glob('[0-9]*/stat'):
+        try:
+            text = path.read_text()
+        except OSError:
             continue
+        # After the name in parentheses: state, parent, group, session.
+        state, _, _, number = text.rpartition(')')[2].split()[:4]
+        if state != 'Z' and int(number) == session:
+            found.append(int(path.parent.name))
+    return found
 
 
 @contextmanager

@@ -55,6 +55,11 @@ class Workspace:
         """The body of Heat's request for a cluster."""
         return self.folder / 'stack.json'
 
+    @property
+    def log(self) -> Path:
+        """What stestr printed in the last run."""
+        return self.folder / 'stestr.log'
+
     def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Write tempest.conf, readable by its owner only, and stestr's.
 

@@ -214,6 +214,7 @@ class Accept(Lister):
             raise errors.MissingPrerequisite(
                 "Tempest is not installed: pip install 'hvstack[tempest]'"
             )
+        _check(parsed_args)
         progress = Progress()
         conn = connection.connect(parsed_args.os_cloud)
         tenant = conn
@@ -267,6 +268,25 @@ class Accept(Lister):
             )
             for one in found.results
         ]
+
+
+def _check(parsed_args: argparse.Namespace) -> None:
+    """Refuse options that stestr or the tests would stumble over.
+
+    :raises hvstack.errors.InputError: names the option and a remedy.
+    """
+    if parsed_args.concurrency < 0:
+        raise errors.InputError(
+            f'--concurrency is {parsed_args.concurrency}: give 1 or more, or '
+            '0 for as many as there are CPUs'
+        )
+    try:
+        re.compile(parsed_args.test)
+    except re.error as exc:
+        raise errors.InputError(
+            f"--test '{parsed_args.test}' is no regular expression ({exc}): "
+            'give a part of a name, such as test_pins'
+        ) from exc
 
 
 def _run(

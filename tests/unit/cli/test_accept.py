@@ -128,6 +128,20 @@ class AcceptTest(testtools.TestCase):
         ):
             self.assertIn(wanted, self.refused(*words))
 
+    def test_options_that_cannot_work(self) -> None:
+        """They are refused before any cloud is asked, with status 2."""
+        for words, wanted in (
+            (('--concurrency', '-1'), '--concurrency is -1: give 1 or more'),
+            (('--test', '('), "--test '(' is no regular expression"),
+        ):
+            err = io.StringIO()
+            with redirect_stdout(io.StringIO()), redirect_stderr(err):
+                self.assertEqual(
+                    2, main(('accept', '--os-cloud', 'nowhere', *words))
+                )
+            self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
+            self.assertIn(wanted, err.getvalue())
+
     def test_no_administrator(self) -> None:
         self.cloud(roles=('member',))
         told = self.refused('--catalogue', str(CATALOGUES / 'vsan.yaml'))
