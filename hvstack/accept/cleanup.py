@@ -54,13 +54,24 @@ def clean(
 
 
 def _ours(thing: Any) -> bool:
-    return str(thing.name).startswith(f'{PREFIX}-')
+    return _begins(thing.name)
+
+
+def _begins(name: Any) -> bool:
+    return str(name).startswith(f'{PREFIX}-')
+
+
+def _stacks(conn: Connection) -> list[str]:
+    """Return the names of a project's stacks; none where there is no Heat."""
+    if not conn.has_service('orchestration'):
+        return []
+    return [str(one.name) for one in conn.orchestration.stacks()]
 
 
 def _named(conn: Connection) -> list[str]:
     """Delete what tests made, by name, in a project with other things."""
     with refused('what tests left cannot be deleted'):
-        names = [one.name for one in conn.orchestration.stacks() if _ours(one)]
+        names = [name for name in _stacks(conn) if _begins(name)]
         for name in names:
             stacks.delete(conn, name)
         servers = [one for one in conn.compute.servers() if _ours(one)]
@@ -109,7 +120,7 @@ def _empty(conn: Connection, project: Any) -> Iterator[str]:
             project, conn.current_user_id, role
         )
         inside: Any = conn.connect_as_project(project)
-        names = [stack.name for stack in inside.orchestration.stacks()]
+        names = _stacks(inside)
     for name in names:
         stacks.delete(inside, name)
         yield f'stack {name}'
@@ -125,6 +136,8 @@ def _empty(conn: Connection, project: Any) -> Iterator[str]:
         if inside.has_service('block-storage'):
             for volume in list(inside.block_storage.volumes()):
                 inside.block_storage.delete_volume(volume)
+        if not inside.has_service('network'):
+            return
         mine = {'project_id': project.id}
         for port in list(inside.network.ports(**mine)):
             inside.network.delete_port(port, ignore_missing=True)

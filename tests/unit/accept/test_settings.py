@@ -124,34 +124,28 @@ class ServicesTest(testtools.TestCase):
 
 
 class CleanupTest(testtools.TestCase):
-    def test_only_what_tests_made(self) -> None:
-        cloud = self.useFixture(fake.FakeCloud(more={'network': NEUTRON}))
-        http = cloud.http
-        mine = f'{settings.PREFIX}-x'
+    MINE = f'{settings.PREFIX}-x'
+    #: The beginning of another machine's names.
+    OTHERS = f'{settings.PREFIX}2-x'
+
+    def cloud(self, **more: Any) -> fake.FakeCloud:
+        """Return a cloud on which nothing is left."""
+        more = {'more': {'network': NEUTRON}, 'roles': ('admin',), **more}
+        cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**more))
         for path, kind in (
             (f'{fake.HEAT}/stacks', 'stacks'),
             (f'{fake.NOVA}/servers/detail', 'servers'),
             (f'{fake.NOVA}/os-keypairs', 'keypairs'),
+            (f'{fake.NOVA}/flavors/detail', 'flavors'),
             (f'{fake.KEYSTONE}/projects', 'projects'),
             (f'{fake.KEYSTONE}/users', 'users'),
             (f'{NEUTRON}/ports', 'ports'),
-        ):
-            http.get(path, json={kind: []})
-        for path, kind in (
             (f'{NEUTRON}/security-groups', 'security_groups'),
             (f'{fake.CINDER}/volumes/detail', 'volumes'),
         ):
-            http.get(
-                path,
-                json={
-                    kind: [
-                        {'id': 'mine', 'name': mine},
-                        {'id': 'other', 'name': 'other'},
-                    ]
-                },
-            )
+            cloud.http.get(path, json={kind: []})
         root = fake.CINDER.removesuffix('p1')
-        http.get(
+        cloud.http.get(
             root,
             json={
                 'versions': [
@@ -165,26 +159,69 @@ class CleanupTest(testtools.TestCase):
                 ]
             },
         )
-        group = http.delete(f'{NEUTRON}/security-groups/mine')
-        volume = http.delete(f'{fake.CINDER}/volumes/mine')
-        http.get(
-            f'{fake.NOVA}/flavors/detail',
+        return cloud
+
+    def has(self, cloud: fake.FakeCloud, path: str, kind: str) -> None:
+        """Have one of ours, of another machine, of somebody else."""
+        cloud.http.get(
+            path,
             json={
-                'flavors': [
-                    {'id': 'f1', 'name': mine},
-                    {'id': 'f2', 'name': f'{mine[:-2]}2-x'},
-                    {'id': 'f3', 'name': 'm1.small'},
+                kind: [
+                    {'id': 'mine', 'name': self.MINE},
+                    {'id': 'others', 'name': self.OTHERS},
+                    {'id': 'strange', 'name': 'strange'},
                 ]
             },
         )
-        gone = http.delete(f'{fake.NOVA}/flavors/f1')
-        removed = cleanup.clean(cloud.connect(), Progress())
+
+    def clean(self, cloud: fake.FakeCloud) -> list[str]:
+        return cleanup.clean(cloud.connect(), Progress())
+
+    def test_only_what_tests_made(self) -> None:
+        cloud = self.cloud()
+        deleted = []
+        for path, kind, one in (
+            (f'{NEUTRON}/security-groups', 'security_groups', ''),
+            (f'{fake.CINDER}/volumes', 'volumes', '/detail'),
+            (f'{fake.NOVA}/flavors', 'flavors', '/detail'),
+        ):
+            self.has(cloud, path + one, kind)
+            deleted.append(cloud.http.delete(f'{path}/mine'))
         self.assertEqual(
-            [f'security group {mine}', f'volume {mine}', f'flavor {mine}'],
-            removed,
+            [
+                f'security group {self.MINE}',
+                f'volume {self.MINE}',
+                f'flavor {self.MINE}',
+            ],
+            self.clean(cloud),
         )
-        for deleted in (gone, group, volume):
-            self.assertTrue(deleted.called_once)
+        for called in deleted:
+            self.assertTrue(called.called_once)
+
+    def test_cloud_with_nova_alone(self) -> None:
+        """What a cloud does not have, tests cannot have left there."""
+        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+        self.has(cloud, f'{fake.NOVA}/flavors/detail', 'flavors')
+        cloud.http.delete(f'{fake.NOVA}/flavors/mine')
+        self.assertEqual([f'flavor {self.MINE}'], self.clean(cloud))
+
+    def test_project_on_a_cloud_with_nova_alone(self) -> None:
+        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+        self.has(cloud, f'{fake.KEYSTONE}/projects', 'projects')
+        cloud.http.get(
+            f'{fake.KEYSTONE}/roles',
+            json={'roles': [{'id': 'r', 'name': 'admin'}]},
+        )
+        cloud.http.put(
+            f'{fake.KEYSTONE}/projects/mine/users/u1/roles/r', status_code=204
+        )
+        cloud.http.get(
+            f'{fake.NOVA}/os-server-groups', json={'server_groups': []}
+        )
+        cloud.http.get(f'{fake.KEYSTONE}/roles/admin', status_code=404)
+        gone = cloud.http.delete(f'{fake.KEYSTONE}/projects/mine')
+        self.assertEqual([f'project {self.MINE}'], self.clean(cloud))
+        self.assertTrue(gone.called_once)
 
 
 class HostLookTest(testtools.TestCase):
