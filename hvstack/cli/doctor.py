@@ -8,7 +8,7 @@ from cliff.lister import Lister
 
 from hvstack import conf, errors, profiles
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection, doctor, placement
+from hvstack.cloud import connection, doctor
 from hvstack.cluster import launch
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
@@ -18,8 +18,9 @@ from hvstack.model.slots import cluster_size
 class Doctor(Lister):
     """Check a cloud for a cluster; change nothing.
 
-    Ends with status 1 where something is at fault. What no API shows is
-    "not checked".
+    Ends with status 1 where something is at fault, or where a service that
+    had to be asked refused or is missing. What no API shows is "not checked",
+    too, but leaves the status 0.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -74,7 +75,13 @@ class Doctor(Lister):
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)
         trait = profile.traits.get('worker')
-        there = max(len(placement.providers(conn, trait)), 1)
+        unknown: list[doctor.Finding] = []
+        try:
+            there = len(doctor.workers_hosts(conn, profile))
+        except errors.CloudError as exc:
+            there = 0
+            unknown.append(doctor.unseen("number of workers' hosts", exc))
+        there = max(there, 1)
         if trait:
             # Only the workers' own hosts have the trait.
             workers, controllers = configuration.instances * there, 1
@@ -82,7 +89,7 @@ class Doctor(Lister):
             size = cluster_size(profile, configuration, max(there, 2))
             workers, controllers = size.workers, size.controllers
         role = 'controller' if controllers == 1 else 'namenode'
-        found = doctor.examine(
+        found = unknown + doctor.examine(
             conn,
             doctor.Wanted(
                 profile=profile,
@@ -99,7 +106,7 @@ class Doctor(Lister):
                 volume_types=tuple(parsed_args.volume_type),
             ),
         )
-        self.faulty = any(one.state == doctor.FAULT for one in found)
+        self.faulty = any(one.bad for one in found)
         return ('Check', 'State', 'Detail', 'Remedy', 'nova.conf'), [
             (one.check, one.state, one.detail, one.remedy, one.nova_conf)
             for one in found

@@ -47,6 +47,7 @@ class Finding:
     :param detail: what was seen.
     :param remedy: what to do; empty where all is well.
     :param nova_conf: lines to set, with their section.
+    :param refused: it could be looked at, but a service refused or is missing.
     """
 
     check: str
@@ -54,6 +55,12 @@ class Finding:
     detail: str
     remedy: str = ''
     nova_conf: str = ''
+    refused: bool = False
+
+    @property
+    def bad(self) -> bool:
+        """Whether a cloud may not be called ready for it."""
+        return self.state == FAULT or self.refused
 
 
 @dataclass(frozen=True)
@@ -110,10 +117,21 @@ def examine(conn: Connection, wanted: Wanted) -> list[Finding]:
             found += check(conn, wanted)
         except errors.HVStackError as exc:
             name = check.__name__.strip('_').replace('_', ' ')
-            found.append(
-                Finding(name, UNCHECKED, str(exc), "take a cloud admin's")
-            )
+            found.append(unseen(name, exc))
     return found
+
+
+def unseen(check: str, exc: errors.HVStackError) -> Finding:
+    """Return that a check could not look, with what to do about it."""
+    cause = exc.__cause__
+    status = getattr(cause, 'http_status', getattr(cause, 'status_code', 0))
+    if status in (401, 403):
+        remedy = "give an administrator's entry of clouds.yaml: --os-cloud"
+    elif status:
+        remedy = "look at the service's log"
+    else:
+        remedy = 'have the service installed, registered and running'
+    return Finding(check, UNCHECKED, str(exc), remedy, refused=True)
 
 
 def _get(service: Any, path: str, what: str, **query: Any) -> dict[str, Any]:
@@ -172,6 +190,9 @@ def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
             f'up to {newest[0]}.{newest[1]}',
             f'{least[0]}.{least[1]} is needed ({why}): take a newer release',
         )
+
+
+def _templates(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     listed = _get(conn.orchestration, '/template_versions', 'Heat')
     names = {one['version'] for one in listed['template_versions']}
     yield _judged(
@@ -195,9 +216,19 @@ def _rights(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     )
 
 
-def _workers(conn: Connection, wanted: Wanted) -> dict[str, str]:
-    """Return the hosts that the worker's flavor can land on."""
-    return placement.providers(conn, wanted.profile.traits.get('worker'))
+def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
+    """Return the hosts that the worker's flavor can land on: UUID by name.
+
+    :raises hvstack.errors.CloudError: Placement refused, or is missing.
+    """
+    trait = profile.traits.get('worker')
+    try:
+        return placement.providers(conn, trait)
+    except errors.CloudError as exc:
+        # Placement refuses a trait that nobody has made.
+        if trait and getattr(exc.__cause__, 'http_status', 0) == 400:
+            return {}
+        raise
 
 
 def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
@@ -212,11 +243,14 @@ def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         "--enable' it",
     )
     trait = wanted.profile.traits.get('worker')
-    there = [name for name in _workers(conn, wanted) if name in known]
+    there = [
+        name for name in workers_hosts(conn, wanted.profile) if name in known
+    ]
     yield _judged(
         "workers' hosts",
         bool(there),
         f'{len(there)} with trait {trait or "(none is asked for)"}',
+        f"'openstack trait create {trait}' if it is not there, then "
         f"'openstack resource provider trait set --trait {trait}' on the "
         "workers' hosts",
     )
@@ -232,7 +266,9 @@ def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 
 def _inventories(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
-    seen = placement.seen_inventories(conn, _workers(conn, wanted))
+    seen = placement.seen_inventories(
+        conn, workers_hosts(conn, wanted.profile)
+    )
     kind = 'PCPU' if wanted.dedicated else 'VCPU'
     for host, found in seen.items():
         yield from _ratios(host, found)
@@ -475,6 +511,7 @@ def _network(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[Connection, Wanted], Iterator[Finding]], ...] = (
     _services,
     _microversions,
+    _templates,
     _rights,
     _hosts,
     _inventories,

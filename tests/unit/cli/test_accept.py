@@ -3,6 +3,8 @@
 
 import configparser
 import io
+import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -56,8 +58,8 @@ class RefusalTest(testtools.TestCase):
             self.assertIn('give 1 or more', told)
 
 
-class AcceptTest(testtools.TestCase):
-    """An administrator's cloud, and what is wrong with the options."""
+class CloudTest(testtools.TestCase):
+    """A cloud 'mine', an administrator's unless told otherwise."""
 
     def cloud(self, **more: Any) -> fake.FakeCloud:
         """Have a cloud 'mine' in clouds.yaml."""
@@ -101,6 +103,10 @@ class AcceptTest(testtools.TestCase):
             )
             http.get(f'{url}/{kind}/nobody', status_code=404)
         return cloud
+
+
+class AcceptTest(CloudTest):
+    """An administrator's cloud, and what is wrong with the options."""
 
     def words(self, *more: str) -> tuple[str, ...]:
         return (
@@ -181,3 +187,46 @@ class AcceptTest(testtools.TestCase):
         self.assertNotIn('power_off_command', found)
         found = self.conf(cloud, *words, '--destructive')
         self.assertEqual('off {host}', found['power_off_command'])
+
+
+class DoctorTest(CloudTest):
+    """Who cannot see hosts still gets the table, and no status 0."""
+
+    def table(
+        self, cloud: fake.FakeCloud
+    ) -> tuple[int, dict[str, dict[str, str]]]:
+        """Return the status and the findings by check."""
+        cloud.http.get(
+            re.compile(r'(heat|nova|placement|neutron|glance)\.test/.*\w/\w'),
+            status_code=403,
+        )
+        out = io.StringIO()
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            status = main(
+                (
+                    *('doctor', '--os-cloud', 'mine', '--host', 'vsan'),
+                    *('-f', 'json'),
+                )
+            )
+        return status, {
+            one['Check']: one for one in json.loads(out.getvalue())
+        }
+
+    def test_member(self) -> None:
+        cloud = self.cloud(roles=('member',))
+        cloud.http.get(f'{fake.PLACEMENT}/resource_providers', status_code=403)
+        status, found = self.table(cloud)
+        self.assertEqual(1, status)
+        self.assertIn('admin', found["number of workers' hosts"]['Remedy'])
+        self.assertEqual('fault', found['rights']['State'])
+        self.assertEqual('ok', found['service nova']['State'])
+
+    def test_cloud_without_placement(self) -> None:
+        cloud = self.cloud(without=('placement',))
+        status, found = self.table(cloud)
+        self.assertEqual(1, status)
+        self.assertEqual('fault', found['service placement']['State'])
+        one = found["number of workers' hosts"]
+        self.assertEqual('not checked', one['State'])
+        self.assertIn('registered', one['Remedy'])
+        self.assertEqual('ok', found['rights']['State'])

@@ -8,7 +8,7 @@ from typing import Any
 import testtools
 
 import hvstack
-from hvstack import profiles
+from hvstack import errors, profiles
 from hvstack.cloud import doctor
 from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
 from hvstack.model.configuration import parse
@@ -174,6 +174,40 @@ class DoctorTest(testtools.TestCase):
             'image',
         ):
             self.assertEqual(UNCHECKED, found[check].state)
+
+    def test_refused_is_worse_than_hidden(self) -> None:
+        """Only what no API shows leaves the cloud ready."""
+        found = self.found()
+        for check in ("Nova's filters", 'nova.conf that overwrites ratios'):
+            self.assertFalse(found[check].bad, check)
+        for check in ('network', 'image'):
+            self.assertTrue(found[check].bad, check)
+            self.assertIn('registered', found[check].remedy)
+
+    def test_member(self) -> None:
+        for path in (
+            f'{fake.NOVA}/os-hypervisors/detail',
+            f'{fake.PLACEMENT}/resource_providers',
+        ):
+            self.cloud.http.get(path, status_code=403)
+        found = self.found()
+        self.assertEqual(FAULT, found['rights'].state)
+        for check in ('hosts', 'inventories'):
+            self.assertTrue(found[check].bad, check)
+            self.assertIn('administrator', found[check].remedy)
+
+    def test_trait_of_nobody(self) -> None:
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers', status_code=400
+        )
+        profile = profiles.load('lab-worker')
+        conn = self.cloud.connect()
+        self.assertEqual({}, doctor.workers_hosts(conn, profile))
+        self.assertRaises(
+            errors.CloudError,
+            doctor.workers_hosts,
+            *(conn, profiles.load('vsphere6')),
+        )
 
     def test_volumes_of_no_type(self) -> None:
         self.assertNotIn('volume types', self.found())
