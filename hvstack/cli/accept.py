@@ -6,6 +6,7 @@ import datetime
 import importlib.util
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,9 +40,11 @@ _LAB = {
     'power_off_command': f'{_HVSTACK} lab host off {{host}}',
     'power_on_command': f'{_HVSTACK} lab host on {{host}}',
 }
-_HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
 #: What takes a host away, and is in tempest.conf only if that was asked for.
 _POWER = ('power_off_command', 'power_on_command')
+#: Split into words as a shell does.
+_COMMANDS = ('host_command', *_POWER)
+_HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
 
 
 class Accept(Lister):
@@ -287,6 +290,27 @@ def _check(parsed_args: argparse.Namespace) -> None:
             f"--test '{parsed_args.test}' is no regular expression ({exc}): "
             'give a part of a name, such as test_pins'
         ) from exc
+    backends = [one.partition(':') for one in parsed_args.volume_backend]
+    for name, colon, backend in backends:
+        if not (name and backend) or re.search('[:,]', backend):
+            raise errors.InputError(
+                f"--volume-backend '{name}{colon}{backend}' is not TYPE:NAME: "
+                'give a volume type and its volume_backend_name, such as '
+                'disk-slot-1:slot1'
+            )
+    names = [name for name, _, _ in backends]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise errors.InputError(
+            f"--volume-backend names '{min(twice)}' twice: give each type once"
+        )
+    for name in _COMMANDS:
+        try:
+            shlex.split(getattr(parsed_args, name) or '')
+        except ValueError as exc:
+            raise errors.InputError(
+                f'--{name.replace("_", "-")}: {exc}: close its quotes, as '
+                'for a shell'
+            ) from exc
 
 
 def _run(

@@ -139,6 +139,16 @@ class AcceptTest(CloudTest):
         for words, wanted in (
             (('--concurrency', '-1'), '--concurrency is -1: give 1 or more'),
             (('--test', '('), "--test '(' is no regular expression"),
+            (('--volume-backend', 'foo'), "--volume-backend 'foo' is not"),
+            (('--volume-backend', 'foo:'), 'such as disk-slot-1:slot1'),
+            (('--volume-backend', ':b'), 'is not TYPE:NAME'),
+            (('--volume-backend', 'a:b,c:d'), 'is not TYPE:NAME'),
+            (2 * ('--volume-backend', 'a:b'), "names 'a' twice"),
+            (
+                ('--host-command', "in '{host} --"),
+                '--host-command: No closing',
+            ),
+            (('--power-on-command', "o'n"), '--power-on-command: No closing'),
         ):
             err = io.StringIO()
             with redirect_stdout(io.StringIO()), redirect_stderr(err):
