@@ -1,41 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deleting what interrupted acceptance tests left, by their names."""
 
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import keystoneauth1.exceptions
 from openstack.connection import Connection
 
+from hvstack import errors
 from hvstack.accept.settings import PREFIX
-from hvstack.cloud import stacks
-from hvstack.cloud.connection import refused
+from hvstack.cloud.connection import access, refused
 from hvstack.progress import Progress
 
 _SECONDS = 120
+_STACK_SECONDS = 300
+_INTERVAL = 2.0
+_DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 
 
 def clean(
     conn: Connection, progress: Progress, others: Iterable[Connection] = ()
 ) -> list[str]:
-    """Delete projects of tests with all that is in them; return the names.
+    """Delete all that tests made; return the names.
 
-    :param conn: an administrator's.
+    An administrator finds it in every project, and deletes the tests' own
+    projects; a member finds it in the own project.
+
     :param others: of users whose own projects tests were run in.
-    :raises hvstack.errors.HVStackError: something cannot be deleted.
+    :raises hvstack.errors.HVStackError: something cannot be deleted; all else
+        was.
     """
-    removed = []
-    with refused('what tests left cannot be listed'):
-        identity: Any = conn.identity
-        projects = [one for one in identity.projects() if _ours(one)]
-        users = [one for one in identity.users() if _ours(one)]
-        flavors = list(conn.compute.flavors(is_public=None))
-    for one in (conn, *others):
-        removed += _named(one)
+    removed: list[str] = []
+    failed: list[str] = []
+    projects: list[Any] = []
+    users: list[Any] = []
+    flavors: list[Any] = []
+    if _administrator(conn):
+        with refused('what tests left cannot be listed'):
+            identity: Any = conn.identity
+            projects = [one for one in identity.projects() if _ours(one)]
+            users = [one for one in identity.users() if _ours(one)]
+            flavors = list(conn.compute.flavors(is_public=None))
+    emptied = []
     for project in projects:
         progress.say(f'  deleting what is in {project.name}')
-        for name in _empty(conn, project):
-            removed.append(f'{name} in {project.name}')
-    with refused('what tests left cannot be deleted'):
+        with _tried(failed, f"project '{project.name}' cannot be emptied"):
+            for name in _empty(conn, project):
+                removed.append(f'{name} in {project.name}')
+            emptied.append(project)
+    # Tests delete their projects, even if not all that was in them.
+    for one in (conn, *others):
+        for kind in (_stacks, _servers, _pairs, _network, _volumes):
+            with _tried(failed, 'what tests left cannot be deleted'):
+                removed += kind(one, _administrator(one))
+    with _tried(failed, 'what tests left cannot be deleted'):
         for flavor in flavors:
             if _ours(flavor):
                 conn.compute.delete_flavor(flavor, ignore_missing=True)
@@ -47,10 +67,26 @@ def clean(
                 conn.compute.delete_keypair(pair, user_id=user.id)
             identity.delete_user(user, ignore_missing=True)
             removed.append(f'user {user.name}')
-        for project in projects:
+        for project in emptied:
             identity.delete_project(project, ignore_missing=True)
             removed.append(f'project {project.name}')
+    if failed:
+        raise errors.CloudError('; '.join(failed))
     return removed
+
+
+@contextmanager
+def _tried(failed: list[str], what: str) -> Iterator[None]:
+    """Note what cannot be deleted, and go on with the rest."""
+    try:
+        with refused(what):
+            yield
+    except errors.HVStackError as exc:
+        failed.append(str(exc))
+
+
+def _administrator(conn: Connection) -> bool:
+    return 'admin' in access(conn).role_names
 
 
 def _ours(thing: Any) -> bool:
@@ -61,93 +97,143 @@ def _begins(name: Any) -> bool:
     return str(name).startswith(f'{PREFIX}-')
 
 
-def _stacks(conn: Connection) -> list[str]:
-    """Return the names of a project's stacks; none where there is no Heat."""
+def _listed(conn: Connection) -> list[dict[str, Any]]:
+    """Return a project's stacks, or all projects' as Heat's policy has it.
+
+    Heat lists them all to most administrators. Of a stack openstacksdk does
+    not tell the project.
+    """
     if not conn.has_service('orchestration'):
         return []
-    return [str(one.name) for one in conn.orchestration.stacks()]
+    found: list[dict[str, Any]]
+    if _administrator(conn):
+        try:
+            found = conn.orchestration.get(
+                '/stacks?global_tenant=true', raise_exc=True
+            ).json()['stacks']
+            return found
+        except keystoneauth1.exceptions.Forbidden:
+            pass
+    found = conn.orchestration.get('/stacks', raise_exc=True).json()['stacks']
+    return found
 
 
-def _named(conn: Connection) -> list[str]:
-    """Delete what tests made, by name, in a project with other things."""
-    with refused('what tests left cannot be deleted'):
-        names = [name for name in _stacks(conn) if _begins(name)]
-        for name in names:
-            stacks.delete(conn, name)
-        servers = [one for one in conn.compute.servers() if _ours(one)]
-        for server in servers:
-            conn.compute.delete_server(server, ignore_missing=True)
-        for server in servers:
-            conn.compute.wait_for_delete(server, wait=_SECONDS)
-        pairs = [one for one in conn.compute.keypairs() if _ours(one)]
-        for pair in pairs:
-            conn.compute.delete_keypair(pair, ignore_missing=True)
-        others = list(_others(conn))
-    return [
-        *(f'stack {name}' for name in names),
-        *(f'server {server.name}' for server in servers),
-        *(f'key pair {pair.name}' for pair in pairs),
-        *others,
-    ]
+def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
+    """Delete a stack by its id, in whosever project, and wait.
+
+    :raises hvstack.errors.CloudError: Heat failed twice.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    name = stack['stack_name']
+    deadline = time.monotonic() + _STACK_SECONDS
+    tries = 0
+    while True:
+        now = next(
+            (one for one in _listed(conn) if one['id'] == stack['id']), None
+        )
+        if now is None:
+            return f'stack {name}'
+        if now['stack_status'] not in _DELETING:
+            if tries == 2:
+                raise errors.CloudError(
+                    f"stack '{name}' cannot be deleted: "
+                    f'{now.get("stack_status_reason", "Heat failed twice")}'
+                )
+            tries += 1
+            try:
+                conn.orchestration.delete(
+                    f'/stacks/{name}/{stack["id"]}', raise_exc=True
+                )
+            except keystoneauth1.exceptions.NotFound:
+                continue
+        if time.monotonic() > deadline:
+            raise errors.DeadlineExceeded(
+                f"stack '{name}' was not deleted after {_STACK_SECONDS} s: "
+                f"look at 'openstack stack resource list {name}'"
+            )
+        time.sleep(_INTERVAL)
 
 
-def _others(conn: Connection) -> Iterator[str]:
+def _stacks(conn: Connection, everywhere: bool) -> Iterator[str]:
+    for stack in _listed(conn):
+        if _begins(stack['stack_name']):
+            yield _delete_stack(conn, stack)
+
+
+def _servers(conn: Connection, everywhere: bool) -> Iterator[str]:
+    # Others' need an administrator, who otherwise sees the own ones only.
+    query = {'all_projects': True} if everywhere else {}
+    servers = [one for one in conn.compute.servers(**query) if _ours(one)]
+    for server in servers:
+        conn.compute.delete_server(server, ignore_missing=True)
+    for server in servers:
+        conn.compute.wait_for_delete(server, wait=_SECONDS)
+        yield f'server {server.name}'
+
+
+def _pairs(conn: Connection, everywhere: bool) -> Iterator[str]:
+    for pair in [one for one in conn.compute.keypairs() if _ours(one)]:
+        conn.compute.delete_keypair(pair, ignore_missing=True)
+        yield f'key pair {pair.name}'
+
+
+def _network(conn: Connection, everywhere: bool) -> Iterator[str]:
     """Delete what servers had, once they are gone."""
-    mine = {'project_id': conn.current_project_id}
-    if conn.has_service('network'):
-        for port in list(conn.network.ports(**mine)):
-            if _ours(port):
-                conn.network.delete_port(port, ignore_missing=True)
-                yield f'port {port.name}'
-        for group in list(conn.network.security_groups(**mine)):
-            if _ours(group):
-                conn.network.delete_security_group(group, ignore_missing=True)
-                yield f'security group {group.name}'
-    if conn.has_service('block-storage'):
-        storage: Any = conn.block_storage
-        for volume in list(storage.volumes()):
-            if _ours(volume):
-                storage.delete_volume(volume, ignore_missing=True)
-                yield f'volume {volume.name}'
+    if not conn.has_service('network'):
+        return
+    query = {} if everywhere else {'project_id': conn.current_project_id}
+    for port in list(conn.network.ports(**query)):
+        if _ours(port):
+            conn.network.delete_port(port, ignore_missing=True)
+            yield f'port {port.name}'
+    for group in list(conn.network.security_groups(**query)):
+        if _ours(group):
+            conn.network.delete_security_group(group, ignore_missing=True)
+            yield f'security group {group.name}'
+
+
+def _volumes(conn: Connection, everywhere: bool) -> Iterator[str]:
+    if not conn.has_service('block-storage'):
+        return
+    storage: Any = conn.block_storage
+    query = {'all_projects': True} if everywhere else {}
+    for volume in list(storage.volumes(**query)):
+        if _ours(volume) and volume.status != 'deleting':
+            storage.delete_volume(volume, ignore_missing=True)
+            yield f'volume {volume.name}'
 
 
 def _empty(conn: Connection, project: Any) -> Iterator[str]:
     """Delete all that a project has, as one of its administrators."""
-    with refused(f"project '{project.name}' cannot be entered"):
-        identity: Any = conn.identity
-        role = identity.find_role('admin', ignore_missing=False)
-        identity.assign_project_role_to_user(
-            project, conn.current_user_id, role
-        )
-        inside: Any = conn.connect_as_project(project)
-        names = _stacks(inside)
-    for name in names:
-        stacks.delete(inside, name)
-        yield f'stack {name}'
-    with refused(f"project '{project.name}' cannot be emptied"):
-        servers = list(inside.compute.servers())
-        for server in servers:
-            inside.compute.delete_server(server, ignore_missing=True)
-        for server in servers:
-            inside.compute.wait_for_delete(server, wait=_SECONDS)
-            yield f'server {server.name}'
-        for group in list(inside.compute.server_groups()):
-            inside.compute.delete_server_group(group, ignore_missing=True)
-        if inside.has_service('block-storage'):
-            for volume in list(inside.block_storage.volumes()):
-                inside.block_storage.delete_volume(volume)
-        if not inside.has_service('network'):
-            return
-        mine = {'project_id': project.id}
-        for port in list(inside.network.ports(**mine)):
-            inside.network.delete_port(port, ignore_missing=True)
-        for group in list(inside.network.security_groups(**mine)):
-            inside.network.delete_security_group(group, ignore_missing=True)
+    identity: Any = conn.identity
+    role = identity.find_role('admin', ignore_missing=False)
+    identity.assign_project_role_to_user(project, conn.current_user_id, role)
+    inside: Any = conn.connect_as_project(project)
+    for stack in _listed(inside):
+        # Without a project it is the own one's.
+        if stack.get('project', project.id) == project.id:
+            yield _delete_stack(inside, stack)
+    servers = list(inside.compute.servers())
+    for server in servers:
+        inside.compute.delete_server(server, ignore_missing=True)
+    for server in servers:
+        inside.compute.wait_for_delete(server, wait=_SECONDS)
+        yield f'server {server.name}'
+    for group in list(inside.compute.server_groups()):
+        inside.compute.delete_server_group(group, ignore_missing=True)
+    if inside.has_service('block-storage'):
+        for volume in list(inside.block_storage.volumes()):
+            inside.block_storage.delete_volume(volume)
+    if not inside.has_service('network'):
+        return
+    mine = {'project_id': project.id}
+    for port in list(inside.network.ports(**mine)):
+        inside.network.delete_port(port, ignore_missing=True)
+    for group in list(inside.network.security_groups(**mine)):
+        inside.network.delete_security_group(group, ignore_missing=True)
 
 
 def _revoke(conn: Connection, flavor: Any, projects: set[str]) -> None:
-    for access in conn.compute.get_flavor_access(flavor):
-        if access['tenant_id'] in projects:
-            conn.compute.flavor_remove_tenant_access(
-                flavor, access['tenant_id']
-            )
+    for one in conn.compute.get_flavor_access(flavor):
+        if one['tenant_id'] in projects:
+            conn.compute.flavor_remove_tenant_access(flavor, one['tenant_id'])

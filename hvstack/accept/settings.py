@@ -18,7 +18,7 @@ import yaml
 from openstack.connection import Connection
 
 import hvstack
-from hvstack import errors, paths
+from hvstack import errors, paths, yamlfile
 from hvstack.cloud import connection
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
@@ -190,6 +190,45 @@ def accounts(tenant: Connection, admin: Connection) -> str:
             }
         )
     return yaml.safe_dump(users)
+
+
+def users(path: Path, conn: Connection) -> list[Connection]:
+    """Return connections of the users in Tempest's accounts.yaml.
+
+    :param conn: to the same cloud.
+    :raises hvstack.errors.InputError: it is no such file, or one of them
+        cannot log in.
+    """
+    listed = yamlfile.load(path).data
+    if not isinstance(listed, list):
+        raise errors.InputError(
+            f"{path} is no list of users: see Tempest's accounts.yaml.sample"
+        )
+    config: Any = conn.config
+    found = []
+    for number, one in enumerate(listed, 1):
+        project = isinstance(one, dict) and (
+            one.get('project_name') or one.get('tenant_name')
+        )
+        if not project or not one.get('username') or not one.get('password'):
+            raise errors.InputError(
+                f'{path}: user {number} needs username, password and '
+                'project_name'
+            )
+        found.append(
+            connection.connect(
+                credential={
+                    **one,
+                    'project_name': project,
+                    'auth_url': config.config.get('auth', {})['auth_url'],
+                    'region_name': config.get_region_name(),
+                    'endpoint_type': config.config.get('interface'),
+                    'https_insecure': config.config.get('verify') is False,
+                    'https_cacert': config.config.get('cacert'),
+                }
+            )
+        )
+    return found
 
 
 def _password(conn: Connection) -> dict[str, Any]:

@@ -232,7 +232,9 @@ class Accept(Lister):
         )
         with runner.alone(workspace):
             if parsed_args.cleanup:
-                removed = cleanup.clean(conn, progress, (tenant,))
+                removed = cleanup.clean(
+                    conn, progress, _others(conn, tenant, parsed_args)
+                )
                 return ('Deleted',), [(name,) for name in removed]
             began = datetime.datetime.now(datetime.UTC)
             if parsed_args.last:
@@ -324,18 +326,33 @@ def _run(
     """Run the tests; what an interrupted run leaves is deleted at once."""
     # One user looks at a cluster that is there, so one test does at a time.
     count = 1 if parsed_args.stack else parsed_args.concurrency
-    if parsed_args.accounts is not None:
-        # No administrator: tests delete what they make, and no one else.
-        return runner.run(workspace, chosen, count)
-    for name in cleanup.clean(conn, progress, (tenant,)):
-        progress.say(f'deleted what an earlier run left: {name}')
+    others = _others(conn, tenant, parsed_args)
+    try:
+        for name in cleanup.clean(conn, progress, others):
+            progress.say(f'deleted what an earlier run left: {name}')
+    except errors.HVStackError as exc:
+        # Tests whose room it takes say so.
+        progress.say(f'an earlier run left something: {exc}')
     try:
         with progress.stage('tests'):
             return runner.run(workspace, chosen, count)
     except BaseException:
         with progress.stage('cleaning up'):
-            cleanup.clean(conn, progress, (tenant,))
+            cleanup.clean(conn, progress, others)
         raise
+
+
+def _others(
+    conn: Connection, tenant: Connection, parsed_args: argparse.Namespace
+) -> list[Connection]:
+    """Return the users in whose own projects tests are run.
+
+    :raises hvstack.errors.InputError: one of --accounts cannot log in.
+    """
+    others = [] if tenant is conn else [tenant]
+    if parsed_args.accounts is not None:
+        others += settings.users(parsed_args.accounts, conn)
+    return others
 
 
 def _prepare(

@@ -99,6 +99,19 @@ class CredentialsTest(testtools.TestCase):
         )
         self.assertEqual({'project_member'}, set(found['scoped_roles']))
 
+    def test_users_of_accounts(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'a.yaml'
+        path.write_text(settings.accounts(self.conn, self.conn))
+        found = settings.users(path, self.conn)
+        self.assertEqual(['p1', 'p1'], [x.current_project_id for x in found])
+        for text in ('{}', '- username: u', '- u'):
+            path.write_text(text)
+            error = self.assertRaises(
+                errors.InputError, settings.users, path, self.conn
+            )
+            self.assertNotIn('\n', str(error))
+            self.assertIn('a.yaml', str(error))
+
 
 class ServicesTest(testtools.TestCase):
     def test_cinders_type_in_the_catalog(self) -> None:
@@ -174,6 +187,132 @@ class CleanupTest(testtools.TestCase):
             },
         )
 
+    def left(self, cloud: fake.FakeCloud) -> list[Any]:
+        """Have servers, volumes, ports, groups left; return their ends."""
+        deleted = []
+        for path, kind, one in (
+            (f'{fake.NOVA}/servers', 'servers', '/detail'),
+            (f'{NEUTRON}/ports', 'ports', ''),
+            (f'{NEUTRON}/security-groups', 'security_groups', ''),
+            (f'{fake.CINDER}/volumes', 'volumes', '/detail'),
+        ):
+            self.has(cloud, path + one, kind)
+            deleted.append(cloud.http.delete(f'{path}/mine', status_code=204))
+        cloud.http.get(f'{fake.NOVA}/servers/mine', status_code=404)
+        return deleted
+
+    def queries(self, cloud: fake.FakeCloud, path: str) -> str:
+        """Return how a list was asked for."""
+        return ' '.join(
+            one.query
+            for one in cloud.http.request_history
+            if one.url.startswith(path) and one.method == 'GET'
+        )
+
+    def test_projects_that_are_gone(self) -> None:
+        cloud = self.cloud()
+        deleted = self.left(cloud)
+        found = self.clean(cloud)
+        self.assertEqual(
+            [
+                f'{kind} {self.MINE}'
+                for kind in ('server', 'port', 'security group', 'volume')
+            ],
+            found,
+        )
+        self.assertTrue(all(one.called_once for one in deleted))
+        for path in (
+            f'{fake.NOVA}/servers/detail',
+            f'{fake.CINDER}/volumes/detail',
+        ):
+            self.assertIn('all_tenants=true', self.queries(cloud, path))
+        self.assertEqual('', self.queries(cloud, f'{NEUTRON}/ports'))
+
+    def test_member_cleans_the_own_project(self) -> None:
+        cloud = self.cloud(roles=('member',))
+        for kind in ('projects', 'users'):
+            cloud.http.get(f'{fake.KEYSTONE}/{kind}', status_code=403)
+        deleted = self.left(cloud)
+        self.assertEqual(4, len(self.clean(cloud)))
+        self.assertTrue(all(one.called_once for one in deleted))
+        for path in (
+            f'{fake.NOVA}/servers/detail',
+            f'{fake.CINDER}/volumes/detail',
+            f'{fake.HEAT}/stacks',
+        ):
+            self.assertEqual('', self.queries(cloud, path))
+        for kind in ('ports', 'security-groups'):
+            self.assertEqual(
+                'project_id=p1', self.queries(cloud, f'{NEUTRON}/{kind}')
+            )
+
+    def stacks(
+        self, cloud: fake.FakeCloud, tries: int, **more: str
+    ) -> list[str]:
+        """Have stacks, of which each is gone after so many tries."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.accept.cleanup._INTERVAL', 0)
+        )
+        states = dict.fromkeys(
+            (self.MINE, self.OTHERS, 'mine'), 'DELETE_FAILED'
+        )
+        asked: list[str] = []
+
+        def listed(request: Any, _: Any) -> dict[str, Any]:
+            return {
+                'stacks': [
+                    {
+                        'id': f'id-{name}',
+                        'stack_name': name,
+                        'stack_status': state,
+                        **more,
+                    }
+                    for name, state in states.items()
+                ]
+            }
+
+        def delete(request: Any, _: Any) -> str:
+            name = request.path.split('/')[-2]
+            asked.append(name)
+            if asked.count(name) == tries:
+                states.pop(name)
+            return ''
+
+        cloud.http.get(f'{fake.HEAT}/stacks', json=listed)
+        cloud.http.delete(
+            re.compile(f'{fake.HEAT}/stacks/.*/id-'),
+            text=delete,
+            status_code=204,
+        )
+        return asked
+
+    def test_stack_that_could_not_be_deleted(self) -> None:
+        cloud = self.cloud()
+        asked = self.stacks(cloud, 2)
+        cloud.http.get(
+            f'{fake.HEAT}/stacks?global_tenant=true', status_code=403
+        )
+        self.assertEqual([f'stack {self.MINE}'], self.clean(cloud))
+        self.assertEqual(2 * [self.MINE], asked)
+
+    def test_rest_goes_where_one_cannot(self) -> None:
+        cloud = self.cloud()
+        self.stacks(cloud, 3)
+        deleted = self.left(cloud)
+        error = self.assertRaises(errors.CloudError, self.clean, cloud)
+        self.assertIn(f"stack '{self.MINE}' cannot be", str(error))
+        self.assertTrue(all(one.called_once for one in deleted))
+
+    def test_others_stacks_stay(self) -> None:
+        """To an administrator Heat lists those of all projects."""
+        cloud = self.cloud(without=('block-storage',), more={})
+        asked = self.stacks(cloud, 1, project='another')
+        self.project(cloud)
+        self.assertEqual(
+            [f'stack {self.MINE}', f'project {self.MINE}'], self.clean(cloud)
+        )
+        self.assertEqual([self.MINE], asked)
+
     def clean(self, cloud: fake.FakeCloud) -> list[str]:
         return cleanup.clean(cloud.connect(), Progress())
 
@@ -205,8 +344,8 @@ class CleanupTest(testtools.TestCase):
         cloud.http.delete(f'{fake.NOVA}/flavors/mine')
         self.assertEqual([f'flavor {self.MINE}'], self.clean(cloud))
 
-    def test_project_on_a_cloud_with_nova_alone(self) -> None:
-        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+    def project(self, cloud: fake.FakeCloud) -> Any:
+        """Have a project left; return its end."""
         self.has(cloud, f'{fake.KEYSTONE}/projects', 'projects')
         cloud.http.get(
             f'{fake.KEYSTONE}/roles',
@@ -219,7 +358,11 @@ class CleanupTest(testtools.TestCase):
             f'{fake.NOVA}/os-server-groups', json={'server_groups': []}
         )
         cloud.http.get(f'{fake.KEYSTONE}/roles/admin', status_code=404)
-        gone = cloud.http.delete(f'{fake.KEYSTONE}/projects/mine')
+        return cloud.http.delete(f'{fake.KEYSTONE}/projects/mine')
+
+    def test_project_on_a_cloud_with_nova_alone(self) -> None:
+        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+        gone = self.project(cloud)
         self.assertEqual([f'project {self.MINE}'], self.clean(cloud))
         self.assertTrue(gone.called_once)
 
