@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running the acceptance tests with stestr, and reading what came of it."""
 
+import contextlib
 import datetime
 import fcntl
+import json
 import os
 import re
 import signal
@@ -13,8 +15,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from hvstack import errors, shell
+from hvstack import errors, paths, pids, shell
 from hvstack.accept import outcome
 from hvstack.accept.outcome import Result
 from hvstack.accept.settings import Workspace
@@ -80,12 +83,16 @@ def listed(workspace: Workspace, chosen: Selection) -> list[str]:
 
 
 def run(
-    workspace: Workspace, chosen: Selection, concurrency: int
+    workspace: Workspace,
+    chosen: Selection,
+    concurrency: int,
+    held: Collection[int] = (),
 ) -> list[Result]:
     """Run the chosen tests, one line each on standard error.
 
     :param concurrency: so many at the same time; those that need the whole
         cloud wait for the others.
+    :param held: descriptors of locks that stay held as long as stestr runs.
     :raises hvstack.errors.RunFailed: no test was begun, or stestr did not
         come to its end.
     """
@@ -106,16 +113,20 @@ def run(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=tuple(held),
         ) as process,
     ):
         try:
+            # It may have ended already.
+            with contextlib.suppress(errors.CommandFailed):
+                pids.write(workspace.pid, process.pid)
             _follow(process, workspace.log)
         except BaseException:
-            _end(process)
+            _end(process.pid)
             raise
     if _number(workspace) == before:
         # It refused, or was killed: its last results are another run's.
-        _end(process)
+        _end(process.pid)
         why = shell.tail(workspace.log.read_text(errors='replace'), 3)
         raise errors.RunFailed(
             f'stestr ended with status {process.returncode} and left no '
@@ -173,16 +184,15 @@ def kept(workspace: Workspace) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(session: int) -> None:
     """End stestr and its workers: first asked, then forced."""
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
-            os.killpg(process.pid, number)
+            os.killpg(session, number)
         except ProcessLookupError:
             return
         deadline = time.monotonic() + _END_SECONDS
-        while _members(process.pid) and time.monotonic() < deadline:
-            process.poll()
+        while _members(session) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
 
@@ -203,7 +213,7 @@ def _members(session: int) -> list[int]:
 
 @contextmanager
 def alone(workspace: Workspace) -> Iterator[None]:
-    """Hold a workspace: a second run of tests would clean up the first's.
+    """Hold a workspace, whose files are one run's.
 
     :raises hvstack.errors.Busy: somebody else holds it.
     """
@@ -214,6 +224,87 @@ def alone(workspace: Workspace) -> Iterator[None]:
         except BlockingIOError as exc:
             raise errors.Busy(
                 f"another 'hvstack accept' runs in {workspace.folder}: wait "
-                'for it, or give another --workspace'
+                'for it, or give another --workspace for another cloud'
             ) from exc
         yield
+
+
+@contextmanager
+def reserved(workspace: Workspace, url: str) -> Iterator[int]:
+    """Hold a cloud: a second run would delete what the first one made.
+
+    :param url: of its keystone.
+    :returns: a descriptor for :func:`run`, with which the cloud is held until
+        the tests end, even if this process is killed.
+    :raises hvstack.errors.Busy: tests of another workspace run there.
+    """
+    with _lock(workspace, url) as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            stream.seek(0)
+            other = stream.read() or 'another workspace'
+            raise errors.Busy(
+                f"'hvstack accept', or tests that one left when it was "
+                f'killed, use the cloud {url} from {other}: wait for them, or '
+                "end such tests with 'hvstack accept --cleanup --workspace "
+                f"{other}'"
+            ) from exc
+        stream.truncate(0)
+        stream.write(str(workspace.folder))
+        stream.flush()
+        yield stream.fileno()
+
+
+def _lock(workspace: Workspace, url: str) -> TextIO:
+    """Open a cloud's lock file beside the workspaces."""
+    bare = url.partition('://')[2].rstrip('/').removesuffix('/v3')
+    name = re.sub(r'[^\w.-]', '_', bare) + '.held'
+    try:
+        folder = paths.STATE / 'accept'
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return (folder / name).open('a+')
+    except OSError:
+        # Not root: beside the workspace that was given.
+        return (workspace.folder.parent / name).open('a+')
+
+
+def settle(workspace: Workspace, *, end: bool) -> None:
+    """See to the tests of a run that was killed itself.
+
+    :param end: end them; else they are in the way.
+    :raises hvstack.errors.Busy: such tests run.
+    """
+    found = _orphans(workspace)
+    if found and not end:
+        raise errors.Busy(
+            f"tests of an 'hvstack accept' that was killed still run in "
+            f'{workspace.folder} (process {min(found)}): wait for them, or '
+            "end them with 'hvstack accept --cleanup'"
+        )
+    if found:
+        _end(os.getsid(found[0]))
+    workspace.pid.unlink(missing_ok=True)
+
+
+def _orphans(workspace: Workspace) -> list[int]:
+    """Return the processes of the last run of tests that still run.
+
+    To be asked by who holds the workspace: so their 'hvstack accept' is gone.
+    """
+    try:
+        record = json.loads(workspace.pid.read_text())
+        session, booted = int(record['pid']), record['boot']
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    if booted != pids.boot():
+        return []
+    # A session may outlive its leader, and its number be another's later.
+    mark = f'TEMPEST_CONFIG_DIR={workspace.folder}'.encode()
+    found = []
+    for pid in _members(session):
+        with contextlib.suppress(OSError):
+            content = Path(f'/proc/{pid}/environ').read_bytes()
+            if mark in content.split(b'\0'):
+                found.append(pid)
+    return found

@@ -60,6 +60,11 @@ class Workspace:
         """What stestr printed in the last run."""
         return self.folder / 'stestr.log'
 
+    @property
+    def pid(self) -> Path:
+        """Which stestr runs the tests, with its start time."""
+        return self.folder / 'stestr.pid'
+
     def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Write tempest.conf, readable by its owner only, and stestr's.
 

@@ -2,6 +2,7 @@
 """``hvstack accept``: does a cloud keep what its flavors promise."""
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import os
@@ -230,7 +231,17 @@ class Accept(Lister):
                 parsed_args.workspace or paths.STATE / 'accept' / folder
             ).resolve()
         )
-        with runner.alone(workspace):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(runner.alone(workspace))
+            held: list[int] = []
+            if not parsed_args.last:
+                runner.settle(workspace, end=parsed_args.cleanup)
+                if not parsed_args.dry_run:
+                    auth: Any = conn.session.auth
+                    url = str(auth.auth_url)
+                    held.append(
+                        stack.enter_context(runner.reserved(workspace, url))
+                    )
             if parsed_args.cleanup:
                 removed = cleanup.clean(
                     conn, progress, _others(conn, tenant, parsed_args)
@@ -253,7 +264,8 @@ class Accept(Lister):
                     names = runner.listed(workspace, chosen)
                     return ('Test',), [(name,) for name in names]
                 results = _run(
-                    conn, tenant, workspace, chosen, parsed_args, progress
+                    *(conn, tenant, workspace, chosen, parsed_args, progress),
+                    held=held,
                 )
         found = Outcome(cloud, began.isoformat(timespec='seconds'), results)
         for path in report.write(found, workspace.folder):
@@ -322,6 +334,7 @@ def _run(
     chosen: Selection,
     parsed_args: argparse.Namespace,
     progress: Progress,
+    held: list[int],
 ) -> list[Result]:
     """Run the tests; what an interrupted run leaves is deleted at once."""
     # One user looks at a cluster that is there, so one test does at a time.
@@ -335,7 +348,7 @@ def _run(
         progress.say(f'an earlier run left something: {exc}')
     try:
         with progress.stage('tests'):
-            return runner.run(workspace, chosen, count)
+            return runner.run(workspace, chosen, count, held)
     except BaseException:
         with progress.stage('cleaning up'):
             cleanup.clean(conn, progress, others)

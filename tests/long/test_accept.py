@@ -263,6 +263,23 @@ class InterruptedTest(AcceptTest):
         shell.run(self.command('--cleanup'), timeout=300)
         self.assertEqual([], self.left())
 
+    def test_kill_of_the_command_alone(self) -> None:
+        """Its tests go on: nobody else begins, and a clean-up ends them."""
+        self.publish()
+        self.addCleanup(
+            shell.run, self.command('--cleanup'), timeout=300, check=False
+        )
+        process = self.begun()
+        process.kill()
+        process.wait(60)
+        if self.running():
+            done = shell.run(self.command('--smoke'), check=False)
+            self.assertIn('--cleanup', done.stderr)
+            self.assertNotEqual(0, done.returncode)
+        shell.run(self.command('--cleanup'), timeout=300)
+        self.assertEqual([], self.running())
+        self.assertEqual([], self.left())
+
 
 class HostStopTest(AcceptTest):
     """A worker's host loses its power, and gets it back."""

@@ -3,17 +3,21 @@
 
 import io
 import stat
+import subprocess
+import sys
 from contextlib import redirect_stderr
 from pathlib import Path
 
 import fixtures
 import testtools
 
-from hvstack import errors
+import hvstack
+from hvstack import errors, pids, shell
 from hvstack.accept import runner
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
 
+PYTHON = sys.executable
 #: Stands for 'python -m stestr': has run once, and now ends as it is told.
 STESTR = """#!/bin/sh
 case "$3" in
@@ -29,9 +33,9 @@ esac
 class RunTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        folder = Path(self.useFixture(fixtures.TempDir()).path) / 'work'
         self.workspace = Workspace(folder)
-        (folder / '.stestr').mkdir()
+        (folder / '.stestr').mkdir(parents=True)
         self.number = folder / '.stestr' / 'next-stream'
         self.number.write_text('1\n')
         self.program = folder / 'python'
@@ -77,6 +81,72 @@ class RunTest(testtools.TestCase):
         )
         worker = int((self.workspace.folder / 'worker').read_text())
         self.assertFalse(_runs(worker))
+
+    def killed(self) -> 'subprocess.Popen[bytes]':
+        """Leave tests running as a killed command does, the cloud held."""
+        self.program.write_text(STESTR % 'exec sleep 60')
+        self.program.chmod(stat.S_IRWXU)
+        code = (
+            'import sys; from pathlib import Path; '
+            'from hvstack import paths; from hvstack.accept import runner; '
+            'from hvstack.accept.settings import Workspace; '
+            'work = Workspace(Path(sys.argv[1])); '
+            'paths.STATE = work.folder.parent; '
+            'sys.executable = sys.argv[2]\n'
+            'with runner.alone(work), runner.reserved(work, "http://c") as h: '
+            'runner.run(work, runner.Selection(("host",)), 1, [h])'
+        )
+        process = subprocess.Popen(
+            [
+                *(PYTHON, '-c', code),
+                *(str(self.workspace.folder), str(self.program)),
+            ],
+            cwd=Path(hvstack.__file__).parent.parent,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        shell.wait_for(
+            lambda: bool(runner._orphans(self.workspace)),
+            'tests',
+            timeout=20,
+            interval=0.02,
+        )
+        process.kill()
+        process.wait()
+        return process
+
+    def test_tests_of_a_killed_command(self) -> None:
+        folder = self.workspace.folder.parent
+        self.useFixture(fixtures.MonkeyPatch('hvstack.paths.STATE', folder))
+        self.killed()
+        (orphan,) = runner._orphans(self.workspace)
+        self.addCleanup(runner._end, orphan)
+        with runner.alone(self.workspace):
+            error = self.assertRaises(
+                errors.Busy, runner.settle, self.workspace, end=False
+            )
+            self.assertIn(f'(process {orphan})', str(error))
+            # From another workspace, which does not see them.
+            error = self.assertRaises(
+                errors.Busy,
+                runner.reserved(self.workspace, 'http://c').__enter__,
+            )
+            self.assertIn(str(self.workspace.folder), str(error))
+            runner.settle(self.workspace, end=True)
+            self.assertFalse(_runs(orphan))
+            with runner.reserved(self.workspace, 'http://c'):
+                pass
+
+    def test_strangers_stay(self) -> None:
+        """A session of the noted number that is not of the workspace."""
+        with subprocess.Popen(
+            ['sleep', '60'], start_new_session=True
+        ) as process:
+            self.addCleanup(process.kill)
+            pids.write(self.workspace.pid, process.pid)
+            runner.settle(self.workspace, end=True)
+            self.assertTrue(_runs(process.pid))
+            process.kill()
 
 
 def _runs(pid: int) -> bool:

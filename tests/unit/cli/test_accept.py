@@ -14,6 +14,7 @@ import testtools
 import yaml
 
 import hvstack
+from hvstack.accept import runner
 from hvstack.accept.settings import Workspace
 from hvstack.cli import accept
 from hvstack.cli.app import main
@@ -64,6 +65,9 @@ class CloudTest(testtools.TestCase):
     def cloud(self, **more: Any) -> fake.FakeCloud:
         """Have a cloud 'mine' in clouds.yaml."""
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.paths.STATE', self.folder)
+        )
         path = self.folder / 'clouds.yaml'
         path.write_text(
             yaml.safe_dump(
@@ -157,6 +161,20 @@ class AcceptTest(CloudTest):
                 )
             self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
             self.assertIn(wanted, err.getvalue())
+
+    def test_one_run_on_a_cloud(self) -> None:
+        """Another workspace does not help: clean-ups are the cloud's."""
+        self.cloud()
+        other = Workspace(self.folder / 'other')
+        with (
+            runner.alone(other),
+            runner.reserved(other, f'{fake.KEYSTONE}/'),
+        ):
+            for words in ((), ('--cleanup',)):
+                told = self.refused(*words)
+                self.assertIn(f'keystone.test/v3 from {other.folder}', told)
+            self.assertIn('no test was run', self.refused('--last'))
+        self.assertIn('no --catalogue', self.refused())
 
     def test_no_administrator(self) -> None:
         self.cloud(roles=('member',))
