@@ -17,7 +17,7 @@ from cliff.lister import Lister
 from openstack.connection import Connection
 
 from hvstack import conf, errors, paths, profiles
-from hvstack.accept import cleanup, placing, report, runner, settings
+from hvstack.accept import cleanup, placing, power, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
 from hvstack.accept.outcome import RINGS, Outcome, Result
 from hvstack.accept.runner import Selection
@@ -242,6 +242,8 @@ class Accept(Lister):
                     held.append(
                         stack.enter_context(runner.reserved(workspace, url))
                     )
+                    for host in power.restore(workspace.folder):
+                        progress.say(f'powered on {host}')
             if parsed_args.cleanup:
                 removed = cleanup.clean(
                     conn, progress, _others(conn, tenant, parsed_args)

@@ -2,6 +2,7 @@
 """What is refused before any cloud is asked, in one line."""
 
 import configparser
+import contextlib
 import io
 import json
 import re
@@ -14,7 +15,8 @@ import testtools
 import yaml
 
 import hvstack
-from hvstack.accept import runner
+from hvstack import errors
+from hvstack.accept import power, runner
 from hvstack.accept.settings import Workspace
 from hvstack.cli import accept
 from hvstack.cli.app import main
@@ -175,6 +177,19 @@ class AcceptTest(CloudTest):
                 self.assertIn(f'keystone.test/v3 from {other.folder}', told)
             self.assertIn('no test was run', self.refused('--last'))
         self.assertIn('no --catalogue', self.refused())
+
+    def test_power_first(self) -> None:
+        """Whatever else: a killed test's host gets its power back."""
+        self.cloud()
+        folder = self.folder / 'workspace'
+        done = self.folder / 'done'
+        for more in ((), ('--cleanup',)):
+            done.unlink(missing_ok=True)
+            with contextlib.suppress(errors.CommandFailed):
+                power.cut(folder, 'h1', 'false', f'touch {done}')
+            with redirect_stderr(io.StringIO()):
+                main(self.words(*more))
+            self.assertTrue(done.exists())
 
     def test_no_administrator(self) -> None:
         self.cloud(roles=('member',))

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that a killed test left without power gets it back."""
+
+import stat
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.accept import power
+
+
+class PowerTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.done = self.folder / 'done'
+        self.off, self.on = (
+            f"sh -c 'echo {word} {{host}} >>{self.done}'"
+            for word in ('off', 'on')
+        )
+
+    def notes(self) -> list[Path]:
+        return list(self.folder.glob('*.json'))
+
+    def test_cut_and_back(self) -> None:
+        power.cut(self.folder, 'h1', self.off, self.on)
+        (note,) = self.notes()
+        self.assertEqual(0o600, stat.S_IMODE(note.stat().st_mode))
+        power.give(self.folder, 'h1', self.on)
+        self.assertEqual('off h1\non h1\n', self.done.read_text())
+        self.assertEqual([], self.notes())
+        self.assertEqual([], list(power.restore(self.folder)))
+
+    def test_noted_before_it_is_cut(self) -> None:
+        """Whatever ends the test then."""
+        self.assertRaises(
+            errors.CommandFailed,
+            power.cut,
+            *(self.folder, 'h1', 'false', self.on),
+        )
+        self.assertEqual(['h1'], list(power.restore(self.folder)))
+        self.assertEqual('on h1\n', self.done.read_text())
+        self.assertEqual([], self.notes())
+
+    def test_host_that_stays_off(self) -> None:
+        power.cut(self.folder, 'h1', self.off, 'false')
+        (note,) = self.notes()
+        for text in (note.read_text(), 'no note', '[]'):
+            note.write_text(text)
+            error = self.assertRaises(
+                errors.CloudError, list, power.restore(self.folder)
+            )
+            self.assertIn(f'then delete {note}', str(error))
+            self.assertNotIn('\n', str(error))
+            self.assertTrue(note.exists())
