@@ -258,7 +258,7 @@ def reserved(workspace: Workspace, url: str) -> Iterator[int]:
 
 def _lock(workspace: Workspace, url: str) -> TextIO:
     """Open a cloud's lock file beside the workspaces."""
-    bare = url.partition('://')[2].rstrip('/').removesuffix('/v3')
+    bare = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
     name = re.sub(r'[^\w.-]', '_', bare) + '.held'
     try:
         folder = paths.STATE / 'accept'

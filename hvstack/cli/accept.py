@@ -237,13 +237,11 @@ class Accept(Lister):
             if not parsed_args.last:
                 runner.settle(workspace, end=parsed_args.cleanup)
                 if not parsed_args.dry_run:
-                    auth: Any = conn.session.auth
-                    url = str(auth.auth_url)
+                    url = str(getattr(conn.session.auth, 'auth_url', cloud))
                     held.append(
                         stack.enter_context(runner.reserved(workspace, url))
                     )
-                    for host in power.restore(workspace.folder):
-                        progress.say(f'powered on {host}')
+                    _power_on(workspace, progress)
             if parsed_args.cleanup:
                 removed = cleanup.clean(
                     conn, progress, _others(conn, tenant, parsed_args)
@@ -353,8 +351,20 @@ def _run(
             return runner.run(workspace, chosen, count, held)
     except BaseException:
         with progress.stage('cleaning up'):
-            cleanup.clean(conn, progress, others)
+            try:
+                _power_on(workspace, progress)
+            finally:
+                cleanup.clean(conn, progress, others)
         raise
+
+
+def _power_on(workspace: Workspace, progress: Progress) -> None:
+    """Power on the hosts that tests left without power.
+
+    :raises hvstack.errors.CloudError: one cannot be powered on.
+    """
+    for host in power.restore(workspace.folder):
+        progress.say(f'powered on {host}, which a test had left without power')
 
 
 def _others(
