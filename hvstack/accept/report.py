@@ -25,6 +25,12 @@ def write(outcome: Outcome, folder: Path) -> list[Path]:
     return found
 
 
+def forget(folder: Path) -> None:
+    """Delete an earlier run's report: a run that dies leaves none."""
+    for path in folder.glob('report.*'):
+        path.unlink()
+
+
 def junit(outcome: Outcome) -> str:
     """Return the results as JUnit's XML; "not checked" is skipped there."""
     root = ElementTree.Element('testsuites', name='hvstack accept')

@@ -138,7 +138,8 @@ def run(
 
 def _number(workspace: Workspace) -> str:
     """Return the number of stestr's next run: it counts them as they end."""
-    return (workspace.folder / '.stestr' / 'next-stream').read_text().strip()
+    path = workspace.folder / '.stestr' / 'next-stream'
+    return path.read_text().strip() if path.exists() else ''
 
 
 def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
@@ -187,10 +188,10 @@ def kept(workspace: Workspace) -> datetime.datetime:
 def _end(session: int) -> None:
     """End stestr and its workers: first asked, then forced."""
     for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(session, number)
-        except ProcessLookupError:
+        if not _members(session):
             return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(session, number)
         deadline = time.monotonic() + _END_SECONDS
         while _members(session) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)

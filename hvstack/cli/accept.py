@@ -346,6 +346,7 @@ def _run(
     except errors.HVStackError as exc:
         # Tests whose room it takes say so.
         progress.say(f'an earlier run left something: {exc}')
+    report.forget(workspace.folder)
     try:
         with progress.stage('tests'):
             return runner.run(workspace, chosen, count, held)

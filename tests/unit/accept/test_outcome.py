@@ -184,6 +184,8 @@ class ReportTest(testtools.TestCase):
         self.assertIn('ratio &lt;b&gt;', page)
         self.assertIn('an excerpt', page)
         self.assertIn('<span class="not">not checked</span>', page)
+        report.forget(folder)
+        self.assertEqual([], list(folder.iterdir()))
 
 
 class SelectionTest(testtools.TestCase):
