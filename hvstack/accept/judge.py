@@ -513,17 +513,21 @@ def groups(
 
 
 def replicas(
-    files: Sequence[fsck.File], hosts: Mapping[str, str], replication: int
+    files: Sequence[fsck.File],
+    hosts: Mapping[str, str],
+    replication: int,
+    count: int,
 ) -> list[Judgement]:
     """Judge that each block has its replicas, on as many hosts.
 
     :param hosts: ``hostId`` by DataNode's address.
+    :param count: of the files that were written.
     """
     blocks = [block for one in files for block in one.blocks]
     low = sum(block.live < replication for block in blocks)
     shared = fsck.on_one_host(files, hosts)
     return [
-        Judgement('blocks looked at', 'some', str(len(blocks)), bool(blocks)),
+        equal('files with blocks', count, sum(bool(f.blocks) for f in files)),
         equal(f'blocks with less than {replication} replicas', 0, low),
         equal('blocks with two replicas on one host', 0, len(shared)),
     ]

@@ -331,6 +331,7 @@ class ClusterTest(MemberTest):
             datacheck.data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
+            _FILES,
         )
 
     @staticmethod

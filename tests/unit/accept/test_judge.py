@@ -395,9 +395,8 @@ class ClusterTest(testtools.TestCase):
     def test_replicas(self) -> None:
         def found(*places: str) -> list[str]:
             block = Block('blk_1', 10, len(places), list(places))
-            return bad(
-                judge.replicas([File('/f', 10, 2, 1, [block])], self.HOSTS, 2)
-            )
+            file = File('/f', 10, 2, 1, [block])
+            return bad(judge.replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], found('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
@@ -408,7 +407,7 @@ class ClusterTest(testtools.TestCase):
             ['blocks with less than 2 replicas'], found('10.0.0.1')
         )
         self.assertEqual(
-            ['blocks looked at'], bad(judge.replicas([], self.HOSTS, 2))
+            ['files with blocks'], bad(judge.replicas([], self.HOSTS, 2, 1))
         )
 
     def test_node_groups(self) -> None:

@@ -123,6 +123,14 @@ class PluginTest(testtools.TestCase):
             self.assertTrue(told.startswith('not checked: '), told)
             self.assertNotIn('\n', told)
 
+    def test_one_replica(self) -> None:
+        self.configure(**{**WHOLE, 'replication': 1})
+        told = self.assertRaises(
+            unittest.SkipTest,
+            test_stack.StackTest('test_replicas').test_replicas,
+        )
+        self.assertIn('not checked: a block has one replica', str(told))
+
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)
         self.assertIn('has no Cinder', self.why(test_volumes.VolumesTest))
