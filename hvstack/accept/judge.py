@@ -669,7 +669,51 @@ def own_disks(
         found.setdefault(disk, set()).add(owner)
     return [
         Judgement(
-            f'{whose} on {disk}', '1', ', '.join(sorted(ids)), len(ids) == 1
+            f'{whose} on {disk or "no known disk"}',
+            '1' if disk else '0',
+            ', '.join(sorted(ids)),
+            bool(disk) and len(ids) == 1,
         )
         for disk, ids in sorted(found.items())
+    ]
+
+
+def volume_types(
+    promised: Sequence[Sequence[str]], found: Mapping[str, Sequence[str]]
+) -> list[Judgement]:
+    """Judge which volumes workers have, or that they have none.
+
+    :param promised: types of one worker's volumes, for each slot of a host.
+    :param found: types of a worker's volumes, by its name.
+    """
+    wanted = sorted({_listed(types) for types in promised})
+    return [
+        Judgement(
+            f'{name}: types of its volumes',
+            ' or '.join(wanted),
+            _listed(types),
+            _listed(types) in wanted,
+        )
+        for name, types in sorted(found.items())
+    ]
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ', '.join(sorted(words)) or _NONE
+
+
+def beside(
+    name: str, server: str, volumes: Mapping[str, str]
+) -> list[Judgement]:
+    """Judge that volumes are on the host of their server.
+
+    Cinder's InstanceLocalityFilter goes by these names.
+
+    :param name: of the server, for a person.
+    :param server: its host, as Nova names it.
+    :param volumes: ``host@backend#pool`` by id.
+    """
+    return [
+        equal(f'{name}: host of volume {key}', server, host.partition('@')[0])
+        for key, host in sorted(volumes.items())
     ]

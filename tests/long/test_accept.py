@@ -290,6 +290,7 @@ class StackTest(AcceptTest):
                 for name in (
                     'outputs',
                     'nodes_per_host',
+                    'volumes',
                     'all_nodes_are_in',
                     'topology',
                     'node_groups',

@@ -75,6 +75,11 @@ class StackTest(ClusterTest):
         """So many workers on a host as promised, controllers apart."""
         self.judge(self.spread(self.stack))
 
+    @decorators.idempotent_id('9c4d1f0e-27b8-4a63-8d5e-b1f7c0a2e394')
+    def test_volumes(self) -> None:
+        """Workers have the promised volumes, on disks as promised, or none."""
+        self.volumes(self.stack)
+
     @decorators.idempotent_id('60718293-a4b5-4c6d-97e8-f90a1b2c3ddc')
     def test_all_nodes_are_in(self) -> None:
         """HDFS and YARN have every worker, and no daemon has died."""
