@@ -19,15 +19,46 @@ ACCESS = ('none', 'local', 'command', 'ssh')
 _HOST = '{host}'
 _SECONDS = 60
 
-#: What nova-compute reads of interest: from the files that its command line
-#: names, or its default ones. Its passwords stay on the host.
+#: What nova-compute reads of interest, in oslo.config's order: default files
+#: and folders where its command line names none, then what that names. Its
+#: passwords stay on the host.
 _NOVA_CONF = r"""
+export LC_ALL=C
 for p in /proc/[0-9]*; do
     args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
     printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
-    files=$(printf '%s\n' "$args" | sed -n \
-        -e 's/^--config-file=//p' -e '/^--config-file$/{n;p;}')
-    cat ${files:-/etc/nova/nova.conf $(ls /etc/nova/nova.conf.d/*.conf)} |
+    given=$(printf '%s\n' "$args" | sed -n \
+        -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
+        -e '/^--config-file$/{N;s/.*\n/file /p;}' \
+        -e '/^--config-dir$/{N;s/.*\n/dir /p;}')
+    text=$(
+        for kind in file dir; do
+            printf '%s\n' "$given" | grep -q "^$kind " && continue
+            end=; [ $kind = dir ] && end=.d
+            for name in nova.conf nova-compute.conf; do
+                for folder in /etc/nova /etc; do
+                    [ -e "$folder/$name$end" ] || continue
+                    printf '%s\n' "$kind $folder/$name$end"
+                    break
+                done
+            done
+        done | {
+            cat
+            printf '%s\n' "$given"
+        } | while read -r kind path; do
+            [ "$path" ] || continue
+            if [ "$kind" = dir ]; then
+                set -- "$path"/*.conf
+                [ -e "$1" ] || continue
+            else
+                set -- "$path"
+            fi
+            for one; do
+                cat "$one" && echo || exit 4
+            done
+        done
+    ) || exit 4
+    printf '%s\n' "$text" |
         grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
     exit
 done
