@@ -377,15 +377,39 @@ def _inside(
     )
 
 
-def disjoint(guests: Sequence[Domain]) -> list[Judgement]:
-    """Judge that no two guests of a host share a dedicated CPU."""
+def disjoint(
+    host: str,
+    guests: Sequence[Domain],
+    others: Sequence[Domain],
+    dedicated: Collection[int],
+) -> list[Judgement]:
+    """Judge that no two guests of a host share a dedicated CPU.
+
+    :param guests: those that were promised CPUs of their own.
+    :param others: all of the host; those among them that have dedicated
+        CPUs, too, count.
+    :param dedicated: its ``cpu_dedicated_set``.
+    """
+    owned = set(dedicated).union(*(guest.cpus for guest in guests))
+    named = {guest.name: guest for guest in (*others, *guests)}
+    users = [guest for _, guest in sorted(named.items()) if guest.cpus & owned]
     return [
-        equal(
-            f'{one.name} and {other.name}: CPUs of both',
-            [],
-            sorted(one.cpus & other.cpus),
-        )
-        for one, other in combinations(guests, 2)
+        Judgement(
+            f'{host}: guests with dedicated CPUs',
+            'each with its own',
+            str(len(users))
+            if len(users) > 1
+            else f'{len(users)}: there is no other to compare it with',
+            True,
+        ),
+        *(
+            equal(
+                f'{one.name} and {other.name}: CPUs of both',
+                [],
+                sorted(one.cpus & other.cpus & owned),
+            )
+            for one, other in combinations(users, 2)
+        ),
     ]
 
 
@@ -609,15 +633,54 @@ def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
     ]
 
 
-def local(guest: Domain) -> list[Judgement]:
-    """Judge that a guest's disks are on its own host."""
+#: File systems whose bytes are not, or not only, on the host itself. Those
+#: of FUSE have a prefix.
+_FAR = (
+    'afs',
+    'beegfs',
+    'ceph',
+    'ceph-fuse',
+    'cifs',
+    'gfs',
+    'gfs2',
+    'glusterfs',
+    'gpfs',
+    'juicefs',
+    'lustre',
+    'mfs',
+    'nfs',
+    'nfs4',
+    'ocfs2',
+    'quobyte',
+    'rclone',
+    's3fs',
+    'smb',
+    'smb2',
+    'smb3',
+    'smbfs',
+    'sshfs',
+)
+
+
+def local(guest: Domain, kinds: Mapping[str, str]) -> list[Judgement]:
+    """Judge that a guest's disks are on its own host.
+
+    :param kinds: file system, or ``device``, of those that are paths.
+    """
     return [
         Judgement(
             f'{guest.name}: disks',
-            'paths of its host',
-            ', '.join(guest.disks) or _NONE,
+            'paths on file systems or devices of its host',
+            ', '.join(
+                f'{disk} ({kinds.get(disk, "not there")})'
+                for disk in guest.disks
+            )
+            or _NONE,
             bool(guest.disks)
-            and all(disk.startswith('/') for disk in guest.disks),
+            and all(
+                disk in kinds and kinds[disk].removeprefix('fuse.') not in _FAR
+                for disk in guest.disks
+            ),
         )
     ]
 

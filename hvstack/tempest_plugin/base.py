@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -143,16 +144,6 @@ class BaseTest(test.BaseTestCase):
         """Return a name of this run's own."""
         return str(
             data_utils.rand_name(what, prefix=CONF.resource_name_prefix)
-        )
-
-    @staticmethod
-    def access() -> Access:
-        """Return how compute hosts are reached."""
-        return Access(
-            kind=CONF.hvstack.host_access,
-            command=CONF.hvstack.host_command,
-            key=CONF.hvstack.host_ssh_key or '',
-            uri=CONF.hvstack.libvirt_uri,
         )
 
 
@@ -382,7 +373,12 @@ class OperatorTest(Providers, BaseTest):
 
 
 class HostTest(OperatorTest):
-    """A test that looks at compute hosts themselves."""
+    """A test that looks at compute hosts themselves.
+
+    :param way: how they are reached.
+    """
+
+    way: Access
 
     @classmethod
     def skip_checks(cls) -> None:
@@ -393,6 +389,21 @@ class HostTest(OperatorTest):
                 'not checked: no access to compute hosts, set [hvstack] '
                 'host_access'
             )
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Say how hosts are reached, over ssh until the class ends."""
+        super().resource_setup()
+        options = CONF.hvstack
+        ssh = options.host_access == 'ssh'
+        cls.way = Access(
+            kind=options.host_access,
+            command=options.host_command,
+            key=options.host_ssh_key or '',
+            uri=options.libvirt_uri,
+            folder=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
+        )
+        cls.addClassResourceCleanup(cls.way.close)
 
     def running(self, entry: Entry) -> list[dict[str, Any]]:
         """Return the guests of a flavor that run, anyone's."""

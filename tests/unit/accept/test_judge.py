@@ -299,14 +299,26 @@ class PinsTest(testtools.TestCase):
         self.assertEqual(2, len(self.bad(threads={})))
 
     def test_shared_cpu(self) -> None:
-        one = domain.parse(XML)
-        self.assertEqual(1, len(bad(judge.disjoint([one, one]))))
-        other = domain.parse(
-            XML.replace("cpuset='2'", "cpuset='4'").replace(
-                "cpuset='3'", "cpuset='5'"
-            )
+        def guest(name: str, *cpus: int) -> domain.Domain:
+            pins = {number: {cpu} for number, cpu in enumerate(cpus)}
+            return replace(domain.parse(XML), name=name, vcpus=pins)
+
+        one, other = guest('a', 2, 3), guest('b', 3, 4)
+        floating = replace(other, name='c', vcpus={0: {0, 1}})
+        found = judge.disjoint('h', [one], [one, floating], {2, 3, 4})
+        self.assertEqual([], bad(found))
+        self.assertEqual(
+            '1: there is no other to compare it with', found[0].seen
         )
-        self.assertEqual([], bad(judge.disjoint([one, other])))
+        # Another flavor's, or nobody's of Nova.
+        found = judge.disjoint('h', [one], [floating, other, one], {2, 3, 4})
+        self.assertEqual(['a and b: CPUs of both'], bad(found))
+        self.assertEqual(
+            [], bad(judge.disjoint('h', [one, guest('b', 4)], [], {2, 3, 4}))
+        )
+        # Outside of the set, too.
+        found = judge.disjoint('h', [one, guest('b', 3)], [], ())
+        self.assertEqual(['a and b: CPUs of both'], bad(found))
 
     def test_api_only(self) -> None:
         self.assertEqual([], bad(judge.topology('g', SPECS, 2, NODES)))
@@ -319,11 +331,15 @@ class PinsTest(testtools.TestCase):
         )
 
     def test_disks(self) -> None:
-        self.assertEqual([], bad(judge.local(domain.parse(XML))))
-        ceph = XML.replace(
-            "file='/instances/1/disk'", "protocol='rbd' name='p/v'"
-        )
-        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph)))))
+        path = '/instances/1/disk'
+        guest = domain.parse(XML)
+        for kind in ('ext4', 'device', 'fuseblk', 'overlay'):
+            self.assertEqual([], bad(judge.local(guest, {path: kind})), kind)
+        for kind in ('nfs4', 'fuse.glusterfs', 'ceph'):
+            self.assertEqual(1, len(bad(judge.local(guest, {path: kind}))))
+        self.assertEqual(1, len(bad(judge.local(guest, {}))))
+        ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
+        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph), {}))))
 
     def test_no_xml(self) -> None:
         for text in ('', 'error: no domain', '<capabilities/>'):

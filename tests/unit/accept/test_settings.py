@@ -2,7 +2,10 @@
 """tempest.conf, hosts' looks, and the plugin that Tempest finds."""
 
 import configparser
+import contextlib
+import os
 import re
+import socket
 import stat
 import unittest
 from pathlib import Path
@@ -217,6 +220,60 @@ class HostLookTest(testtools.TestCase):
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
+
+    def program(self, name: str, script: str) -> Path:
+        """Put a program first in the path; return its folder."""
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / name).write_text(f'#!/bin/sh\n{script}')
+        (folder / name).chmod(0o755)
+        path = f'{folder}:{os.environ["PATH"]}'
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        return folder
+
+    def test_ssh_connections_end(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path) / 'own'
+        access = Access('ssh', key='/key', folder=folder)
+        log = self.program('ssh', 'echo "$*" >>"${0%/*}/log"\n') / 'log'
+        with contextlib.suppress(errors.HVStackError):
+            hostlook.nova_conf(access, 'h1')
+        # The master's, which this ssh does not make.
+        with socket.socket(socket.AF_UNIX) as held:
+            (folder / 'h1').mkdir(exist_ok=True, parents=True)
+            held.bind(str(folder / 'h1' / 's'))
+            access.close()
+        self.assertIn('-O exit root@h1', log.read_text())
+        self.assertFalse(folder.exists())
+
+    def test_all_guests(self) -> None:
+        # The second ends before it is looked at.
+        folder = self.program(
+            'virsh',
+            """case "$*" in
+            *list*) cat "${0%/*}/names"; echo guest-1 >"${0%/*}/names";;
+            *guest-1) echo "<domain><name>guest-1</name></domain>";;
+            *) echo gone >&2; exit 1;;
+            esac""",
+        )
+        (folder / 'names').write_text('guest-1\nguest-2\n')
+        found = hostlook.guests(Access('local'), 'h1')
+        self.assertEqual(['guest-1'], [one.name for one in found])
+
+    def test_file_systems(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        found = hostlook.file_systems(
+            Access('local'), 'h1', ['/proc/version', str(folder)]
+        )
+        self.assertEqual('proc', found['/proc/version'])
+        self.assertTrue(found[str(folder)])
+        self.assertEqual({}, hostlook.file_systems(Access('local'), 'h1', []))
+        self.program('findmnt', 'exit 1\n')
+        found = hostlook.file_systems(Access('local'), 'h1', ['/proc/version'])
+        self.assertEqual({'/proc/version': 'proc'}, found)
+        self.assertRaises(
+            errors.CloudError,
+            hostlook.file_systems,
+            *(Access('local'), 'h1', [str(folder / 'none' / 'none')]),
+        )
 
     def read(self, command: str, **files: str) -> dict[str, str]:
         """Return what a nova-compute with this command line reads.

@@ -26,7 +26,7 @@ class ConfigurationTest(HostTest):
         judged = []
         for host in sorted(hosts):
             judged += judge.overwriting(
-                host, hostlook.nova_conf(self.access(), host)
+                host, hostlook.nova_conf(self.way, host)
             )
         self.judge(judged)
 
@@ -43,7 +43,7 @@ class PinsTest(HostTest):
         """
         entry, _ = self.worker('dedicated')
         guests = self.running(entry) or self.fill(entry)[2]
-        access = self.access()
+        access = self.way
         seen: dict[str, list[Domain]] = {}
         judged = []
         for server in guests:
@@ -61,8 +61,15 @@ class PinsTest(HostTest):
                 cells=hostlook.cells(access, host),
                 threads=hostlook.threads(access, host, instance),
             )
-        for found in seen.values():
-            judged += judge.disjoint(found)
+        for host, found in sorted(seen.items()):
+            judged += judge.disjoint(
+                host,
+                found,
+                hostlook.guests(access, host),
+                domain.pinned(
+                    hostlook.nova_conf(access, host), 'cpu_dedicated_set'
+                ),
+            )
         self.judge(judged)
 
 
@@ -85,10 +92,13 @@ class DisksTest(HostTest):
         if not guests:
             guests = [self.boot(self.small_flavor(1, self.placed_as(entry)))]
             self.active(guests[0])
+        access = self.way
         for server in guests:
+            host = server['OS-EXT-SRV-ATTR:host']
             guest = hostlook.guest(
-                self.access(),
-                server['OS-EXT-SRV-ATTR:host'],
-                server['OS-EXT-SRV-ATTR:instance_name'],
+                access, host, server['OS-EXT-SRV-ATTR:instance_name']
             )
-            self.judge(judge.local(guest))
+            paths = [disk for disk in guest.disks if disk.startswith('/')]
+            self.judge(
+                judge.local(guest, hostlook.file_systems(access, host, paths))
+            )
