@@ -110,6 +110,7 @@ class VolumesTest(OperatorTest):
         made = client.create_volume(
             name=self.name('volume'), size=1, volume_type=volume_type
         )['volume']
+        self.addCleanup(client.wait_for_resource_deletion, made['id'])
         self.addCleanup(client.delete_volume, made['id'])
         found: dict[str, Any] = {}
 
