@@ -86,12 +86,17 @@ def flavors(
                 continue
             seen = {name: there[name] for name in _SIZES} | {
                 'ephemeral': there.get('OS-FLV-EXT-DATA:ephemeral', 0),
+                # Nova writes no swap as nothing, or as 0.
+                'swap': there.get('swap') or 0,
+                'disabled': there.get('OS-FLV-DISABLED:disabled', False),
                 'public': there['os-flavor-access:is_public'],
                 'description': there.get('description') or '',
                 **there['extra_specs'],
             }
             promised = {name: getattr(wanted, name) for name in _SIZES} | {
                 'ephemeral': wanted.ephemeral,
+                'swap': 0,
+                'disabled': False,
                 'public': public,
                 'description': publish.described(entry),
                 **wanted.extra_specs,
@@ -183,6 +188,15 @@ def inventory(
             room >= promised,
         )
     )
+    if profile.reserved_memory_mib is not None:
+        judged.append(
+            Judgement(
+                f'{host}: memory reserved',
+                f'{profile.reserved_memory_mib} MiB or more',
+                f'{memory["reserved"]} MiB',
+                memory['reserved'] >= profile.reserved_memory_mib,
+            )
+        )
     return judged
 
 

@@ -53,6 +53,8 @@ class FlavorsTest(testtools.TestCase):
                 'ram': entry.flavor.ram,
                 'disk': entry.flavor.disk,
                 'OS-FLV-EXT-DATA:ephemeral': entry.flavor.ephemeral,
+                'swap': '',
+                'OS-FLV-DISABLED:disabled': False,
                 'os-flavor-access:is_public': False,
                 'description': publish.described(entry),
                 'extra_specs': {
@@ -98,6 +100,8 @@ class FlavorsTest(testtools.TestCase):
         for name, value in (
             ('ram', 1),
             ('os-flavor-access:is_public', True),
+            ('swap', 512),
+            ('OS-FLV-DISABLED:disabled', True),
             ('description', 'another one'),
         ):
             before = self.nova[self.name][name]
@@ -181,6 +185,17 @@ class HostsTest(testtools.TestCase):
             ['h: memory for guests'],
             bad(judge.inventory('h', found, profiles.load('vsphere6'))),
         )
+
+    def test_too_little_reserved(self) -> None:
+        # Large enough, but the host itself would have nothing.
+        profile = profiles.load('vsan')
+        memory = {**MEMORY, 'total': 600000, 'reserved': 65535}
+        found = {'VCPU': VCPU, 'MEMORY_MB': memory}
+        self.assertEqual(
+            ['h: memory reserved'], bad(judge.inventory('h', found, profile))
+        )
+        memory['reserved'] = 65536
+        self.assertEqual([], bad(judge.inventory('h', found, profile)))
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
