@@ -647,6 +647,20 @@ def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
     ]
 
 
+def rebooted(before: str, after: str) -> Judgement:
+    """Judge that a guest has booted again.
+
+    :param before: what tells its boots apart; nothing if it did not answer.
+    """
+    one, other = (' '.join(text.split()) for text in (before, after))
+    return Judgement(
+        'boot after the power cycle',
+        f'another than {one or "one that answers"}',
+        other or 'no answer',
+        bool(one and other) and one != other,
+    )
+
+
 #: File systems whose bytes are not, or not only, on the host itself. Those
 #: of FUSE have a prefix.
 _FAR = (
