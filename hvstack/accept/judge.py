@@ -14,7 +14,7 @@ from typing import Any
 from hvstack.accept.domain import Domain
 from hvstack.cloud import publish
 from hvstack.hadoop import fsck
-from hvstack.model.catalogue import Catalogue
+from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.flavor import Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
 
@@ -250,6 +250,31 @@ def capacity(
         for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
         if kind in found
     ]
+
+
+def room(
+    host: str, found: Mapping[str, Mapping[str, Any]], entry: Entry
+) -> Judgement:
+    """Judge that Placement has room for I workers on a host, and no more.
+
+    :param found: its inventories by resource class.
+    """
+    count = entry.configuration.instances
+    fit = min(
+        int(
+            (found[kind]['total'] - found[kind]['reserved'])
+            * found[kind]['allocation_ratio']
+            // need
+        )
+        for kind, need in needs(entry.flavor).items()
+    )
+    return Judgement(
+        f'{entry.flavor.name}: workers that {host} has room for',
+        f'at most {count}',
+        str(fit),
+        fit <= count,
+        json.dumps(dict(found)),
+    )
 
 
 def overwriting(host: str, options: Mapping[str, str]) -> list[Judgement]:
