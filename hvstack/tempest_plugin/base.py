@@ -289,10 +289,15 @@ class OperatorTest(Providers, BaseTest):
         return next((one for one in found if self.hosts(one[0])), found[0])
 
     def placements(self) -> list[tuple[Entry, HostProfile]]:
-        """Return a worker's flavor for each way in which these are placed."""
+        """Return a worker's flavor for each way in which these are placed.
+
+        One that hosts take, if any.
+        """
         found: dict[str, tuple[Entry, HostProfile]] = {}
         for one in (self.worker(), *self.workers()):
-            found.setdefault(json.dumps(sorted(self.placed_as(one[0]))), one)
+            key = json.dumps(sorted(self.placed_as(one[0]).items()))
+            if key not in found or not self.hosts(found[key][0]):
+                found[key] = one
         return list(found.values())
 
     def sample(self, entry: Entry) -> list[dict[str, Any]]:

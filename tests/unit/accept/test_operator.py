@@ -91,6 +91,15 @@ class OperatorTest(testtools.TestCase):
             self.assertTrue(test.judged)
             self.assertEqual([], self.bad(test))
 
+    def test_each_placement_once(self) -> None:
+        test = test_full_host.FullHostTest('test_misfit')
+        # No host is as large as the first.
+        self.ready(test, ('i1-dedicated', 'i2-dedicated', 'i2', 'i4'), 20)
+        found = [entry.flavor.name for entry, _ in test.placements()]
+        self.assertEqual(2, len(found))
+        self.assertEqual(self.names[1], found[0])
+        self.assertIn(found[1], self.names[2:])
+
     def test_one_worker_too_many(self) -> None:
         test = test_full_host.FullHostTest('test_worker_too_many')
         names = ('i4-dedicated', 'i2-dedicated')
