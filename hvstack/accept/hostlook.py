@@ -2,7 +2,8 @@
 """Looking at compute hosts: libvirt's XML, /proc, nova.conf. Read only."""
 
 import shlex
-import tempfile
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,46 @@ ACCESS = ('none', 'local', 'command', 'ssh')
 _HOST = '{host}'
 _SECONDS = 60
 
-#: What nova-compute reads of interest: from the files that its command line
-#: names, or its default ones. Its passwords stay on the host.
+#: What nova-compute reads of interest, in oslo.config's order: default files
+#: and folders where its command line names none, then what that names. Its
+#: passwords stay on the host.
 _NOVA_CONF = r"""
+export LC_ALL=C
 for p in /proc/[0-9]*; do
     args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
     printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
-    files=$(printf '%s\n' "$args" | sed -n \
-        -e 's/^--config-file=//p' -e '/^--config-file$/{n;p;}')
-    cat ${files:-/etc/nova/nova.conf $(ls /etc/nova/nova.conf.d/*.conf)} |
+    given=$(printf '%s\n' "$args" | sed -n \
+        -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
+        -e '/^--config-file$/{N;s/.*\n/file /p;}' \
+        -e '/^--config-dir$/{N;s/.*\n/dir /p;}')
+    text=$(
+        for kind in file dir; do
+            printf '%s\n' "$given" | grep -q "^$kind " && continue
+            end=; [ $kind = dir ] && end=.d
+            for name in nova.conf nova-compute.conf; do
+                for folder in /etc/nova /etc; do
+                    [ -e "$folder/$name$end" ] || continue
+                    printf '%s\n' "$kind $folder/$name$end"
+                    break
+                done
+            done
+        done | {
+            cat
+            printf '%s\n' "$given"
+        } | while read -r kind path; do
+            [ "$path" ] || continue
+            if [ "$kind" = dir ]; then
+                set -- "$path"/*.conf
+                [ -e "$1" ] || continue
+            else
+                set -- "$path"
+            fi
+            for one; do
+                cat "$one" && echo || exit 4
+            done
+        done
+    ) || exit 4
+    printf '%s\n' "$text" |
         grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
     exit
 done
@@ -47,6 +79,19 @@ done
 echo 'no QEMU of that name runs here' >&2
 exit 3
 """
+#: The file system that each path is on.
+_FILE_SYSTEMS = r"""
+for path in %s; do
+    if [ -b "$path" ]; then
+        kind=device
+    else
+        real=$(readlink -f "$path") || exit
+        kind=$(findmnt -n -o FSTYPE -T "$real" 2>/dev/null | tail -n 1)
+        [ "$kind" ] || kind=$(stat -f -c %%T "$real") || exit
+    fi
+    printf '%%s\t%%s\n' "$kind" "$path"
+done
+"""
 
 
 @dataclass(frozen=True)
@@ -57,12 +102,15 @@ class Access:
     :param command: program that runs another one on ``{host}``.
     :param key: private key for ssh as root.
     :param uri: of libvirt on the host.
+    :param folder: nobody else's, for ssh's connections, which :meth:`close`
+        ends.
     """
 
     kind: str = 'none'
     command: str = ''
     key: str = ''
     uri: str = 'qemu:///system'
+    folder: Path | None = None
 
     def node(self, host: str) -> ShellNode:
         """Return a host as a node that runs commands.
@@ -79,13 +127,24 @@ class Access:
             return CommandNode(**names)
         if self.kind == 'command' and _HOST in self.command:
             return CommandNode(**names, enter=tuple(words(self.command, host)))
-        if self.kind == 'ssh' and self.key:
-            folder = Path(tempfile.gettempdir()) / f'hvstack-ssh-{host}'
-            return SSHNode(**names, key=Path(self.key), folder=folder)
+        if self.kind == 'ssh' and self.key and self.folder:
+            return SSHNode(
+                **names, key=Path(self.key), folder=self.folder / host
+            )
         raise errors.InputError(
             f"host_access is '{self.kind}': give local, command with "
             f"host_command ('... {_HOST} ...'), or ssh with host_ssh_key"
         )
+
+    def close(self) -> None:
+        """End ssh's connections to all hosts, and remove their folder."""
+        if self.folder is None:
+            return
+        for one in self.folder.glob('*'):
+            node = self.node(one.name)
+            if isinstance(node, SSHNode):
+                node.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def words(command: str, host: str) -> list[str]:
@@ -112,6 +171,39 @@ def guest(access: Access, host: str, instance: str) -> Domain:
         no such guest.
     """
     return domain.parse(_virsh(access, host, f'dumpxml {instance}'))
+
+
+def guests(access: Access, host: str) -> list[Domain]:
+    """Return all guests that run on a host, whoever has them.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+
+    def names() -> list[str]:
+        return _virsh(access, host, 'list --name').split()
+
+    found = []
+    for name in names():
+        try:
+            found.append(guest(access, host, name))
+        except errors.CloudError:
+            # Others' guests may end while we look.
+            if name in names():
+                raise
+    return found
+
+
+def file_systems(
+    access: Access, host: str, paths: Sequence[str]
+) -> dict[str, str]:
+    """Return on which kind of file system each path is, or ``device``.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or has
+        no such path.
+    """
+    text = _run(access, host, _FILE_SYSTEMS % shlex.join(paths))
+    kinds = (line.partition('\t') for line in text.splitlines())
+    return {path: kind for kind, _, path in kinds}
 
 
 def cells(access: Access, host: str) -> dict[int, set[int]]:

@@ -14,7 +14,7 @@ from typing import Any
 from hvstack.accept.domain import Domain
 from hvstack.cloud import publish
 from hvstack.hadoop import fsck
-from hvstack.model.catalogue import Catalogue
+from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.flavor import Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
 
@@ -86,12 +86,17 @@ def flavors(
                 continue
             seen = {name: there[name] for name in _SIZES} | {
                 'ephemeral': there.get('OS-FLV-EXT-DATA:ephemeral', 0),
+                # Nova writes no swap as nothing, or as 0.
+                'swap': there.get('swap') or 0,
+                'disabled': there.get('OS-FLV-DISABLED:disabled', False),
                 'public': there['os-flavor-access:is_public'],
                 'description': there.get('description') or '',
                 **there['extra_specs'],
             }
             promised = {name: getattr(wanted, name) for name in _SIZES} | {
                 'ephemeral': wanted.ephemeral,
+                'swap': 0,
+                'disabled': False,
                 'public': public,
                 'description': publish.described(entry),
                 **wanted.extra_specs,
@@ -183,6 +188,15 @@ def inventory(
             room >= promised,
         )
     )
+    if profile.reserved_memory_mib is not None:
+        judged.append(
+            Judgement(
+                f'{host}: memory reserved',
+                f'{profile.reserved_memory_mib} MiB or more',
+                f'{memory["reserved"]} MiB',
+                memory['reserved'] >= profile.reserved_memory_mib,
+            )
+        )
     return judged
 
 
@@ -236,6 +250,31 @@ def capacity(
         for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
         if kind in found
     ]
+
+
+def room(
+    host: str, found: Mapping[str, Mapping[str, Any]], entry: Entry
+) -> Judgement:
+    """Judge that Placement has room for I workers on a host, and no more.
+
+    :param found: its inventories by resource class.
+    """
+    count = entry.configuration.instances
+    fit = min(
+        int(
+            (found[kind]['total'] - found[kind]['reserved'])
+            * found[kind]['allocation_ratio']
+            // need
+        )
+        for kind, need in needs(entry.flavor).items()
+    )
+    return Judgement(
+        f'{entry.flavor.name}: workers that {host} has room for',
+        f'at most {count}',
+        str(fit),
+        fit <= count,
+        json.dumps(dict(found)),
+    )
 
 
 def overwriting(host: str, options: Mapping[str, str]) -> list[Judgement]:
@@ -377,15 +416,39 @@ def _inside(
     )
 
 
-def disjoint(guests: Sequence[Domain]) -> list[Judgement]:
-    """Judge that no two guests of a host share a dedicated CPU."""
+def disjoint(
+    host: str,
+    guests: Sequence[Domain],
+    others: Sequence[Domain],
+    dedicated: Collection[int],
+) -> list[Judgement]:
+    """Judge that no two guests of a host share a dedicated CPU.
+
+    :param guests: those that were promised CPUs of their own.
+    :param others: all of the host; those among them that have dedicated
+        CPUs, too, count.
+    :param dedicated: its ``cpu_dedicated_set``.
+    """
+    owned = set(dedicated).union(*(guest.cpus for guest in guests))
+    named = {guest.name: guest for guest in (*others, *guests)}
+    users = [guest for _, guest in sorted(named.items()) if guest.cpus & owned]
     return [
-        equal(
-            f'{one.name} and {other.name}: CPUs of both',
-            [],
-            sorted(one.cpus & other.cpus),
-        )
-        for one, other in combinations(guests, 2)
+        Judgement(
+            f'{host}: guests with dedicated CPUs',
+            'each with its own',
+            str(len(users))
+            if len(users) > 1
+            else f'{len(users)}: there is no other to compare it with',
+            True,
+        ),
+        *(
+            equal(
+                f'{one.name} and {other.name}: CPUs of both',
+                [],
+                sorted(one.cpus & other.cpus & owned),
+            )
+            for one, other in combinations(users, 2)
+        ),
     ]
 
 
@@ -513,17 +576,21 @@ def groups(
 
 
 def replicas(
-    files: Sequence[fsck.File], hosts: Mapping[str, str], replication: int
+    files: Sequence[fsck.File],
+    hosts: Mapping[str, str],
+    replication: int,
+    count: int,
 ) -> list[Judgement]:
     """Judge that each block has its replicas, on as many hosts.
 
     :param hosts: ``hostId`` by DataNode's address.
+    :param count: of the files that were written.
     """
     blocks = [block for one in files for block in one.blocks]
     low = sum(block.live < replication for block in blocks)
     shared = fsck.on_one_host(files, hosts)
     return [
-        Judgement('blocks looked at', 'some', str(len(blocks)), bool(blocks)),
+        equal('files with blocks', count, sum(bool(f.blocks) for f in files)),
         equal(f'blocks with less than {replication} replicas', 0, low),
         equal('blocks with two replicas on one host', 0, len(shared)),
     ]
@@ -605,15 +672,68 @@ def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
     ]
 
 
-def local(guest: Domain) -> list[Judgement]:
-    """Judge that a guest's disks are on its own host."""
+def rebooted(before: str, after: str) -> Judgement:
+    """Judge that a guest has booted again.
+
+    :param before: what tells its boots apart; nothing if it did not answer.
+    """
+    one, other = (' '.join(text.split()) for text in (before, after))
+    return Judgement(
+        'boot after the power cycle',
+        f'another than {one or "one that answers"}',
+        other or 'no answer',
+        bool(one and other) and one != other,
+    )
+
+
+#: File systems whose bytes are not, or not only, on the host itself. Those
+#: of FUSE have a prefix.
+_FAR = (
+    'afs',
+    'beegfs',
+    'ceph',
+    'ceph-fuse',
+    'cifs',
+    'gfs',
+    'gfs2',
+    'glusterfs',
+    'gpfs',
+    'juicefs',
+    'lustre',
+    'mfs',
+    'nfs',
+    'nfs4',
+    'ocfs2',
+    'quobyte',
+    'rclone',
+    's3fs',
+    'smb',
+    'smb2',
+    'smb3',
+    'smbfs',
+    'sshfs',
+)
+
+
+def local(guest: Domain, kinds: Mapping[str, str]) -> list[Judgement]:
+    """Judge that a guest's disks are on its own host.
+
+    :param kinds: file system, or ``device``, of those that are paths.
+    """
     return [
         Judgement(
             f'{guest.name}: disks',
-            'paths of its host',
-            ', '.join(guest.disks) or _NONE,
+            'paths on file systems or devices of its host',
+            ', '.join(
+                f'{disk} ({kinds.get(disk, "not there")})'
+                for disk in guest.disks
+            )
+            or _NONE,
             bool(guest.disks)
-            and all(disk.startswith('/') for disk in guest.disks),
+            and all(
+                disk in kinds and kinds[disk].removeprefix('fuse.') not in _FAR
+                for disk in guest.disks
+            ),
         )
     ]
 
@@ -665,7 +785,51 @@ def own_disks(
         found.setdefault(disk, set()).add(owner)
     return [
         Judgement(
-            f'{whose} on {disk}', '1', ', '.join(sorted(ids)), len(ids) == 1
+            f'{whose} on {disk or "no known disk"}',
+            '1' if disk else '0',
+            ', '.join(sorted(ids)),
+            bool(disk) and len(ids) == 1,
         )
         for disk, ids in sorted(found.items())
+    ]
+
+
+def volume_types(
+    promised: Sequence[Sequence[str]], found: Mapping[str, Sequence[str]]
+) -> list[Judgement]:
+    """Judge which volumes workers have, or that they have none.
+
+    :param promised: types of one worker's volumes, for each slot of a host.
+    :param found: types of a worker's volumes, by its name.
+    """
+    wanted = sorted({_listed(types) for types in promised})
+    return [
+        Judgement(
+            f'{name}: types of its volumes',
+            ' or '.join(wanted),
+            _listed(types),
+            _listed(types) in wanted,
+        )
+        for name, types in sorted(found.items())
+    ]
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ', '.join(sorted(words)) or _NONE
+
+
+def beside(
+    name: str, server: str, volumes: Mapping[str, str]
+) -> list[Judgement]:
+    """Judge that volumes are on the host of their server.
+
+    Cinder's InstanceLocalityFilter goes by these names.
+
+    :param name: of the server, for a person.
+    :param server: its host, as Nova names it.
+    :param volumes: ``host@backend#pool`` by id.
+    """
+    return [
+        equal(f'{name}: host of volume {key}', server, host.partition('@')[0])
+        for key, host in sorted(volumes.items())
     ]

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -100,6 +101,14 @@ class BaseTest(test.BaseTestCase):
         """End a test that could not look: that is no pass."""
         raise self.skipException(f'not checked: {why}')
 
+    def none_left_out(self, why: str, names: Sequence[str]) -> None:
+        """End a test that has not looked at all that it would speak for.
+
+        :param why: it could not look at these, for a person.
+        """
+        if names:
+            self.unchecked(f'{why}: {", ".join(sorted(set(names)))}')
+
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
         """Return the given catalogues, each with the profile of its hosts."""
@@ -143,16 +152,6 @@ class BaseTest(test.BaseTestCase):
         """Return a name of this run's own."""
         return str(
             data_utils.rand_name(what, prefix=CONF.resource_name_prefix)
-        )
-
-    @staticmethod
-    def access() -> Access:
-        """Return how compute hosts are reached."""
-        return Access(
-            kind=CONF.hvstack.host_access,
-            command=CONF.hvstack.host_command,
-            key=CONF.hvstack.host_ssh_key or '',
-            uri=CONF.hvstack.libvirt_uri,
         )
 
 
@@ -224,6 +223,20 @@ class OperatorTest(Providers, BaseTest):
             )
         }
 
+    def landing(self) -> tuple[dict[str, str], list[str]]:
+        """Return the hosts of all promised flavors, and flavors without any.
+
+        Hosts are UUIDs by name.
+        """
+        found: dict[str, str] = {}
+        homeless = []
+        for entry, _ in self.promised():
+            hosts = self.hosts(entry)
+            found |= hosts
+            if not hosts:
+                homeless.append(entry.flavor.name)
+        return found, homeless
+
     @staticmethod
     def kind(entry: Entry) -> str:
         """Return the resource class of a flavor's CPUs."""
@@ -274,6 +287,43 @@ class OperatorTest(Providers, BaseTest):
                 'see [hvstack] include_candidates'
             )
         return next((one for one in found if self.hosts(one[0])), found[0])
+
+    def placements(self) -> list[tuple[Entry, HostProfile]]:
+        """Return a worker's flavor for each way in which these are placed.
+
+        One that hosts take, if any.
+        """
+        found: dict[str, tuple[Entry, HostProfile]] = {}
+        for one in (self.worker(), *self.workers()):
+            key = json.dumps(sorted(self.placed_as(one[0]).items()))
+            if key not in found or not self.hosts(found[key][0]):
+                found[key] = one
+        return list(found.values())
+
+    def sample(self, entry: Entry) -> list[dict[str, Any]]:
+        """Start one guest of a flavor, if it is published and there is room.
+
+        :returns: the guest, or nothing.
+        """
+        flavor = self.flavors().get(entry.flavor.name)
+        if flavor is None:
+            return []
+        guest = self.boot(flavor['id'])
+        fault = (guest.get('fault') or {}).get('message', '')
+        if guest['status'] != 'ACTIVE' and 'no valid host' in fault.lower():
+            return []
+        self.active(guest)
+        return [guest]
+
+    def clear(self, guests: Sequence[Mapping[str, Any]], host: str) -> None:
+        """Delete guests: the next ones may need their room.
+
+        :param host: that is empty then, if one is.
+        """
+        for guest in guests:
+            self.delete_server(guest['id'])
+        if host:
+            self.forgotten(host)
 
     def fill(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
         """Fill an empty host; return its name and UUID, and the guests."""
@@ -382,7 +432,12 @@ class OperatorTest(Providers, BaseTest):
 
 
 class HostTest(OperatorTest):
-    """A test that looks at compute hosts themselves."""
+    """A test that looks at compute hosts themselves.
+
+    :param way: how they are reached.
+    """
+
+    way: Access
 
     @classmethod
     def skip_checks(cls) -> None:
@@ -393,6 +448,21 @@ class HostTest(OperatorTest):
                 'not checked: no access to compute hosts, set [hvstack] '
                 'host_access'
             )
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Say how hosts are reached, over ssh until the class ends."""
+        super().resource_setup()
+        options = CONF.hvstack
+        ssh = options.host_access == 'ssh'
+        cls.way = Access(
+            kind=options.host_access,
+            command=options.host_command,
+            key=options.host_ssh_key or '',
+            uri=options.libvirt_uri,
+            folder=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
+        )
+        cls.addClassResourceCleanup(cls.way.close)
 
     def running(self, entry: Entry) -> list[dict[str, Any]]:
         """Return the guests of a flavor that run, anyone's."""

@@ -4,7 +4,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hvstack.tpcxhs import datacheck
 CONF = config.CONF
 _FILES = 10
 _FOLDER = '/hvaccept'
+_VOLUMES = 'os-extended-volumes:volumes_attached'
 _MAKE = f"""
 hdfs dfs -mkdir -p {_FOLDER} || exit
 for n in 0 1 2 3 4 5 6 7 8 9; do
@@ -331,6 +332,7 @@ class ClusterTest(MemberTest):
             datacheck.data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
+            _FILES,
         )
 
     @staticmethod
@@ -342,6 +344,7 @@ class ClusterTest(MemberTest):
     def topology(self, cluster: StackCluster) -> list[Judgement]:
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
         ids = self.host_ids()
+        lost([node.name for node in cluster.nodes], ids)
         hosts = {node.address: ids[node.name] for node in cluster.workers}
         names = {node.address: node.name for node in cluster.workers}
         printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
@@ -367,10 +370,141 @@ class ClusterTest(MemberTest):
             ),
         ]
 
+    def volumes(self, stack: dict[str, Any]) -> None:
+        """Judge which volumes the workers have, and on which disks."""
+        names = [str(one['name']) for one in self.outputs(stack)['workers']]
+        listed = self.servers_client.list_servers(detail=True)['servers']
+        servers = {one['name']: one for one in listed}
+        lost(names, servers)
+        ids = {
+            name: [one['id'] for one in servers[name][_VOLUMES]]
+            for name in names
+        }
+        types: dict[str, str] = {}
+        if any(ids.values()):
+            if not CONF.service_available.cinder:
+                self.unchecked('workers have volumes, but there is no Cinder')
+            client = self.os_primary.volumes_client_latest
+            types = {
+                key: str(client.show_volume(key)['volume']['volume_type'])
+                for keys in ids.values()
+                for key in keys
+            }
+        promised, pinned, local = self.promised_volumes(stack)
+        judged = judge.volume_types(
+            promised,
+            {name: [types[one] for one in keys] for name, keys in ids.items()},
+        )
+        if pinned:
+            # A type is one disk of each host.
+            judged += judge.own_disks(
+                (
+                    (f'{types[one]} of host {servers[name]["hostId"]}', name)
+                    for name, keys in ids.items()
+                    for one in keys
+                ),
+                'workers',
+            )
+        self.judge(judged)
+        if types:
+            self.disks(ids, types, pinned, local)
+
+    def disks(
+        self,
+        ids: Mapping[str, Sequence[str]],
+        types: Mapping[str, str],
+        pinned: bool,
+        local: bool,
+    ) -> None:
+        """Judge on which disks volumes are, as an administrator sees them.
+
+        :param ids: volumes by worker.
+        :param types: volume types by volume.
+        :param pinned: no two workers of a host share a disk.
+        :param local: volumes are on their worker's host.
+        """
+        if not admin_available():
+            self.unchecked(
+                "only an administrator sees volumes' disks: give one in the "
+                'accounts'
+            )
+        admin = self.get_client_manager(credential_type='admin')
+        specs = {
+            one['name']: one.get('extra_specs', {})
+            for one in admin.volume_types_client_latest.list_volume_types()[
+                'volume_types'
+            ]
+        }
+        pools = admin.volume_scheduler_stats_client_latest.list_pools(
+            detail=True
+        )['pools']
+        show = admin.volumes_client_latest.show_volume
+        places = {
+            key: str(show(key)['volume']['os-vol-host-attr:host'] or '')
+            for key in types
+        }
+        hosts = {
+            one['name']: one['OS-EXT-SRV-ATTR:host']
+            for one in admin.servers_client.list_servers(
+                detail=True, all_tenants=True, project_id=self.project
+            )['servers']
+        }
+        backends = CONF.hvstack.volume_backends
+        judged = [
+            one
+            for name, place in sorted(
+                {(types[key], place) for key, place in places.items()}
+            )
+            if name in backends
+            for one in judge.backend(
+                name, backends[name], specs.get(name, {}), place, pools
+            )
+        ]
+        if pinned:
+            judged += judge.own_disks(
+                (
+                    (places[key] and f'{places[key]} for {hosts[name]}', name)
+                    for name, keys in ids.items()
+                    for key in keys
+                ),
+                'workers',
+            )
+        if local:
+            judged += [
+                one
+                for name, keys in ids.items()
+                for one in judge.beside(
+                    name, hosts[name], {key: places[key] for key in keys}
+                )
+            ]
+        self.judge(judged)
+        if unknown := sorted(set(types.values()) - set(backends)):
+            self.unchecked(
+                f'no backend is promised of {", ".join(unknown)}: set '
+                '[hvstack] volume_backends'
+            )
+
+    @staticmethod
+    def promised_volumes(
+        stack: dict[str, Any],
+    ) -> tuple[list[list[str]], bool, bool]:
+        """Return the volume types of a worker, for each slot of a host.
+
+        And whether disks are each one worker's, and on its own host.
+        """
+        given = {key: str(one) for key, one in stack['parameters'].items()}
+        pinned = given.get('disk_pinning', '').lower() == 'true'
+        local = given.get('local_volumes', '').lower() == 'true'
+        slots: list[list[str]] = [[]]
+        if pinned or given.get('storage') == 'ceph':
+            slots = json.loads(given.get('volume_types', '[[]]'))
+        return slots if pinned else slots[:1], pinned, local
+
     def spread(self, stack: dict[str, Any]) -> list[Judgement]:
         """Judge where Nova put the nodes."""
         ids = self.host_ids()
         workers, others = self.names(stack)
+        lost([*workers, *others], ids)
         return judge.spread(
             {name: ids[name] for name in workers},
             {name: ids[name] for name in others},
@@ -391,6 +525,18 @@ class ClusterTest(MemberTest):
             elif isinstance(value, list):
                 workers += [str(one['name']) for one in value]
         return workers, others
+
+
+def lost(names: Collection[str], there: Collection[str]) -> None:
+    """See that a stack's servers are there.
+
+    :raises hvstack.errors.CloudError: one is not.
+    """
+    if missing := sorted(set(names) - set(there)):
+        raise errors.CloudError(
+            f"the stack's servers {', '.join(missing)} are not in its project "
+            "any more: see 'openstack stack check', and create it anew"
+        )
 
 
 class OwnClusterTest(ClusterTest):

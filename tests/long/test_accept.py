@@ -115,7 +115,18 @@ class AcceptTest(HostsTest):
             *cloud.identity.users(),
             *cloud.compute.servers(all_projects=True),
             *cloud.compute.flavors(is_public=None),
+            *cloud.network.ports(),
+            *cloud.network.security_groups(),
+            *cloud.orchestration.stacks(),
+            *connection.connect(clouds.MEMBER_CLOUD).orchestration.stacks(),
         ]
+        if cloud.has_service('block-storage'):
+            found += [
+                one
+                for one in cloud.block_storage.volumes(all_projects=True)
+                # Gone in a moment.
+                if one.status != 'deleting'
+            ]
         return sorted(
             str(one.name)
             for one in found
@@ -309,6 +320,7 @@ class StackTest(AcceptTest):
                 for name in (
                     'outputs',
                     'nodes_per_host',
+                    'volumes',
                     'all_nodes_are_in',
                     'topology',
                     'node_groups',

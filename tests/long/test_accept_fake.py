@@ -28,6 +28,7 @@ PASSED = {
     'FullClusterTest.test_worker_too_many',
     'StackTest.test_outputs',
     'StackTest.test_nodes_per_host',
+    'StackTest.test_volumes',
     'StackLifeTest.test_scale_and_delete',
 }
 

@@ -23,7 +23,7 @@ from tests.long.test_accept import COUNT, FAILED, HVSTACK, AcceptTest
 TEMPEST = str(Path(sys.executable).with_name('tempest'))
 STESTR = str(Path(sys.executable).with_name('stestr'))
 #: What this lab can show; of clusters it cannot make one.
-SHOWN = 'Flavors|Ratios|Volumes|FullHost|Disk|Configuration|Pins'
+SHOWN = 'Flavors|Ratios|Volumes|FullHost|Disks?|Configuration|Pins'
 URI = ('--libvirt-uri', 'qemu:///system')
 
 

@@ -53,6 +53,8 @@ class FlavorsTest(testtools.TestCase):
                 'ram': entry.flavor.ram,
                 'disk': entry.flavor.disk,
                 'OS-FLV-EXT-DATA:ephemeral': entry.flavor.ephemeral,
+                'swap': '',
+                'OS-FLV-DISABLED:disabled': False,
                 'os-flavor-access:is_public': False,
                 'description': publish.described(entry),
                 'extra_specs': {
@@ -98,6 +100,8 @@ class FlavorsTest(testtools.TestCase):
         for name, value in (
             ('ram', 1),
             ('os-flavor-access:is_public', True),
+            ('swap', 512),
+            ('OS-FLV-DISABLED:disabled', True),
             ('description', 'another one'),
         ):
             before = self.nova[self.name][name]
@@ -181,6 +185,17 @@ class HostsTest(testtools.TestCase):
             ['h: memory for guests'],
             bad(judge.inventory('h', found, profiles.load('vsphere6'))),
         )
+
+    def test_too_little_reserved(self) -> None:
+        # Large enough, but the host itself would have nothing.
+        profile = profiles.load('vsan')
+        memory = {**MEMORY, 'total': 600000, 'reserved': 65535}
+        found = {'VCPU': VCPU, 'MEMORY_MB': memory}
+        self.assertEqual(
+            ['h: memory reserved'], bad(judge.inventory('h', found, profile))
+        )
+        memory['reserved'] = 65536
+        self.assertEqual([], bad(judge.inventory('h', found, profile)))
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
@@ -299,14 +314,26 @@ class PinsTest(testtools.TestCase):
         self.assertEqual(2, len(self.bad(threads={})))
 
     def test_shared_cpu(self) -> None:
-        one = domain.parse(XML)
-        self.assertEqual(1, len(bad(judge.disjoint([one, one]))))
-        other = domain.parse(
-            XML.replace("cpuset='2'", "cpuset='4'").replace(
-                "cpuset='3'", "cpuset='5'"
-            )
+        def guest(name: str, *cpus: int) -> domain.Domain:
+            pins = {number: {cpu} for number, cpu in enumerate(cpus)}
+            return replace(domain.parse(XML), name=name, vcpus=pins)
+
+        one, other = guest('a', 2, 3), guest('b', 3, 4)
+        floating = replace(other, name='c', vcpus={0: {0, 1}})
+        found = judge.disjoint('h', [one], [one, floating], {2, 3, 4})
+        self.assertEqual([], bad(found))
+        self.assertEqual(
+            '1: there is no other to compare it with', found[0].seen
         )
-        self.assertEqual([], bad(judge.disjoint([one, other])))
+        # Another flavor's, or nobody's of Nova.
+        found = judge.disjoint('h', [one], [floating, other, one], {2, 3, 4})
+        self.assertEqual(['a and b: CPUs of both'], bad(found))
+        self.assertEqual(
+            [], bad(judge.disjoint('h', [one, guest('b', 4)], [], {2, 3, 4}))
+        )
+        # Outside of the set, too.
+        found = judge.disjoint('h', [one, guest('b', 3)], [], ())
+        self.assertEqual(['a and b: CPUs of both'], bad(found))
 
     def test_api_only(self) -> None:
         self.assertEqual([], bad(judge.topology('g', SPECS, 2, NODES)))
@@ -319,11 +346,15 @@ class PinsTest(testtools.TestCase):
         )
 
     def test_disks(self) -> None:
-        self.assertEqual([], bad(judge.local(domain.parse(XML))))
-        ceph = XML.replace(
-            "file='/instances/1/disk'", "protocol='rbd' name='p/v'"
-        )
-        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph)))))
+        path = '/instances/1/disk'
+        guest = domain.parse(XML)
+        for kind in ('ext4', 'device', 'fuseblk', 'overlay'):
+            self.assertEqual([], bad(judge.local(guest, {path: kind})), kind)
+        for kind in ('nfs4', 'fuse.glusterfs', 'ceph'):
+            self.assertEqual(1, len(bad(judge.local(guest, {path: kind}))))
+        self.assertEqual(1, len(bad(judge.local(guest, {}))))
+        ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
+        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph), {}))))
 
     def test_no_xml(self) -> None:
         for text in ('', 'error: no domain', '<capabilities/>'):
@@ -395,9 +426,8 @@ class ClusterTest(testtools.TestCase):
     def test_replicas(self) -> None:
         def found(*places: str) -> list[str]:
             block = Block('blk_1', 10, len(places), list(places))
-            return bad(
-                judge.replicas([File('/f', 10, 2, 1, [block])], self.HOSTS, 2)
-            )
+            file = File('/f', 10, 2, 1, [block])
+            return bad(judge.replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], found('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
@@ -408,7 +438,7 @@ class ClusterTest(testtools.TestCase):
             ['blocks with less than 2 replicas'], found('10.0.0.1')
         )
         self.assertEqual(
-            ['blocks looked at'], bad(judge.replicas([], self.HOSTS, 2))
+            ['files with blocks'], bad(judge.replicas([], self.HOSTS, 2, 1))
         )
 
     def test_node_groups(self) -> None:

@@ -2,15 +2,10 @@
 """A missing option is named in one line, and nothing is looked at."""
 
 import unittest
-from pathlib import Path
 from typing import Any
 
-import fixtures
 import testtools
-from oslo_config import cfg
-from tempest import config
 
-from hvstack.accept.settings import Workspace
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
 
 # Modules, not their tests: those would be collected here as well.
@@ -21,6 +16,7 @@ from hvstack.tempest_plugin.tests.operator import (
     test_volumes,
 )
 from hvstack.tempest_plugin.tests.tenant import test_disk, test_stack
+from tests.unit.accept.tempestconf import configure
 
 #: A tempest.conf in which nothing is missing.
 WHOLE: dict[str, Any] = {
@@ -94,16 +90,8 @@ class PluginTest(testtools.TestCase):
 
     def configure(self, **group: Any) -> None:
         """Take a tempest.conf with these options of ours."""
-        workspace = Workspace(Path(self.useFixture(fixtures.TempDir()).path))
         services = {'cinder': group.pop('cinder', True)}
-        workspace.write({'hvstack': group, 'service_available': services})
-        conf = cfg.ConfigOpts()
-        for name, options in config.list_opts():
-            conf.register_opts(options, group=name)
-        conf([], default_config_files=[str(workspace.conf)])
-        self.useFixture(
-            fixtures.MonkeyPatch('tempest.config.CONF._config', conf)
-        )
+        configure(self, {'hvstack': group, 'service_available': services})
 
     def why(self, test: Any) -> str:
         """Return why a class is skipped; nothing if it is not."""
@@ -122,6 +110,14 @@ class PluginTest(testtools.TestCase):
             self.assertIn(wanted, told)
             self.assertTrue(told.startswith('not checked: '), told)
             self.assertNotIn('\n', told)
+
+    def test_one_replica(self) -> None:
+        self.configure(**{**WHOLE, 'replication': 1})
+        told = self.assertRaises(
+            unittest.SkipTest,
+            test_stack.StackTest('test_replicas').test_replicas,
+        )
+        self.assertIn('not checked: a block has one replica', str(told))
 
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)

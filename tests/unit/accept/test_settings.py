@@ -2,7 +2,10 @@
 """tempest.conf, hosts' looks, and the plugin that Tempest finds."""
 
 import configparser
+import contextlib
+import os
 import re
+import socket
 import stat
 import unittest
 from pathlib import Path
@@ -15,8 +18,15 @@ from oslo_config import cfg
 from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
 
-from hvstack import errors
-from hvstack.accept import cleanup, hostlook, outcome, runner, settings
+from hvstack import errors, shell
+from hvstack.accept import (
+    cleanup,
+    domain,
+    hostlook,
+    outcome,
+    runner,
+    settings,
+)
 from hvstack.accept.hostlook import Access
 from hvstack.accept.settings import Workspace
 from hvstack.progress import Progress
@@ -390,6 +400,127 @@ class HostLookTest(testtools.TestCase):
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
+
+    def program(self, name: str, script: str) -> Path:
+        """Put a program first in the path; return its folder."""
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / name).write_text(f'#!/bin/sh\n{script}')
+        (folder / name).chmod(0o755)
+        path = f'{folder}:{os.environ["PATH"]}'
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        return folder
+
+    def test_ssh_connections_end(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path) / 'own'
+        access = Access('ssh', key='/key', folder=folder)
+        log = self.program('ssh', 'echo "$*" >>"${0%/*}/log"\n') / 'log'
+        with contextlib.suppress(errors.HVStackError):
+            hostlook.nova_conf(access, 'h1')
+        # The master's, which this ssh does not make.
+        with socket.socket(socket.AF_UNIX) as held:
+            (folder / 'h1').mkdir(exist_ok=True, parents=True)
+            held.bind(str(folder / 'h1' / 's'))
+            access.close()
+        self.assertIn('-O exit root@h1', log.read_text())
+        self.assertFalse(folder.exists())
+
+    def test_all_guests(self) -> None:
+        # The second ends before it is looked at.
+        folder = self.program(
+            'virsh',
+            """case "$*" in
+            *list*) cat "${0%/*}/names"; echo guest-1 >"${0%/*}/names";;
+            *guest-1) echo "<domain><name>guest-1</name></domain>";;
+            *) echo gone >&2; exit 1;;
+            esac""",
+        )
+        (folder / 'names').write_text('guest-1\nguest-2\n')
+        found = hostlook.guests(Access('local'), 'h1')
+        self.assertEqual(['guest-1'], [one.name for one in found])
+
+    def test_file_systems(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        found = hostlook.file_systems(
+            Access('local'), 'h1', ['/proc/version', str(folder)]
+        )
+        self.assertEqual('proc', found['/proc/version'])
+        self.assertTrue(found[str(folder)])
+        self.assertEqual({}, hostlook.file_systems(Access('local'), 'h1', []))
+        self.program('findmnt', 'exit 1\n')
+        found = hostlook.file_systems(Access('local'), 'h1', ['/proc/version'])
+        self.assertEqual({'/proc/version': 'proc'}, found)
+        self.assertRaises(
+            errors.CloudError,
+            hostlook.file_systems,
+            *(Access('local'), 'h1', [str(folder / 'none' / 'none')]),
+        )
+
+    def read(self, command: str, **files: str) -> dict[str, str]:
+        """Return what a nova-compute with this command line reads.
+
+        :param command: with ``{here}`` for the folder that has the files.
+        :param files: text by name, ``__`` for a slash.
+        """
+        here = Path(self.useFixture(fixtures.TempDir()).path)
+        words = command.format(here=here).split()
+        for name, text in {
+            **files,
+            'proc__1__cmdline': 'grep\0nova-compute.conf\0',
+            'proc__2__cmdline': '\0'.join(['python3', *words, '']),
+        }.items():
+            path = here / name.replace('__', '/')
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        script = hostlook._NOVA_CONF
+        for top in ('/proc/', '/etc'):
+            script = script.replace(f' {top}', f' {here}{top}')
+        done = shell.run(['sh', '-c', script])
+        self.assertNotIn('password', done.stdout)
+        return {
+            name.rpartition('.')[2]: value
+            for name, value in domain.options(done.stdout).items()
+        }
+
+    def test_files_of_nova_compute(self) -> None:
+        def ratio(value: int) -> str:
+            # The last line has no end.
+            return f'[DEFAULT]\npassword = x\ncpu_allocation_ratio = {value}'
+
+        files = {
+            'etc__nova__nova.conf': ratio(1),
+            'etc__nova__nova-compute.conf': ratio(2),
+            'etc__nova__nova.conf.d__1.conf': ratio(3),
+            'etc__nova__nova.conf.d__2.conf': ratio(4),
+            'etc__nova__nova.conf.d__2.conf.old': ratio(5),
+            'own.conf': ratio(6),
+            'dir__a.conf': '[compute]\ncpu_dedicated_set = 1\n',
+            'dir__b.conf': ratio(7),
+            'empty__none': '',
+        }
+        own, folder = (
+            '--config-file {here}/own.conf',
+            '--config-dir={here}/dir',
+        )
+        for words, wanted in (
+            ('', '4'),
+            (own, '6'),
+            ('--config-dir {here}/empty', '2'),
+            (folder, '7'),
+            (f'{folder} {own}', '6'),
+            (f'{own} {folder}', '7'),
+        ):
+            command = f'/usr/bin/nova-compute {words}'
+            found = self.read(command, **files)
+            self.assertEqual(wanted, found['cpu_allocation_ratio'], words)
+            self.assertEqual(folder in words, 'cpu_dedicated_set' in found)
+
+    def test_files_that_cannot_be_read(self) -> None:
+        error = self.assertRaises(
+            errors.CommandFailed,
+            self.read,
+            'nova-compute --config-file {here}/none',
+        )
+        self.assertIn('No such file', str(error))
 
     def test_unreachable_host(self) -> None:
         command = 'sh -c \'printf "no\\nroute" >&2; exit 4\' {host}'

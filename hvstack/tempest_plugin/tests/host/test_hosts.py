@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What compute hosts really do: nova.conf, libvirt's XML, /proc."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from tempest import config
 from tempest.lib import decorators
 
 from hvstack.accept import domain, hostlook, judge
 from hvstack.accept.domain import Domain
+from hvstack.model.catalogue import Entry
 from hvstack.tempest_plugin.base import HostTest
 
 CONF = config.CONF
@@ -18,17 +22,16 @@ class ConfigurationTest(HostTest):
     @decorators.attr(type='smoke')
     def test_ratios_are_left_to_placement(self) -> None:
         """No host overwrites the ratios at its next update."""
-        hosts = {
-            name for entry, _ in self.promised() for name in self.hosts(entry)
-        }
+        hosts, homeless = self.landing()
         if not hosts:
             self.unchecked('no host takes any of the promised flavors')
         judged = []
         for host in sorted(hosts):
             judged += judge.overwriting(
-                host, hostlook.nova_conf(self.access(), host)
+                host, hostlook.nova_conf(self.way, host)
             )
         self.judge(judged)
+        self.none_left_out('no host takes these flavors', homeless)
 
 
 @decorators.serial
@@ -39,11 +42,31 @@ class PinsTest(HostTest):
     def test_pins(self) -> None:
         """CPUs, memory and threads are where they were promised.
 
-        Of the guests that run; of new ones where there are none.
+        Of the guests that run; of new ones where there are none: so many as
+        fill a host of one flavor, and one of each other flavor.
         """
-        entry, _ = self.worker('dedicated')
-        guests = self.running(entry) or self.fill(entry)[2]
-        access = self.access()
+        first, _ = self.worker('dedicated')
+        unseen = []
+        for entry, _ in self.workers('dedicated'):
+            guests = self.running(entry)
+            if guests:
+                self.look(entry, guests)
+                continue
+            host = ''
+            if entry.flavor.name == first.flavor.name:
+                host, _, guests = self.fill(entry)
+            else:
+                guests = self.sample(entry)
+            if not guests:
+                unseen.append(entry.flavor.name)
+                continue
+            self.look(entry, guests)
+            self.clear(guests, host)
+        self.none_left_out('no guest runs, nor has room, of', unseen)
+
+    def look(self, entry: Entry, guests: Sequence[Mapping[str, Any]]) -> None:
+        """Judge the pins of a flavor's guests."""
+        access = self.way
         seen: dict[str, list[Domain]] = {}
         judged = []
         for server in guests:
@@ -61,8 +84,15 @@ class PinsTest(HostTest):
                 cells=hostlook.cells(access, host),
                 threads=hostlook.threads(access, host, instance),
             )
-        for found in seen.values():
-            judged += judge.disjoint(found)
+        for host, found in sorted(seen.items()):
+            judged += judge.disjoint(
+                host,
+                found,
+                hostlook.guests(access, host),
+                domain.pinned(
+                    hostlook.nova_conf(access, host), 'cpu_dedicated_set'
+                ),
+            )
         self.judge(judged)
 
 
@@ -85,10 +115,13 @@ class DisksTest(HostTest):
         if not guests:
             guests = [self.boot(self.small_flavor(1, self.placed_as(entry)))]
             self.active(guests[0])
+        access = self.way
         for server in guests:
+            host = server['OS-EXT-SRV-ATTR:host']
             guest = hostlook.guest(
-                self.access(),
-                server['OS-EXT-SRV-ATTR:host'],
-                server['OS-EXT-SRV-ATTR:instance_name'],
+                access, host, server['OS-EXT-SRV-ATTR:instance_name']
             )
-            self.judge(judge.local(guest))
+            paths = [disk for disk in guest.disks if disk.startswith('/')]
+            self.judge(
+                judge.local(guest, hostlook.file_systems(access, host, paths))
+            )

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A full host: as many workers as promised, pinned, and not one more."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from tempest.lib import decorators
 
 from hvstack.accept import judge
+from hvstack.model.catalogue import Entry
 from hvstack.tempest_plugin.base import OperatorTest
 
 
@@ -36,51 +40,97 @@ class FullHostTest(OperatorTest):
             self.flavors()[entry.flavor.name]['id'],
             host,
         )
+        self.others_fit(entry)
+
+    def others_fit(self, looked: Entry) -> None:
+        """Judge other workers' flavors by what their hosts have.
+
+        Hosts that are larger than a flavor's profile say nothing of it.
+        """
+        judged, unseen = [], []
+        for entry, profile in self.workers():
+            wanted = entry.configuration
+            if entry.flavor.name == looked.flavor.name:
+                continue
+            if max(wanted.cpu_ratio, wanted.ram_ratio) < 1:
+                # It leaves room on purpose.
+                unseen.append(entry.flavor.name)
+                continue
+            found = [
+                judge.room(name, there, entry)
+                for name, uuid in sorted(self.hosts(entry).items())
+                if (there := self.inventories(uuid))[self.kind(entry)]['total']
+                <= profile.cpus
+            ]
+            judged += found
+            if not found:
+                unseen.append(entry.flavor.name)
+        self.judge(judged)
+        self.none_left_out('no host as in the catalogue for', unseen)
 
     @decorators.idempotent_id('e2f0b7a9-18c4-4f5d-a6d1-9b7c3e2f1a54')
     def test_misfit(self) -> None:
         """A guest larger than any host is refused, whatever the ratio."""
-        entry, _ = self.worker()
-        kind, specs = self.kind(entry), self.placed_as(entry)
-        totals = [
-            self.inventories(uuid).get(kind, {}).get('total', 0)
-            for uuid in self.hosts(entry).values()
-        ]
-        if not any(totals):
-            self.unchecked(f'no host of {entry.flavor.name} has {kind}')
-        largest = max(totals)
-        self.refused(
-            f'{largest + 1} vCPUs on hosts of {largest}',
-            self.small_flavor(largest + 1, specs),
-            None,
-        )
+        homeless = []
+        for entry, _ in self.placements():
+            kind = self.kind(entry)
+            totals = [
+                self.inventories(uuid)[kind]['total']
+                for uuid in self.hosts(entry).values()
+            ]
+            if not totals:
+                homeless.append(entry.flavor.name)
+                continue
+            largest = max(totals)
+            self.refused(
+                f'{largest + 1} vCPUs on hosts of {largest} {kind}',
+                self.small_flavor(largest + 1, self.placed_as(entry)),
+                None,
+            )
+        self.none_left_out('no host takes these flavors', homeless)
 
     @decorators.idempotent_id('f4d2e6c8-9a37-4b1e-8f70-5c6d7e8f9a65')
     def test_over_commitment(self) -> None:
         """Two guests that each fit a host, but not together, never share."""
-        entry, profile = self.worker()
-        kind, specs = self.kind(entry), self.placed_as(entry)
-        host, uuid = self.empty_host(entry)
-        total = self.inventories(uuid).get(kind, {}).get('total', 0)
-        if not total:
-            self.unchecked(f'{host} has no {kind}')
-        cells = 1
-        if kind == 'PCPU':
-            # One cell alone would not have so many.
-            cells = len(profile.cells)
-            specs['hw:numa_nodes'] = str(cells)
-        count = judge.more_than_half(total, cells)
-        flavor_id = self.small_flavor(count, specs)
-        self.active(self.boot(flavor_id, host))
-        self.refused(
-            f'2 x {count} vCPUs on {total} of {host}', flavor_id, host
-        )
+        for entry, profile in self.placements():
+            kind, specs = self.kind(entry), self.placed_as(entry)
+            host, uuid = self.empty_host(entry)
+            total = self.inventories(uuid)[kind]['total']
+            cells = 1
+            if kind == 'PCPU':
+                # One cell alone would not have so many.
+                cells = len(profile.cells)
+                specs['hw:numa_nodes'] = str(cells)
+            count = judge.more_than_half(total, cells)
+            flavor_id = self.small_flavor(count, specs)
+            guest = self.boot(flavor_id, host)
+            self.active(guest)
+            self.refused(
+                f'2 x {count} vCPUs on {total} of {host}', flavor_id, host
+            )
+            self.delete_server(guest['id'])
 
     @decorators.idempotent_id('0a9b8c7d-6e5f-4d3c-9b2a-1f0e9d8c7b76')
     def test_pins(self) -> None:
         """Nova gives each guest CPUs and cells of its own."""
-        entry, _ = self.worker('dedicated')
-        _, _, guests = self.fill(entry)
+        first, _ = self.worker('dedicated')
+        host, _, guests = self.fill(first)
+        self.own_cpus(first, guests)
+        unseen = []
+        for entry, _ in self.workers('dedicated'):
+            if entry.flavor.name == first.flavor.name:
+                continue
+            self.clear(guests, host)
+            host, guests = '', self.sample(entry)
+            self.own_cpus(entry, guests)
+            if not guests:
+                unseen.append(entry.flavor.name)
+        self.none_left_out('there is no room for a guest of', unseen)
+
+    def own_cpus(
+        self, entry: Entry, guests: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Judge what Nova gives to the guests of a host."""
         wanted = entry.flavor
         used: list[int] = []
         for guest in guests:
@@ -93,12 +143,13 @@ class FullHostTest(OperatorTest):
             used += [
                 cpu for node in nodes for cpu in node['cpu_pinning'].values()
             ]
-        self.judge(
-            [
-                judge.equal(
-                    'CPUs of all guests, each used once',
-                    len(used),
-                    len(set(used)),
-                )
-            ]
-        )
+        if guests:
+            self.judge(
+                [
+                    judge.equal(
+                        'CPUs of all guests, each used once',
+                        len(used),
+                        len(set(used)),
+                    )
+                ]
+            )

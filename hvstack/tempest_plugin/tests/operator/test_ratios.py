@@ -15,9 +15,13 @@ class RatiosTest(OperatorTest):
     def test_inventories(self) -> None:
         """Ratios are 1, and memory is left as the profile says."""
         judged = []
+        homeless = []
         seen: set[tuple[str, str]] = set()
         for entry, profile in self.promised():
-            for name, uuid in sorted(self.hosts(entry).items()):
+            hosts = self.hosts(entry)
+            if not hosts:
+                homeless.append(entry.flavor.name)
+            for name, uuid in sorted(hosts.items()):
                 if (name, profile.name) not in seen:
                     seen.add((name, profile.name))
                     judged += judge.inventory(
@@ -26,16 +30,13 @@ class RatiosTest(OperatorTest):
         if not judged:
             self.unchecked('no host takes any of the promised flavors')
         self.judge(judged)
+        self.none_left_out('no host takes these flavors', homeless)
 
     @decorators.idempotent_id('c17e8d6b-51d7-4d3c-9c52-1a3f6d1f7b32')
     @decorators.attr(type='smoke')
     def test_allocations(self) -> None:
         """Guests take no more than their hosts have."""
-        hosts = {
-            name: uuid
-            for entry, _ in self.promised()
-            for name, uuid in self.hosts(entry).items()
-        }
+        hosts, homeless = self.landing()
         if not hosts:
             self.unchecked('no host takes any of the promised flavors')
         judged = []
@@ -44,3 +45,4 @@ class RatiosTest(OperatorTest):
                 name, self.inventories(uuid), self.usages(uuid)
             )
         self.judge(judged)
+        self.none_left_out('no host takes these flavors', homeless)

@@ -81,7 +81,7 @@ class VolumesTest(OperatorTest):
         if not CONF.hvstack.disk_pinning:
             self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
         places = [
-            (str(one['os-vol-host-attr:host']), str(place['server_id']))
+            (str(one['os-vol-host-attr:host'] or ''), str(place['server_id']))
             for volumes in self.attached().values()
             for one in volumes
             for place in one['attachments']
@@ -90,8 +90,18 @@ class VolumesTest(OperatorTest):
             (self.volume_host(name), name)
             for name in sorted(CONF.hvstack.volume_backends)
         ]
+        servers = {server for _, server in places}
         self.judge(
-            judge.own_disks(places) + judge.own_disks(types, 'volume types')
+            [
+                judge.Judgement(
+                    'servers with volumes of these types',
+                    'each alone on its disks',
+                    str(len(servers) or 'none now: types alone are judged'),
+                    True,
+                ),
+                *judge.own_disks(places),
+                *judge.own_disks(types, 'volume types'),
+            ]
         )
 
     def volume_host(self, volume_type: str) -> str:
@@ -100,6 +110,7 @@ class VolumesTest(OperatorTest):
         made = client.create_volume(
             name=self.name('volume'), size=1, volume_type=volume_type
         )['volume']
+        self.addCleanup(client.wait_for_resource_deletion, made['id'])
         self.addCleanup(client.delete_volume, made['id'])
         found: dict[str, Any] = {}
 
@@ -112,4 +123,4 @@ class VolumesTest(OperatorTest):
             f'a volume of {volume_type}',
             timeout=CONF.hvstack.server_timeout,
         )
-        return str(found.get('os-vol-host-attr:host'))
+        return str(found.get('os-vol-host-attr:host') or '')

@@ -35,6 +35,12 @@ _BOOTED = """
 command -v cloud-init >/dev/null && cloud-init status --wait >/dev/null
 ! pgrep -f '/usr/lib/hvstack/[b]oot' >/dev/null
 """
+#: Tells one boot from another: the kernel's own number, which guests with a
+#: kernel of their own have, and when PID 1 was started, for containers.
+_BOOT = """
+cat /proc/sys/kernel/random/boot_id
+sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20
+"""
 #: Characters of a volume's id that a virtio disk's serial number has.
 _SERIAL = 20
 
@@ -131,12 +137,16 @@ class DiskTest(MemberTest):
 
         # A guest sees a new disk a moment after Cinder says so.
         shell.wait_for(written, 'the disks to be written', timeout=60)
+        booted = {'before': node.run(_BOOT, timeout=60).stdout}
         node.close()
         self.servers_client.reboot_server(server, type='HARD')
         self.active(server)
         seen: dict[str, str] = {}
 
         def back() -> bool:
+            booted['after'] = node.run(_BOOT, timeout=20).stdout
+            if booted['after'] == booted['before']:
+                return False
             for disk, (_, checksum) in commands.items():
                 seen[disk] = node.run(checksum, timeout=20).stdout
             return True
@@ -149,13 +159,16 @@ class DiskTest(MemberTest):
             )
         self.judge(
             [
-                judge.Judgement(
-                    f'{disk}: checksum after the power cycle',
-                    found.strip(),
-                    seen.get(disk, 'no answer').strip(),
-                    bool(found.strip()) and seen.get(disk) == found,
-                )
-                for disk, found in before.items()
+                judge.rebooted(booted['before'], booted.get('after', '')),
+                *(
+                    judge.Judgement(
+                        f'{disk}: checksum after the power cycle',
+                        found.strip(),
+                        seen.get(disk, 'no answer').strip(),
+                        bool(found.strip()) and seen.get(disk) == found,
+                    )
+                    for disk, found in before.items()
+                ),
             ]
         )
 

@@ -75,6 +75,11 @@ class StackTest(ClusterTest):
         """So many workers on a host as promised, controllers apart."""
         self.judge(self.spread(self.stack))
 
+    @decorators.idempotent_id('9c4d1f0e-27b8-4a63-8d5e-b1f7c0a2e394')
+    def test_volumes(self) -> None:
+        """Workers have the promised volumes, on disks as promised, or none."""
+        self.volumes(self.stack)
+
     @decorators.idempotent_id('60718293-a4b5-4c6d-97e8-f90a1b2c3ddc')
     def test_all_nodes_are_in(self) -> None:
         """HDFS and YARN have every worker, and no daemon has died."""
@@ -111,6 +116,8 @@ class StackTest(ClusterTest):
     @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
     def test_replicas(self) -> None:
         """No two replicas of a block are on one host, over ten files."""
+        if CONF.hvstack.replication < 2:
+            self.unchecked('a block has one replica ([hvstack] replication)')
         self.whole()
         self.write_files(self.nodes)
         self.judge(self.replicas(self.nodes))

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests see of a cluster's volumes, with clients that answer so."""
+
+import json
+import unittest
+from types import SimpleNamespace
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.tempest_plugin import cluster
+from hvstack.tempest_plugin.tests.tenant import test_stack
+from tests.unit.accept.tempestconf import configure
+
+SLOTS = [['slot-1'], ['slot-2']]
+#: Worker, its host, its volume's id, type and place.
+PINNED = (
+    ('w0', 'h1', 'v0', 'slot-1', 'h1@one#one'),
+    ('w1', 'h1', 'v1', 'slot-2', 'h1@two#two'),
+    ('w2', 'h2', 'v2', 'slot-1', 'h2@one#one'),
+)
+
+
+class VolumesTest(testtools.TestCase):
+    """A cluster of three workers on two hosts."""
+
+    def found(
+        self,
+        rows: tuple[tuple[str, ...], ...],
+        parameters: dict[str, Any],
+        *,
+        cinder: bool = True,
+        admin: bool = True,
+        backends: str = 'slot-1:one,slot-2:two',
+    ) -> tuple[list[str], str]:
+        """Return what is bad, and why the test ended if it did."""
+        configure(
+            self,
+            {
+                'hvstack': {'volume_backends': backends},
+                'service_available': {'cinder': cinder},
+            },
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tempest.common.credentials_factory.is_admin_available',
+                lambda **_: admin,
+            )
+        )
+        self.test = test = test_stack.StackTest('test_volumes')
+        volumes = {
+            row[2]: {'volume_type': row[3], 'os-vol-host-attr:host': row[4]}
+            for row in rows
+            if row[2]
+        }
+        servers = SimpleNamespace(
+            list_servers=lambda **_: {
+                'servers': [
+                    {
+                        'name': name,
+                        'hostId': host,
+                        'OS-EXT-SRV-ATTR:host': host,
+                        'os-extended-volumes:volumes_attached': [
+                            {'id': volume}
+                        ]
+                        if volume
+                        else [],
+                    }
+                    for name, host, volume, *_ in rows
+                ]
+            }
+        )
+        manager = SimpleNamespace(servers_client=servers)
+        if cinder:
+            manager.volumes_client_latest = SimpleNamespace(
+                show_volume=lambda key: {'volume': volumes[key]}
+            )
+            manager.volume_types_client_latest = SimpleNamespace(
+                list_volume_types=lambda: {
+                    'volume_types': [
+                        {
+                            'name': name,
+                            'extra_specs': {'volume_backend_name': backend},
+                        }
+                        for name, backend in (
+                            ('slot-1', 'one'),
+                            ('slot-2', 'two'),
+                        )
+                    ]
+                }
+            )
+            manager.volume_scheduler_stats_client_latest = SimpleNamespace(
+                list_pools=lambda **_: {
+                    'pools': [
+                        {
+                            'name': f'{host}@{name}#{name}',
+                            'capabilities': {'volume_backend_name': name},
+                        }
+                        for host in ('h1', 'h2')
+                        for name in ('one', 'two')
+                    ]
+                }
+            )
+        test.judged = []
+        test.servers_client = servers
+        test.os_primary = manager
+        test.project = 'p'
+        test.get_client_manager = lambda **_: manager
+        test.stack = {
+            # As Heat tells them.
+            'parameters': {key: str(one) for key, one in parameters.items()},
+            'outputs': [
+                {
+                    'output_key': 'workers',
+                    'output_value': [{'name': row[0]} for row in PINNED],
+                }
+            ],
+        }
+        why = ''
+        try:
+            test.test_volumes()
+        except (AssertionError, unittest.SkipTest) as exc:
+            why = str(exc)
+        return [one.what for one in test.judged if not one.good], why
+
+    def pinned(
+        self, *rows: tuple[str, ...], **more: Any
+    ) -> tuple[list[str], str]:
+        """Look at whole disks for one worker each."""
+        parameters = {
+            'storage': 'local',
+            'disk_pinning': True,
+            'local_volumes': True,
+            'volume_types': json.dumps(SLOTS),
+        }
+        return self.found(tuple(rows), parameters, **more)
+
+    def test_no_volumes(self) -> None:
+        local = {'storage': 'local', 'volume_types': '[[]]'}
+        bare = tuple((row[0], row[1], '', '', '') for row in PINNED)
+        self.assertEqual(
+            ([], ''), self.found(bare, local, cinder=False, backends='')
+        )
+        self.assertEqual(3, len(self.test.judged))
+        bad, _ = self.found(PINNED, local)
+        self.assertEqual(
+            [f'{row[0]}: types of its volumes' for row in PINNED], bad
+        )
+        bad, _ = self.pinned(*bare)
+        self.assertEqual(3, len(bad))
+
+    def test_as_promised(self) -> None:
+        self.assertEqual(([], ''), self.pinned(*PINNED))
+        looked = {one.what for one in self.test.judged}
+        self.assertLessEqual(
+            {
+                'w0: types of its volumes',
+                'slot-1: backend of a volume',
+                'workers on h1@one#one for h1',
+                'w2: host of volume v2',
+            },
+            looked,
+        )
+
+    def test_shared_disk(self) -> None:
+        # Two slots of a host with one type, which a member sees, too.
+        one = ('w1', 'h1', 'v1', 'slot-1', 'h1@one#one')
+        bad, _ = self.pinned(PINNED[0], one, PINNED[2])
+        self.assertEqual(['workers on slot-1 of host h1'], bad)
+        # A type that leads to another's disk.
+        one = ('w1', 'h1', 'v1', 'slot-2', 'h1@one#one')
+        bad, _ = self.pinned(PINNED[0], one, PINNED[2])
+        self.assertEqual(
+            ['slot-2: backend of a volume', 'workers on h1@one#one for h1'],
+            bad,
+        )
+
+    def test_another_host(self) -> None:
+        far = ('w2', 'h2', 'v2', 'slot-1', 'h1@one#one')
+        bad, _ = self.pinned(*PINNED[:2], far)
+        self.assertEqual(['w2: host of volume v2'], bad)
+        bad, _ = self.pinned(*PINNED[:2], ('w2', 'h2', 'v2', 'slot-1', ''))
+        self.assertIn('workers on no known disk', bad)
+
+    def test_unpinned(self) -> None:
+        parameters = {'storage': 'ceph', 'volume_types': '[["slot-1"]]'}
+        rows = tuple((*row[:3], 'slot-1', 'h1@one#one') for row in PINNED)
+        self.assertEqual(([], ''), self.found(rows, parameters))
+
+    def test_what_cannot_be_seen(self) -> None:
+        bad, why = self.pinned(*PINNED, admin=False)
+        self.assertEqual([], bad)
+        self.assertIn('not checked: only an administrator sees', why)
+        self.assertTrue(self.test.judged)
+        bad, why = self.pinned(*PINNED, backends='slot-1:one')
+        self.assertEqual([], bad)
+        self.assertIn('not checked: no backend is promised of slot-2', why)
+
+    def test_lost_server(self) -> None:
+        told = self.assertRaises(
+            errors.CloudError, cluster.lost, ['w0', 'w1'], ['w1']
+        )
+        self.assertIn("the stack's servers w0 are not in", str(told))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A power cycle that did not happen is no proof of what a disk keeps."""
+
+import contextlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import fixtures
+import testtools
+
+from hvstack.cluster.ssh import SSHNode
+from hvstack.tempest_plugin.tests.tenant import test_disk
+from tests.unit.accept.tempestconf import configure
+
+#: Runs the command here, with files of the test's own for the guest's.
+SSH = """#!/bin/sh
+here=${0%/*}
+for command; do :; done
+case "$*" in *"-O check"*|*"-O exit"*) exit 0;; esac
+sh -c "$(echo "$command" | sed "s,/proc/[^ ]*/\\([a-z_]*\\),$here/\\1,g")"
+"""
+
+
+class PowerCycleTest(testtools.TestCase):
+    """What is judged once Nova says that a guest was rebooted."""
+
+    def cycle(self, boot_id: str, start: int, text: str = 'x') -> list[str]:
+        """Return what is bad.
+
+        :param boot_id: of the guest afterwards, ``1`` before.
+        :param start: when its PID 1 was started afterwards, 7 before.
+        :param text: on its disk afterwards, ``x`` before.
+        """
+        here = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{here}:{os.environ["PATH"]}'
+            )
+        )
+        (here / 'ssh').write_text(SSH)
+        (here / 'ssh').chmod(0o755)
+
+        def boot(boot_id: str, start: int) -> None:
+            (here / 'boot_id').write_text(f'{boot_id}\n')
+            fields = ' '.join(map(str, [*range(3, 22), start, 23]))
+            (here / 'stat').write_text(f'1 (init x) {fields}\n')
+
+        def reboot(*_: str, **__: str) -> None:
+            boot(boot_id, start)
+            (here / 'disk').write_text(text)
+
+        boot('1', 7)
+        configure(self, {'hvstack': {'server_timeout': 1}})
+        test = test_disk.DiskTest('test_power_cycle')
+        test.judged = []
+        test.servers_client = SimpleNamespace(
+            reboot_server=reboot,
+            show_server=lambda _: {'server': {'status': 'ACTIVE'}},
+        )
+        node = SSHNode(
+            name='g', address='g', role='', host='', folder=here / 'own'
+        )
+        commands = (f'printf x >{here}/disk', f'md5sum <{here}/disk')
+        # The judgements tell more than that one is bad.
+        with contextlib.suppress(AssertionError):
+            test.kept(node, 'id', {'disk': commands})
+        return [one.what for one in test.judged if not one.good]
+
+    def test_virtual_machine(self) -> None:
+        self.assertEqual([], self.cycle('2', 7))
+
+    def test_container(self) -> None:
+        self.assertEqual([], self.cycle('1', 8))
+
+    def test_lost_bytes(self) -> None:
+        self.assertEqual(
+            ['disk: checksum after the power cycle'], self.cycle('2', 8, 'y')
+        )
+
+    def test_no_reboot(self) -> None:
+        self.assertIn('boot after the power cycle', self.cycle('1', 7))

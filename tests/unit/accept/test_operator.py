@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No verdict speaks for flavors that were not looked at."""
+
+import json
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fixtures
+import testtools
+import yaml
+from tempest.lib import exceptions
+
+from hvstack import profiles
+from hvstack.model import catalogue
+from hvstack.model.configuration import parse
+from hvstack.tempest_plugin.tests.operator import test_full_host, test_ratios
+from tests.unit.accept.tempestconf import configure
+
+MEMORY = {'total': 262144, 'reserved': 15360, 'allocation_ratio': 1.0}
+NO_HOST = {'message': 'No valid host was found. '}
+
+
+class OperatorTest(testtools.TestCase):
+    """One host, and a catalogue of several workers' flavors."""
+
+    def ready(
+        self, test: Any, names: tuple[str, ...], cpus: int = 40, **more: Any
+    ) -> Any:
+        """Give a test a catalogue, and a host with dedicated CPUs only."""
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        data = catalogue.build(
+            profiles.load('vsphere6'), [parse(name) for name in names]
+        )
+        (folder / 'c.yaml').write_text(yaml.safe_dump(data))
+        self.names = [
+            one['name'] for one in data['flavors'] if 'worker' in one['name']
+        ]
+        configure(
+            self,
+            {
+                'hvstack': {
+                    'catalogues': folder / 'c.yaml',
+                    'include_candidates': True,
+                    'configuration': parse(names[0]).name,
+                }
+            },
+        )
+        self.found = found = {
+            'PCPU': {
+                'total': cpus,
+                'reserved': 0,
+                'allocation_ratio': 1.0,
+                **more,
+            },
+            'MEMORY_MB': {**MEMORY, 'total': MEMORY['total'] * cpus // 40},
+        }
+        test.judged = []
+        test.providers_client = SimpleNamespace(
+            list_resource_providers=lambda **_: {
+                'resource_providers': [
+                    {'name': 'h', 'uuid': 'u', 'parent_provider_uuid': None}
+                ]
+            },
+            list_resource_provider_inventories=lambda _: {
+                'inventories': found
+            },
+            list_resource_provider_usages=lambda _: {'usages': {'PCPU': 0}},
+        )
+        return test
+
+    def why(self, run: Any) -> str:
+        """Return why a test was not checked."""
+        return str(self.assertRaises(unittest.SkipTest, run))
+
+    def bad(self, test: Any) -> list[str]:
+        """Return what is not as promised."""
+        return [one.what for one in test.judged if not one.good]
+
+    def test_flavors_without_hosts(self) -> None:
+        for name in ('test_inventories', 'test_allocations'):
+            test = test_ratios.RatiosTest(name)
+            self.ready(test, ('i4-dedicated',))
+            getattr(test, name)()
+            self.ready(test, ('i4-dedicated', 'i4'))
+            told = self.why(getattr(test, name))
+            self.assertIn('no host takes these flavors: ', told)
+            self.assertIn(self.names[1], told)
+            self.assertNotIn(self.names[0], told)
+            self.assertTrue(test.judged)
+            self.assertEqual([], self.bad(test))
+
+    def test_each_placement_once(self) -> None:
+        test = test_full_host.FullHostTest('test_misfit')
+        # No host is as large as the first.
+        self.ready(test, ('i1-dedicated', 'i2-dedicated', 'i2', 'i4'), 20)
+        found = [entry.flavor.name for entry, _ in test.placements()]
+        self.assertEqual(2, len(found))
+        self.assertEqual(self.names[1], found[0])
+        self.assertIn(found[1], self.names[2:])
+
+    def test_one_worker_too_many(self) -> None:
+        test = test_full_host.FullHostTest('test_worker_too_many')
+        names = ('i4-dedicated', 'i2-dedicated')
+        self.ready(test, names)
+        looked, _ = test.worker()
+        test.others_fit(looked)
+        (found,) = test.judged
+        self.assertEqual(('2', True), (found.seen, found.good))
+        # Memory has a ratio of 1, at first.
+        self.ready(test, names, allocation_ratio=1.5)
+        test.others_fit(looked)
+        self.assertEqual([], self.bad(test))
+        self.found['MEMORY_MB']['allocation_ratio'] = 1.5
+        self.assertRaises(AssertionError, test.others_fit, looked)
+        self.assertEqual(1, len(self.bad(test)))
+        self.ready(test, names, cpus=80)
+        self.assertIn(self.names[1], self.why(lambda: test.others_fit(looked)))
+        self.ready(test, (*names, 'i1'))
+        self.assertIn(self.names[2], self.why(lambda: test.others_fit(looked)))
+
+    def test_pins_of_every_flavor(self) -> None:
+        test = test_full_host.FullHostTest('test_pins')
+        self.ready(test, ('i2-dedicated', 'i4-dedicated', 'i1-dedicated'))
+        there: dict[str, dict[str, Any]] = {}
+        shapes = dict(zip(self.names, (20, 10, 40), strict=True))
+        refused = self.names[2]
+
+        def create(flavorRef: str, **_: Any) -> dict[str, Any]:
+            key = f's{len(there)}'
+            there[key] = {
+                'id': key,
+                'name': key,
+                'flavor': flavorRef,
+                'status': 'ERROR' if flavorRef == refused else 'ACTIVE',
+                'fault': NO_HOST if flavorRef == refused else None,
+            }
+            return {'server': there[key]}
+
+        def get(path: str) -> tuple[int, str]:
+            if path.startswith('os-hypervisors'):
+                return 200, '{"hypervisors": []}'
+            key = path.split('/')[1]
+            count = shapes[there[key]['flavor']]
+            first = int(key[1:]) * count
+            pins = {str(cpu): first + cpu for cpu in range(count)}
+            return 200, json.dumps(
+                {'nodes': [{'host_node': 0, 'cpu_pinning': pins}]}
+            )
+
+        test.flavors_client = SimpleNamespace(
+            list_flavors=lambda **_: {
+                'flavors': [{'name': one, 'id': one} for one in self.names]
+            }
+        )
+        deleted: list[str] = []
+
+        def show(key: str) -> dict[str, Any]:
+            if key in deleted:
+                raise exceptions.NotFound
+            return {'server': there[key]}
+
+        test.servers_client = SimpleNamespace(
+            create_server=create,
+            show_server=show,
+            get=get,
+            delete_server=deleted.append,
+        )
+        told = self.why(test.test_pins)
+        self.assertIn(f'no room for a guest of: {refused}', told)
+        self.assertEqual(['s0', 's1', 's2'], deleted)
+        self.assertEqual(4, len(there))
+        self.assertIn('s2: pinned vCPUs', [one.what for one in test.judged])
