@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import fixtures
+import requests
 import testtools
 
 from hvstack import errors
@@ -60,6 +61,34 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(
             {'ssh': 'ssh root@x'}, stacks.wait(self.conn, 's1', timeout=5)
         )
+
+    def test_a_silence_that_passes(self) -> None:
+        self.http.get(
+            f'{URL}/s1',
+            [
+                {'status_code': 500},
+                {'exc': requests.ConnectTimeout},
+                {'json': stack('CREATE_COMPLETE')},
+            ],
+        )
+        self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
+
+    def test_silence(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', -1.0)
+        )
+        self.http.get(f'{URL}/s1', status_code=500)
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn('cannot be looked at', str(error))
+
+    def test_a_stack_that_is_gone(self) -> None:
+        asked = self.http.get(f'{URL}/s1', status_code=404)
+        self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertEqual(1, asked.call_count)
 
     def test_failure_names_the_deepest_resource(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
