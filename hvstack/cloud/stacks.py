@@ -250,7 +250,8 @@ def delete(
         with refused(f"stack '{name}' cannot be deleted"):
             # Not by find_stack: to it a stack is gone at DELETE_COMPLETE,
             # when Heat may list it, and refuse its name, a moment longer.
-            stack = next(iter(conn.orchestration.stacks(name=name)), None)
+            listed = conn.orchestration.stacks(name=name)
+            stack = next((one for one in listed if _own(conn, one)), None)
             if stack is None:
                 return
             if stack.status not in _DELETING:
@@ -267,6 +268,19 @@ def delete(
                 f"at 'openstack stack resource list {name}'"
             )
         time.sleep(_INTERVAL)
+
+
+def _own(conn: Connection, stack: Any) -> bool:
+    """Tell whether a stack is in the connection's project.
+
+    Heat lists those of all projects to an administrator, and openstacksdk
+    tells the project by the stack's link alone.
+    """
+    return all(
+        f'/{conn.current_project_id}/stacks/' in link['href']
+        for link in stack.links or []
+        if link['rel'] == 'self'
+    )
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:

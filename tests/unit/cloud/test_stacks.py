@@ -293,6 +293,28 @@ class StacksTest(testtools.TestCase):
             ),
         )
 
+    def test_delete_no_stack_of_another_project(self) -> None:
+        """An administrator sees all projects' stacks of a name."""
+        project = self.conn.current_project_id
+        links = {
+            key: [{'rel': 'self', 'href': f'{URL}/hv-x/{key}'}]
+            for key in ('s1', 's2')
+        }
+        links['s2'][0]['href'] = links['s2'][0]['href'].replace(
+            f'/{project}/', '/another/'
+        )
+        theirs, mine = (
+            stack('CREATE_COMPLETE', id=key, links=links[key])['stack']
+            for key in ('s2', 's1')
+        )
+        self.http.get(
+            f'{URL}?name=hv-x',
+            [{'json': {'stacks': one}} for one in ([theirs, mine], [theirs])],
+        )
+        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        stacks.delete(self.conn, 'hv-x', timeout=5)
+        self.assertEqual(1, asked.call_count)
+
     def test_delete_what_is_not_there(self) -> None:
         self.listed()
         stacks.delete(self.conn, 'hv-x')
