@@ -39,6 +39,18 @@ def refused(what: str) -> Iterator[None]:
         raise errors.CloudError(f'{what}: {text}') from exc
 
 
+def passing(failure: Exception) -> bool:
+    """Tell whether the same question may be answered a moment later.
+
+    :param failure: one of :data:`FAILURES`.
+    """
+    if isinstance(failure, openstack.exceptions.HttpException):
+        return (failure.status_code or 0) >= 500
+    return isinstance(
+        failure, keystoneauth1.exceptions.RetriableConnectionFailure
+    )
+
+
 def connect(
     os_cloud: str | None = None,
     credential: Mapping[str, Any] | None = None,

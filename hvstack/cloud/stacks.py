@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import journal
-from hvstack.cloud.connection import FAILURES, refused, scope
+from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
 
 KIND = 'stack'
@@ -22,6 +22,9 @@ _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
 _CONSOLE_LINES = 8
+#: Seconds without an answer after which a stack is no longer waited for. A
+#: busy engine lets a question of Heat's API time out, after 60 s.
+_SILENCE = 180.0
 #: Nova's and Heat's user data ends here; larger sites would be cut.
 _MOST_USER_DATA = 64 * 1024
 
@@ -79,16 +82,27 @@ def wait(
     """Wait until a stack is complete and return its outputs by name.
 
     :param timeout: seconds.
-    :raises hvstack.errors.CloudError: it failed; names the resource and why.
+    :raises hvstack.errors.CloudError: it failed, with the resource and why;
+        or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    began = time.monotonic()
-    said = began
+    began = said = heard = time.monotonic()
     while True:
-        with refused('the stack cannot be looked at'):
-            stack = conn.orchestration.get_stack(stack_id)
-        if stack.status in _DONE:
-            return _outputs(stack)
+        try:
+            # Outputs of an unfinished stack cost the engine much, and nobody
+            # wants them.
+            stack = conn.orchestration.get_stack(
+                stack_id, resolve_outputs=False
+            )
+            if stack.status in _DONE:
+                return _outputs(conn.orchestration.get_stack(stack_id))
+        except FAILURES as exc:
+            if not passing(exc) or time.monotonic() - heard > _SILENCE:
+                with refused('the stack cannot be looked at'):
+                    raise
+            time.sleep(_INTERVAL)
+            continue
+        heard = time.monotonic()
         if stack.status.endswith('_FAILED'):
             raise errors.CloudError(
                 f"stack '{stack.name}' failed: {reason(conn, stack)}"
@@ -236,7 +250,8 @@ def delete(
         with refused(f"stack '{name}' cannot be deleted"):
             # Not by find_stack: to it a stack is gone at DELETE_COMPLETE,
             # when Heat may list it, and refuse its name, a moment longer.
-            stack = next(iter(conn.orchestration.stacks(name=name)), None)
+            listed = conn.orchestration.stacks(name=name)
+            stack = next((one for one in listed if _own(conn, one)), None)
             if stack is None:
                 return
             if stack.status not in _DELETING:
@@ -253,6 +268,19 @@ def delete(
                 f"at 'openstack stack resource list {name}'"
             )
         time.sleep(_INTERVAL)
+
+
+def _own(conn: Connection, stack: Any) -> bool:
+    """Tell whether a stack is in the connection's project.
+
+    Heat lists those of all projects to an administrator, and openstacksdk
+    tells the project by the stack's link alone.
+    """
+    return all(
+        f'/{conn.current_project_id}/stacks/' in link['href']
+        for link in stack.links or []
+        if link['rel'] == 'self'
+    )
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:

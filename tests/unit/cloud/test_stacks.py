@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import fixtures
+import requests
 import testtools
 
 from hvstack import errors
@@ -60,6 +61,34 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(
             {'ssh': 'ssh root@x'}, stacks.wait(self.conn, 's1', timeout=5)
         )
+
+    def test_a_silence_that_passes(self) -> None:
+        self.http.get(
+            f'{URL}/s1',
+            [
+                {'status_code': 500},
+                {'exc': requests.ConnectTimeout},
+                {'json': stack('CREATE_COMPLETE')},
+            ],
+        )
+        self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
+
+    def test_silence(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', -1.0)
+        )
+        self.http.get(f'{URL}/s1', status_code=500)
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn('cannot be looked at', str(error))
+
+    def test_a_stack_that_is_gone(self) -> None:
+        asked = self.http.get(f'{URL}/s1', status_code=404)
+        self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertEqual(1, asked.call_count)
 
     def test_failure_names_the_deepest_resource(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
@@ -263,6 +292,28 @@ class StacksTest(testtools.TestCase):
                 ]
             ),
         )
+
+    def test_delete_no_stack_of_another_project(self) -> None:
+        """An administrator sees all projects' stacks of a name."""
+        project = self.conn.current_project_id
+        links = {
+            key: [{'rel': 'self', 'href': f'{URL}/hv-x/{key}'}]
+            for key in ('s1', 's2')
+        }
+        links['s2'][0]['href'] = links['s2'][0]['href'].replace(
+            f'/{project}/', '/another/'
+        )
+        theirs, mine = (
+            stack('CREATE_COMPLETE', id=key, links=links[key])['stack']
+            for key in ('s2', 's1')
+        )
+        self.http.get(
+            f'{URL}?name=hv-x',
+            [{'json': {'stacks': one}} for one in ([theirs, mine], [theirs])],
+        )
+        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        stacks.delete(self.conn, 'hv-x', timeout=5)
+        self.assertEqual(1, asked.call_count)
 
     def test_delete_what_is_not_there(self) -> None:
         self.listed()
