@@ -12,11 +12,12 @@ from cliff.command import Command
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection, flavors, quotas
+from hvstack.cloud import connection, flavors, quotas, stacks
 from hvstack.cluster import environments, refusals
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
+from hvstack.progress import Progress
 
 _LEAST = {
     'hosts': 1,
@@ -185,6 +186,8 @@ class Environment(Command):
             network=given.network or options.network,
             key_name=given.key_name,
             controllers=given.controllers,
+            # Workers leave single slots on many hosts.
+            controllers_first=given.controller_slots > 1,
             disk_types=environments.disk_types(
                 configuration, given.disks, given.volume_type
             ),
@@ -198,4 +201,12 @@ class Environment(Command):
         )
         refusals.stack(layout, options.max_resources_per_stack)
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
+        parameters = environments.parameters(layout)
+        stacks.refuse_user_data(parameters)
+        if parameters.get('controllers_first'):
+            Progress().say(
+                'the controllers come first, and wait for their topology: '
+                "give it to them with 'hvstack cluster topology NAME "
+                "--refresh' once the stack is complete"
+            )
         return environments.environment(layout)

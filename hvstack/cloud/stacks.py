@@ -22,8 +22,12 @@ _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
 _CONSOLE_LINES = 8
-#: Nova's and Heat's user data ends here; larger sites would be cut.
-_MOST_USER_DATA = 64 * 1024
+#: Bytes of user data that Nova takes: 65535 characters in base64 (Compute
+#: API, "Create server").
+MOST_USER_DATA = 65535 // 4 * 3
+#: Of these the template's own script, and two lines of a worker's place: a
+#: hostId each, its address, and the longest name. No fewer.
+_SCRIPT, _PLACE = 4096, 208
 
 
 def create(
@@ -38,16 +42,11 @@ def create(
     :param template: its file; nested templates are read beside it.
     :param parameters: they win over those of the environments.
     :param environments: environment files, later ones win.
-    :raises hvstack.errors.InputError: the name is taken, or the parameters
-        are larger than user data may be.
+    :raises hvstack.errors.InputError: the name is taken, or user data would
+        be larger than it may be.
     :raises hvstack.errors.CloudError: Heat refused the template.
     """
-    texts = sum(len(v) for v in parameters.values() if isinstance(v, str))
-    if texts > _MOST_USER_DATA - 4096:
-        raise errors.InputError(
-            f"stack '{name}': the nodes' files have {texts} bytes, user data "
-            f'ends at {_MOST_USER_DATA}: shorten the site files'
-        )
+    refuse_user_data(parameters)
     with refused(f"stack '{name}' cannot be looked up"):
         if conn.orchestration.find_stack(name, ignore_missing=True):
             raise errors.InputError(
@@ -67,6 +66,42 @@ def create(
             **content,
         )
     return str(stack.id)
+
+
+def user_data(parameters: Mapping[str, Any]) -> int:
+    """Return bytes of a controller's user data, at most.
+
+    It has all files, and the place of every worker unless the controllers
+    come first.
+
+    :param parameters: of the cluster's template.
+    """
+    texts = sum(
+        len(value.encode())
+        for value in parameters.values()
+        if isinstance(value, str)
+    )
+    workers = (
+        0
+        if parameters.get('controllers_first')
+        else parameters.get('worker_count', 0)
+        + parameters.get('compute_count', 0)
+    )
+    return texts + _SCRIPT + workers * _PLACE
+
+
+def refuse_user_data(parameters: Mapping[str, Any]) -> None:
+    """Refuse more user data than Nova takes.
+
+    :param parameters: of the cluster's template.
+    :raises hvstack.errors.InputError: there is more.
+    """
+    size = user_data(parameters)
+    if size > MOST_USER_DATA:
+        raise errors.InputError(
+            f"a controller's user data would have {size} bytes, and Nova "
+            f'takes {MOST_USER_DATA}: shorten the site files'
+        )
 
 
 def wait(

@@ -162,6 +162,19 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual('separate', values['controllers'])
         self.assertEqual('dedicated', values['cpu_policy'])
 
+    def test_a_controller_of_several_slots(self) -> None:
+        """It comes first, and its user is told what it waits for."""
+        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        for slots in (1, 2):
+            status, out, err = self.call(
+                *(*words, '--configuration', 'i2'),
+                *('--controller-slots', str(slots)),
+            )
+            self.assertEqual(0, status, err)
+            values = yaml.safe_load(out)['parameters']
+            self.assertEqual(slots > 1, values.get('controllers_first', False))
+            self.assertEqual(slots > 1, 'topology NAME --refresh' in err)
+
     def refused(self, *words: str) -> str:
         status, out, err = self.call(*words)
         self.assertEqual((2, ''), (status, out))

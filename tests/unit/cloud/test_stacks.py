@@ -289,4 +289,4 @@ class StacksTest(testtools.TestCase):
             Path('none.yaml'),
             {'core_site': 'x' * 70_000},
         )
-        self.assertIn('65536', str(error))
+        self.assertIn('49149', str(error))

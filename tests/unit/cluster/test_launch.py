@@ -165,6 +165,40 @@ class PlanTest(testtools.TestCase):
         said = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', said)
 
+    def test_a_controller_of_several_slots_comes_first(self) -> None:
+        """It would else find single slots on many hosts (vsphere6, i20)."""
+        self.hosts(4)
+        for label, workers, first in (('i10', 39, False), ('i20', 78, True)):
+            wanted = self.plan(label)
+            self.assertEqual(workers, wanted.workers)
+            found = environments.environment(self.layout(wanted))['parameters']
+            self.assertEqual('combined', found['controllers'])
+            self.assertEqual(first, found.get('controllers_first', False))
+
+    def test_a_controller_with_a_host_of_its_own_comes_last(self) -> None:
+        """The lab's workers have a trait, and a controller its host."""
+        self.options.host_profile = 'lab-worker'
+        self.options.backend = 'lxc'
+        self.hosts(2)
+        wanted = self.plan('i1')
+        self.assertEqual((2, 0), (wanted.workers, wanted.controller_slots))
+        self.assertFalse(environments.early(self.layout(wanted)))
+
+    def test_controllers_of_large_clusters_come_first(self) -> None:
+        """Table 1 of vsphere6: all its places are too much user data."""
+        self.hosts(32)
+        for label, controllers, workers in (
+            ('i4', 'combined', 127),
+            ('i10', 'combined', 319),
+            ('i10', 'separate', 318),
+            ('i20', 'separate', 636),
+        ):
+            wanted = self.plan(label, controllers=controllers)
+            self.assertEqual(workers, wanted.workers)
+            self.assertEqual(
+                label != 'i4', environments.early(self.layout(wanted))
+            )
+
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
         said = self.refused('i4', controllers='separate')
