@@ -156,9 +156,9 @@ class Create(_OnCloud):
                     admin, tenant, wanted, ids, name, options, progress
                 )
             cluster.close()
-        except errors.HVStackError:
+        except errors.HVStackError as exc:
             if parsed_args.rollback:
-                undo.undo_own([admin, tenant])
+                undo.undo_failed(exc, [admin, tenant])
             else:
                 journal.hand_over(journal.own(), _owner(name))
             raise

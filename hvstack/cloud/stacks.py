@@ -9,7 +9,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.cloud import journal
 from hvstack.cloud.connection import FAILURES, refused, scope
 from hvstack.progress import Progress
@@ -21,6 +21,8 @@ _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
+#: So many unfinished resources are named.
+_NAMED = 6
 _CONSOLE_LINES = 8
 #: Bytes of user data that Nova takes: 65535 characters in base64 (Compute
 #: API, "Create server").
@@ -253,8 +255,11 @@ def _unfinished(conn: Connection, stack: Any) -> str:
         for item in found
         if item['resource_status'] not in _DONE
     ]
-    done = len(found) - len(left)
-    return f'{done} of {len(found)} resources, left: {", ".join(left)}'
+    named, more = left[:_NAMED], len(left) - _NAMED
+    return (
+        f'{len(found) - len(left)} of {len(found)} resources, left: '
+        f'{", ".join(named)}{f" and {more} more" if more > 0 else ""}'
+    )
 
 
 def delete(
@@ -291,5 +296,6 @@ def delete(
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:
-    """Delete a stack that we made."""
-    delete(conn, data['name'])
+    """Delete a stack that we made; it may take as long as to make it."""
+    timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
+    delete(conn, data['name'], timeout=timeout)

@@ -68,3 +68,17 @@ def undo_own(conns: Iterable[Connection]) -> list[str]:
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
     return undo(journal.own(), conns)
+
+
+def undo_failed(
+    failure: errors.HVStackError, conns: Iterable[Connection]
+) -> None:
+    """Undo what this process did before it failed.
+
+    :raises hvstack.errors.CloudError: some of it could not be undone; says
+        why it failed, too.
+    """
+    try:
+        undo_own(conns)
+    except errors.CloudError as exc:
+        raise errors.CloudError(f'{failure}; {exc}') from failure

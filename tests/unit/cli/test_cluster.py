@@ -3,6 +3,7 @@
 
 import io
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import testtools
 import yaml
 
 from hvstack.cli.app import main
+from hvstack.cloud import journal
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
@@ -95,6 +97,72 @@ class CreateTest(ClusterTest):
             self.assertEqual((2, ''), (status, out), err)
             self.assertEqual(1, err.count('\n'), err)
             self.assertIn(part, err)
+
+
+class MadeTest(ClusterTest):
+    """``hvstack cluster create`` for good, as far as Heat's refusal."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name, value in (('HOST_PROFILE', 'vsphere6'), ('BACKEND', 'kvm')):
+            self.useFixture(
+                fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
+            )
+        for name in ('cluster.hosts.TAKEN', 'cloud.keys.FOLDER'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.{name}', self.folder / name)
+            )
+        self.cloud.hosts(8)
+        http, nova = self.cloud.http, re.escape(fake.NOVA)
+        http.get(f'{fake.NOVA}/limits', json=limits({}))
+        http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
+        http.post(
+            f'{fake.NOVA}/flavors',
+            json=lambda request, _: {
+                'flavor': {**request.json()['flavor'], 'links': []}
+            },
+        )
+        http.post(re.compile(f'{nova}/flavors/.*/os-extra_specs'), json={})
+        http.get(
+            re.compile(f'{nova}/flavors/.*/os-flavor-access'),
+            json={'flavor_access': []},
+        )
+        http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
+        self.gone = http.delete(re.compile(f'{nova}/flavors/'), text='')
+        one = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
+        http.get(
+            re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
+            json={'inventories': {'VCPU': one, 'MEMORY_MB': one}},
+        )
+        http.post(f'{fake.NOVA}/os-keypairs', json={'keypair': {'name': 'x'}})
+        http.delete(f'{fake.NOVA}/os-keypairs/mine', text='')
+        http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
+        http.get(f'{fake.HEAT}/stacks?name=mine', json={'stacks': []})
+        self.asked = http.post(
+            f'{fake.HEAT}/stacks',
+            status_code=400,
+            json={'error': {'message': 'no such image'}},
+        )
+
+    def failed(self, *words: str) -> str:
+        status, out, err = self.run_main('create', 'mine', *words)
+        self.assertNotEqual(0, status)
+        self.assertEqual('', out)
+        return err.splitlines()[-1]
+
+    def test_what_was_made_is_taken_back(self) -> None:
+        self.assertIn('no such image', self.failed())
+        self.assertEqual((1, 2), (self.asked.call_count, self.gone.call_count))
+        self.assertEqual([], journal.entries())
+
+    def test_a_rollback_that_fails_hides_nothing(self) -> None:
+        self.cloud.http.delete(
+            re.compile(f'{re.escape(fake.NOVA)}/flavors/'), status_code=403
+        )
+        said = self.failed()
+        self.assertIn('no such image', said)
+        self.assertIn('not put back (flavor hv-vsphere6-controller', said)
+        self.assertEqual({'flavor'}, {one.kind for one in journal.entries()})
 
 
 class EnvironmentTest(ClusterTest):
