@@ -277,7 +277,7 @@ class RefuseTest(testtools.TestCase):
         self.cloud.http.get(f'{fake.CINDER}/limits', json=limits(found))
         types = '[["a", "b", "c"], ["d"]]'
         # What an alias without volumes leaves unused.
-        self.out(4, volume_types=types)
+        self.out(4, volume_types='[["a", "b", "c"]]')
         # The fourth is in the second slot.
         self.out(4, volume_types=types, disk_pinning='True')
         said = self.refused(4, volume_types='[["a", "b"]]', storage='ceph')
