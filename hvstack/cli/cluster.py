@@ -136,6 +136,7 @@ class Create(_OnCloud):
             namenode_handlers=hadoop.handlers(parsed_args),
         )
         if parsed_args.dry_run:
+            launch.check(tenant, wanted, options)
             return _columns(wanted.to_mapping())
         name = parsed_args.name
         if journal.owned(_owner(name)):
@@ -145,6 +146,8 @@ class Create(_OnCloud):
             )
         progress = Progress()
         recovery.recover([admin, tenant])
+        # Before flavors and ratios, which others may see.
+        launch.check(tenant, wanted, options)
         try:
             with progress.stage('flavors'):
                 ids = launch.publish(

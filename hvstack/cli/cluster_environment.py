@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from cliff.command import Command
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection, flavors, quotas, stacks
+from hvstack.cloud import connection, flavors, quotas, stacks, volumes
 from hvstack.cluster import environments, refusals
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
@@ -200,6 +201,7 @@ class Environment(Command):
             compute_flavor=compute.name if apart else '',
         )
         refusals.stack(layout, options.max_resources_per_stack)
+        volumes.refuse_unknown(conn, chain(*layout.disk_types))
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
         parameters = environments.parameters(layout)
         stacks.refuse_user_data(parameters)

@@ -4,6 +4,7 @@
 import math
 from dataclasses import dataclass, field
 from importlib import metadata
+from itertools import chain
 from typing import Any
 
 from openstack.connection import Connection
@@ -384,6 +385,34 @@ def layout(
     )
 
 
+def check(tenant: Connection, wanted: Plan, options: Any) -> None:
+    """Refuse a plan that its project has no room for; change nothing.
+
+    :param tenant: whose stack it is.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
+        user data would be too large, or there are no such volume types.
+    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    """
+    flavor_ids = {
+        flavor.role: flavor.name
+        for flavor in (wanted.worker, wanted.controller)
+    }
+    laid_out = layout(
+        wanted,
+        flavor_ids,
+        image=options.image,
+        network=options.network,
+        key_name='',
+    )
+    refusals.stack(laid_out, options.max_resources_per_stack)
+    stacks.refuse_user_data(environments.parameters(laid_out))
+    volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
+    quotas.check(
+        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
+    )
+
+
 def launch(
     admin: Connection,
     tenant: Connection,
@@ -403,16 +432,13 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
+    check(tenant, wanted, options)
     laid_out = layout(
         wanted,
         flavor_ids,
         image=options.image,
         network=options.network,
         key_name=name,
-    )
-    refusals.stack(laid_out, options.max_resources_per_stack)
-    quotas.check(
-        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
     )
     key = keys.create(tenant, name)
     stack_id = stacks.create(

@@ -4,6 +4,7 @@
 import io
 import json
 import re
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hvstack.cloud import journal
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
+from tests.unit.cloud.test_volumes import kind
 
 
 def flavor(name: str, **specs: str) -> dict[str, Any]:
@@ -52,14 +54,40 @@ class ClusterTest(testtools.TestCase):
         return status, out.getvalue(), err.getvalue()
 
 
-class CreateTest(ClusterTest):
+class OnHostsTest(ClusterTest):
+    """A cloud with hosts of a profile."""
+
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (('HOST_PROFILE', 'vsphere6'), ('BACKEND', 'kvm')):
-            self.useFixture(
-                fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
-            )
+        self.option('HOST_PROFILE', 'vsphere6')
+        self.option('BACKEND', 'kvm')
+        self.cloud.hosts(8)
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
 
+    def option(self, name: str, value: str) -> None:
+        """Set an option of group cloud."""
+        self.useFixture(
+            fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
+        )
+
+    def no_room(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Have too little of something; yield arguments and the refusal."""
+        self.option('MAX_RESOURCES_PER_STACK', '163')
+        yield ('--configuration', 'i4'), 'has 165 resources and Heat takes 163'
+        yield ('--workers', '9', '--configuration', 'i20'), ''
+        self.option('MAX_RESOURCES_PER_STACK', '-1')
+        self.cloud.http.get(
+            f'{fake.CINDER}/types',
+            json={'volume_types': [kind('disk-slot-1')]},
+        )
+        yield ('--configuration', 'i10-pinned'), "type 'disk-slot-2, disk-"
+        for name in ('Cores', 'RAMSize', 'Instances'):
+            found = {f'maxTotal{name}': 5}
+            self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
+            yield (), 'quota too small'
+
+
+class CreateTest(OnHostsTest):
     def call(self, *words: str) -> tuple[int, str, str]:
         return self.run_main('create', 'mine', '--dry-run', *words)
 
@@ -98,23 +126,23 @@ class CreateTest(ClusterTest):
             self.assertEqual(1, err.count('\n'), err)
             self.assertIn(part, err)
 
+    def test_no_room(self) -> None:
+        for words, part in self.no_room():
+            status, _, err = self.call(*words)
+            self.assertEqual(2 if part else 0, status, err)
+            self.assertIn(part, err)
 
-class MadeTest(ClusterTest):
+
+class MadeTest(OnHostsTest):
     """``hvstack cluster create`` for good, as far as Heat's refusal."""
 
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (('HOST_PROFILE', 'vsphere6'), ('BACKEND', 'kvm')):
-            self.useFixture(
-                fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
-            )
         for name in ('cluster.hosts.TAKEN', 'cloud.keys.FOLDER'):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}', self.folder / name)
             )
-        self.cloud.hosts(8)
         http, nova = self.cloud.http, re.escape(fake.NOVA)
-        http.get(f'{fake.NOVA}/limits', json=limits({}))
         http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
         http.post(
             f'{fake.NOVA}/flavors',
@@ -154,6 +182,20 @@ class MadeTest(ClusterTest):
         self.assertIn('no such image', self.failed())
         self.assertEqual((1, 2), (self.asked.call_count, self.gone.call_count))
         self.assertEqual([], journal.entries())
+
+    def test_no_room(self) -> None:
+        """It is refused before anything is made."""
+        for words, part in self.no_room():
+            if part:
+                self.assertIn(part, self.failed(*words))
+        self.assertEqual(
+            set(),
+            {
+                one.url
+                for one in self.cloud.http.request_history
+                if one.method != 'GET' and 'keystone' not in one.url
+            },
+        )
 
     def test_a_rollback_that_fails_hides_nothing(self) -> None:
         self.cloud.http.delete(
@@ -248,6 +290,24 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual((2, ''), (status, out))
         self.assertEqual(1, err.count('\n'), err)
         return err
+
+    def test_volume_types(self) -> None:
+        """Each of them must be there."""
+        there = [kind(f'disk-slot-{number}') for number in (1, 2)]
+        self.cloud.http.get(
+            f'{fake.CINDER}/types', json=lambda *_: {'volume_types': there}
+        )
+        self.cloud.http.get(f'{fake.CINDER}/limits', json=limits({}))
+        words = (
+            *('--worker-flavor', 'shared', '--hosts', '2'),
+            *('--configuration', 'i2-pinned'),
+        )
+        self.assertEqual(0, self.call(*words)[0])
+        there.pop()
+        self.assertIn(
+            "no volume type 'disk-slot-2', only disk-slot-1",
+            self.refused(*words),
+        )
 
     def test_refusals(self) -> None:
         for part, *words in (
