@@ -73,8 +73,8 @@ class Environment(Command):
             '--controller-slots',
             **number,
             default=0,
-            help='slots of these hosts that controllers take (default: 0, '
-            'they have hosts of their own)',
+            help='slots of these hosts that all controllers take (default: '
+            '0, they have hosts of their own)',
         )
         parser.add_argument(
             '--workers',
@@ -109,7 +109,8 @@ class Environment(Command):
             '--disks',
             **number,
             default=1,
-            help='volumes of a worker, if it has any (default: 1)',
+            help='volumes of each worker, if it has any (default: 1); with '
+            'disk pinning a host has instances times as many disks',
         )
         parser.add_argument(
             '--disk-gb', **number, default=10, help='of each (default: 10)'
@@ -147,7 +148,12 @@ class Environment(Command):
         slots = configuration.instances * given.hosts - given.controller_slots
         workers = slots if given.workers is None else given.workers
         refusals.workers(workers, slots, configuration, given.hosts)
-        hosts = min(given.hosts, workers)
+        # A host that a controller fills carries no worker.
+        nodes = 2 if given.controllers == 'separate' else 1
+        filled = nodes * (
+            given.controller_slots // nodes // configuration.instances
+        )
+        hosts = min(given.hosts - filled, workers)
         replicas = (
             min(3, hosts) if given.replication is None else given.replication
         )

@@ -291,6 +291,30 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual(1, err.count('\n'), err)
         return err
 
+    def test_hosts_that_controllers_fill(self) -> None:
+        """No replica is on them."""
+        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        for slots, controllers, replicas in (
+            ('0', 'combined', 3),
+            ('1', 'combined', 3),
+            ('2', 'combined', 2),
+            # One of each host's two slots.
+            ('2', 'separate', 3),
+            ('4', 'separate', 1),
+        ):
+            more = (
+                *(*words, '--configuration', 'i2', '--controller-slots'),
+                *(slots, '--controllers', controllers),
+            )
+            status, out, err = self.call(*more)
+            self.assertEqual(0, status, err)
+            self.assertIn(
+                f'<name>dfs.replication</name><value>{replicas}<',
+                yaml.safe_load(out)['parameters']['hdfs_site'],
+            )
+            said = self.refused(*more, '--replication', str(replicas + 1))
+            self.assertIn(f'replication {replicas + 1} cannot be', said)
+
     def test_volume_types(self) -> None:
         """Each of them must be there."""
         there = [kind(f'disk-slot-{number}') for number in (1, 2)]
