@@ -126,6 +126,19 @@ class CreateTest(OnHostsTest):
             self.assertEqual(1, err.count('\n'), err)
             self.assertIn(part, err)
 
+    def test_names(self) -> None:
+        for name in ('Mine', '1st', 'my_own', f'm{41 * "y"}'):
+            status, out, err = self.run_main('create', name, '--dry-run')
+            self.assertEqual((2, ''), (status, out), err)
+            self.assertIn(f"cluster '{name}': take lower case letters", err)
+
+    def test_no_host_is_up(self) -> None:
+        self.cloud.hosts(8, down=8)
+        status, out, err = self.call()
+        self.assertEqual((1, ''), (status, out), err)
+        self.assertIn("no host for workers is up (profile 'vsphere6'", err)
+        self.assertIn("see 'openstack hypervisor list'", err)
+
     def test_no_room(self) -> None:
         for words, part in self.no_room():
             status, _, err = self.call(*words)
@@ -197,6 +210,15 @@ class MadeTest(OnHostsTest):
             },
         )
 
+    def test_one_that_is_there(self) -> None:
+        """Nothing of it is touched."""
+        entry = journal.note('stack', {'name': 'mine'}, 'here')
+        journal.hand_over([entry], 'cluster mine')
+        self.assertIn("a cluster 'mine' is there already", self.failed())
+        (left,) = journal.entries()
+        self.assertEqual('cluster mine', left.owner)
+        self.assertEqual(0, self.asked.call_count)
+
     def test_a_rollback_that_fails_hides_nothing(self) -> None:
         self.cloud.http.delete(
             re.compile(f'{re.escape(fake.NOVA)}/flavors/'), status_code=403
@@ -205,6 +227,47 @@ class MadeTest(OnHostsTest):
         self.assertIn('no such image', said)
         self.assertIn('not put back (flavor hv-vsphere6-controller', said)
         self.assertEqual({'flavor'}, {one.kind for one in journal.entries()})
+
+
+class AfterTest(ClusterTest):
+    """A cluster that was made: what is refused."""
+
+    def refused(self, *words: str) -> str:
+        status, out, err = self.run_main(*words)
+        self.assertNotEqual(0, status)
+        self.assertEqual('', out)
+        self.assertEqual(1, err.count('\n'), err)
+        return err
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.hosts.TAKEN', self.folder / 'taken'
+            )
+        )
+
+    def made(self, scope: str) -> None:
+        """Write down that its flavor was made."""
+        entry = journal.note('flavor', {'name': 'f', 'id': 'f1'}, scope)
+        journal.hand_over([entry], 'cluster mine')
+
+    def test_no_such_cluster(self) -> None:
+        said = self.refused('delete', 'mine')
+        self.assertIn("no cluster 'mine' that was made here", said)
+        self.assertIn("'hvstack cluster list'", said)
+
+    def test_in_another_cloud(self) -> None:
+        self.made('elsewhere')
+        said = self.refused('delete', 'mine')
+        self.assertIn('1 things of it are in another cloud', said)
+        self.assertIn('--tenant-os-cloud', said)
+        self.assertEqual(1, len(journal.entries()))
+
+    def test_no_workers(self) -> None:
+        for count in ('0', '-1'):
+            said = self.refused('scale', 'mine', '--workers', count)
+            self.assertIn(f'--workers is {count}: a cluster has 1', said)
 
 
 class EnvironmentTest(ClusterTest):
@@ -338,7 +401,11 @@ class EnvironmentTest(ClusterTest):
             ('31 workers cannot be', '--hosts', '8', '--workers', '31'),
             ('replication 4', '--hosts', '3', '--replication', '4'),
             ("no flavor 'no'", '--hosts', '3', '--worker-flavor', 'no'),
-            ('--hosts is 0', '--hosts', '0'),
+            ('--hosts is 0: give 1', '--hosts', '0'),
+            ('is -1: give 0', '--hosts', '2', '--controller-slots', '-1'),
+            ('--disks is 0: give 1', '--hosts', '2', '--disks', '0'),
+            ('--disk-gb is 0: give 1', '--hosts', '2', '--disk-gb', '0'),
+            ('is 0: give 1', '--hosts', '2', '--compute-per-host', '0'),
             ('not dedicated', '--hosts', '2', '--configuration', 'dedicated'),
             ("'nfs' is unknown", '--hosts', '2', '--configuration', 'i2-nfs'),
             ('quota too small', '--hosts', '9'),
