@@ -21,6 +21,7 @@ _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
+_SAY_SECONDS = 20
 #: So many unfinished resources are named.
 _NAMED = 6
 _CONSOLE_LINES = 8
@@ -137,7 +138,7 @@ def wait(
                 f"stack '{stack.name}' was not complete after "
                 f'{timeout:.0f} s: {_unfinished(conn, stack)}'
             )
-        if progress is not None and now - said > 20:
+        if progress is not None and now - said > _SAY_SECONDS:
             said = now
             progress.say(f'  stack: {_unfinished(conn, stack)}')
         time.sleep(_INTERVAL)
@@ -263,14 +264,19 @@ def _unfinished(conn: Connection, stack: Any) -> str:
 
 
 def delete(
-    conn: Connection, name: str, *, timeout: float = _DELETE_SECONDS
+    conn: Connection,
+    name: str,
+    *,
+    timeout: float = _DELETE_SECONDS,
+    progress: Progress | None = None,
 ) -> None:
     """Delete a stack and wait until it is gone; none of the name is fine.
 
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    deadline = time.monotonic() + timeout
+    said = time.monotonic()
+    deadline = said + timeout
     tries = 0
     while True:
         with refused(f"stack '{name}' cannot be deleted"):
@@ -287,7 +293,12 @@ def delete(
                     )
                 tries += 1
                 conn.orchestration.delete_stack(stack, ignore_missing=True)
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if progress is not None and now - said > _SAY_SECONDS:
+            said = now
+            left = len(resources(conn, stack))
+            progress.say(f'  stack: {left} resources left')
+        if now > deadline:
             raise errors.DeadlineExceeded(
                 f"stack '{name}' was not deleted after {timeout:.0f} s: look "
                 f"at 'openstack stack resource list {name}'"
@@ -295,7 +306,9 @@ def delete(
         time.sleep(_INTERVAL)
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(
+    conn: Connection, data: dict[str, Any], progress: Progress | None = None
+) -> None:
     """Delete a stack that we made; it may take as long as to make it."""
     timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
-    delete(conn, data['name'], timeout=timeout)
+    delete(conn, data['name'], timeout=timeout, progress=progress)

@@ -14,7 +14,7 @@ import testtools
 import yaml
 
 from hvstack.cli.app import main
-from hvstack.cloud import journal
+from hvstack.cloud import connection, journal
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
@@ -263,6 +263,109 @@ class AfterTest(ClusterTest):
         self.assertIn('1 things of it are in another cloud', said)
         self.assertIn('--tenant-os-cloud', said)
         self.assertEqual(1, len(journal.entries()))
+
+    def test_what_delete_would_do(self) -> None:
+        conn = self.cloud.connect()
+        for what, name in (('flavor', 'f'), ('stack', 'mine')):
+            entry = journal.note(what, {'name': name}, connection.scope(conn))
+            journal.hand_over([entry], 'cluster mine')
+        status, out, err = self.run_main(
+            'delete', 'mine', '--dry-run', '-f', 'json'
+        )
+        self.assertEqual((0, ''), (status, err))
+        self.assertEqual(
+            {'would delete': 'stack mine\nflavor f'}, json.loads(out)
+        )
+        self.assertEqual(2, len(journal.entries()))
+        self.made('elsewhere')
+        said = self.refused('delete', 'mine', '--dry-run')
+        self.assertIn('1 things of it are in another cloud', said)
+
+    def test_delete_says_what_it_does(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SAY_SECONDS', -1)
+        )
+        conn = self.cloud.connect()
+        entry = journal.note('stack', {'name': 'mine'}, connection.scope(conn))
+        journal.hand_over([entry], 'cluster mine')
+        heat = f'{fake.HEAT}/stacks'
+        there = {
+            'id': 's1',
+            'stack_name': 'mine',
+            'stack_status': 'DELETE_IN_PROGRESS',
+        }
+        self.cloud.http.get(
+            f'{heat}?name=mine',
+            [{'json': {'stacks': [there]}}, {'json': {'stacks': []}}],
+        )
+        self.cloud.http.get(
+            f'{heat}/mine/s1/resources', json={'resources': 7 * [{}]}
+        )
+        status, out, err = self.run_main('delete', 'mine', '-f', 'json')
+        self.assertEqual(0, status, err)
+        self.assertEqual({'deleted': 'stack mine'}, json.loads(out))
+        for part in ('stack mine ...', 'stack: 7 resources left', 'mine: 0 s'):
+            self.assertIn(part, err)
+        self.assertEqual([], journal.entries())
+
+    def test_a_dry_run_of_what_changes_nothing(self) -> None:
+        said = self.refused('topology', 'mine', '--dry-run')
+        self.assertIn('--dry-run is for --refresh', said)
+
+    def test_what_a_refresh_would_write(self) -> None:
+        program = self.folder / 'ssh'
+        program.write_text(
+            '#!/bin/sh\nfor last; do :; done; echo "$last" >>"$0.log"\n'
+            'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
+            'case $last in cat*) echo "w /rack1/ng-old";; *) echo x;; esac\n'
+        )
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{self.folder}:/usr/bin:/bin'
+            )
+        )
+        nodes = [
+            {'name': name, 'address': f'10.0.0.{n}', 'server_id': name}
+            for n, name in enumerate('cw', start=1)
+        ]
+        there = {
+            'id': 's1',
+            'stack_name': 'mine',
+            'stack_status': 'CREATE_COMPLETE',
+            'outputs': [
+                {'output_key': 'controller', 'output_value': nodes[0]},
+                {'output_key': 'workers', 'output_value': nodes[1:]},
+            ],
+        }
+        for name in ('mine', 's1'):
+            self.cloud.http.get(
+                f'{fake.HEAT}/stacks/{name}', json={'stack': there}
+            )
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={
+                'servers': [{'id': one, 'hostId': f'h{one}'} for one in 'cw']
+            },
+        )
+        status, out, err = self.run_main(
+            *('topology', 'mine', '--refresh', '--dry-run', '-f', 'json')
+        )
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn(
+            {
+                'What': 'table on w',
+                'Where': 'w',
+                'Found': '/rack1/ng-old',
+                'Expected': '/rack1',
+            },
+            json.loads(out),
+        )
+        asked = set((self.folder / 'ssh.log').read_text().splitlines())
+        self.assertEqual([], [one for one in asked if '>' in one])
 
     def test_no_workers(self) -> None:
         for count in ('0', '-1'):
