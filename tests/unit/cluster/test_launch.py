@@ -145,19 +145,24 @@ class PlanTest(testtools.TestCase):
         # Each has its whole host.
         self.assertEqual(6, self.plan('i1', controllers='separate').workers)
 
-    def test_hosts_that_carry_workers(self) -> None:
-        """A controller's whole host has no place for a replica."""
-        small = HostProfile(
+    def small(self, **more: Any) -> None:
+        """Take hosts of four CPUs: a controller fills one."""
+        profile = HostProfile(
             name='small',
             sockets=1,
             cores_per_socket=4,
             threads_per_core=1,
             memory_mib=16384,
             cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
+            **more,
         )
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
-        path.write_text(yaml.safe_dump(small.to_mapping()))
+        path.write_text(yaml.safe_dump(profile.to_mapping()))
         self.options.host_profile = str(path)
+
+    def test_hosts_that_carry_workers(self) -> None:
+        """A controller's whole host has no place for a replica."""
+        self.small()
         self.hosts(4)
         wanted = self.plan('i2', controllers='separate')
         self.assertEqual((4, 2), (wanted.workers, wanted.replication))
@@ -176,12 +181,11 @@ class PlanTest(testtools.TestCase):
             self.assertEqual(first, found.get('controllers_first', False))
 
     def test_a_controller_with_a_host_of_its_own_comes_last(self) -> None:
-        """The lab's workers have a trait, and a controller its host."""
-        self.options.host_profile = 'lab-worker'
-        self.options.backend = 'lxc'
+        """Workers have a trait in the lab, and a controller its host."""
+        self.small(traits={'worker': 'CUSTOM_WORKER'})
         self.hosts(2)
-        wanted = self.plan('i1')
-        self.assertEqual((2, 0), (wanted.workers, wanted.controller_slots))
+        wanted = self.plan('i2')
+        self.assertEqual((4, 0), (wanted.workers, wanted.controller_slots))
         self.assertFalse(environments.early(self.layout(wanted)))
 
     def test_controllers_of_large_clusters_come_first(self) -> None:
