@@ -243,11 +243,10 @@ def stack_of(count: int, needed: int, most: int) -> None:
     if most < 0 or needed <= most:
         return
     raise errors.InputError(
-        f'a stack of {count} workers has '
-        f'{needed} resources and Heat takes {most}: have an administrator set '
-        f'max_resources_per_stack in heat.conf to {needed} or -1, and [cloud] '
-        'max_resources_per_stack in hvstack.conf to the same, or take a '
-        'smaller cluster'
+        f'a stack of {count} workers has {needed} resources and Heat takes '
+        f'{most}: have an administrator set max_resources_per_stack in '
+        f'heat.conf to {needed} or -1, and [cloud] max_resources_per_stack in '
+        'hvstack.conf to the same, or take a smaller cluster'
     )
 
 
