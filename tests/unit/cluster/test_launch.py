@@ -145,31 +145,6 @@ class PlanTest(testtools.TestCase):
         # Each has its whole host.
         self.assertEqual(6, self.plan('i1', controllers='separate').workers)
 
-    def small(self, **more: Any) -> None:
-        """Take hosts of four CPUs: a controller fills one."""
-        profile = HostProfile(
-            name='small',
-            sockets=1,
-            cores_per_socket=4,
-            threads_per_core=1,
-            memory_mib=16384,
-            cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
-            **more,
-        )
-        path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
-        path.write_text(yaml.safe_dump(profile.to_mapping()))
-        self.options.host_profile = str(path)
-
-    def test_hosts_that_carry_workers(self) -> None:
-        """A controller's whole host has no place for a replica."""
-        self.small()
-        self.hosts(4)
-        wanted = self.plan('i2', controllers='separate')
-        self.assertEqual((4, 2), (wanted.workers, wanted.replication))
-        self.assertEqual(3, self.plan('i2').replication)
-        said = self.refused('i2', controllers='separate', replication=3)
-        self.assertIn('take 1 to 2', said)
-
     def test_a_controller_of_several_slots_comes_first(self) -> None:
         """It would else find single slots on many hosts (vsphere6, i20)."""
         self.hosts(4)
@@ -202,6 +177,31 @@ class PlanTest(testtools.TestCase):
             self.assertEqual(
                 label != 'i4', environments.early(self.layout(wanted))
             )
+
+    def small(self, **more: Any) -> None:
+        """Take hosts of four CPUs: a controller fills one."""
+        profile = HostProfile(
+            name='small',
+            sockets=1,
+            cores_per_socket=4,
+            threads_per_core=1,
+            memory_mib=16384,
+            cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
+            **more,
+        )
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
+        path.write_text(yaml.safe_dump(profile.to_mapping()))
+        self.options.host_profile = str(path)
+
+    def test_hosts_that_carry_workers(self) -> None:
+        """A controller's whole host has no place for a replica."""
+        self.small()
+        self.hosts(4)
+        wanted = self.plan('i2', controllers='separate')
+        self.assertEqual((4, 2), (wanted.workers, wanted.replication))
+        self.assertEqual(3, self.plan('i2').replication)
+        said = self.refused('i2', controllers='separate', replication=3)
+        self.assertIn('take 1 to 2', said)
 
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
