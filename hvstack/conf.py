@@ -48,7 +48,7 @@ _CLOUD = (
         'stack_timeout',
         default=900,
         min=60,
-        help='Seconds that a stack may take to be complete.',
+        help='Seconds that a stack may take to be complete, or deleted.',
     ),
     cfg.IntOpt(
         'max_resources_per_stack',

@@ -136,6 +136,7 @@ class Create(_OnCloud):
             namenode_handlers=hadoop.handlers(parsed_args),
         )
         if parsed_args.dry_run:
+            launch.check(tenant, wanted, options)
             return _columns(wanted.to_mapping())
         name = parsed_args.name
         if journal.owned(_owner(name)):
@@ -145,6 +146,8 @@ class Create(_OnCloud):
             )
         progress = Progress()
         recovery.recover([admin, tenant])
+        # Before flavors and ratios, which others may see.
+        launch.check(tenant, wanted, options)
         try:
             with progress.stage('flavors'):
                 ids = launch.publish(
@@ -156,14 +159,14 @@ class Create(_OnCloud):
                     admin, tenant, wanted, ids, name, options, progress
                 )
             cluster.close()
-        except errors.HVStackError:
+        except errors.HVStackError as exc:
             if parsed_args.rollback:
-                undo.undo_own([admin, tenant])
+                undo.undo_failed(exc, [admin, tenant], progress)
             else:
                 journal.hand_over(journal.own(), _owner(name))
             raise
         except BaseException:
-            undo.undo_own([admin, tenant])
+            undo.undo_own([admin, tenant], progress)
             raise
         journal.hand_over(journal.own(), _owner(name))
         return _columns(
@@ -190,26 +193,46 @@ class Show(_OnCloud):
 class Delete(_OnCloud):
     """Delete a cluster with all that was made for it."""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='show what would be deleted or put back, change nothing',
+        )
+        return parser
+
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Undo what the journal has of it, newest first."""
         admin, tenant = self.connect(parsed_args)
-        recovery.recover([admin, tenant])
+        if not parsed_args.dry_run:
+            recovery.recover([admin, tenant])
         found = journal.owned(_owner(parsed_args.name))
         if not found:
             raise errors.InputError(
                 f"there is no cluster '{parsed_args.name}' that was made "
                 "here: see 'hvstack cluster list'"
             )
-        lines = undo.undo(found, [admin, tenant])
-        left = journal.owned(_owner(parsed_args.name))
+        here = {connection.scope(one) for one in (admin, tenant)}
+        left = [one for one in found if one.scope not in here]
+        if parsed_args.dry_run:
+            lines = [
+                f'{one.kind} {one.data["name"]}'
+                for one in reversed(found)
+                if one not in left
+            ]
+        else:
+            lines = undo.undo(found, [admin, tenant], Progress())
         if left:
             raise errors.CloudError(
                 f'{len(left)} things of it are in another cloud or project: '
                 'give the --os-cloud and --tenant-os-cloud it was made with'
             )
-        return ('deleted',), ('\n'.join(lines),)
+        title = 'would delete' if parsed_args.dry_run else 'deleted'
+        return (title,), ('\n'.join(lines),)
 
 
 class List(Lister):

@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from cliff.command import Command
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection, flavors, quotas
+from hvstack.cloud import connection, flavors, quotas, stacks, volumes
 from hvstack.cluster import environments, refusals
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
+from hvstack.progress import Progress
 
 _LEAST = {
     'hosts': 1,
@@ -71,8 +73,8 @@ class Environment(Command):
             '--controller-slots',
             **number,
             default=0,
-            help='slots of these hosts that controllers take (default: 0, '
-            'they have hosts of their own)',
+            help='slots of these hosts that all controllers take (default: '
+            '0, they have hosts of their own)',
         )
         parser.add_argument(
             '--workers',
@@ -107,7 +109,8 @@ class Environment(Command):
             '--disks',
             **number,
             default=1,
-            help='volumes of a worker, if it has any (default: 1)',
+            help='volumes of each worker, if it has any (default: 1); with '
+            'disk pinning a host has instances times as many disks',
         )
         parser.add_argument(
             '--disk-gb', **number, default=10, help='of each (default: 10)'
@@ -145,7 +148,12 @@ class Environment(Command):
         slots = configuration.instances * given.hosts - given.controller_slots
         workers = slots if given.workers is None else given.workers
         refusals.workers(workers, slots, configuration, given.hosts)
-        hosts = min(given.hosts, workers)
+        # A host that a controller fills carries no worker.
+        nodes = 2 if given.controllers == 'separate' else 1
+        filled = nodes * (
+            given.controller_slots // nodes // configuration.instances
+        )
+        hosts = min(given.hosts - filled, workers)
         replicas = (
             min(3, hosts) if given.replication is None else given.replication
         )
@@ -185,6 +193,8 @@ class Environment(Command):
             network=given.network or options.network,
             key_name=given.key_name,
             controllers=given.controllers,
+            # Workers leave single slots on many hosts.
+            controllers_first=given.controller_slots > 1,
             disk_types=environments.disk_types(
                 configuration, given.disks, given.volume_type
             ),
@@ -197,5 +207,14 @@ class Environment(Command):
             compute_flavor=compute.name if apart else '',
         )
         refusals.stack(layout, options.max_resources_per_stack)
+        volumes.refuse_unknown(conn, chain(*layout.disk_types))
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
+        parameters = environments.parameters(layout)
+        stacks.refuse_user_data(parameters)
+        if parameters.get('controllers_first'):
+            Progress().say(
+                'the controllers come first, and wait for their topology: '
+                "give it to them with 'hvstack cluster topology NAME "
+                "--refresh' once the stack is complete"
+            )
         return environments.environment(layout)

@@ -67,12 +67,13 @@ class Scale(ShowOne):
                 f'--workers is {wanted}: a cluster has 1 or more, or '
                 f"'hvstack cluster delete {parsed_args.name}'"
             )
+        options = conf.load().cloud
         conn = connection.connect(parsed_args.os_cloud)
         progress = Progress()
         stack = updates.settled(
             conn,
             parsed_args.name,
-            timeout=conf.load().cloud.stack_timeout,
+            timeout=options.stack_timeout,
             progress=progress,
         )
         outputs = stacks.outputs(conn, parsed_args.name)
@@ -85,6 +86,9 @@ class Scale(ShowOne):
                 scale.replication(cluster.gateway),
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
+            )
+            scale.refuse(
+                conn, stack, change, nodes, options.max_resources_per_stack
             )
             shown = change.to_mapping()
             if not parsed_args.dry_run:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cliff.lister import Lister
 
+from hvstack import errors
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, keys, stacks
 from hvstack.cluster import topology
@@ -96,6 +97,12 @@ class Topology(Lister):
             help='list where tables, HDFS or YARN have something else, and '
             'blocks with two replicas on one host; status 1 if there are any',
         )
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='with --refresh: list what differs in the tables that would '
+            'be written, change nothing',
+        )
         return parser
 
     def take_action(
@@ -103,6 +110,10 @@ class Topology(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Read it, and do what is asked for."""
         self.wrong = 0
+        if parsed_args.dry_run and not parsed_args.refresh:
+            raise errors.InputError(
+                '--dry-run is for --refresh: nothing else changes anything'
+            )
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology.nodes(conn, outputs, parsed_args.map)
@@ -113,10 +124,12 @@ class Topology(Lister):
                 "the workers have volumes: what these are on, such as Ceph's "
                 'disks, is not told by hostId'
             )
-        if parsed_args.check:
+        if parsed_args.check or parsed_args.dry_run:
             with open_cluster(outputs, parsed_args) as cluster:
-                findings = topology.check(cluster, found)
-            self.wrong = len(findings)
+                findings = topology.check(
+                    cluster, found, tables_only=parsed_args.dry_run
+                )
+            self.wrong = 0 if parsed_args.dry_run else len(findings)
             return _FINDINGS, [
                 (one.what, one.where, one.found, one.expected)
                 for one in findings

@@ -6,7 +6,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import paths, shell
+from hvstack import errors, paths, shell
 from hvstack.cloud import journal
 from hvstack.cloud.connection import refused, scope
 
@@ -17,8 +17,17 @@ FOLDER = paths.STATE / 'keys'
 def create(conn: Connection, name: str) -> Path:
     """Make a key pair and return the private key's file (0600).
 
+    :raises hvstack.errors.InputError: the user has one of that name.
     :raises hvstack.errors.CloudError: Nova refused it.
     """
+    # Before it is in the journal: undoing would delete the user's own.
+    with refused(f"key pair '{name}' cannot be looked up"):
+        there = any(one.name == name for one in conn.compute.keypairs())
+    if there:
+        raise errors.InputError(
+            f"a key pair '{name}' is there already: take another name, or "
+            f"'openstack keypair delete {name}' if nobody needs it"
+        )
     FOLDER.mkdir(parents=True, exist_ok=True)
     FOLDER.chmod(0o700)
     path = FOLDER / name

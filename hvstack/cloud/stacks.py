@@ -9,7 +9,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.cloud import journal
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
@@ -21,12 +21,19 @@ _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
+_SAY_SECONDS = 20
+#: So many unfinished resources are named.
+_NAMED = 6
 _CONSOLE_LINES = 8
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
 _SILENCE = 180.0
-#: Nova's and Heat's user data ends here; larger sites would be cut.
-_MOST_USER_DATA = 64 * 1024
+#: Bytes of user data that Nova takes: 65535 characters in base64 (Compute
+#: API, "Create server").
+MOST_USER_DATA = 65535 // 4 * 3
+#: Of these the template's own script, and two lines of a worker's place: a
+#: hostId each, its address, and the longest name. No fewer.
+_SCRIPT, _PLACE = 4096, 208
 
 
 def create(
@@ -41,16 +48,11 @@ def create(
     :param template: its file; nested templates are read beside it.
     :param parameters: they win over those of the environments.
     :param environments: environment files, later ones win.
-    :raises hvstack.errors.InputError: the name is taken, or the parameters
-        are larger than user data may be.
+    :raises hvstack.errors.InputError: the name is taken, or user data would
+        be larger than it may be.
     :raises hvstack.errors.CloudError: Heat refused the template.
     """
-    texts = sum(len(v) for v in parameters.values() if isinstance(v, str))
-    if texts > _MOST_USER_DATA - 4096:
-        raise errors.InputError(
-            f"stack '{name}': the nodes' files have {texts} bytes, user data "
-            f'ends at {_MOST_USER_DATA}: shorten the site files'
-        )
+    refuse_user_data(parameters)
     with refused(f"stack '{name}' cannot be looked up"):
         if conn.orchestration.find_stack(name, ignore_missing=True):
             raise errors.InputError(
@@ -70,6 +72,42 @@ def create(
             **content,
         )
     return str(stack.id)
+
+
+def user_data(parameters: Mapping[str, Any]) -> int:
+    """Return bytes of a controller's user data, at most.
+
+    It has all files, and the place of every worker unless the controllers
+    come first.
+
+    :param parameters: of the cluster's template.
+    """
+    texts = sum(
+        len(value.encode())
+        for value in parameters.values()
+        if isinstance(value, str)
+    )
+    workers = (
+        0
+        if parameters.get('controllers_first')
+        else parameters.get('worker_count', 0)
+        + parameters.get('compute_count', 0)
+    )
+    return texts + _SCRIPT + workers * _PLACE
+
+
+def refuse_user_data(parameters: Mapping[str, Any]) -> None:
+    """Refuse more user data than Nova takes.
+
+    :param parameters: of the cluster's template.
+    :raises hvstack.errors.InputError: there is more.
+    """
+    size = user_data(parameters)
+    if size > MOST_USER_DATA:
+        raise errors.InputError(
+            f"a controller's user data would have {size} bytes, and Nova "
+            f'takes {MOST_USER_DATA}: shorten the site files'
+        )
 
 
 def wait(
@@ -114,7 +152,7 @@ def wait(
                 f"stack '{stack.name}' was not complete after "
                 f'{timeout:.0f} s: {_unfinished(conn, stack)}'
             )
-        if progress is not None and now - said > 20:
+        if progress is not None and now - said > _SAY_SECONDS:
             said = now
             progress.say(f'  stack: {_unfinished(conn, stack)}')
         time.sleep(_INTERVAL)
@@ -232,19 +270,27 @@ def _unfinished(conn: Connection, stack: Any) -> str:
         for item in found
         if item['resource_status'] not in _DONE
     ]
-    done = len(found) - len(left)
-    return f'{done} of {len(found)} resources, left: {", ".join(left)}'
+    named, more = left[:_NAMED], len(left) - _NAMED
+    return (
+        f'{len(found) - len(left)} of {len(found)} resources, left: '
+        f'{", ".join(named)}{f" and {more} more" if more > 0 else ""}'
+    )
 
 
 def delete(
-    conn: Connection, name: str, *, timeout: float = _DELETE_SECONDS
+    conn: Connection,
+    name: str,
+    *,
+    timeout: float = _DELETE_SECONDS,
+    progress: Progress | None = None,
 ) -> None:
     """Delete a stack and wait until it is gone; none of the name is fine.
 
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    deadline = time.monotonic() + timeout
+    said = time.monotonic()
+    deadline = said + timeout
     tries = 0
     while True:
         with refused(f"stack '{name}' cannot be deleted"):
@@ -262,7 +308,12 @@ def delete(
                     )
                 tries += 1
                 conn.orchestration.delete_stack(stack, ignore_missing=True)
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if progress is not None and now - said > _SAY_SECONDS:
+            said = now
+            left = len(resources(conn, stack))
+            progress.say(f'  stack: {left} resources left')
+        if now > deadline:
             raise errors.DeadlineExceeded(
                 f"stack '{name}' was not deleted after {timeout:.0f} s: look "
                 f"at 'openstack stack resource list {name}'"
@@ -283,6 +334,9 @@ def _own(conn: Connection, stack: Any) -> bool:
     )
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
-    """Delete a stack that we made."""
-    delete(conn, data['name'])
+def undo(
+    conn: Connection, data: dict[str, Any], progress: Progress | None = None
+) -> None:
+    """Delete a stack that we made; it may take as long as to make it."""
+    timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
+    delete(conn, data['name'], timeout=timeout, progress=progress)

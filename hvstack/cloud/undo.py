@@ -2,23 +2,26 @@
 """Undoing what the journal names, newest first."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import connection, flavors, journal, keys, ratios, stacks
+from hvstack.progress import Progress
 
 _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
     flavors.KIND: flavors.undo,
     keys.KIND: keys.undo,
     ratios.KIND: ratios.undo,
-    stacks.KIND: stacks.undo,
 }
 
 
 def undo(
-    found: Iterable[journal.Entry], conns: Iterable[Connection]
+    found: Iterable[journal.Entry],
+    conns: Iterable[Connection],
+    progress: Progress | None = None,
 ) -> list[str]:
     """Undo entries, newest first, and return a line for each.
 
@@ -38,7 +41,11 @@ def undo(
             continue
         name = f'{entry.kind} {entry.data["name"]}'
         try:
-            _UNDO[entry.kind](conn, entry.data)
+            with progress.stage(name) if progress else nullcontext():
+                if entry.kind == stacks.KIND:
+                    stacks.undo(conn, entry.data, progress)
+                else:
+                    _UNDO[entry.kind](conn, entry.data)
         except errors.HVStackError as exc:
             failed.append(f'{name}: {exc}')
             continue
@@ -62,9 +69,27 @@ def recover(conns: Iterable[Connection]) -> list[str]:
         return undo(left, conns) if left else []
 
 
-def undo_own(conns: Iterable[Connection]) -> list[str]:
+def undo_own(
+    conns: Iterable[Connection], progress: Progress | None = None
+) -> list[str]:
     """Undo what this process still has in the journal.
 
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
-    return undo(journal.own(), conns)
+    return undo(journal.own(), conns, progress)
+
+
+def undo_failed(
+    failure: errors.HVStackError,
+    conns: Iterable[Connection],
+    progress: Progress,
+) -> None:
+    """Undo what this process did before it failed.
+
+    :raises hvstack.errors.CloudError: some of it could not be undone; says
+        why it failed, too.
+    """
+    try:
+        undo_own(conns, progress)
+    except errors.CloudError as exc:
+        raise errors.CloudError(f'{failure}; {exc}') from failure

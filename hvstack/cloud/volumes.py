@@ -6,7 +6,7 @@ out. Who makes a volume type says so in its properties, which Cinder's
 scheduler passes over because of their scope.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,20 +44,7 @@ def check(conn: Connection, wanted: Volumes) -> dict[str, Any]:
         ``properties``.
     :raises hvstack.errors.InputError: there is none, or it says otherwise.
     """
-    try:
-        with refused("Cinder's volume types cannot be listed"):
-            known = {one.name: one for one in conn.block_storage.types()}
-    except errors.CloudError as exc:
-        raise errors.InputError(
-            f'{exc}: a cloud without Cinder has no storage ceph'
-        ) from exc
-    found = known.get(wanted.type)
-    if found is None:
-        raise errors.InputError(
-            f"there is no volume type '{wanted.type}', only "
-            f'{", ".join(sorted(known)) or "none"}: make it (doc/ceph.md), '
-            'or name another one'
-        )
+    found = _types(conn, [wanted.type])[wanted.type]
     properties: Mapping[str, str] = found.extra_specs or {}
     for key, value in (
         (COPIES, wanted.copies),
@@ -75,6 +62,36 @@ def check(conn: Connection, wanted: Volumes) -> dict[str, Any]:
         'description': found.description or '',
         'properties': dict(properties),
     }
+
+
+def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
+    """Refuse volume types that a project has not.
+
+    :param conn: of the project. Without Cinder nothing is refused here.
+    :raises hvstack.errors.InputError: some are not there.
+    """
+    wanted = list(dict.fromkeys(names))
+    if wanted and conn.has_service('block-storage'):
+        _types(conn, wanted)
+
+
+def _types(conn: Connection, wanted: Sequence[str]) -> dict[str, Any]:
+    """Return Cinder's volume types by name, these among them."""
+    try:
+        with refused("Cinder's volume types cannot be listed"):
+            known = {one.name: one for one in conn.block_storage.types()}
+    except errors.CloudError as exc:
+        raise errors.InputError(
+            f'{exc}: a cloud without Cinder has no storage ceph'
+        ) from exc
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise errors.InputError(
+            f"there is no volume type '{', '.join(missing)}', only "
+            f'{", ".join(sorted(known)) or "none"}: make it (doc/ceph.md), '
+            'or name another one'
+        )
+    return known
 
 
 def pools(seen: Mapping[str, Any]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from hvstack.cloud import stacks
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
 from hvstack.model.configuration import Configuration
@@ -42,7 +43,7 @@ class Layout:
     :param compute_flavor: name or id; the workers' where empty.
     :param secondary_namenode: one on the first worker.
     :param controllers_first: they come before all other nodes, and wait for
-        a topology, whatever the files say.
+        a topology, whatever the files say; see also :func:`early`.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
     :param node_setup: shell commands of every node, by its OS profile.
@@ -116,6 +117,15 @@ def files(layout: Layout) -> list[Path]:
     return [folder() / 'environments' / f'{name}.yaml' for name in names]
 
 
+def early(layout: Layout) -> bool:
+    """Return whether controllers come first, and wait for a topology.
+
+    They do in a large cluster, too: the places of all its workers would be
+    more user data than Nova takes.
+    """
+    return bool(parameters(layout).get('controllers_first'))
+
+
 def parameters(layout: Layout) -> dict[str, Any]:
     """Return the template's parameters that the files do not set."""
     site = sites.sites(
@@ -150,8 +160,6 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'volume_types': [list(one) for one in layout.disk_types],
         'disk_gb': layout.disk_gb,
     }
-    if layout.controllers_first:
-        values['controllers_first'] = True
     if layout.compute_workers:
         values |= {
             'compute_count': layout.compute_workers,
@@ -159,6 +167,11 @@ def parameters(layout: Layout) -> dict[str, Any]:
             'compute_flavor': layout.compute_flavor,
             'compute_env': values['worker_env'],
         }
+    if (
+        layout.controllers_first
+        or stacks.user_data(values) > stacks.MOST_USER_DATA
+    ):
+        values['controllers_first'] = True
     return values
 
 

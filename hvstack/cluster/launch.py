@@ -4,6 +4,7 @@
 import math
 from dataclasses import dataclass, field
 from importlib import metadata
+from itertools import chain
 from typing import Any
 
 from openstack.connection import Connection
@@ -52,6 +53,8 @@ class Plan:
     :param controllers: ``combined`` or ``separate``.
     :param deployment: of the HVE paper; None for 1 or 2, by the instances.
     :param compute_workers: nodes with a NodeManager alone, in all.
+    :param controller_slots: of the workers' hosts that each controller
+        takes; 0 where it has a host of its own.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
     :param volumes: of a worker, with storage ceph.
@@ -74,6 +77,7 @@ class Plan:
     controllers: str = environments.CONTROLLERS[0]
     deployment: int | None = None
     compute_workers: int = 0
+    controller_slots: int = 0
     namenode_handlers: int | None = None
     volumes: Volumes = field(default_factory=Volumes)
     volume_type: dict[str, Any] = field(default_factory=dict)
@@ -85,8 +89,15 @@ class Plan:
 
     @property
     def controllers_first(self) -> bool:
-        """Whether controllers come first, since they may else find no host."""
-        return self.controllers == 'separate' or self.compute_workers > 0
+        """Whether controllers come first, since they may else find no host.
+
+        Workers leave single slots on many hosts.
+        """
+        return (
+            self.controllers == 'separate'
+            or self.compute_workers > 0
+            or self.controller_slots > 1
+        )
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -228,6 +239,7 @@ def plan(
         controllers=controllers,
         deployment=deployment,
         compute_workers=room.compute,
+        controller_slots=room.controller_slots,
         namenode_handlers=namenode_handlers,
         volumes=asked or Volumes(),
         volume_type=(
@@ -260,11 +272,13 @@ class _Room:
     :param workers: most of them.
     :param hosts: that carry them then.
     :param compute: compute workers.
+    :param controller_slots: that each controller takes of these hosts'.
     """
 
     workers: int
     hosts: int
     compute: int = 0
+    controller_slots: int = 0
 
 
 def _room(
@@ -290,6 +304,7 @@ def _room(
     return _Room(
         size.workers - (nodes - 1) * taken,
         hosts_up - nodes * (taken == configuration.instances),
+        controller_slots=taken,
     )
 
 
@@ -370,6 +385,34 @@ def layout(
     )
 
 
+def check(tenant: Connection, wanted: Plan, options: Any) -> None:
+    """Refuse a plan that its project has no room for; change nothing.
+
+    :param tenant: whose stack it is.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
+        user data would be too large, or there are no such volume types.
+    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    """
+    flavor_ids = {
+        flavor.role: flavor.name
+        for flavor in (wanted.worker, wanted.controller)
+    }
+    laid_out = layout(
+        wanted,
+        flavor_ids,
+        image=options.image,
+        network=options.network,
+        key_name='',
+    )
+    refusals.stack(laid_out, options.max_resources_per_stack)
+    stacks.refuse_user_data(environments.parameters(laid_out))
+    volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
+    quotas.check(
+        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
+    )
+
+
 def launch(
     admin: Connection,
     tenant: Connection,
@@ -389,16 +432,13 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
+    check(tenant, wanted, options)
     laid_out = layout(
         wanted,
         flavor_ids,
         image=options.image,
         network=options.network,
         key_name=name,
-    )
-    refusals.stack(laid_out, options.max_resources_per_stack)
-    quotas.check(
-        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
     )
     key = keys.create(tenant, name)
     stack_id = stacks.create(
@@ -429,7 +469,7 @@ def launch(
             topology.of_nodes(topology.nodes(tenant, outputs)),
             options.ready_timeout,
             progress,
-            controllers_first=wanted.controllers_first,
+            controllers_first=environments.early(laid_out),
         )
     except BaseException:
         cluster.close()

@@ -196,6 +196,7 @@ def taken(
                 ),
                 max(options.ready_timeout, _READY_SECONDS),
                 progress,
+                controllers_first=environments.early(wanted.layout),
             )
         yield cluster
     finally:

@@ -2,7 +2,7 @@
 """What cannot work is refused before Heat is asked, with the remedy."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hvstack import errors
@@ -211,22 +211,42 @@ def stack(layout: Layout, most: int) -> None:
     :param most: its ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: there are more.
     """
-    volumes = _volumes(layout)
     needed = (
         _CLUSTER_RESOURCES
         + len(layout.disk_types)
-        + _NODE_RESOURCES * (layout.workers + layout.compute_workers)
-        # Where a node has volumes, they are a group of its disks'.
-        + sum(_VOLUME_RESOURCES * count + bool(count) for count in volumes)
+        + _NODE_RESOURCES * layout.compute_workers
+        + resources(_volumes(layout))
     )
+    stack_of(layout.workers + layout.compute_workers, needed, most)
+
+
+def resources(volumes: Sequence[int]) -> int:
+    """Return how many resources workers are in Heat's count.
+
+    :param volumes: of each worker.
+    """
+    # Where a node has volumes, they are a group of its disks'.
+    return sum(
+        _NODE_RESOURCES + _VOLUME_RESOURCES * count + bool(count)
+        for count in volumes
+    )
+
+
+def stack_of(count: int, needed: int, most: int) -> None:
+    """Refuse more resources than Heat takes in one stack.
+
+    :param count: of workers.
+    :param needed: resources.
+    :param most: its ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: there are more.
+    """
     if most < 0 or needed <= most:
         return
     raise errors.InputError(
-        f'a stack of {layout.workers + layout.compute_workers} workers has '
-        f'{needed} resources and Heat takes {most}: have an administrator set '
-        f'max_resources_per_stack in heat.conf to {needed} or -1, and [cloud] '
-        'max_resources_per_stack in hvstack.conf to the same, or take a '
-        'smaller cluster'
+        f'a stack of {count} workers has {needed} resources and Heat takes '
+        f'{most}: have an administrator set max_resources_per_stack in '
+        f'heat.conf to {needed} or -1, and [cloud] max_resources_per_stack in '
+        'hvstack.conf to the same, or take a smaller cluster'
     )
 
 

@@ -7,16 +7,27 @@ by the same call.
 """
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
 from openstack.connection import Connection
 
 from hvstack import errors, shell
-from hvstack.cloud import stacks, updates
-from hvstack.cluster import topology
+from hvstack.cloud import (
+    flavors,
+    hosts,
+    placement,
+    quotas,
+    stacks,
+    updates,
+)
+from hvstack.cloud.connection import refused
+from hvstack.cloud.quotas import Need
+from hvstack.cluster import refusals, topology
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, drain
 from hvstack.hadoop.rest import Runner
@@ -30,6 +41,11 @@ _REPLICATION = (
 )
 #: Of the template: which members an update takes away.
 _REMOVED = 'removed_workers'
+#: Of the template: what a worker takes, and where.
+_SIZES = (
+    *('workers_per_host', 'anti_affinity', 'storage', 'disk_pinning'),
+    *('volume_types', 'disk_gb'),
+)
 
 
 @dataclass(frozen=True)
@@ -166,6 +182,104 @@ def workers(
             else Worker(f'{stack.name}-worker-{member.name}', '', member)
         )
     return found
+
+
+def refuse(
+    conn: Connection,
+    stack: Any,
+    change: Change,
+    nodes: Sequence[topology.Node],
+    most: int,
+) -> None:
+    """Refuse more workers than there is room for, before anything changes.
+
+    :param conn: of the stack's project; only an administrator's sees how
+        many slots hosts have left.
+    :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :param most: Heat's ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
+        enough.
+    """
+    added = change.after - change.before
+    if added <= 0:
+        return
+    given = {
+        name: yaml.safe_load(str(value))
+        for name, value in stack.parameters.items()
+        if name in _SIZES
+    }
+    flavor = flavors.visible(conn, str(stack.parameters['worker_flavor']))
+    per_host = given['workers_per_host']
+    if given['anti_affinity'] == 'strict':
+        free = _free(conn, flavor, per_host, nodes)
+        if free is not None and added > free:
+            raise errors.InputError(
+                f'{added} more workers cannot be: the hosts that are up have '
+                f'{free} slots left, take up to {change.before + free} '
+                'workers, or more hosts'
+            )
+    types = (
+        given['volume_types']
+        if given['storage'] == 'ceph' or given['disk_pinning']
+        else [[]]
+    )
+    volumes = [
+        len(types[number % len(types)])
+        for number in range(change.before, change.after)
+    ]
+    refusals.stack_of(
+        change.after,
+        len(stacks.resources(conn, stack)) + refusals.resources(volumes),
+        most,
+    )
+    groups = per_host if given['disk_pinning'] else 1
+    quotas.check(
+        conn,
+        Need(
+            instances=added,
+            cores=added * flavor.vcpus,
+            ram=added * flavor.ram,
+            server_group_members=math.ceil(change.after / groups)
+            if given['anti_affinity'] != 'none'
+            else 0,
+            volumes=sum(volumes),
+            gigabytes=sum(volumes) * given['disk_gb'],
+        ),
+    )
+
+
+def _free(
+    conn: Connection,
+    flavor: Any,
+    per_host: int,
+    nodes: Sequence[topology.Node],
+) -> int | None:
+    """Return how many workers the hosts have room for, if we may know."""
+    traits = [
+        name.removeprefix('trait:')
+        for name, value in (flavor.extra_specs or {}).items()
+        if name.startswith('trait:') and value == 'required'
+    ]
+    try:
+        up = {one.name for one in hosts.hypervisors(conn) if one.up}
+        able = placement.providers(conn, ','.join(traits))
+        with refused('servers cannot be listed'):
+            there = {one.id: one for one in conn.compute.servers()}
+    except errors.CloudError:
+        return None
+    left = dict.fromkeys(up & set(able), per_host)
+    for node in nodes:
+        server = there.get(node.server_id)
+        if server is None or server.hypervisor_hostname not in left:
+            continue
+        # A compute worker has a place beside these slots.
+        if node.role != 'compute':
+            left[server.hypervisor_hostname] -= (
+                1
+                if node.role == 'worker'
+                else math.ceil(server.flavor.vcpus / flavor.vcpus)
+            )
+    return sum(max(0, count) for count in left.values())
 
 
 def replication(controller: Runner) -> int:

@@ -362,13 +362,17 @@ def _by_address(found: Mapping[str, str], cluster: Members) -> dict[str, str]:
     }
 
 
-def check(cluster: Members, topology: Topology) -> list[Finding]:
+def check(
+    cluster: Members, topology: Topology, *, tables_only: bool = False
+) -> list[Finding]:
     """Return where what is in force is not what the topology says.
 
     The tables of all nodes that answer, HDFS' and YARN's own view, and the
     physical hosts of every block's replicas. A controller counts only where
     its host has workers: no block would be there otherwise.
 
+    :param tables_only: look at nothing else, since daemons may still wait
+        for them.
     :raises hvstack.errors.HVStackError: a controller does not answer.
     """
     gateway, manager = cluster.gateway, cluster.manager
@@ -391,6 +395,8 @@ def check(cluster: Members, topology: Topology) -> list[Finding]:
         found += differences(
             f'table on {node.name}', parse_table(text), expected
         )
+    if tables_only:
+        return found
     for service, daemon, places in (
         ('HDFS', 'datanode', hdfs_places(gateway)),
         ('YARN', 'nodemanager', yarn_places(manager)),

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import fixtures
+import testtools
 import yaml
 
 from hvstack import conf, errors, profiles, shell
@@ -19,7 +21,7 @@ from hvstack.cluster import environments
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds, identity, images
-from hvstack.model.configuration import parse
+from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive
 from hvstack.progress import Progress
 from tests.functional.test_cluster import LabTest
@@ -37,9 +39,101 @@ _MORE: dict[str, dict[str, Any]] = {
 }
 
 
+#: 100 MB of them are sorted.
+_ROWS, _ROW_BYTES = 1_000_000, 100
+_JOB_SECONDS = 600
+
+
 def environment(name: str) -> Path:
     """Return one of the environment files."""
     return environments.folder() / 'environments' / f'{name}.yaml'
+
+
+def published(
+    admin: Any, tenant: Any, configuration: Configuration
+) -> dict[str, str]:
+    """Have a configuration's flavors for a tenant; return names by role."""
+    project = str(tenant.current_project_id)
+    return {
+        role: flavors.publish(
+            admin,
+            derive(
+                profiles.load(profile), configuration, role, cpu_shares=True
+            ),
+            [project],
+        ).name
+        for role, profile in (
+            ('worker', 'lab-worker'),
+            ('controller', 'lab-controller'),
+        )
+    }
+
+
+def written(path: Path, names: Mapping[str, str], *words: str) -> Path:
+    """Write what Heat's own client needs, as the member.
+
+    :param names: of flavors, by role.
+    """
+    shell.run(
+        [
+            *(HVSTACK, 'cluster', 'environment', str(path)),
+            *('--worker-flavor', names['worker']),
+            *('--controller-flavor', names['controller'], *words),
+        ],
+        env=MEMBER,
+    )
+    return path
+
+
+def created(name: str, path: Path) -> None:
+    """Create a stack with Heat's own client, as the member."""
+    shell.run(
+        [
+            *(OPENSTACK, 'stack', 'create', '--wait', '-e', str(path)),
+            *('-e', str(environment('lab')), '-t'),
+            *(str(environments.folder() / environments.TEMPLATE), name),
+        ],
+        env=MEMBER,
+        timeout=900,
+    )
+
+
+def ready(
+    test: testtools.TestCase, cluster: StackCluster, began: float
+) -> None:
+    """Wait for all workers; tell the seconds since the stack was begun."""
+    daemons.wait_ready(cluster, 300)
+    count = len(cluster.workers)
+    text = (
+        f'create to ready, 1 controller and {count} workers: '
+        f'{time.monotonic() - began:.0f} s'
+    )
+    test.addDetail('create-to-ready', testtools.content.text_content(text))
+    Progress().say(text)
+    report = cluster.gateway.run('hdfs dfsadmin -report').stdout
+    test.assertIn(f'Live datanodes ({count})', report)
+    nodes = cluster.gateway.run('yarn node -list').stdout
+    test.assertIsNotNone(re.search(f'Total Nodes: *{count}', nodes), nodes)
+
+
+def sort(test: testtools.TestCase, cluster: StackCluster) -> None:
+    """Sort 100 MB, validated, from where clients are."""
+    jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
+    count = len(cluster.workers)
+    for program, operands in (
+        (f'teragen -Dmapreduce.job.maps={count}', f'{_ROWS} /in'),
+        (f'terasort -Dmapreduce.job.reduces={count}', '/in /out'),
+        ('teravalidate', '/out /report'),
+    ):
+        cluster.gateway.run(
+            f'hadoop jar {jar} {program} {operands}', timeout=_JOB_SECONDS
+        )
+    report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
+    # It has a line for each record that is not in its place.
+    test.assertEqual(1, len(report.strip().splitlines()), report)
+    test.assertTrue(report.startswith('checksum'), report)
+    size = cluster.gateway.run('hdfs dfs -du -s /out').stdout
+    test.assertEqual(str(_ROWS * _ROW_BYTES), size.split()[0])
 
 
 class TemplatesTest(LabTest):
@@ -59,40 +153,18 @@ class TemplatesTest(LabTest):
         self.addCleanup(self.undo_tenant)
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
         keys.create(self.tenant, NAME)
-        project = str(self.tenant.current_project_id)
-        self.flavors = {
-            role: flavors.publish(
-                self.conn,
-                derive(
-                    profiles.load(profile),
-                    parse('i1'),
-                    role,
-                    cpu_shares=True,
-                ),
-                [project],
-            ).name
-            for role, profile in (
-                ('worker', 'lab-worker'),
-                ('controller', 'lab-controller'),
-            )
-        }
+        self.flavors = published(self.conn, self.tenant, parse('i1'))
 
     def undo_tenant(self) -> None:
         undo.undo_own([self.conn, self.tenant])
 
     def environment(self, *words: str) -> Path:
         """Write what Heat's own client needs, as the member."""
-        path = self.folder / 'cluster.yaml'
-        shell.run(
-            [
-                *(HVSTACK, 'cluster', 'environment', str(path)),
-                *('--worker-flavor', self.flavors['worker']),
-                *('--controller-flavor', self.flavors['controller']),
-                *('--key-name', NAME, '--hosts', '2', *words),
-            ],
-            env=MEMBER,
+        return written(
+            self.folder / 'cluster.yaml',
+            self.flavors,
+            *('--key-name', NAME, '--hosts', '2', *words),
         )
-        return path
 
     def preview(self, names: Sequence[str]) -> Any:
         """Have Heat check a combination of environment files."""
@@ -136,17 +208,8 @@ class TemplatesTest(LabTest):
     def test_plain_create(self) -> None:
         path = self.environment()
         self.addCleanup(stacks.delete, self.tenant, NAME)
-        shell.run(
-            [
-                *(OPENSTACK, 'stack', 'create', '--wait', '-e', str(path)),
-                *('-e', str(environment('lab'))),
-                '-t',
-                str(environments.folder() / environments.TEMPLATE),
-                NAME,
-            ],
-            env=MEMBER,
-            timeout=600,
-        )
+        began = time.monotonic()
+        created(NAME, path)
         outputs = stacks.outputs(self.tenant, NAME)
         self.check_secrets(outputs)
         hosts = [one['host_id'] for one in outputs['workers']]
@@ -157,11 +220,8 @@ class TemplatesTest(LabTest):
         with StackCluster.from_outputs(
             outputs, keys.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:
-            daemons.wait_ready(cluster, 300)
-            report = cluster.gateway.run('hdfs dfsadmin -report').stdout
-            self.assertIn('Live datanodes (2)', report)
-            nodes = cluster.gateway.run('yarn node -list').stdout
-            self.assertIsNotNone(re.search('Total Nodes: *2', nodes), nodes)
+            ready(self, cluster, began)
+            sort(self, cluster)
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
 

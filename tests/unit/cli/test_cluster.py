@@ -3,6 +3,8 @@
 
 import io
 import json
+import re
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import testtools
 import yaml
 
 from hvstack.cli.app import main
+from hvstack.cloud import connection, journal
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
+from tests.unit.cloud.test_volumes import kind
 
 
 def flavor(name: str, **specs: str) -> dict[str, Any]:
@@ -50,14 +54,40 @@ class ClusterTest(testtools.TestCase):
         return status, out.getvalue(), err.getvalue()
 
 
-class CreateTest(ClusterTest):
+class OnHostsTest(ClusterTest):
+    """A cloud with hosts of a profile."""
+
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (('HOST_PROFILE', 'vsphere6'), ('BACKEND', 'kvm')):
-            self.useFixture(
-                fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
-            )
+        self.option('HOST_PROFILE', 'vsphere6')
+        self.option('BACKEND', 'kvm')
+        self.cloud.hosts(8)
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
 
+    def option(self, name: str, value: str) -> None:
+        """Set an option of group cloud."""
+        self.useFixture(
+            fixtures.EnvironmentVariable(f'OS_CLOUD__{name}', value)
+        )
+
+    def no_room(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Have too little of something; yield arguments and the refusal."""
+        self.option('MAX_RESOURCES_PER_STACK', '163')
+        yield ('--configuration', 'i4'), 'has 165 resources and Heat takes 163'
+        yield ('--workers', '9', '--configuration', 'i20'), ''
+        self.option('MAX_RESOURCES_PER_STACK', '-1')
+        self.cloud.http.get(
+            f'{fake.CINDER}/types',
+            json={'volume_types': [kind('disk-slot-1')]},
+        )
+        yield ('--configuration', 'i10-pinned'), "type 'disk-slot-2, disk-"
+        for name in ('Cores', 'RAMSize', 'Instances'):
+            found = {f'maxTotal{name}': 5}
+            self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
+            yield (), 'quota too small'
+
+
+class CreateTest(OnHostsTest):
     def call(self, *words: str) -> tuple[int, str, str]:
         return self.run_main('create', 'mine', '--dry-run', *words)
 
@@ -95,6 +125,252 @@ class CreateTest(ClusterTest):
             self.assertEqual((2, ''), (status, out), err)
             self.assertEqual(1, err.count('\n'), err)
             self.assertIn(part, err)
+
+    def test_names(self) -> None:
+        for name in ('Mine', '1st', 'my_own', f'm{41 * "y"}'):
+            status, out, err = self.run_main('create', name, '--dry-run')
+            self.assertEqual((2, ''), (status, out), err)
+            self.assertIn(f"cluster '{name}': take lower case letters", err)
+
+    def test_no_host_is_up(self) -> None:
+        self.cloud.hosts(8, down=8)
+        status, out, err = self.call()
+        self.assertEqual((1, ''), (status, out), err)
+        self.assertIn("no host for workers is up (profile 'vsphere6'", err)
+        self.assertIn("see 'openstack hypervisor list'", err)
+
+    def test_no_room(self) -> None:
+        for words, part in self.no_room():
+            status, _, err = self.call(*words)
+            self.assertEqual(2 if part else 0, status, err)
+            self.assertIn(part, err)
+
+
+class MadeTest(OnHostsTest):
+    """``hvstack cluster create`` for good, as far as Heat's refusal."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ('cluster.hosts.TAKEN', 'cloud.keys.FOLDER'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.{name}', self.folder / name)
+            )
+        http, nova = self.cloud.http, re.escape(fake.NOVA)
+        http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
+        http.post(
+            f'{fake.NOVA}/flavors',
+            json=lambda request, _: {
+                'flavor': {**request.json()['flavor'], 'links': []}
+            },
+        )
+        http.post(re.compile(f'{nova}/flavors/.*/os-extra_specs'), json={})
+        http.get(
+            re.compile(f'{nova}/flavors/.*/os-flavor-access'),
+            json={'flavor_access': []},
+        )
+        http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
+        self.gone = http.delete(re.compile(f'{nova}/flavors/'), text='')
+        one = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
+        http.get(
+            re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
+            json={'inventories': {'VCPU': one, 'MEMORY_MB': one}},
+        )
+        http.post(f'{fake.NOVA}/os-keypairs', json={'keypair': {'name': 'x'}})
+        http.delete(f'{fake.NOVA}/os-keypairs/mine', text='')
+        http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
+        http.get(f'{fake.HEAT}/stacks?name=mine', json={'stacks': []})
+        self.asked = http.post(
+            f'{fake.HEAT}/stacks',
+            status_code=400,
+            json={'error': {'message': 'no such image'}},
+        )
+
+    def failed(self, *words: str) -> str:
+        status, out, err = self.run_main('create', 'mine', *words)
+        self.assertNotEqual(0, status)
+        self.assertEqual('', out)
+        return err.splitlines()[-1]
+
+    def test_what_was_made_is_taken_back(self) -> None:
+        self.assertIn('no such image', self.failed())
+        self.assertEqual((1, 2), (self.asked.call_count, self.gone.call_count))
+        self.assertEqual([], journal.entries())
+
+    def test_no_room(self) -> None:
+        """It is refused before anything is made."""
+        for words, part in self.no_room():
+            if part:
+                self.assertIn(part, self.failed(*words))
+        self.assertEqual(
+            set(),
+            {
+                one.url
+                for one in self.cloud.http.request_history
+                if one.method != 'GET' and 'keystone' not in one.url
+            },
+        )
+
+    def test_one_that_is_there(self) -> None:
+        """Nothing of it is touched."""
+        entry = journal.note('stack', {'name': 'mine'}, 'here')
+        journal.hand_over([entry], 'cluster mine')
+        self.assertIn("a cluster 'mine' is there already", self.failed())
+        (left,) = journal.entries()
+        self.assertEqual('cluster mine', left.owner)
+        self.assertEqual(0, self.asked.call_count)
+
+    def test_a_rollback_that_fails_hides_nothing(self) -> None:
+        self.cloud.http.delete(
+            re.compile(f'{re.escape(fake.NOVA)}/flavors/'), status_code=403
+        )
+        said = self.failed()
+        self.assertIn('no such image', said)
+        self.assertIn('not put back (flavor hv-vsphere6-controller', said)
+        self.assertEqual({'flavor'}, {one.kind for one in journal.entries()})
+
+
+class AfterTest(ClusterTest):
+    """A cluster that was made: what is refused."""
+
+    def refused(self, *words: str) -> str:
+        status, out, err = self.run_main(*words)
+        self.assertNotEqual(0, status)
+        self.assertEqual('', out)
+        self.assertEqual(1, err.count('\n'), err)
+        return err
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.hosts.TAKEN', self.folder / 'taken'
+            )
+        )
+
+    def made(self, scope: str) -> None:
+        """Write down that its flavor was made."""
+        entry = journal.note('flavor', {'name': 'f', 'id': 'f1'}, scope)
+        journal.hand_over([entry], 'cluster mine')
+
+    def test_no_such_cluster(self) -> None:
+        said = self.refused('delete', 'mine')
+        self.assertIn("no cluster 'mine' that was made here", said)
+        self.assertIn("'hvstack cluster list'", said)
+
+    def test_in_another_cloud(self) -> None:
+        self.made('elsewhere')
+        said = self.refused('delete', 'mine')
+        self.assertIn('1 things of it are in another cloud', said)
+        self.assertIn('--tenant-os-cloud', said)
+        self.assertEqual(1, len(journal.entries()))
+
+    def test_what_delete_would_do(self) -> None:
+        conn = self.cloud.connect()
+        for what, name in (('flavor', 'f'), ('stack', 'mine')):
+            entry = journal.note(what, {'name': name}, connection.scope(conn))
+            journal.hand_over([entry], 'cluster mine')
+        status, out, err = self.run_main(
+            'delete', 'mine', '--dry-run', '-f', 'json'
+        )
+        self.assertEqual((0, ''), (status, err))
+        self.assertEqual(
+            {'would delete': 'stack mine\nflavor f'}, json.loads(out)
+        )
+        self.assertEqual(2, len(journal.entries()))
+        self.made('elsewhere')
+        said = self.refused('delete', 'mine', '--dry-run')
+        self.assertIn('1 things of it are in another cloud', said)
+
+    def test_delete_says_what_it_does(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SAY_SECONDS', -1)
+        )
+        conn = self.cloud.connect()
+        entry = journal.note('stack', {'name': 'mine'}, connection.scope(conn))
+        journal.hand_over([entry], 'cluster mine')
+        heat = f'{fake.HEAT}/stacks'
+        there = {
+            'id': 's1',
+            'stack_name': 'mine',
+            'stack_status': 'DELETE_IN_PROGRESS',
+        }
+        self.cloud.http.get(
+            f'{heat}?name=mine',
+            [{'json': {'stacks': [there]}}, {'json': {'stacks': []}}],
+        )
+        self.cloud.http.get(
+            f'{heat}/mine/s1/resources', json={'resources': 7 * [{}]}
+        )
+        status, out, err = self.run_main('delete', 'mine', '-f', 'json')
+        self.assertEqual(0, status, err)
+        self.assertEqual({'deleted': 'stack mine'}, json.loads(out))
+        for part in ('stack mine ...', 'stack: 7 resources left', 'mine: 0 s'):
+            self.assertIn(part, err)
+        self.assertEqual([], journal.entries())
+
+    def test_a_dry_run_of_what_changes_nothing(self) -> None:
+        said = self.refused('topology', 'mine', '--dry-run')
+        self.assertIn('--dry-run is for --refresh', said)
+
+    def test_what_a_refresh_would_write(self) -> None:
+        program = self.folder / 'ssh'
+        program.write_text(
+            '#!/bin/sh\nfor last; do :; done; echo "$last" >>"$0.log"\n'
+            'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
+            'case $last in cat*) echo "w /rack1/ng-old";; *) echo x;; esac\n'
+        )
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{self.folder}:/usr/bin:/bin'
+            )
+        )
+        nodes = [
+            {'name': name, 'address': f'10.0.0.{n}', 'server_id': name}
+            for n, name in enumerate('cw', start=1)
+        ]
+        there = {
+            'id': 's1',
+            'stack_name': 'mine',
+            'stack_status': 'CREATE_COMPLETE',
+            'outputs': [
+                {'output_key': 'controller', 'output_value': nodes[0]},
+                {'output_key': 'workers', 'output_value': nodes[1:]},
+            ],
+        }
+        for name in ('mine', 's1'):
+            self.cloud.http.get(
+                f'{fake.HEAT}/stacks/{name}', json={'stack': there}
+            )
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={
+                'servers': [{'id': one, 'hostId': f'h{one}'} for one in 'cw']
+            },
+        )
+        status, out, err = self.run_main(
+            *('topology', 'mine', '--refresh', '--dry-run', '-f', 'json')
+        )
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn(
+            {
+                'What': 'table on w',
+                'Where': 'w',
+                'Found': '/rack1/ng-old',
+                'Expected': '/rack1',
+            },
+            json.loads(out),
+        )
+        asked = set((self.folder / 'ssh.log').read_text().splitlines())
+        self.assertEqual([], [one for one in asked if '>' in one])
+
+    def test_no_workers(self) -> None:
+        for count in ('0', '-1'):
+            said = self.refused('scale', 'mine', '--workers', count)
+            self.assertIn(f'--workers is {count}: a cluster has 1', said)
 
 
 class EnvironmentTest(ClusterTest):
@@ -162,18 +438,77 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual('separate', values['controllers'])
         self.assertEqual('dedicated', values['cpu_policy'])
 
+    def test_a_controller_of_several_slots(self) -> None:
+        """It comes first, and its user is told what it waits for."""
+        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        for slots in (1, 2):
+            status, out, err = self.call(
+                *(*words, '--configuration', 'i2'),
+                *('--controller-slots', str(slots)),
+            )
+            self.assertEqual(0, status, err)
+            values = yaml.safe_load(out)['parameters']
+            self.assertEqual(slots > 1, values.get('controllers_first', False))
+            self.assertEqual(slots > 1, 'topology NAME --refresh' in err)
+
     def refused(self, *words: str) -> str:
         status, out, err = self.call(*words)
         self.assertEqual((2, ''), (status, out))
         self.assertEqual(1, err.count('\n'), err)
         return err
 
+    def test_hosts_that_controllers_fill(self) -> None:
+        """No replica is on them."""
+        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        for slots, controllers, replicas in (
+            ('0', 'combined', 3),
+            ('1', 'combined', 3),
+            ('2', 'combined', 2),
+            # One of each host's two slots.
+            ('2', 'separate', 3),
+            ('4', 'separate', 1),
+        ):
+            more = (
+                *(*words, '--configuration', 'i2', '--controller-slots'),
+                *(slots, '--controllers', controllers),
+            )
+            status, out, err = self.call(*more)
+            self.assertEqual(0, status, err)
+            self.assertIn(
+                f'<name>dfs.replication</name><value>{replicas}<',
+                yaml.safe_load(out)['parameters']['hdfs_site'],
+            )
+            said = self.refused(*more, '--replication', str(replicas + 1))
+            self.assertIn(f'replication {replicas + 1} cannot be', said)
+
+    def test_volume_types(self) -> None:
+        """Each of them must be there."""
+        there = [kind(f'disk-slot-{number}') for number in (1, 2)]
+        self.cloud.http.get(
+            f'{fake.CINDER}/types', json=lambda *_: {'volume_types': there}
+        )
+        self.cloud.http.get(f'{fake.CINDER}/limits', json=limits({}))
+        words = (
+            *('--worker-flavor', 'shared', '--hosts', '2'),
+            *('--configuration', 'i2-pinned'),
+        )
+        self.assertEqual(0, self.call(*words)[0])
+        there.pop()
+        self.assertIn(
+            "no volume type 'disk-slot-2', only disk-slot-1",
+            self.refused(*words),
+        )
+
     def test_refusals(self) -> None:
         for part, *words in (
             ('31 workers cannot be', '--hosts', '8', '--workers', '31'),
             ('replication 4', '--hosts', '3', '--replication', '4'),
             ("no flavor 'no'", '--hosts', '3', '--worker-flavor', 'no'),
-            ('--hosts is 0', '--hosts', '0'),
+            ('--hosts is 0: give 1', '--hosts', '0'),
+            ('is -1: give 0', '--hosts', '2', '--controller-slots', '-1'),
+            ('--disks is 0: give 1', '--hosts', '2', '--disks', '0'),
+            ('--disk-gb is 0: give 1', '--hosts', '2', '--disk-gb', '0'),
+            ('is 0: give 1', '--hosts', '2', '--compute-per-host', '0'),
             ('not dedicated', '--hosts', '2', '--configuration', 'dedicated'),
             ("'nfs' is unknown", '--hosts', '2', '--configuration', 'i2-nfs'),
             ('quota too small', '--hosts', '9'),

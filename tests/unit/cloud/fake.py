@@ -28,6 +28,8 @@ CREDENTIAL = {
 class FakeCloud(fixtures.Fixture):
     """Answers of keystone, and empty discovery of the other services.
 
+    Its user has no key pair.
+
     :param without: services that it does not have.
     :param more: others that it has: their URLs by type.
     :param roles: of its user.
@@ -99,6 +101,8 @@ class FakeCloud(fixtures.Fixture):
                 ]
             },
         )
+
+        self.http.get(f'{NOVA}/os-keypairs', json={'keypairs': []})
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""

@@ -246,6 +246,25 @@ class StacksTest(testtools.TestCase):
         )
         self.assertIn('left: server', str(error))
 
+    def test_not_all_that_is_unfinished_is_named(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_IN_PROGRESS'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource(f'r{number}', 'x', 'CREATE_IN_PROGRESS', '')
+                    for number in range(636)
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.DeadlineExceeded, stacks.wait, self.conn, 's1', timeout=-1
+        )
+        self.assertTrue(
+            str(error).endswith('left: r0, r1, r2, r3, r4, r5 and 630 more'),
+            str(error),
+        )
+
     def listed(self, *statuses: str) -> None:
         """Have Heat list a stack with these states, then none."""
         self.http.get(
@@ -315,6 +334,17 @@ class StacksTest(testtools.TestCase):
         stacks.delete(self.conn, 'hv-x', timeout=5)
         self.assertEqual(1, asked.call_count)
 
+    def test_a_large_stack_is_given_its_time(self) -> None:
+        """To undo one may take as long as to make it."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._DELETE_SECONDS', -1)
+        )
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__STACK_TIMEOUT', '60')
+        )
+        self.listed('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
+        stacks.undo(self.conn, {'name': 'hv-x'})
+
     def test_delete_what_is_not_there(self) -> None:
         self.listed()
         stacks.delete(self.conn, 'hv-x')
@@ -340,4 +370,4 @@ class StacksTest(testtools.TestCase):
             Path('none.yaml'),
             {'core_site': 'x' * 70_000},
         )
-        self.assertIn('65536', str(error))
+        self.assertIn('49149', str(error))

@@ -47,6 +47,24 @@ class VolumesTest(testtools.TestCase):
         self.assertNotIn('\n', str(error))
         return str(error)
 
+    def test_types_that_are_not_there(self) -> None:
+        conn = self.cloud.connect()
+        volumes.refuse_unknown(conn, ['two', 'ceph', 'two'])
+        error = self.assertRaises(
+            errors.InputError,
+            volumes.refuse_unknown,
+            conn,
+            ['ceph', 'disk-slot-1', 'disk-slot-2'],
+        )
+        self.assertIn(
+            "no volume type 'disk-slot-1, disk-slot-2', only ceph, two",
+            str(error),
+        )
+
+    def test_a_cloud_without_volumes(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud(without=('block-storage',)))
+        volumes.refuse_unknown(cloud.connect(), ['disk-slot-1'])
+
     def test_what_a_type_says(self) -> None:
         seen = volumes.check(
             self.cloud.connect(), Volumes('two', copies=2, osd_groups=4)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the template is given fits it, in whole and in part."""
 
+import base64
 import subprocess
 import time
 from dataclasses import replace
@@ -12,8 +13,11 @@ import yaml
 from fixtures import TempDir
 from openstack.orchestration.util import template_utils
 
+from hvstack import errors
+from hvstack.cloud import stacks
 from hvstack.cluster import environments
 from hvstack.cluster.environments import Layout
+from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from tests.unit.cloud.test_template import load, walk
@@ -144,6 +148,75 @@ class EnvironmentTest(testtools.TestCase):
             [['disk-slot-1', 'disk-slot-2'], ['disk-slot-3', 'disk-slot-4']],
             kinds(parse('i2-pinned'), 2),
         )
+
+
+class UserDataTest(testtools.TestCase):
+    """Nova takes 65535 characters of base64."""
+
+    def layout(self, workers: int) -> Layout:
+        return replace(
+            LAYOUT,
+            workers=workers,
+            tuning='vsphere6',
+            node_setup=osprofiles.fragment('vsphere6'),
+        )
+
+    def characters(self, layout: Layout, name: str = 41 * 'x') -> int:
+        """Return the length of what a late controller gets."""
+        values = {
+            f'%{key.upper()}%': value
+            for key, value in environments.parameters(layout).items()
+        }
+        template = load('hadoop-node.yaml')['outputs']['topology']['value']
+        places = ''.join(
+            template['str_replace']['template']
+            .replace('%PATH%', f'/rack1/ng-{56 * "f"}')
+            .replace('%ADDRESS%', '255.255.255.255')
+            .replace('%NAME%', f'{name}-worker-{number}')
+            for number in range(layout.workers)
+        )
+        text = '%FILES%'
+        for resource in ('controller_files', 'files'):
+            found = TEMPLATE['resources'][resource]['properties']['value']
+            text = text.replace('%FILES%', found['str_replace']['template'], 1)
+        for key, value in (
+            *(('%TOPOLOGY%', places), ('%NODE_ENV%', '%CONTROLLER_ENV%')),
+            *values.items(),
+            ('%CONTROLLER%', '255.255.255.255'),
+        ):
+            text = text.replace(key, str(value))
+        return len(base64.b64encode(text.encode()))
+
+    def test_late_controllers_are_not_cut(self) -> None:
+        most = next(
+            number
+            for number in range(100, 400)
+            if environments.early(self.layout(number + 1))
+        )
+        self.assertGreater(most, 100)
+        self.assertGreater(65536, self.characters(self.layout(most)))
+
+    def test_large_clusters(self) -> None:
+        """Those of vsphere6's Table 1 with 10 and 20 workers a host."""
+        for workers in (318, 636):
+            layout = self.layout(workers)
+            self.assertTrue(environments.early(layout))
+            self.assertGreater(self.characters(layout, 'hadoop'), 65535)
+            stacks.refuse_user_data(environments.parameters(layout))
+
+    def test_too_much_all_the_same(self) -> None:
+        layout = replace(self.layout(2), node_setup=40000 * '#')
+        error = self.assertRaises(
+            errors.InputError,
+            stacks.refuse_user_data,
+            environments.parameters(layout),
+        )
+        self.assertIn('Nova takes 49149: shorten', str(error))
+
+    def test_workers_count_where_controllers_are_late(self) -> None:
+        given = {'worker_count': 300, 'compute_count': 18}
+        first = stacks.user_data(given | {'controllers_first': True})
+        self.assertEqual(318 * 208, stacks.user_data(given) - first)
 
 
 class ScriptTest(testtools.TestCase):

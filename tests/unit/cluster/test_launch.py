@@ -145,19 +145,57 @@ class PlanTest(testtools.TestCase):
         # Each has its whole host.
         self.assertEqual(6, self.plan('i1', controllers='separate').workers)
 
-    def test_hosts_that_carry_workers(self) -> None:
-        """A controller's whole host has no place for a replica."""
-        small = HostProfile(
+    def test_a_controller_of_several_slots_comes_first(self) -> None:
+        """It would else find single slots on many hosts (vsphere6, i20)."""
+        self.hosts(4)
+        for label, workers, first in (('i10', 39, False), ('i20', 78, True)):
+            wanted = self.plan(label)
+            self.assertEqual(workers, wanted.workers)
+            found = environments.environment(self.layout(wanted))['parameters']
+            self.assertEqual('combined', found['controllers'])
+            self.assertEqual(first, found.get('controllers_first', False))
+
+    def test_a_controller_with_a_host_of_its_own_comes_last(self) -> None:
+        """Workers have a trait in the lab, and a controller its host."""
+        self.small(traits={'worker': 'CUSTOM_WORKER'})
+        self.hosts(2)
+        wanted = self.plan('i2')
+        self.assertEqual((4, 0), (wanted.workers, wanted.controller_slots))
+        self.assertFalse(environments.early(self.layout(wanted)))
+
+    def test_controllers_of_large_clusters_come_first(self) -> None:
+        """Table 1 of vsphere6: all its places are too much user data."""
+        self.hosts(32)
+        for label, controllers, workers in (
+            ('i4', 'combined', 127),
+            ('i10', 'combined', 319),
+            ('i10', 'separate', 318),
+            ('i20', 'separate', 636),
+        ):
+            wanted = self.plan(label, controllers=controllers)
+            self.assertEqual(workers, wanted.workers)
+            self.assertEqual(
+                label != 'i4', environments.early(self.layout(wanted))
+            )
+
+    def small(self, **more: Any) -> None:
+        """Take hosts of four CPUs: a controller fills one."""
+        profile = HostProfile(
             name='small',
             sockets=1,
             cores_per_socket=4,
             threads_per_core=1,
             memory_mib=16384,
             cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
+            **more,
         )
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
-        path.write_text(yaml.safe_dump(small.to_mapping()))
+        path.write_text(yaml.safe_dump(profile.to_mapping()))
         self.options.host_profile = str(path)
+
+    def test_hosts_that_carry_workers(self) -> None:
+        """A controller's whole host has no place for a replica."""
+        self.small()
         self.hosts(4)
         wanted = self.plan('i2', controllers='separate')
         self.assertEqual((4, 2), (wanted.workers, wanted.replication))

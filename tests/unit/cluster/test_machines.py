@@ -183,8 +183,15 @@ class TakenTest(_Cloud):
                 },
             )
 
-    def settle(self, _: object, places: Topology, *__: object) -> None:
+    def settle(
+        self,
+        _: object,
+        places: Topology,
+        *__: object,
+        controllers_first: bool,
+    ) -> None:
         """Stand for Hadoop, which no ssh of ours starts."""
+        self.assertFalse(controllers_first)
         self.settled.append(places)
 
     def taken(self) -> Any:

@@ -306,6 +306,19 @@ class CheckTest(testtools.TestCase):
         )
         self.assertIn(Finding('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), found)
 
+    def test_tables_alone(self) -> None:
+        """Daemons that wait for them are not asked."""
+        for node in (self.cluster.gateway, *self.cluster.workers):
+            node.commands.clear()
+        found = topology.check(self.cluster, made(w1='ng-a'), tables_only=True)
+        self.assertEqual(
+            {f'table on {one}' for one in ('c', 'w0', 'w1', 'w2')},
+            {one.what for one in found},
+        )
+        said = ' '.join(self.cluster.gateway.commands)
+        self.assertNotIn('9870', said)
+        self.assertNotIn('fsck', said)
+
     def test_one_worker_s_table(self) -> None:
         self.cluster.workers[2].files[TABLE] = 'w0 /r1/ng-x\n'
         found = topology.check(self.cluster, made())

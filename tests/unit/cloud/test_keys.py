@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs: ours are undone, the user's own stay."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import journal, keys, undo
+from tests.unit.cloud import fake
+
+URL = f'{fake.NOVA}/os-keypairs'
+
+
+class KeysTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.keys.FOLDER', self.folder)
+        )
+        self.deleted = self.cloud.http.delete(f'{URL}/mine', status_code=202)
+
+    def there(self, *names: str) -> None:
+        self.cloud.http.get(
+            URL, json={'keypairs': [{'keypair': {'name': n}} for n in names]}
+        )
+
+    def test_ours(self) -> None:
+        self.there('mine-too')
+        made = self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
+        path = keys.create(self.conn, 'mine')
+        sent = made.last_request.json()['keypair']
+        self.assertTrue(sent['public_key'].startswith('ssh-ed25519 '))
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        undo.undo_own([self.conn])
+        self.assertEqual(1, self.deleted.call_count)
+        self.assertEqual([], list(self.folder.iterdir()))
+
+    def test_the_users_own(self) -> None:
+        self.there('mine')
+        error = self.assertRaises(
+            errors.InputError, keys.create, self.conn, 'mine'
+        )
+        self.assertIn("'openstack keypair delete mine'", str(error))
+        self.assertEqual([], journal.own())
+        undo.undo_own([self.conn])
+        self.assertEqual(0, self.deleted.call_count)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More workers than there is room for are refused."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.cluster.scale import Change, refuse
+from hvstack.cluster.topology import Node
+from tests.unit.cloud import fake
+from tests.unit.cloud.test_quotas import limits
+from tests.unit.cloud.test_updates import URL, group, stack
+
+
+class RefuseTest(testtools.TestCase):
+    """A controller and three workers on hosts of two slots, one down."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud.hosts(4, down=1)
+        http = self.cloud.http
+        http.get(f'{fake.NOVA}/limits', json=limits({}))
+        size = {'vcpus': 2, 'ram': 4096, 'disk': 20}
+        http.get(
+            f'{fake.NOVA}/flavors/detail',
+            json={
+                'flavors': [
+                    {'id': 'f', 'name': 'w', 'extra_specs': {}, **size}
+                ]
+            },
+        )
+        http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={
+                'servers': [
+                    {
+                        'id': name,
+                        'OS-EXT-SRV-ATTR:hypervisor_hostname': host,
+                        'flavor': {**size, 'vcpus': vcpus},
+                    }
+                    for name, host, vcpus in (
+                        *(('c', 'h0', 3), ('w0', 'h1', 2)),
+                        *(('w1', 'h1', 2), ('w2', 'h2', 2)),
+                        ('other', 'h2', 2),
+                    )
+                ]
+            },
+        )
+        rows = group('workers', 0, 1, 2)
+        http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
+        self.nodes = [
+            Node(name, f'10.0.0.{number}', role, name, host='a')
+            for number, (name, role) in enumerate(
+                [('c', 'controller'), *((f'w{n}', 'worker') for n in range(3))]
+            )
+        ]
+
+    def out(self, after: int, most: int = -1, **more: str) -> None:
+        """Ask for so many workers, of a stack with these parameters."""
+        parameters = {
+            'worker_flavor': 'f',
+            'workers_per_host': '2',
+            'anti_affinity': 'strict',
+            'storage': 'local',
+            'disk_pinning': 'False',
+            'volume_types': '[[]]',
+            'disk_gb': '10',
+            **more,
+        }
+        answer = stack('CREATE_COMPLETE', None, parameters=parameters)
+        self.cloud.http.get(f'{URL}/s1', json=answer)
+        conn = self.cloud.connect()
+        stack_now = conn.orchestration.get_stack('s1')
+        refuse(conn, stack_now, Change(3, after), self.nodes, most)
+
+    def refused(self, *args: Any, **more: str) -> str:
+        error = self.assertRaises(errors.InputError, self.out, *args, **more)
+        return str(error)
+
+    def test_slots(self) -> None:
+        """The controller fills its host, and one is down."""
+        self.out(4)
+        said = self.refused(5)
+        self.assertEqual(
+            '2 more workers cannot be: the hosts that are up have 1 slots '
+            'left, take up to 4 workers, or more hosts',
+            said,
+        )
+        self.out(5, anti_affinity='soft')
+
+    def test_only_an_administrator_sees_slots(self) -> None:
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-hypervisors/detail', status_code=403
+        )
+        self.out(5)
+
+    def test_only_hosts_that_the_flavor_can_be_on(self) -> None:
+        self.cloud.http.get(
+            f'{fake.NOVA}/flavors/detail',
+            json={
+                'flavors': [
+                    {
+                        'id': 'f',
+                        'name': 'w',
+                        **{'vcpus': 2, 'ram': 4096, 'disk': 20},
+                        'extra_specs': {'trait:CUSTOM_X': 'required'},
+                    }
+                ]
+            },
+        )
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers?required=CUSTOM_X',
+            json={
+                'resource_providers': [
+                    {'name': 'h1', 'uuid': 'h1', 'parent_provider_uuid': None}
+                ]
+            },
+        )
+        self.assertIn('have 0 slots left', self.refused(4))
+
+    def test_quota(self) -> None:
+        found = {
+            'maxTotalInstances': 5,
+            'totalInstancesUsed': 4,
+            'maxTotalCores': 12,
+            'totalCoresUsed': 9,
+            'maxServerGroupMembers': 4,
+        }
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
+        self.out(4)
+        said = self.refused(5, anti_affinity='soft')
+        self.assertIn(
+            '--instances 6 --cores 13 --server-group-members 5', said
+        )
+        # Each of the two slots' groups has three of them at most.
+        self.assertNotIn(
+            'members',
+            self.refused(5, anti_affinity='soft', disk_pinning='True'),
+        )
+
+    def test_volumes(self) -> None:
+        found = {
+            'maxTotalVolumes': 8,
+            'totalVolumesUsed': 6,
+            'maxTotalVolumeGigabytes': 100,
+            'totalGigabytesUsed': 85,
+        }
+        self.cloud.http.get(f'{fake.CINDER}/limits', json=limits(found))
+        types = '[["a", "b", "c"], ["d"]]'
+        # What an alias without volumes leaves unused.
+        self.out(4, volume_types='[["a", "b", "c"]]')
+        # The fourth is in the second slot.
+        self.out(4, volume_types=types, disk_pinning='True')
+        said = self.refused(4, volume_types='[["a", "b"]]', storage='ceph')
+        self.assertIn('gigabytes 20 needed, 15 left of 100', said)
+
+    def test_more_resources_than_heat_takes(self) -> None:
+        """There are ten, and each worker is four more."""
+        self.out(4, 14)
+        self.assertIn('a stack of 4 workers has 14 ', self.refused(4, 13))
+
+    def test_in(self) -> None:
+        """Nothing is asked where no worker comes."""
+        self.cloud.http.get(f'{fake.NOVA}/limits', status_code=500)
+        self.out(3)
+        self.out(2)
