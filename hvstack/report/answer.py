@@ -311,7 +311,10 @@ class Answer:
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         unknown = compare.unknown(self.records)
         if unknown:
-            lines.append(f'Not recorded by all runs: {", ".join(unknown)}.')
+            lines.append(
+                'Not recorded by all runs, so not compared: '
+                f'{", ".join(unknown)}.'
+            )
         lines += [self._drift_note, *self._choice_note]
         lines += [f'Left out: {reason}.' for reason in self.left_out]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
