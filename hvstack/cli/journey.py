@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.report import gains
-from hvstack.results import stats
 from hvstack.results.record import Record
 from hvstack.sweep import course, state
 from hvstack.sweep.course import Standing
@@ -54,10 +53,5 @@ def way(here: Standing) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(here.strategy, OneAtATime):
         return []
-    rates = here.measured.rates
-    found = gains.gains(
-        here.strategy.way(here.measured),
-        rates,
-        stats.pooled(list(rates.values())),
-    )
-    return gains.lines(found)
+    way = here.strategy.way(here.measured)
+    return gains.lines(gains.gains(way, here.even))

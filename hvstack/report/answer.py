@@ -5,13 +5,12 @@ import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from importlib import metadata
 from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
-from hvstack.results import compare, stats
+from hvstack.results import compare, percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -157,20 +156,26 @@ class Answer:
     rows: list[Row]
     size_bytes: int
     records: list[Record]
-    pooled: stats.Pooled
+    even: stats.Even
     growth: list[Growth]
     drift: stats.Drift | None = None
     choice: stats.Choice | None = None
+    given_up: frozenset[str] = frozenset()
     allowed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> list[Row]:
-        """Configurations with a percentage, the best first."""
+        """Configurations that may be taken, the best first.
+
+        They have a percentage, and no run of them failed for good.
+        """
         found = [
             row
             for row in self.rows
-            if row.percent and row.configuration != BARE_METAL
+            if row.percent
+            and row.configuration != BARE_METAL
+            and row.configuration not in self.given_up
         ]
         return sorted(found, key=_percent, reverse=True)
 
@@ -182,13 +187,10 @@ class Answer:
                 return row
         return None
 
-    def ratio(self, runs: list[Record], base: list[Record]) -> Percent:
-        """Return runs in percent of others, with the sweep's variance."""
-        return stats.ratio(
-            [one.rate for one in runs],
-            [one.rate for one in base],
-            self.pooled,
-        )
+    @property
+    def pooled(self) -> stats.Pooled:
+        """The sweep's variance."""
+        return self.even.spread
 
     @property
     def headline(self) -> str:
@@ -198,6 +200,11 @@ class Answer:
                 return (
                     'No percentage: there is no valid run on bare metal to '
                     'compare with.'
+                )
+            if self.given_up:
+                return (
+                    'None is best: of each configuration that can be '
+                    'compared with bare metal a run failed for good.'
                 )
             return (
                 'No percentage: no configuration has a valid run that can '
@@ -316,6 +323,11 @@ class Answer:
                 f'{", ".join(unknown)}.'
             )
         lines += [self._drift_note, *self._choice_note]
+        lines += [
+            f'Not to be taken: {parse(name).label}, a run of it failed for '
+            'good.'
+            for name in sorted(self.given_up)
+        ]
         lines += [f'Left out: {reason}.' for reason in self.left_out]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
@@ -347,12 +359,19 @@ class Answer:
         mean, low, high = self.drift.percent_an_hour
         return (
             f"Bare metal's drift over the sweep: {mean:+.1f} % an hour (95 % "
-            f'interval {low:+.1f} to {high:+.1f}), '
-            + (
-                'taken out of all rates that percentages are made of.'
-                if self.drift.applied
-                else 'not told from none, nothing is corrected.'
-            )
+            f'interval {low:+.1f} to {high:+.1f}), ' + self._correction
+        )
+
+    @property
+    def _correction(self) -> str:
+        if self.drift is None or not self.drift.applied:
+            return 'not told from none, nothing is corrected.'
+        if not self.even.outside:
+            return 'taken out of all rates that percentages are made of.'
+        left = ', '.join(parse(name).label for name in self.even.outside)
+        return (
+            'taken out of rates between runs on bare metal. Not corrected, '
+            f'with a run before all or after all of these: {left}.'
         )
 
     @property
@@ -421,41 +440,26 @@ def build(
     for row in rows:
         _judge(row, good[:1], usual, allow)
     fair = [row for row in rows if row.status == 'ok']
-    rates = {row.configuration: [r.rate for r in row.valid] for row in fair}
-    hours = {row.configuration: _hours(row.valid) for row in fair}
-    base_rates = [record.rate for record in good]
-    drift = stats.drift(_hours(good), base_rates)
-    if base_rates:
-        percents = stats.percent_of_bare_metal(rates, base_rates, drift, hours)
-        for row in rows:
-            row.percent = percents.get(row.configuration)
-    used = drift if drift and drift.applied else None
-    if used:
-        rates = {
-            name: used.corrected(row, hours[name])
-            for name, row in rates.items()
-        }
-        base_rates = used.corrected(base_rates, used.hours)
-    lost = 1 if used else 0
-    spread = stats.pooled([*rates.values(), base_rates], lost)
+    found = percents.of({row.configuration: row.valid for row in fair}, good)
+    for row in fair:
+        row.percent = found.rows.get(row.configuration)
     if baseline:
-        rows.insert(0, _bare_metal_row(baseline, rates, base_rates, lost))
+        rows.insert(0, _bare_metal_row(baseline, found.even))
+    given_up = percents.given_up(configured, size)
     return Answer(
         sweep=', '.join(sorted({record.sweep for record in records})),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        pooled=spread,
+        even=found.even,
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
-        drift=drift,
-        choice=stats.choose(
-            rates,
-            spread,
+        drift=found.drift,
+        choice=stats.winner(
+            found.even,
             lambda name: parse(name).cost,
-            more=lambda one, other: (
-                used.variance(hours[one], hours[other]) if used else 0.0
-            ),
+            found.even.rows.keys() - given_up,
         ),
+        given_up=given_up,
         allowed=sorted(
             {
                 line
@@ -488,8 +492,9 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'versions': {name: answer.value(name) for name in HEAD},
         'environment': answer.environment,
         'pooled': asdict(answer.pooled),
-        'drift': _drift_mapping(answer.drift),
+        'drift': _drift_mapping(answer),
         'choice': _choice_mapping(answer.choice),
+        'given_up': sorted(answer.given_up),
         'allowed': answer.allowed,
         'not_recorded': compare.unknown(answer.records),
         'confidence': stats.CONFIDENCE,
@@ -573,14 +578,6 @@ def _rows(records: Iterable[Record]) -> list[Row]:
     return list(rows.values())
 
 
-def _hours(records: Sequence[Record]) -> list[float]:
-    """Return when runs began, in hours from any start."""
-    return [
-        datetime.fromisoformat(record.started).timestamp() / 3600
-        for record in records
-    ]
-
-
 def _judge(
     row: Row,
     baseline: list[Record],
@@ -643,18 +640,13 @@ def _swept(configuration: Configuration) -> frozenset[str]:
     return frozenset()
 
 
-def _bare_metal_row(
-    baseline: list[Record],
-    rates: dict[str, list[float]],
-    base_rates: list[float],
-    lost: int,
-) -> Row:
+def _bare_metal_row(baseline: list[Record], even: stats.Even) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.bare_metal(rates, base_rates, lost)
+        row.percent = stats.bare_metal(even.rows, even.base, even.lost)
     return row
 
 
@@ -678,7 +670,8 @@ def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
     return found
 
 
-def _drift_mapping(drift: stats.Drift | None) -> dict[str, Any] | None:
+def _drift_mapping(answer: Answer) -> dict[str, Any] | None:
+    drift = answer.drift
     if drift is None:
         return None
     mean, low, high = drift.percent_an_hour
@@ -687,7 +680,8 @@ def _drift_mapping(drift: stats.Drift | None) -> dict[str, Any] | None:
         'low': low,
         'high': high,
         'runs': len(drift.hours),
-        'applied': drift.applied,
+        'applied': answer.even.drift is not None,
+        'not_corrected': list(answer.even.outside),
     }
 
 

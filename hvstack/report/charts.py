@@ -388,7 +388,7 @@ def _gains(answer: Answer) -> Chart:
         (
             f'{_PARAMETERS[name]}: {_shown(name, base)} to '
             f'{_shown(name, row)} ({base.label} to {row.label})',
-            answer.ratio(row.valid, base.valid),
+            answer.even.ratio(row.configuration, base.configuration),
         )
         for name, base, row in _changes(answer)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
-from hvstack.results import stats
+from hvstack.results import percents
 from hvstack.results.record import Record
 
 
@@ -84,11 +84,11 @@ def _figures(found: Iterable[Record]) -> dict[str, float]:
 
     The interval is not among it: its variance is that of the whole sweep.
     """
-    rates: dict[str, list[float]] = {'baseline': [], 'configuration': []}
+    runs: dict[str, list[Record]] = {'baseline': [], 'configuration': []}
     for record in found:
-        rates[record.kind].append(record.rate)
-    base = rates.pop('baseline')
-    percent = stats.percent_of_bare_metal(rates, base)['configuration']
+        runs[record.kind].append(record)
+    base = runs.pop('baseline')
+    percent = percents.of(runs, base).rows['configuration']
     return {'percent': rounded(percent.percent), 'runs': percent.runs}
 
 

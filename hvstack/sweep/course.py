@@ -8,7 +8,7 @@ from typing import Any
 from hvstack import errors, profiles
 from hvstack.hadoop import osprofiles, sizing
 from hvstack.progress import Progress
-from hvstack.results import record, stats
+from hvstack.results import percents, record, stats
 from hvstack.results.record import Record
 from hvstack.sweep import rallytask, space, state, strategies
 from hvstack.sweep.plan import Step
@@ -25,6 +25,7 @@ class Standing:
     """Where a sweep stands.
 
     :param left: the next workloads; none when it is finished.
+    :param even: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
     """
 
@@ -32,6 +33,7 @@ class Standing:
     records: list[Record]
     measured: Measured
     left: list[list[Step]]
+    even: stats.Even
     choice: stats.Choice | None
 
 
@@ -101,12 +103,18 @@ def look(sweep: Sweep) -> Standing:
     )
     records = record.load_all(state.RECORDS, sweep.id)
     measured = strategies.measured(records, sweep.size_bytes)
+    valid: dict[str, list[Record]] = {}
+    for one in records:
+        if one.valid and one.size_bytes == sweep.size_bytes:
+            valid.setdefault(one.configuration, []).append(one)
+    even = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
     return Standing(
         strategy,
         records,
         measured,
         strategies.next_workloads(strategy, records, sweep.size_bytes),
-        strategy.choice(measured),
+        even,
+        strategy.choice(measured, even),
     )
 
 
