@@ -38,7 +38,8 @@ def of(records: Sequence[Record]) -> Journey:
     A report is made of what is there: a marker that is broken, or whose
     hosts are gone, takes only this part of it away.
     """
-    sweeps = {one.sweep for one in records}
+    # Its baseline may be of another one.
+    sweeps = {one.sweep for one in records if one.kind == 'configuration'}
     try:
         for sweep in state.known():
             if sweeps == {sweep.id} and sweep.course is not None:

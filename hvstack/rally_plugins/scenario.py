@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario: one iteration is one run of the benchmark, and one record."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class TPCxHS(scenario.OpenStackScenario):
         shape: dict[str, Any] | None = None,
         replication: int | None = None,
         baseline: str | None = None,
+        allow: list[str] | None = None,
         skip: bool = False,
         without: list[str] | None = None,
         before: str | None = None,
@@ -56,6 +58,8 @@ class TPCxHS(scenario.OpenStackScenario):
         :param baseline: recorded runs on bare metal to compare with: a file,
             the id of a record or sweep, or ``auto`` for the newest
             comparable ones; by default those of the sweep itself.
+        :param allow: facts that may differ from those; the difference is
+            said beside the percentage.
         :param skip: a configuration that cannot exist is skipped with the
             reason, it does not fail.
         :param without: what the cloud lacks, as in ``sweep plan``.
@@ -95,12 +99,13 @@ class TPCxHS(scenario.OpenStackScenario):
                 f'{step.label}, run {step.index + 1}: taken from the record '
                 f'of {found.started}'
             )
-        base = (
-            reference.choose(baseline, found, state.RECORDS)
-            if baseline and found.valid
-            else []
-        )
-        _output(self, here, name, found, base)
+        runs = record.load_all(state.RECORDS, name)
+        if baseline and found.valid:
+            runs = [one for one in runs if one.kind == 'configuration']
+            runs += reference.choose(
+                baseline, found, state.RECORDS, allow or ()
+            )
+        _output(self, here, found, runs, allow or ())
         if not found.valid:
             raise errors.RunFailed(f'{step.label}: {found.reason}')
 
@@ -154,11 +159,13 @@ def _runs(
     )
 
 
-def so_far(records: list[Record]) -> Answer | None:
+def so_far(
+    records: list[Record], allow: Collection[str] = ()
+) -> Answer | None:
     """Return the answer of the runs up to now; None before a baseline."""
     if not any(one.kind == 'baseline' and one.valid for one in records):
         return None
-    return build(records)
+    return build(records, allow=allow)
 
 
 def steal_percent(found: Record) -> float | None:
@@ -202,13 +209,14 @@ def _figure(one: TPCxHS, title: str, name: str, value: float) -> None:
 def _output(
     one: TPCxHS,
     here: Session,
-    sweep: str,
     found: Record,
-    base: list[Record],
+    runs: list[Record],
+    allow: Collection[str],
 ) -> None:
     """Draw phases, and percent of bare metal over the runs so far.
 
-    :param base: runs on bare metal of other sweeps.
+    :param runs: of the sweep, with those on bare metal.
+    :param allow: facts that may differ.
     """
     if found.valid:
         _figure(one, slas.RATE, 'TB/h', found.rate)
@@ -230,7 +238,7 @@ def _output(
             }
         )
     try:
-        answer = so_far(record.load_all(state.RECORDS, sweep) + base)
+        answer = so_far(runs, allow)
     except errors.NotComparable as exc:
         here.progress.say(str(exc))
         return

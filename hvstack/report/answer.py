@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.configuration import Configuration, parse
+from hvstack.model.configuration import parse
 from hvstack.results import compare, percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
@@ -51,9 +51,6 @@ HEAD = (
 PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
 
 FORMAT = 1
-
-#: Fields of the environment that some configuration may change.
-_ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
 
 @dataclass
@@ -150,7 +147,10 @@ class Growth:
 
 @dataclass
 class Answer:
-    """Everything a report shows."""
+    """Everything a report shows.
+
+    :param baseline_sweep: which one bare metal's valid runs are of.
+    """
 
     sweep: str
     rows: list[Row]
@@ -158,6 +158,7 @@ class Answer:
     records: list[Record]
     even: stats.Even
     growth: list[Growth]
+    baseline_sweep: str = ''
     drift: stats.Drift | None = None
     choice: stats.Choice | None = None
     given_up: frozenset[str] = frozenset()
@@ -394,6 +395,12 @@ class Answer:
         first = self.records[0]
         facts = [
             ('sweep', self.sweep),
+            (
+                'bare metal of',
+                ''
+                if self.baseline_sweep == self.sweep
+                else self.baseline_sweep,
+            ),
             ('compute backend', ', '.join(self.backends) or 'none'),
             ('hosts', _count(hosts)),
             ('effective worker hosts', self._worker_hosts),
@@ -447,7 +454,8 @@ def build(
         rows.insert(0, _bare_metal_row(baseline, found.even))
     given_up = percents.given_up(configured, size)
     return Answer(
-        sweep=', '.join(sorted({record.sweep for record in records})),
+        sweep=_sweeps(configured or records),
+        baseline_sweep=_sweeps(good),
         rows=rows,
         size_bytes=size,
         records=list(records),
@@ -479,6 +487,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'format': FORMAT,
         'hvstack': version(),
         'sweep': answer.sweep,
+        'baseline_sweep': answer.baseline_sweep,
         'headline': answer.headline,
         'notes': answer.notes,
         'derived': answer.derived,
@@ -568,6 +577,10 @@ def _count(value: Any) -> str:
     return plain(value)
 
 
+def _sweeps(records: Iterable[Record]) -> str:
+    return ', '.join(sorted({record.sweep for record in records}))
+
+
 def _rows(records: Iterable[Record]) -> list[Row]:
     """Group the runs by configuration, in the order of their first run."""
     rows: dict[str, Row] = {}
@@ -597,11 +610,13 @@ def _judge(
     if not baseline:
         row.status = 'no baseline'
         return
-    swept = _swept(parse(row.configuration))
     found = [
         line
         for record in row.valid
-        for other, may in ((baseline[0], swept), (usual, _ALL_SWEPT))
+        for other, may in (
+            (baseline[0], compare.swept(record)),
+            (usual, compare.ALL_SWEPT),
+        )
         for line in compare.record_differences(record, other, may.union(allow))
     ]
     row.status = 'not comparable' if found else 'ok'
@@ -620,7 +635,7 @@ def _usual(records: list[Record]) -> Record:
         key=lambda one: sum(
             count
             for other, count in kinds.values()
-            if not compare.record_differences(one, other, _ALL_SWEPT)
+            if not compare.record_differences(one, other, compare.ALL_SWEPT)
         ),
     )
 
@@ -628,16 +643,6 @@ def _usual(records: list[Record]) -> Record:
 def _environment_key(record: Record) -> str:
     workload = [getattr(record, name) for name in compare.WORKLOAD]
     return json.dumps([workload, record.environment], sort_keys=True)
-
-
-def _swept(configuration: Configuration) -> frozenset[str]:
-    """Return fields of the environment that the configuration changes."""
-    usual = Configuration()
-    if configuration.storage != usual.storage:
-        return _ALL_SWEPT
-    if configuration.disk_pinning != usual.disk_pinning:
-        return frozenset({'data_disks'})
-    return frozenset()
 
 
 def _bare_metal_row(baseline: list[Record], even: stats.Even) -> Row:

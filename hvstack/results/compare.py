@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hvstack import errors
+from hvstack.model.configuration import Configuration, parse
 from hvstack.results.record import Record
 
 #: Fields of the record itself that must agree.
@@ -50,6 +51,9 @@ LATER = frozenset({'data_disks', 'os_profile', 'tuning', 'libvirt'})
 #: compared where hvstack sees the hosts, and named in a report elsewhere.
 OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
 
+#: Fields of the environment that some configuration may change.
+ALL_SWEPT = frozenset({'storage', 'data_disks'})
+
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
 SHOWN = frozenset({'worker_hosts'})
@@ -89,6 +93,18 @@ def record_differences(
         may |= {n for n in _tolerated(run) if run.environment.get(n) is None}
     workload = differences(_workload(one), _workload(other), swept)
     return workload + differences(one.environment, other.environment, may)
+
+
+def swept(run: Record) -> frozenset[str]:
+    """Return fields of the environment that a run's configuration changes."""
+    if run.kind == 'baseline':
+        return frozenset()
+    usual, found = Configuration(), parse(run.configuration)
+    if found.storage != usual.storage:
+        return ALL_SWEPT
+    if found.disk_pinning != usual.disk_pinning:
+        return frozenset({'data_disks'})
+    return frozenset()
 
 
 def allowed_differences(

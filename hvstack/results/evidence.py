@@ -17,11 +17,18 @@ def digest(records: Iterable[Record]) -> str:
 
 
 def used(
-    records: Iterable[Record], configuration: str, size_bytes: int
+    records: Iterable[Record],
+    sweep: str,
+    configuration: str,
+    size_bytes: int,
+    baseline: str | None = None,
 ) -> list[Record]:
-    """Return the records of one sweep that a percentage is computed of.
+    """Return the records that a percentage is computed of.
 
+    :param records: of any sweeps.
     :param configuration: full name.
+    :param baseline: sweep or id of the runs on bare metal, if they are not
+        of the same sweep.
     :returns: valid runs of it and of bare metal with as much data.
     """
     return [
@@ -30,7 +37,9 @@ def used(
         if record.valid
         and record.size_bytes == size_bytes
         and (
-            record.kind == 'baseline' or record.configuration == configuration
+            (baseline or sweep) in (record.sweep, record.id)
+            if record.kind == 'baseline'
+            else (record.sweep, record.configuration) == (sweep, configuration)
         )
     ]
 
@@ -53,9 +62,11 @@ def verify(entry: Entry, records: Iterable[Record]) -> None:
         )
     sweep = evidence.get('sweep')
     found = used(
-        [record for record in records if record.sweep == sweep],
+        records,
+        str(sweep),
         str(evidence.get('configuration')),
         int(evidence.get('size_bytes', 0)),
+        evidence.get('baseline'),
     )
     if len({record.kind for record in found}) < 2:
         raise errors.InputError(
