@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.report import gains
+from hvstack.report import answer, gains
 from hvstack.results.record import Record
 from hvstack.sweep import course, state
 from hvstack.sweep.course import Standing
@@ -54,5 +54,6 @@ def way(here: Standing) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(here.strategy, OneAtATime):
         return []
-    way = here.strategy.way(here.measured)
-    return gains.lines(gains.gains(way, here.even))
+    found = gains.gains(here.strategy.way(here.measured), here.even)
+    emulated = any(map(answer.emulated, here.records))
+    return [f'{line}{", emulated" * emulated}' for line in gains.lines(found)]

@@ -15,6 +15,7 @@ from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
+from hvstack.report.text import percent_of
 from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
@@ -248,7 +249,7 @@ def _output(
         [
             row.label,
             str(len(row.valid)),
-            '' if row.percent is None else f'{row.percent.percent:.1f}',
+            percent_of(row),
             _interval(row.percent),
             row.verdict,
         ]

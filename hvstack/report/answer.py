@@ -35,6 +35,10 @@ BACKEND_NOTES = {
     ),
 }
 
+#: A backend that emulates the CPU, and what stands instead of a percentage.
+_EMULATES = 'qemu'
+EMULATED = 'emulated, not compared'
+
 #: What of the environment stands at the top of a table or page.
 HEAD = (
     'cpu_model',
@@ -59,7 +63,8 @@ class Row:
 
     :param configuration: full name.
     :param label: short name.
-    :param status: ``ok``, ``failed``, ``not comparable`` or ``no baseline``.
+    :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline`` or
+        :data:`EMULATED`.
     :param valid: its valid runs.
     :param failed: its other runs.
     :param reasons: why runs failed, or what cannot be compared.
@@ -189,6 +194,15 @@ class Answer:
         return None
 
     @property
+    def _lost(self) -> list[str]:
+        """Labels of those with a percentage that may not be taken."""
+        return [
+            row.label
+            for row in self.rows
+            if row.percent and row.configuration in self.given_up
+        ]
+
+    @property
     def pooled(self) -> stats.Pooled:
         """The sweep's variance."""
         return self.even.spread
@@ -202,10 +216,15 @@ class Answer:
                     'No percentage: there is no valid run on bare metal to '
                     'compare with.'
                 )
-            if self.given_up:
+            if self._lost:
                 return (
                     'None is best: of each configuration that can be '
                     'compared with bare metal a run failed for good.'
+                )
+            if any(row.status == EMULATED for row in self.rows):
+                return (
+                    'No percentage: emulated CPUs tell nothing about percent '
+                    'of bare metal.'
                 )
             return (
                 'No percentage: no configuration has a valid run that can '
@@ -325,9 +344,8 @@ class Answer:
             )
         lines += [self._drift_note, *self._choice_note]
         lines += [
-            f'Not to be taken: {parse(name).label}, a run of it failed for '
-            'good.'
-            for name in sorted(self.given_up)
+            f'Not to be taken: {label}, a run of it failed for good.'
+            for label in self._lost
         ]
         lines += [f'Left out: {reason}.' for reason in self.left_out]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
@@ -443,7 +461,8 @@ def build(
     for record in good[1:]:
         compare.require_comparable(record, good[0], allow)
     rows = _rows(configured)
-    usual = _usual([r for r in configured if r.valid] or records)
+    valid = [r for r in configured if r.valid]
+    usual = _usual([r for r in valid if not emulated(r)] or valid or records)
     for row in rows:
         _judge(row, good[:1], usual, allow)
     fair = [row for row in rows if row.status == 'ok']
@@ -607,6 +626,9 @@ def _judge(
     if not row.valid:
         row.status = 'failed'
         return
+    if any(map(emulated, row.valid)):
+        row.status = EMULATED
+        return
     if not baseline:
         row.status = 'no baseline'
         return
@@ -621,6 +643,11 @@ def _judge(
     ]
     row.status = 'not comparable' if found else 'ok'
     row.reasons += dict.fromkeys(found)
+
+
+def emulated(record: Record) -> bool:
+    """Tell whether a run's guests had emulated CPUs."""
+    return record.environment.get('backend') == _EMULATES
 
 
 def _usual(records: list[Record]) -> Record:
@@ -696,6 +723,13 @@ def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
     return {**asdict(choice), 'winner': choice.winner}
 
 
+def percent_data(row: Row | None) -> dict[str, Any] | str | None:
+    """Return a row's percentage as plain data, or why it has none."""
+    if row is not None and row.percent:
+        return asdict(row.percent)
+    return EMULATED if row is not None and row.status == EMULATED else None
+
+
 def _row_mapping(row: Row) -> dict[str, Any]:
     return {
         'configuration': row.configuration,
@@ -708,7 +742,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
         'seconds': row.seconds,
         'total_seconds': row.total_seconds,
         'rate': row.rate,
-        'percent_of_bare_metal': asdict(row.percent) if row.percent else None,
+        'percent_of_bare_metal': percent_data(row),
         'seen': row.seen,
         'records': [
             {

@@ -184,6 +184,8 @@ def _measured(case: _Case) -> str | None:
 
 
 def _comparable(case: _Case) -> str | None:
+    if case.row.status == answer.EMULATED:
+        return None  # _backend_counts says what to do.
     if case.row.status != 'ok':
         return (
             'its runs cannot be compared with bare metal '

@@ -30,7 +30,7 @@ from hvstack.report.answer import PHASES, Answer, plain, size_text
 from hvstack.report.charts import Chart
 from hvstack.report.comparison import Comparison
 from hvstack.report.telemetry import Drawn
-from hvstack.report.text import ON_THE_PAGE, interval, number
+from hvstack.report.text import ON_THE_PAGE, interval, number, percent_of
 from hvstack.results import telemetry as files
 from hvstack.results.record import Record
 
@@ -96,7 +96,11 @@ def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {'plain': plain, 'number': number}
-    environment.globals |= {'interval': interval, 'size_text': size_text}
+    environment.globals |= {
+        'interval': interval,
+        'percent_of': percent_of,
+        'size_text': size_text,
+    }
     script = (resources.files('hvstack.report') / 'page.js').read_text()
     return environment.get_template(template).render(
         charts=drawn,

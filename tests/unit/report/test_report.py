@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from xml.etree import ElementTree
 
 import testtools
 
 from hvstack import errors, report
+from hvstack.report import answer, exchange
 from hvstack.report.answer import DERIVED
 from hvstack.results.record import Record
 from tests.unit.results.factory import run
@@ -179,6 +181,67 @@ class Refusals(testtools.TestCase):
         records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
         rows = report.results_json(records)['rows']
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
+
+
+class Emulated(testtools.TestCase):
+    """Backend qemu has no percentage in any form; kvm has one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        qemu = [
+            run(
+                *('i2', n, 900 + n),
+                started='2026-11-21T09:00:00Z',
+                backend='qemu',
+            )
+            for n in (0, 1)
+        ]
+        self.records = [*sweep()[:4], *qemu]
+        self.answer = answer.build(self.records)
+
+    def test_row(self) -> None:
+        _, kept, row = self.answer.rows
+        self.assertEqual(
+            ('ok', answer.EMULATED, None),
+            (kept.status, row.status, row.percent),
+        )
+        # Nor do its runs make others odd, win, or widen intervals.
+        self.assertEqual(answer.build(sweep()[:4]).pooled, self.answer.pooled)
+        for one in self.records[1:3]:
+            one.environment['backend'] = 'kvm'
+        _, kept, _ = answer.build(self.records).rows
+        self.assertEqual('ok', kept.status)
+        alone = [*self.records[:1], *self.records[-2:]]
+        self.assertIn('emulated CPUs', answer.build(alone).headline)
+        self.assertIsNone(answer.build(alone).choice)
+
+    def test_each_form(self) -> None:
+        data = report.results_json(self.records)
+        self.assertEqual(
+            'emulated, not compared',
+            data['rows'][2]['percent_of_bare_metal'],
+        )
+        (line,) = [
+            line
+            for line in report.table(self.records).splitlines()
+            if line.startswith('i2 ')
+        ]
+        self.assertEqual(2, line.count('emulated, not compared'))
+        (line,) = [
+            line
+            for line in exchange.csv_text(self.answer).splitlines()
+            if line.startswith('i2-')
+        ]
+        self.assertIn(',2,0,"emulated, not compared",,,,', line)
+        suite = ElementTree.fromstring(exchange.junit(self.answer))
+        self.assertEqual('0', suite.get('errors'))
+        (case,) = suite.iterfind("testcase[@name='i2']")
+        self.assertEqual(
+            [('system-out', 'emulated, not compared')],
+            [(one.tag, one.text) for one in case],
+        )
+        page = report.page(self.records)
+        self.assertIn('<td>emulated, not compared</td>', page)
 
 
 class Allowed(testtools.TestCase):
