@@ -26,25 +26,27 @@ def render(
     form: str,
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
-    folder: Path = RECORDS,
+    folder: Path | None = None,
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param folder: of the records, where their telemetry is.
+    :param folder: of the records, where their telemetry is, if it is
+        another one than :data:`RECORDS`.
     """
     if form == 'json':
         data = report.results_json(records, left_out, allow)
-        data |= asdict(journey.of(records))
+        data |= asdict(journey.of(records, folder))
         return json.dumps(data, indent=1) + '\n'
+    if form == 'table':
+        return report.table(records, left_out, allow)
+    told = journey.of(records, folder)
+    skipped = [(one.name, one.reason) for one in told.skipped]
     if form in EXCHANGE:
-        skipped = [(o.name, o.reason) for o in journey.of(records).skipped]
         built = answer.build(records, left_out, allow)
         return EXCHANGE[form](built, skipped)
-    if form == 'html':
-        return report.page(records, left_out, allow, folder)
-    return report.table(records, left_out, allow)
+    return report.page(records, left_out, allow, folder or RECORDS, skipped)
 
 
 class Report(Command):
@@ -150,7 +152,7 @@ class Report(Command):
             )
         tail = ''
         if form == 'table' and len(given) == 1:
-            lines = journey.of(given[0][0]).lines()
+            lines = journey.of(given[0][0], parsed_args.records).lines()
             tail = ''.join(f'{line}\n' for line in lines)
         if len(given) == 2:
             before, after = (

@@ -16,7 +16,7 @@ from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
 from hvstack.report.text import percent_of
-from hvstack.results import record, reference
+from hvstack.results import record, reference, skips
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -87,10 +87,10 @@ class TPCxHS(scenario.OpenStackScenario):
             'kit': kit,
             'setup': setup,
         }
-        if here.skipped:
-            _skipped(self, here)
-            return
         name = here.sweep_id(config)
+        if here.skipped:
+            _skipped(self, here, name, configuration)
+            return
         step = here.steps(config)[self.context['iteration'] - 1]
         found, _ = state.find(name, step)
         if found is None:
@@ -185,8 +185,13 @@ def steal_percent(found: Record) -> float | None:
     return max(parts, default=None)
 
 
-def _skipped(one: TPCxHS, here: Session) -> None:
-    """Say in Rally's report what cannot exist, and why."""
+def _skipped(
+    one: TPCxHS, here: Session, sweep: str, configuration: str
+) -> None:
+    """Say in Rally's report, and for ours, what cannot exist, and why."""
+    if configuration != BARE_METAL:
+        label, _, reason = here.skipped.partition(': ')
+        skips.note(state.RECORDS, sweep, label, reason)
     one.add_output(
         complete={
             'title': slas.SKIPPED,

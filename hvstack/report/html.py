@@ -54,10 +54,15 @@ _MOST_PACKED = 2_500_000
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
-def page(answer: Answer, folder: Path | None = None) -> str:
+def page(
+    answer: Answer,
+    folder: Path | None = None,
+    skipped: Sequence[tuple[str, str]] = (),
+) -> str:
     """Return the page of one sweep.
 
     :param folder: of the records, where their telemetry is.
+    :param skipped: name and reason of what could not exist.
     """
     runs, missing = telemetry.drawn(answer, folder)
     told = _drawn_files(runs, folder)
@@ -65,6 +70,7 @@ def page(answer: Answer, folder: Path | None = None) -> str:
         'page.html.j2',
         [*charts.build(answer), *telemetry.build(answer, runs, missing)],
         answer=answer,
+        not_possible=skipped,
         phases=PHASES,
         findings=findings.find(answer),
         not_judged=findings.not_judged(answer),

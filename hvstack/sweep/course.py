@@ -88,9 +88,10 @@ def area(course: Course) -> Space:
     )
 
 
-def look(sweep: Sweep) -> Standing:
+def look(sweep: Sweep, folder: Path | None = None) -> Standing:
     """Return where a sweep stands, from its records alone.
 
+    :param folder: of the run records, if it is another one.
     :raises hvstack.errors.InputError: it has no strategy.
     """
     if sweep.course is None:
@@ -101,7 +102,7 @@ def look(sweep: Sweep) -> Standing:
     strategy = strategies.make(
         sweep.course.strategy, area(sweep.course), sweep.runs
     )
-    records = record.load_all(state.RECORDS, sweep.id)
+    records = record.load_all(folder or state.RECORDS, sweep.id)
     measured = strategies.measured(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
     for one in records:

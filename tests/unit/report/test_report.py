@@ -456,3 +456,5 @@ class Words(testtools.TestCase):
         text = ' '.join(report.table(records, ['x.json: edited']).split())
         self.assertIn('Left out: x.json: edited.', text)
         self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)
+        # Of bare metal run 1 is not there either, and nothing says it was.
+        self.assertNotIn('bare-metal: run 1', text)
