@@ -396,8 +396,6 @@ def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
         'digest': digest([*runs, *case.baseline]),
     }
     if found.baseline_sweep != found.sweep:
-        # Of a single run its own name: its sweep may have others.
-        one, *more = case.baseline
-        evidence['baseline'] = found.baseline_sweep if more else one.id
+        evidence['baseline'] = found.baseline_sweep
     copies = [number for _, number in _copies(case) if number]
     return evidence | ({'pool_size': min(copies)} if copies else {})

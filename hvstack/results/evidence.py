@@ -27,8 +27,7 @@ def used(
 
     :param records: of any sweeps.
     :param configuration: full name.
-    :param baseline: sweep or id of the runs on bare metal, if they are not
-        of the same sweep.
+    :param baseline: sweep of the runs on bare metal, if it is another one.
     :returns: valid runs of it and of bare metal with as much data.
     """
     return [
@@ -37,7 +36,7 @@ def used(
         if record.valid
         and record.size_bytes == size_bytes
         and (
-            (baseline or sweep) in (record.sweep, record.id)
+            record.sweep == (baseline or sweep)
             if record.kind == 'baseline'
             else (record.sweep, record.configuration) == (sweep, configuration)
         )

@@ -91,7 +91,7 @@ class Approve(testtools.TestCase):
         earned = found.entries[0].evidence or {}
         self.assertEqual('elsewhere', earned['baseline'])
         evidence.verify(found.entries[0], record.load_all(self.records))
-        # A single record is named by its id, its sweep has others.
+        # A single run is no measurement.
         words = ('--sweep', 'quick', '--baseline', bare[0].id)
         self.assertIn('1 run(s) of bare metal', self.call(*words)[2])
 

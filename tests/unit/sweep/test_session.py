@@ -327,6 +327,29 @@ class SessionTest(testtools.TestCase):
         runs.append(factory.run('i1-ceph', 0, 50, sweep='s'))
         self.assertEqual((), journey.of(runs, other).skipped)
 
+    def test_emulated_runs_have_no_percentage(self) -> None:
+        runs = [
+            factory.run(BARE_METAL, 0, 50),
+            factory.run('i1', 0, 60, backend='qemu'),
+        ]
+        drawn: list[dict[str, Any]] = []
+        one = SimpleNamespace(add_output=lambda **given: drawn.append(given))
+        scenario._output(  # type: ignore[arg-type]
+            *(one, self.here, runs[1], runs, ())
+        )
+        (table,) = [
+            given['complete']['data']['rows']
+            for given in drawn
+            if given.get('complete', {}).get('title') == slas.PERCENT
+        ]
+        self.assertEqual('emulated, not compared', table[1][2])
+        self.assertEqual([], slas.figures(
+            {'output': {'additive': [
+                given['additive'] for given in drawn if 'additive' in given
+                and given['additive']['title'] == slas.PERCENT
+            ]}}, slas.PERCENT,
+        ))  # fmt: skip
+
     def test_without_leave_it_fails(self) -> None:
         self.assertRaises(
             errors.InputError, self.flavors(without=['ceph']).setup
