@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
-from hvstack.results import percents
+from hvstack.results import compare, percents
 from hvstack.results.record import Record
 
 
@@ -28,9 +28,10 @@ def used(
     :param records: of any sweeps.
     :param configuration: full name.
     :param baseline: sweep of the runs on bare metal, if it is another one.
-    :returns: valid runs of it and of bare metal with as much data.
+    :returns: valid runs of it and of bare metal with as much data; of another
+        sweep those that are comparable, as :mod:`reference` chooses them.
     """
-    return [
+    found = [
         record
         for record in records
         if record.valid
@@ -39,6 +40,18 @@ def used(
             record.sweep == (baseline or sweep)
             if record.kind == 'baseline'
             else (record.sweep, record.configuration) == (sweep, configuration)
+        )
+    ]
+    if baseline is None:
+        return found
+    runs = [one for one in found if one.kind != 'baseline']
+    return runs + [
+        one
+        for one in found
+        if one.kind == 'baseline'
+        and not any(
+            compare.record_differences(run, one, compare.swept(run))
+            for run in runs
         )
     ]
 
