@@ -7,9 +7,9 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, paths, profiles, yamlfile
-from hvstack.cli.report import RECORDS
+from hvstack.cli.report import RECORDS, add_baseline, last_sweep
 from hvstack.report import earned
-from hvstack.results import record
+from hvstack.results import record, reference
 
 
 class Approve(Command):
@@ -26,7 +26,11 @@ class Approve(Command):
             'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
         )
         parser.add_argument(
-            'flavors', nargs='+', metavar='FLAVOR', help='name of a flavor'
+            'flavors',
+            nargs='*',
+            metavar='FLAVOR',
+            help='name of a flavor (default: the worker of the configuration '
+            'that wins the sweep, or of the cheapest one of a tie)',
         )
         parser.add_argument(
             '--sweep', metavar='ID', help='which sweep (default: the last)'
@@ -38,6 +42,7 @@ class Approve(Command):
             metavar='FOLDER',
             help=f'folder of the run records (default: {RECORDS})',
         )
+        add_baseline(parser)
         parser.add_argument(
             '--min-percent',
             type=float,
@@ -48,16 +53,21 @@ class Approve(Command):
         parser.add_argument(
             '--dry-run', action='store_true', help='change nothing'
         )
+        # Else names behind an option were refused: none is enough as well.
+        parser.parse_args = parser.parse_intermixed_args  # type: ignore
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Judge them, then change the file."""
         path = parsed_args.catalogue
         listed, profile = profiles.read_catalogue(path)
-        records = record.load_all(parsed_args.records, parsed_args.sweep)
-        if records and parsed_args.sweep is None:
-            last = records[-1].sweep
-            records = [one for one in records if one.sweep == last]
+        known = record.load_all(parsed_args.records)
+        sweep = parsed_args.sweep or last_sweep(known, parsed_args.baseline)
+        records = [one for one in known if one.sweep == sweep]
+        if parsed_args.baseline:
+            records = reference.instead(
+                parsed_args.baseline, records, parsed_args.records, known
+            )
         found = earned.approve(
             listed,
             parsed_args.flavors,

@@ -3,10 +3,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hvstack import errors
-from hvstack.report import gains
-from hvstack.results import stats
+from hvstack.model.configuration import parse
+from hvstack.report import answer, gains
+from hvstack.results import skips
 from hvstack.results.record import Record
 from hvstack.sweep import course, state
 from hvstack.sweep.course import Standing
@@ -33,31 +35,45 @@ class Journey:
         return found
 
 
-def of(records: Sequence[Record]) -> Journey:
-    """Return how the sweep of some records went; nothing without a marker.
+def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
+    """Return how the sweep of some records went.
 
     A report is made of what is there: a marker that is broken, or whose
-    hosts are gone, takes only this part of it away.
+    hosts are gone, takes only this part of it away. Without one, a task of
+    Rally's has written down what it skipped.
+
+    :param folder: of the records, if it is another one.
     """
-    sweeps = {one.sweep for one in records}
+    # Its baseline may be of another one.
+    sweeps = {one.sweep for one in records if one.kind == 'configuration'}
     try:
         for sweep in state.known():
             if sweeps == {sweep.id} and sweep.course is not None:
-                here = course.look(sweep)
+                here = course.look(sweep, folder)
                 return Journey(tuple(way(here)), here.strategy.space.skipped)
+        measured = {
+            parse(one.configuration).label
+            for one in records
+            if one.kind == 'configuration' and one.valid
+        }
+        return Journey(
+            skipped=tuple(
+                Skipped(name, reason)
+                for sweep_id in sorted(sweeps)
+                for name, reason in skips.load(
+                    folder or state.RECORDS, sweep_id
+                ).items()
+                if name not in measured
+            )
+        )
     except errors.InputError:
         return Journey()
-    return Journey()
 
 
 def way(here: Standing) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(here.strategy, OneAtATime):
         return []
-    rates = here.measured.rates
-    found = gains.gains(
-        here.strategy.way(here.measured),
-        rates,
-        stats.pooled(list(rates.values())),
-    )
-    return gains.lines(found)
+    found = gains.gains(here.strategy.way(here.measured), here.even)
+    emulated = any(map(answer.emulated, here.records))
+    return [f'{line}{", emulated" * emulated}' for line in gains.lines(found)]

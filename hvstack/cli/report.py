@@ -12,7 +12,7 @@ from cliff.command import Command
 from hvstack import errors, paths, report
 from hvstack.cli import journey
 from hvstack.report import answer, exchange
-from hvstack.results import record
+from hvstack.results import record, reference
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -26,25 +26,27 @@ def render(
     form: str,
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
-    folder: Path = RECORDS,
+    folder: Path | None = None,
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param folder: of the records, where their telemetry is.
+    :param folder: of the records, where their telemetry is, if it is
+        another one than :data:`RECORDS`.
     """
     if form == 'json':
         data = report.results_json(records, left_out, allow)
-        data |= asdict(journey.of(records))
+        data |= asdict(journey.of(records, folder))
         return json.dumps(data, indent=1) + '\n'
+    if form == 'table':
+        return report.table(records, left_out, allow)
+    told = journey.of(records, folder)
+    skipped = [(one.name, one.reason) for one in told.skipped]
     if form in EXCHANGE:
-        skipped = [(o.name, o.reason) for o in journey.of(records).skipped]
         built = answer.build(records, left_out, allow)
         return EXCHANGE[form](built, skipped)
-    if form == 'html':
-        return report.page(records, left_out, allow, folder)
-    return report.table(records, left_out, allow)
+    return report.page(records, left_out, allow, folder or RECORDS, skipped)
 
 
 class Report(Command):
@@ -109,6 +111,7 @@ class Report(Command):
             help='a fact that may differ between runs, such as caps; the '
             'difference is said beside the figures (can be repeated)',
         )
+        add_baseline(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -127,15 +130,29 @@ class Report(Command):
             )
         records, left_out = record.load_usable(parsed_args.records)
         if not sweeps:
-            sweeps = [records[-1].sweep] if records else ['']
+            sweeps = [last_sweep(records, parsed_args.baseline)]
         given = [_of(sweep, records, left_out) for sweep in sweeps]
+        if parsed_args.baseline:
+            given = [
+                (
+                    reference.instead(
+                        parsed_args.baseline,
+                        found,
+                        parsed_args.records,
+                        records,
+                        parsed_args.allow,
+                    ),
+                    reasons,
+                )
+                for found, reasons in given
+            ]
         if len(given) == 2 and form in EXCHANGE:
             raise errors.InputError(
                 f'-f {form}: two sweeps are compared as table, json or html'
             )
         tail = ''
         if form == 'table' and len(given) == 1:
-            lines = journey.of(given[0][0]).lines()
+            lines = journey.of(given[0][0], parsed_args.records).lines()
             tail = ''.join(f'{line}\n' for line in lines)
         if len(given) == 2:
             before, after = (
@@ -157,6 +174,28 @@ class Report(Command):
                 f'{output}: cannot be written ({exc.strerror}), '
                 'give another file'
             ) from exc
+
+
+def last_sweep(records: Sequence[record.Record], baseline: str | None) -> str:
+    """Return the last sweep; none if there is none.
+
+    :param baseline: where it is given, one with configurations is meant.
+    """
+    for one in reversed(records):
+        if baseline is None or one.kind == 'configuration':
+            return one.sweep
+    return ''
+
+
+def add_baseline(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names runs on bare metal of elsewhere."""
+    parser.add_argument(
+        '--baseline',
+        metavar='NAME',
+        help='runs on bare metal to compare with, instead of those of the '
+        "sweep: a record's file, the id of a record or a sweep, or "
+        f"'{reference.AUTO}' for the newest comparable ones",
+    )
 
 
 def _of(

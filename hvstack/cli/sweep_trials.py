@@ -2,6 +2,7 @@
 """``hvstack sweep trials``: is the measurement as good as it says?"""
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from cliff.command import Command
@@ -43,6 +44,14 @@ class Run(Command):
                 "one that changes the hosts' caps",
             )
         parser.add_argument(
+            '--after',
+            default='',
+            metavar='COMMAND',
+            help='shell command at the end of each sitting, also of one that '
+            'fails or is interrupted, such as one that takes caps back; with '
+            'an ID, instead of the one that was given before',
+        )
+        parser.add_argument(
             '--trials', type=int, default=5, help='how many (default: 5)'
         )
         parser.add_argument(
@@ -67,6 +76,8 @@ class Run(Command):
             raise errors.InputError('--most: give 1 or more')
         if parsed_args.id:
             begun = trials.load(parsed_args.id)
+            if parsed_args.after:
+                begun = replace(begun, after=parsed_args.after)
         else:
             one = parsed_args.a or 'i1'
             begun = trials.begin(
@@ -75,6 +86,7 @@ class Run(Command):
                 parsed_args.runs,
                 parsed_args.size,
                 (parsed_args.before_a, parsed_args.before_b),
+                parsed_args.after,
             )
         progress = Progress()
         progress.say(f'trials {begun.id}')
@@ -119,27 +131,35 @@ class Show(Lister):
         if told.half_width is not None:
             say(
                 f'{told.contain} of {told.trials} intervals hold 100 %, '
-                f'median half-width {told.half_width:.1f} points, data of '
-                f'{begun.size_bytes} bytes'
+                f'median half-width {told.half_width:.1f} points'
+            )
+        if told.seconds is not None:
+            say(
+                f'data of {begun.size_bytes} bytes, the longest run took '
+                f'{told.seconds:.1f} s'
             )
         return (
-            ('Trial', 'Runs A', 'Runs B', 'Percent', 'Low', 'High', '100 %'),
+            (
+                *('Trial', 'Runs A', 'Runs B', 'Longest s'),
+                *('Percent', 'Low', 'High', '100 %'),
+            ),
             [_row(one) for one in found],
         )
 
 
 def _row(one: trials.Trial) -> tuple[Any, ...]:
     percent = one.percent
+    head = one.number, *one.counts, round(one.seconds, 1) or ''
     if percent is None:
-        return (one.number, *one.counts, '', '', '', 'no runs yet')
+        return (*head, '', '', '', 'no runs yet')
     if percent.low is None or percent.high is None:
         return (
-            *(one.number, *one.counts, round(percent.percent, 1)),
+            *(*head, round(percent.percent, 1)),
             *('', '', 'too few runs'),
         )
     inside = percent.low <= 100 <= percent.high
     return (
-        *(one.number, *one.counts, round(percent.percent, 1)),
+        *(*head, round(percent.percent, 1)),
         *(round(percent.low, 1), round(percent.high, 1)),
         'inside' if inside else 'outside',
     )

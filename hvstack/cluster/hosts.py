@@ -82,6 +82,11 @@ def read(path: Path = LAB) -> list[Host]:
     return baremetal.check_roles(path, hosts)
 
 
+def lab_machine() -> Node:
+    """Return the machine that the lab's hosts share: its kernel and CPUs."""
+    return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')
+
+
 def environment(hosts: Sequence[Host]) -> dict[str, Any]:
     """Return the facts that only the hosts' owner knows.
 

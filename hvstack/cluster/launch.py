@@ -22,7 +22,7 @@ from hvstack.cloud import (
     volumes,
 )
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import environments, refusals, topology
+from hvstack.cluster import environments, probe, refusals, topology
 from hvstack.cluster import hosts as bare
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
@@ -35,6 +35,7 @@ from hvstack.model.host import HostProfile
 from hvstack.model.slots import cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
+from hvstack.results.compare import OF_HOSTS
 
 
 @dataclass(frozen=True)
@@ -319,6 +320,10 @@ def _environment(
     facts = {'backend': backend, **found}
     if profile.cpu_cap is not None and bare.LAB.exists():
         facts |= bare.environment(bare.read())
+        own = probe.host(bare.lab_machine())
+        # Containers see the hosts' hardware themselves.
+        skip = OF_HOSTS if backend == 'lxc' else ()
+        facts |= {k: own[k] for k in own if k not in skip}
     return facts
 
 

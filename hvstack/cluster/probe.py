@@ -10,13 +10,19 @@ from hvstack.cluster.base import Node
 from hvstack.hadoop.rest import on_all
 
 #: One "key=value" line each; what a node does not have stays out.
-_FACTS = r"""
+_HARDWARE = r"""
 put() { [ -z "$2" ] || echo "$1=$2"; }
 first() { cat "$1" 2>/dev/null | head -n 1; }
 put cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 put smt "$(first /sys/devices/system/cpu/smt/active)"
 put governor "$(first /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
 put thp "$(first /sys/kernel/mm/transparent_hugepage/enabled)"
+"""
+_LIBVIRT = """
+put libvirt "$(PATH=$PATH:/usr/sbin libvirtd --version 2>/dev/null |
+    sed 's/.* //')"
+"""
+_FACTS = r"""
 put kernel "$(uname -r)"
 put os_release "$(. /etc/os-release; echo "$PRETTY_NAME")"
 put jre "$(json java)"
@@ -56,7 +62,15 @@ _OOM = re.compile(
 
 def facts(node: Node) -> dict[str, str]:
     """Return what a node says of its hardware and software."""
-    script = f'set -- {node.address}\n{_JSON}{_FACTS}'
+    return _told(node, f'set -- {node.address}\n{_JSON}{_HARDWARE}{_FACTS}')
+
+
+def host(node: Node) -> dict[str, str]:
+    """Return what a host says that its guests, and Nova's API, do not."""
+    return _told(node, _HARDWARE + _LIBVIRT)
+
+
+def _told(node: Node, script: str) -> dict[str, str]:
     lines = node.run(script, timeout=60).stdout.splitlines()
     return dict(line.split('=', 1) for line in lines if '=' in line)
 

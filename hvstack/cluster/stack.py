@@ -13,9 +13,7 @@ from hvstack.cluster import probe
 from hvstack.cluster.base import Members
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import sizing
-
-#: Facts that a hypervisor may show to guests otherwise than they are.
-_OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
+from hvstack.results.compare import OF_HOSTS
 
 
 @dataclass
@@ -108,7 +106,7 @@ class StackCluster(Members):
         """Return what must agree between comparable runs."""
         found: dict[str, Any] = dict(probe.facts(self.workers[0]))
         if self.given.get('backend') != 'lxc':
-            for name in _OF_HOSTS:
+            for name in OF_HOSTS:
                 found.pop(name, None)
         hosts = {node.host for node in self.nodes}
         return {

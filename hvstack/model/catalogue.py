@@ -48,8 +48,9 @@ _ENTRY = (
     'evidence',
 )
 
-#: What evidence must have; ``min_percent``, ``baseline_runs`` and, with
-#: Ceph, ``pool_size`` stand beside it.
+#: What evidence must have; ``min_percent``, ``baseline_runs``, ``baseline``
+#: where that is not of the same sweep and, with Ceph, ``pool_size`` stand
+#: beside it.
 EVIDENCE = (
     'percent',
     'low',
@@ -176,7 +177,10 @@ def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
     if given is None:
         return None
     name = top.name('evidence')
-    known = (*EVIDENCE, 'min_percent', 'baseline_runs', 'pool_size')
+    known = (
+        *EVIDENCE,
+        *('min_percent', 'baseline', 'baseline_runs', 'pool_size'),
+    )
     fields = Fields(given, place, known, name)
     for field in given:
         if field in ('percent', 'low', 'high', 'min_percent'):

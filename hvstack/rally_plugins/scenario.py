@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario: one iteration is one run of the benchmark, and one record."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
-from hvstack.results import record, reference
+from hvstack.report.text import percent_of
+from hvstack.results import record, reference, skips
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -36,6 +38,7 @@ class TPCxHS(scenario.OpenStackScenario):
         shape: dict[str, Any] | None = None,
         replication: int | None = None,
         baseline: str | None = None,
+        allow: list[str] | None = None,
         skip: bool = False,
         without: list[str] | None = None,
         before: str | None = None,
@@ -56,6 +59,8 @@ class TPCxHS(scenario.OpenStackScenario):
         :param baseline: recorded runs on bare metal to compare with: a file,
             the id of a record or sweep, or ``auto`` for the newest
             comparable ones; by default those of the sweep itself.
+        :param allow: facts that may differ from those; the difference is
+            said beside the percentage.
         :param skip: a configuration that cannot exist is skipped with the
             reason, it does not fail.
         :param without: what the cloud lacks, as in ``sweep plan``.
@@ -82,10 +87,10 @@ class TPCxHS(scenario.OpenStackScenario):
             'kit': kit,
             'setup': setup,
         }
-        if here.skipped:
-            _skipped(self, here)
-            return
         name = here.sweep_id(config)
+        if here.skipped:
+            _skipped(self, here, name, configuration)
+            return
         step = here.steps(config)[self.context['iteration'] - 1]
         found, _ = state.find(name, step)
         if found is None:
@@ -95,12 +100,13 @@ class TPCxHS(scenario.OpenStackScenario):
                 f'{step.label}, run {step.index + 1}: taken from the record '
                 f'of {found.started}'
             )
-        base = (
-            reference.choose(baseline, found, state.RECORDS)
-            if baseline and found.valid
-            else []
-        )
-        _output(self, here, name, found, base)
+        runs = record.load_all(state.RECORDS, name)
+        if baseline and found.valid:
+            runs = [one for one in runs if one.kind == 'configuration']
+            runs += reference.choose(
+                baseline, found, state.RECORDS, allow or ()
+            )
+        _output(self, here, found, runs, allow or ())
         if not found.valid:
             raise errors.RunFailed(f'{step.label}: {found.reason}')
 
@@ -154,11 +160,13 @@ def _runs(
     )
 
 
-def so_far(records: list[Record]) -> Answer | None:
+def so_far(
+    records: list[Record], allow: Collection[str] = ()
+) -> Answer | None:
     """Return the answer of the runs up to now; None before a baseline."""
     if not any(one.kind == 'baseline' and one.valid for one in records):
         return None
-    return build(records)
+    return build(records, allow=allow)
 
 
 def steal_percent(found: Record) -> float | None:
@@ -177,8 +185,13 @@ def steal_percent(found: Record) -> float | None:
     return max(parts, default=None)
 
 
-def _skipped(one: TPCxHS, here: Session) -> None:
-    """Say in Rally's report what cannot exist, and why."""
+def _skipped(
+    one: TPCxHS, here: Session, sweep: str, configuration: str
+) -> None:
+    """Say in Rally's report, and for ours, what cannot exist, and why."""
+    if configuration != BARE_METAL:
+        label, _, reason = here.skipped.partition(': ')
+        skips.note(state.RECORDS, sweep, label, reason)
     one.add_output(
         complete={
             'title': slas.SKIPPED,
@@ -202,13 +215,14 @@ def _figure(one: TPCxHS, title: str, name: str, value: float) -> None:
 def _output(
     one: TPCxHS,
     here: Session,
-    sweep: str,
     found: Record,
-    base: list[Record],
+    runs: list[Record],
+    allow: Collection[str],
 ) -> None:
     """Draw phases, and percent of bare metal over the runs so far.
 
-    :param base: runs on bare metal of other sweeps.
+    :param runs: of the sweep, with those on bare metal.
+    :param allow: facts that may differ.
     """
     if found.valid:
         _figure(one, slas.RATE, 'TB/h', found.rate)
@@ -230,7 +244,7 @@ def _output(
             }
         )
     try:
-        answer = so_far(record.load_all(state.RECORDS, sweep) + base)
+        answer = so_far(runs, allow)
     except errors.NotComparable as exc:
         here.progress.say(str(exc))
         return
@@ -240,7 +254,7 @@ def _output(
         [
             row.label,
             str(len(row.valid)),
-            '' if row.percent is None else f'{row.percent.percent:.1f}',
+            percent_of(row),
             _interval(row.percent),
             row.verdict,
         ]

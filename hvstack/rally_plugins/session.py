@@ -60,6 +60,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         },
         'replication': {'type': 'integer', 'minimum': 1},
         'baseline': {'type': 'string', 'minLength': 1},
+        'allow': {'type': 'array', 'items': {'type': 'string'}},
         'kit': {'type': 'string', 'minLength': 1},
         'skip': {'type': 'boolean'},
         'without': {

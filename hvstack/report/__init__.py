@@ -45,16 +45,19 @@ def page(
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
     folder: Path | None = None,
+    skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the answer as a self-contained HTML page.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
     :param folder: of the records, where their telemetry is.
+    :param skipped: name and reason of what could not exist.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return html.page(answer.build(records, left_out, allow), folder)
+    built = answer.build(records, left_out, allow)
+    return html.page(built, folder, skipped)
 
 
 def compare(

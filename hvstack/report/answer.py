@@ -5,13 +5,12 @@ import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from importlib import metadata
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.configuration import Configuration, parse
-from hvstack.results import compare, stats
+from hvstack.model.configuration import parse
+from hvstack.results import compare, percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -36,6 +35,10 @@ BACKEND_NOTES = {
     ),
 }
 
+#: A backend that emulates the CPU, and what stands instead of a percentage.
+_EMULATES = 'qemu'
+EMULATED = 'emulated, not compared'
+
 #: What of the environment stands at the top of a table or page.
 HEAD = (
     'cpu_model',
@@ -53,9 +56,6 @@ PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
 
 FORMAT = 1
 
-#: Fields of the environment that some configuration may change.
-_ALL_SWEPT = frozenset({'storage', 'data_disks'})
-
 
 @dataclass
 class Row:
@@ -63,7 +63,8 @@ class Row:
 
     :param configuration: full name.
     :param label: short name.
-    :param status: ``ok``, ``failed``, ``not comparable`` or ``no baseline``.
+    :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline`` or
+        :data:`EMULATED`.
     :param valid: its valid runs.
     :param failed: its other runs.
     :param reasons: why runs failed, or what cannot be compared.
@@ -151,26 +152,36 @@ class Growth:
 
 @dataclass
 class Answer:
-    """Everything a report shows."""
+    """Everything a report shows.
+
+    :param baseline_sweep: which one bare metal's valid runs are of.
+    """
 
     sweep: str
     rows: list[Row]
     size_bytes: int
     records: list[Record]
-    pooled: stats.Pooled
+    even: stats.Even
     growth: list[Growth]
+    baseline_sweep: str = ''
     drift: stats.Drift | None = None
     choice: stats.Choice | None = None
+    given_up: frozenset[str] = frozenset()
     allowed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> list[Row]:
-        """Configurations with a percentage, the best first."""
+        """Configurations that may be taken, the best first.
+
+        They have a percentage, and no run of them failed for good.
+        """
         found = [
             row
             for row in self.rows
-            if row.percent and row.configuration != BARE_METAL
+            if row.percent
+            and row.configuration != BARE_METAL
+            and row.configuration not in self.given_up
         ]
         return sorted(found, key=_percent, reverse=True)
 
@@ -182,13 +193,19 @@ class Answer:
                 return row
         return None
 
-    def ratio(self, runs: list[Record], base: list[Record]) -> Percent:
-        """Return runs in percent of others, with the sweep's variance."""
-        return stats.ratio(
-            [one.rate for one in runs],
-            [one.rate for one in base],
-            self.pooled,
-        )
+    @property
+    def _lost(self) -> list[str]:
+        """Labels of those with a percentage that may not be taken."""
+        return [
+            row.label
+            for row in self.rows
+            if row.percent and row.configuration in self.given_up
+        ]
+
+    @property
+    def pooled(self) -> stats.Pooled:
+        """The sweep's variance."""
+        return self.even.spread
 
     @property
     def headline(self) -> str:
@@ -198,6 +215,16 @@ class Answer:
                 return (
                     'No percentage: there is no valid run on bare metal to '
                     'compare with.'
+                )
+            if self._lost:
+                return (
+                    'None is best: of each configuration that can be '
+                    'compared with bare metal a run failed for good.'
+                )
+            if any(row.status == EMULATED for row in self.rows):
+                return (
+                    'No percentage: emulated CPUs tell nothing about percent '
+                    'of bare metal.'
                 )
             return (
                 'No percentage: no configuration has a valid run that can '
@@ -228,9 +255,15 @@ class Answer:
 
     @property
     def gaps(self) -> list[str]:
-        """Runs that must have been, since later ones were, and are not."""
+        """Runs that must have been, since later ones were, and are not.
+
+        Tasks of one parameter number bare metal by the configuration that
+        it stands before, and measure none where that is skipped.
+        """
         seen: dict[str, set[int]] = {}
         for record in self.records:
+            if record.kind == 'baseline':
+                continue
             seen.setdefault(record.configuration, set()).add(record.index)
         return [
             f'{name}: run {index} has no record'
@@ -311,8 +344,15 @@ class Answer:
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         unknown = compare.unknown(self.records)
         if unknown:
-            lines.append(f'Not recorded by all runs: {", ".join(unknown)}.')
+            lines.append(
+                'Not recorded by all runs, so not compared: '
+                f'{", ".join(unknown)}.'
+            )
         lines += [self._drift_note, *self._choice_note]
+        lines += [
+            f'Not to be taken: {label}, a run of it failed for good.'
+            for label in self._lost
+        ]
         lines += [f'Left out: {reason}.' for reason in self.left_out]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
@@ -344,12 +384,19 @@ class Answer:
         mean, low, high = self.drift.percent_an_hour
         return (
             f"Bare metal's drift over the sweep: {mean:+.1f} % an hour (95 % "
-            f'interval {low:+.1f} to {high:+.1f}), '
-            + (
-                'taken out of all rates that percentages are made of.'
-                if self.drift.applied
-                else 'not told from none, nothing is corrected.'
-            )
+            f'interval {low:+.1f} to {high:+.1f}), ' + self._correction
+        )
+
+    @property
+    def _correction(self) -> str:
+        if self.drift is None or not self.drift.applied:
+            return 'not told from none, nothing is corrected.'
+        if not self.even.outside:
+            return 'taken out of all rates that percentages are made of.'
+        left = ', '.join(parse(name).label for name in self.even.outside)
+        return (
+            'taken out of rates between runs on bare metal. Not corrected, '
+            f'with a run before all or after all of these: {left}.'
         )
 
     @property
@@ -372,6 +419,12 @@ class Answer:
         first = self.records[0]
         facts = [
             ('sweep', self.sweep),
+            (
+                'bare metal of',
+                ''
+                if self.baseline_sweep == self.sweep
+                else self.baseline_sweep,
+            ),
             ('compute backend', ', '.join(self.backends) or 'none'),
             ('hosts', _count(hosts)),
             ('effective worker hosts', self._worker_hosts),
@@ -414,45 +467,32 @@ def build(
     for record in good[1:]:
         compare.require_comparable(record, good[0], allow)
     rows = _rows(configured)
-    usual = _usual([r for r in configured if r.valid] or records)
+    valid = [r for r in configured if r.valid]
+    usual = _usual([r for r in valid if not emulated(r)] or valid or records)
     for row in rows:
         _judge(row, good[:1], usual, allow)
     fair = [row for row in rows if row.status == 'ok']
-    rates = {row.configuration: [r.rate for r in row.valid] for row in fair}
-    hours = {row.configuration: _hours(row.valid) for row in fair}
-    base_rates = [record.rate for record in good]
-    drift = stats.drift(_hours(good), base_rates)
-    if base_rates:
-        percents = stats.percent_of_bare_metal(rates, base_rates, drift, hours)
-        for row in rows:
-            row.percent = percents.get(row.configuration)
-    used = drift if drift and drift.applied else None
-    if used:
-        rates = {
-            name: used.corrected(row, hours[name])
-            for name, row in rates.items()
-        }
-        base_rates = used.corrected(base_rates, used.hours)
-    lost = 1 if used else 0
-    spread = stats.pooled([*rates.values(), base_rates], lost)
+    found = percents.of({row.configuration: row.valid for row in fair}, good)
+    for row in fair:
+        row.percent = found.rows.get(row.configuration)
     if baseline:
-        rows.insert(0, _bare_metal_row(baseline, rates, base_rates, lost))
+        rows.insert(0, _bare_metal_row(baseline, found.even))
+    given_up = percents.given_up(configured, size)
     return Answer(
-        sweep=', '.join(sorted({record.sweep for record in records})),
+        sweep=_sweeps(configured or records),
+        baseline_sweep=_sweeps(good),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        pooled=spread,
+        even=found.even,
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
-        drift=drift,
-        choice=stats.choose(
-            rates,
-            spread,
+        drift=found.drift,
+        choice=stats.winner(
+            found.even,
             lambda name: parse(name).cost,
-            more=lambda one, other: (
-                used.variance(hours[one], hours[other]) if used else 0.0
-            ),
+            found.even.rows.keys() - given_up,
         ),
+        given_up=given_up,
         allowed=sorted(
             {
                 line
@@ -472,6 +512,7 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'format': FORMAT,
         'hvstack': version(),
         'sweep': answer.sweep,
+        'baseline_sweep': answer.baseline_sweep,
         'headline': answer.headline,
         'notes': answer.notes,
         'derived': answer.derived,
@@ -485,8 +526,9 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'versions': {name: answer.value(name) for name in HEAD},
         'environment': answer.environment,
         'pooled': asdict(answer.pooled),
-        'drift': _drift_mapping(answer.drift),
+        'drift': _drift_mapping(answer),
         'choice': _choice_mapping(answer.choice),
+        'given_up': sorted(answer.given_up),
         'allowed': answer.allowed,
         'not_recorded': compare.unknown(answer.records),
         'confidence': stats.CONFIDENCE,
@@ -560,6 +602,10 @@ def _count(value: Any) -> str:
     return plain(value)
 
 
+def _sweeps(records: Iterable[Record]) -> str:
+    return ', '.join(sorted({record.sweep for record in records}))
+
+
 def _rows(records: Iterable[Record]) -> list[Row]:
     """Group the runs by configuration, in the order of their first run."""
     rows: dict[str, Row] = {}
@@ -568,14 +614,6 @@ def _rows(records: Iterable[Record]) -> list[Row]:
         row = rows.setdefault(name, Row(name, parse(name).label, '', [], []))
         (row.valid if record.valid else row.failed).append(record)
     return list(rows.values())
-
-
-def _hours(records: Sequence[Record]) -> list[float]:
-    """Return when runs began, in hours from any start."""
-    return [
-        datetime.fromisoformat(record.started).timestamp() / 3600
-        for record in records
-    ]
 
 
 def _judge(
@@ -594,18 +632,28 @@ def _judge(
     if not row.valid:
         row.status = 'failed'
         return
+    if any(map(emulated, row.valid)):
+        row.status = EMULATED
+        return
     if not baseline:
         row.status = 'no baseline'
         return
-    swept = _swept(parse(row.configuration))
     found = [
         line
         for record in row.valid
-        for other, may in ((baseline[0], swept), (usual, _ALL_SWEPT))
+        for other, may in (
+            (baseline[0], compare.swept(record)),
+            (usual, compare.ALL_SWEPT),
+        )
         for line in compare.record_differences(record, other, may.union(allow))
     ]
     row.status = 'not comparable' if found else 'ok'
     row.reasons += dict.fromkeys(found)
+
+
+def emulated(record: Record) -> bool:
+    """Tell whether a run's guests had emulated CPUs."""
+    return record.environment.get('backend') == _EMULATES
 
 
 def _usual(records: list[Record]) -> Record:
@@ -620,7 +668,7 @@ def _usual(records: list[Record]) -> Record:
         key=lambda one: sum(
             count
             for other, count in kinds.values()
-            if not compare.record_differences(one, other, _ALL_SWEPT)
+            if not compare.record_differences(one, other, compare.ALL_SWEPT)
         ),
     )
 
@@ -630,28 +678,13 @@ def _environment_key(record: Record) -> str:
     return json.dumps([workload, record.environment], sort_keys=True)
 
 
-def _swept(configuration: Configuration) -> frozenset[str]:
-    """Return fields of the environment that the configuration changes."""
-    usual = Configuration()
-    if configuration.storage != usual.storage:
-        return _ALL_SWEPT
-    if configuration.disk_pinning != usual.disk_pinning:
-        return frozenset({'data_disks'})
-    return frozenset()
-
-
-def _bare_metal_row(
-    baseline: list[Record],
-    rates: dict[str, list[float]],
-    base_rates: list[float],
-    lost: int,
-) -> Row:
+def _bare_metal_row(baseline: list[Record], even: stats.Even) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.bare_metal(rates, base_rates, lost)
+        row.percent = stats.bare_metal(even.rows, even.base, even.lost)
     return row
 
 
@@ -675,7 +708,8 @@ def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
     return found
 
 
-def _drift_mapping(drift: stats.Drift | None) -> dict[str, Any] | None:
+def _drift_mapping(answer: Answer) -> dict[str, Any] | None:
+    drift = answer.drift
     if drift is None:
         return None
     mean, low, high = drift.percent_an_hour
@@ -684,7 +718,8 @@ def _drift_mapping(drift: stats.Drift | None) -> dict[str, Any] | None:
         'low': low,
         'high': high,
         'runs': len(drift.hours),
-        'applied': drift.applied,
+        'applied': answer.even.drift is not None,
+        'not_corrected': list(answer.even.outside),
     }
 
 
@@ -692,6 +727,13 @@ def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
     if choice is None:
         return None
     return {**asdict(choice), 'winner': choice.winner}
+
+
+def percent_data(row: Row | None) -> dict[str, Any] | str | None:
+    """Return a row's percentage as plain data, or why it has none."""
+    if row is not None and row.percent:
+        return asdict(row.percent)
+    return EMULATED if row is not None and row.status == EMULATED else None
 
 
 def _row_mapping(row: Row) -> dict[str, Any]:
@@ -706,7 +748,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
         'seconds': row.seconds,
         'total_seconds': row.total_seconds,
         'rate': row.rate,
-        'percent_of_bare_metal': asdict(row.percent) if row.percent else None,
+        'percent_of_bare_metal': percent_data(row),
         'seen': row.seen,
         'records': [
             {

@@ -14,7 +14,13 @@ from hvstack.model.configuration import Configuration, parse
 from hvstack.report import published
 from hvstack.report.answer import Answer, Row
 from hvstack.report.comparison import Comparison
-from hvstack.report.text import bounds, change_cells, interval, number
+from hvstack.report.text import (
+    bounds,
+    change_cells,
+    interval,
+    number,
+    percent_of,
+)
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -280,7 +286,7 @@ def _percents(answer: Answer) -> Chart:
             (
                 row.label,
                 str(len(row.valid)),
-                number(row.percent.percent if row.percent else None),
+                percent_of(row),
                 interval(row),
                 row.verdict,
                 number(beside.get(row.label)),
@@ -388,7 +394,7 @@ def _gains(answer: Answer) -> Chart:
         (
             f'{_PARAMETERS[name]}: {_shown(name, base)} to '
             f'{_shown(name, row)} ({base.label} to {row.label})',
-            answer.ratio(row.valid, base.valid),
+            answer.even.ratio(row.configuration, base.configuration),
         )
         for name, base, row in _changes(answer)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hvstack.report.answer import Answer, Row
+from hvstack.report.answer import Answer, Row, percent_data
 from hvstack.results import compare, stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Percent
@@ -128,8 +128,7 @@ def to_mapping(comparison: Comparison) -> dict[str, Any]:
                 if one.percent
                 else None,
                 'percent_of_bare_metal': [
-                    asdict(row.percent) if row and row.percent else None
-                    for row in (one.before, one.after)
+                    percent_data(row) for row in (one.before, one.after)
                 ],
             }
             for one in comparison.changes

@@ -13,6 +13,7 @@ from typing import Any
 from hvstack import errors
 from hvstack.model.backends import BACKENDS, dishonoured
 from hvstack.model.catalogue import MOST_PERCENT, Catalogue, Entry
+from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
 from hvstack.report import answer
 from hvstack.report.answer import Row
@@ -88,7 +89,8 @@ def approve(
 ) -> list[Approval]:
     """Return the evidence of flavors: of all that are named, or none.
 
-    :param names: of flavors.
+    :param names: of flavors; none for the worker of the configuration that
+        wins, or of the cheapest one of a tie.
     :param profile: of the catalogue's hosts.
     :param records: of one sweep, with its baseline.
     :param min_percent: instead of the catalogue's.
@@ -107,7 +109,7 @@ def approve(
         for number, entry in enumerate(catalogue.entries)
     }
     approvals = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names or _taken(catalogue, found)):
         if name not in numbers:
             near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
             raise errors.InputError(
@@ -123,6 +125,26 @@ def approve(
         evidence = _evidence(case, found)
         approvals.append(Approval(numbers[name], entry, evidence))
     return approvals
+
+
+def _taken(catalogue: Catalogue, found: answer.Answer) -> list[str]:
+    """Return the catalogue's workers of the configuration that is taken."""
+    if found.choice is None:
+        raise errors.InputError(
+            f"sweep '{found.sweep}' has no winner: {found.headline}"
+        )
+    taken = found.choice.taken
+    names = [
+        entry.flavor.name
+        for entry in catalogue.entries
+        if entry.configuration.name == taken and entry.flavor.role == 'worker'
+    ]
+    if not names:
+        raise errors.InputError(
+            f"sweep '{found.sweep}' takes '{parse(taken).label}', of which "
+            'the catalogue has no worker: derive it, or name a FLAVOR'
+        )
+    return names
 
 
 def _refused(entry: Entry, why: str) -> errors.InputError:
@@ -162,6 +184,8 @@ def _measured(case: _Case) -> str | None:
 
 
 def _comparable(case: _Case) -> str | None:
+    if case.row.status == answer.EMULATED:
+        return None  # _backend_counts says what to do.
     if case.row.status != 'ok':
         return (
             'its runs cannot be compared with bare metal '
@@ -371,5 +395,7 @@ def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
         'sweep': found.sweep,
         'digest': digest([*runs, *case.baseline]),
     }
+    if found.baseline_sweep != found.sweep:
+        evidence['baseline'] = found.baseline_sweep
     copies = [number for _, number in _copies(case) if number]
     return evidence | ({'pool_size': min(copies)} if copies else {})

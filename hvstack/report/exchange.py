@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from hvstack.report.answer import Answer, Row, plain
+from hvstack.report.answer import EMULATED, Answer, Row, plain
 from hvstack.results.record import BARE_METAL
 
 #: Name and reason of a configuration that could not exist.
@@ -27,6 +27,10 @@ _COLUMNS = (
     'verdict',
     'reason',
 )
+
+
+#: Status of what is no error for a CI system, beside a failure.
+_NO_ERROR = ('ok', 'failed', EMULATED)
 
 
 def csv_text(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
@@ -65,7 +69,7 @@ def _cells(row: Row) -> list[object]:
                 _number(percent.performance_ratio),
             )
             if percent
-            else [''] * 4
+            else [EMULATED if row.status == EMULATED else '', *[''] * 3]
         ),
         _number(row.rate),
         _number(row.total_seconds),
@@ -86,10 +90,11 @@ def junit(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
     """Return a test case for each configuration, for a CI system.
 
     One without a valid run has failed, one that is not comparable is an
-    error, one that cannot exist is skipped; a low percentage is no failure.
+    error, one that cannot exist is skipped; a low percentage is no failure,
+    nor is none of emulated CPUs.
     """
     counts = [row.status for row in answer.rows]
-    wrong = sum(name not in ('ok', 'failed') for name in counts)
+    wrong = sum(name not in _NO_ERROR for name in counts)
     suite = ElementTree.Element(
         'testsuite',
         name=f'hvstack {answer.sweep}',
@@ -119,7 +124,9 @@ def junit(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
 
 def _case(suite: ElementTree.Element, row: Row) -> None:
     case = _element(suite, row.label, row.total_seconds or 0)
-    if row.status != 'ok':
+    if row.status == EMULATED:
+        ElementTree.SubElement(case, 'system-out').text = EMULATED
+    elif row.status != 'ok':
         kind = 'failure' if row.status == 'failed' else 'error'
         ElementTree.SubElement(
             case,

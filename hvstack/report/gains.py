@@ -5,12 +5,11 @@ The form of the dell deck ("Tests and Results"): +5, -2, -13, -64, +22, +2,
 +15 %, each against what was kept before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvstack.results import stats
-from hvstack.results.stats import Percent, Pooled
+from hvstack.results.stats import Even, Percent
 
 
 class Tried(Protocol):
@@ -50,22 +49,19 @@ class Gain:
         return f'{_gain(self.percent.percent)} %'
 
 
-def gains(
-    way: Sequence[Tried], rates: Mapping[str, Sequence[float]], spread: Pooled
-) -> list[Gain]:
+def gains(way: Sequence[Tried], even: Even) -> list[Gain]:
     """Return the gain of each value that was tried, in order.
 
-    :param rates: of the valid runs by configuration.
-    :param spread: variance pooled over the sweep.
+    :param even: rates of the sweep's valid runs.
     """
     return [
         Gain(
             one.parameter,
             one.value,
-            stats.ratio(rates[one.configuration], rates[one.before], spread),
+            even.ratio(one.configuration, one.before),
         )
         for one in way
-        if rates.get(one.configuration) and rates.get(one.before)
+        if one.configuration in even.rows and one.before in even.rows
     ]
 
 

@@ -30,7 +30,7 @@ from hvstack.report.answer import PHASES, Answer, plain, size_text
 from hvstack.report.charts import Chart
 from hvstack.report.comparison import Comparison
 from hvstack.report.telemetry import Drawn
-from hvstack.report.text import ON_THE_PAGE, interval, number
+from hvstack.report.text import ON_THE_PAGE, interval, number, percent_of
 from hvstack.results import telemetry as files
 from hvstack.results.record import Record
 
@@ -54,10 +54,15 @@ _MOST_PACKED = 2_500_000
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
-def page(answer: Answer, folder: Path | None = None) -> str:
+def page(
+    answer: Answer,
+    folder: Path | None = None,
+    skipped: Sequence[tuple[str, str]] = (),
+) -> str:
     """Return the page of one sweep.
 
     :param folder: of the records, where their telemetry is.
+    :param skipped: name and reason of what could not exist.
     """
     runs, missing = telemetry.drawn(answer, folder)
     told = _drawn_files(runs, folder)
@@ -65,6 +70,7 @@ def page(answer: Answer, folder: Path | None = None) -> str:
         'page.html.j2',
         [*charts.build(answer), *telemetry.build(answer, runs, missing)],
         answer=answer,
+        not_possible=skipped,
         phases=PHASES,
         findings=findings.find(answer),
         not_judged=findings.not_judged(answer),
@@ -96,7 +102,11 @@ def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {'plain': plain, 'number': number}
-    environment.globals |= {'interval': interval, 'size_text': size_text}
+    environment.globals |= {
+        'interval': interval,
+        'percent_of': percent_of,
+        'size_text': size_text,
+    }
     script = (resources.files('hvstack.report') / 'page.js').read_text()
     return environment.get_template(template).render(
         charts=drawn,

@@ -4,7 +4,15 @@
 import textwrap
 from collections.abc import Sequence
 
-from hvstack.report.answer import PHASES, Answer, Growth, Row, plain, size_text
+from hvstack.report.answer import (
+    EMULATED,
+    PHASES,
+    Answer,
+    Growth,
+    Row,
+    plain,
+    size_text,
+)
 from hvstack.report.comparison import Change, Comparison
 from hvstack.results.stats import Percent
 
@@ -77,6 +85,13 @@ def interval(row: Row) -> str:
     return bounds(row.percent)
 
 
+def percent_of(row: Row | None) -> str:
+    """Return a row's percent of bare metal, what it has instead, or a dash."""
+    if row is not None and row.status == EMULATED:
+        return EMULATED
+    return number(row.percent.percent if row and row.percent else None)
+
+
 def bounds(percent: Percent | None) -> str:
     """Return the interval of a percentage, or a dash."""
     if percent is None or percent.low is None or percent.high is None:
@@ -93,8 +108,8 @@ def change_cells(change: Change) -> tuple[str, ...]:
         str(len(after.valid) if after else 0),
         number(change.percent.percent if change.percent else None),
         bounds(change.percent),
-        number(before.percent.percent if before and before.percent else None),
-        number(after.percent.percent if after and after.percent else None),
+        percent_of(before),
+        percent_of(after),
         change.verdict,
     )
 
@@ -125,7 +140,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         *(number(row.seconds.get(phase)) for phase in PHASES),
         number(row.total_seconds),
         '-' if rate is None else f'{rate:.4g}',
-        number(percent.percent if percent else None),
+        percent_of(row),
         interval(row),
         number(percent.performance_ratio if percent else None),
         row.verdict,

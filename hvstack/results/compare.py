@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparability: two measurements may differ only in what was swept."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hvstack import errors
+from hvstack.model.configuration import Configuration, parse
 from hvstack.results.record import Record
 
 #: Fields of the record itself that must agree.
@@ -15,6 +16,7 @@ WITH_BASELINE = (
     'cpu_model',
     'smt',
     'governor',
+    'thp',
     'hosts',
     'data_disks',
     'caps',
@@ -43,7 +45,14 @@ ALIKE = frozenset(
 
 #: Facts that older records lack: compared where both sides have them, and
 #: named in a report where one has not.
-LATER = frozenset({'data_disks', 'os_profile', 'tuning'})
+LATER = frozenset({'data_disks', 'os_profile', 'tuning', 'libvirt'})
+
+#: Facts of hosts that a hypervisor shows to guests otherwise than they are:
+#: compared where hvstack sees the hosts, and named in a report elsewhere.
+OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
+
+#: Fields of the environment that some configuration may change.
+ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
@@ -81,9 +90,21 @@ def record_differences(
     if one.kind != other.kind:
         may |= ALIKE
     for run in (one, other):
-        may |= {n for n in LATER if run.environment.get(n) is None}
+        may |= {n for n in _tolerated(run) if run.environment.get(n) is None}
     workload = differences(_workload(one), _workload(other), swept)
     return workload + differences(one.environment, other.environment, may)
+
+
+def swept(run: Record) -> frozenset[str]:
+    """Return fields of the environment that a run's configuration changes."""
+    if run.kind == 'baseline':
+        return frozenset()
+    usual, found = Configuration(), parse(run.configuration)
+    if found.storage != usual.storage:
+        return ALL_SWEPT
+    if found.disk_pinning != usual.disk_pinning:
+        return frozenset({'data_disks'})
+    return frozenset()
 
 
 def allowed_differences(
@@ -138,15 +159,46 @@ def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
 def unknown(records: Iterable[Record]) -> list[str]:
     """Return the facts that should agree and cannot be compared.
 
-    Those that no record has, and of :data:`LATER` those that one has not.
+    Those that no record has, and of :data:`LATER` and :data:`OF_HOSTS` those
+    that one has not; of what virtualizes, those that a configuration's lacks.
     """
-    environments = [one.environment for one in records]
+    listed = list(records)
+    environments = [one.environment for one in listed]
     found = []
     for name in WITH_BASELINE:
         has = [one.get(name) is not None for one in environments]
-        if not (all(has) if name in LATER else any(has)):
+        if not (all(has) if name in {*LATER, *OF_HOSTS} else any(has)):
+            found.append(name)
+    return found + _unknown_software(
+        [one.environment for one in listed if one.kind == 'configuration']
+    )
+
+
+def _unknown_software(environments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is not known of the releases that virtualize.
+
+    Nova tells the newest microversion of its API and the version of QEMU,
+    and nothing of libvirt's (https://docs.openstack.org/api-ref/compute/,
+    os-hypervisors).
+    """
+    found = []
+    if any(str(one.get('nova')).startswith('API') for one in environments):
+        found.append("Nova's release (its API tells a microversion alone)")
+    for name in ('nova', 'qemu', 'libvirt'):
+        if any(
+            one.get(name) is None
+            for one in environments
+            if name != 'qemu' or one.get('backend') != 'lxc'
+        ):
             found.append(name)
     return found
+
+
+def _tolerated(run: Record) -> Iterable[str]:
+    """Return the facts that a run may lack."""
+    if run.environment.get('backend') in (None, 'lxc'):
+        return LATER
+    return {*LATER, *OF_HOSTS}
 
 
 def _workload(one: Record) -> dict[str, Any]:

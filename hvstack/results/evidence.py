@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
-from hvstack.results import stats
+from hvstack.results import compare, percents
 from hvstack.results.record import Record
 
 
@@ -17,20 +17,41 @@ def digest(records: Iterable[Record]) -> str:
 
 
 def used(
-    records: Iterable[Record], configuration: str, size_bytes: int
+    records: Iterable[Record],
+    sweep: str,
+    configuration: str,
+    size_bytes: int,
+    baseline: str | None = None,
 ) -> list[Record]:
-    """Return the records of one sweep that a percentage is computed of.
+    """Return the records that a percentage is computed of.
 
+    :param records: of any sweeps.
     :param configuration: full name.
-    :returns: valid runs of it and of bare metal with as much data.
+    :param baseline: sweep of the runs on bare metal, if it is another one.
+    :returns: valid runs of it and of bare metal with as much data; of another
+        sweep those that are comparable, as :mod:`reference` chooses them.
     """
-    return [
+    found = [
         record
         for record in records
         if record.valid
         and record.size_bytes == size_bytes
         and (
-            record.kind == 'baseline' or record.configuration == configuration
+            record.sweep == (baseline or sweep)
+            if record.kind == 'baseline'
+            else (record.sweep, record.configuration) == (sweep, configuration)
+        )
+    ]
+    if baseline is None:
+        return found
+    runs = [one for one in found if one.kind != 'baseline']
+    return runs + [
+        one
+        for one in found
+        if one.kind == 'baseline'
+        and not any(
+            compare.record_differences(run, one, compare.swept(run))
+            for run in runs
         )
     ]
 
@@ -53,9 +74,11 @@ def verify(entry: Entry, records: Iterable[Record]) -> None:
         )
     sweep = evidence.get('sweep')
     found = used(
-        [record for record in records if record.sweep == sweep],
+        records,
+        str(sweep),
         str(evidence.get('configuration')),
         int(evidence.get('size_bytes', 0)),
+        evidence.get('baseline'),
     )
     if len({record.kind for record in found}) < 2:
         raise errors.InputError(
@@ -84,11 +107,11 @@ def _figures(found: Iterable[Record]) -> dict[str, float]:
 
     The interval is not among it: its variance is that of the whole sweep.
     """
-    rates: dict[str, list[float]] = {'baseline': [], 'configuration': []}
+    runs: dict[str, list[Record]] = {'baseline': [], 'configuration': []}
     for record in found:
-        rates[record.kind].append(record.rate)
-    base = rates.pop('baseline')
-    percent = stats.percent_of_bare_metal(rates, base)['configuration']
+        runs[record.kind].append(record)
+    base = runs.pop('baseline')
+    percent = percents.of(runs, base).rows['configuration']
     return {'percent': rounded(percent.percent), 'runs': percent.runs}
 
 

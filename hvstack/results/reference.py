@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which recorded runs on bare metal a configuration is compared with."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from hvstack import errors
@@ -12,12 +12,15 @@ from hvstack.results.record import Record
 AUTO = 'auto'
 
 
-def candidates(given: str, folder: Path) -> list[Record]:
+def candidates(
+    given: str, folder: Path, known: Iterable[Record] | None = None
+) -> list[Record]:
     """Return the valid runs on bare metal that a name may mean, newest last.
 
     :param given: :data:`AUTO`, a record's file, or the id of a record or a
         sweep.
     :param folder: of the run records.
+    :param known: the records there, if they have been read.
     :raises hvstack.errors.InputError: there is none.
     """
     path = Path(given)
@@ -26,7 +29,7 @@ def candidates(given: str, folder: Path) -> list[Record]:
     else:
         found = [
             one
-            for one in record.load_all(folder)
+            for one in (record.load_all(folder) if known is None else known)
             if given in (AUTO, one.id, one.sweep)
         ]
     found = [one for one in found if one.kind == 'baseline' and one.valid]
@@ -38,23 +41,64 @@ def candidates(given: str, folder: Path) -> list[Record]:
     return found
 
 
-def choose(given: str, run: Record, folder: Path) -> list[Record]:
+def choose(
+    given: str, run: Record, folder: Path, allow: Collection[str] = ()
+) -> list[Record]:
     """Return the runs on bare metal that a run is compared with.
 
     The newest comparable one decides on the sweep; all comparable ones of
     that sweep count.
 
     :param given: as in :func:`candidates`.
+    :param allow: facts that may differ.
     :raises hvstack.errors.InputError: there is none.
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    found = candidates(given, folder)
-    fair = [one for one in found if not compare.record_differences(run, one)]
+    return _comparable(candidates(given, folder), run, allow)
+
+
+def instead(
+    given: str,
+    records: Sequence[Record],
+    folder: Path,
+    known: Iterable[Record] | None = None,
+    allow: Collection[str] = (),
+) -> list[Record]:
+    """Return a sweep's runs with other ones on bare metal than its own.
+
+    The first run that any comparable ones are found for decides.
+
+    :param given: as in :func:`candidates`, as is ``known``.
+    :param records: of the sweep.
+    :param allow: facts that may differ.
+    :raises hvstack.errors.InputError: there is none, or no valid run that
+        would be compared with it.
+    :raises hvstack.errors.NotComparable: none is comparable, with what
+        differs from the newest.
+    """
+    found = candidates(given, folder, known)
+    configured = [one for one in records if one.kind == 'configuration']
+    valid = [one for one in configured if one.valid]
+    refusal: errors.HVStackError = errors.InputError(
+        f"baseline '{given}': the sweep has no valid run of a configuration "
+        'to compare with it'
+    )
+    for run in valid:
+        try:
+            return configured + _comparable(found, run, allow)
+        except errors.NotComparable as exc:
+            refusal = exc
+    raise refusal
+
+
+def _comparable(
+    found: Sequence[Record], run: Record, allow: Collection[str]
+) -> list[Record]:
+    may = compare.swept(run).union(allow)
+    fair = [
+        one for one in found if not compare.record_differences(run, one, may)
+    ]
     if not fair:
-        compare.require_comparable(run, found[-1])
-    return _of_sweep(fair, fair[-1].sweep)
-
-
-def _of_sweep(records: Sequence[Record], sweep: str) -> list[Record]:
-    return [one for one in records if one.sweep == sweep]
+        compare.require_comparable(run, found[-1], may)
+    return [one for one in fair if one.sweep == fair[-1].sweep]

@@ -10,15 +10,16 @@ Formulas, with logarithms of rates: the difference of two rows' means has the
 variance s^2 (1/n + 1/m), with s^2 pooled over the rows and the quantile of
 Student's t with its degrees of freedom (Montgomery, "Design and Analysis of
 Experiments", two-sample t procedures and one-way analysis of variance). A
-drift is the least-squares line through the baseline runs over time; where it
-is applied, the difference also has s^2 (u - v)^2 / Sxx of the slope, with u
-and v the rows' mean times (same book, simple linear regression).
+drift is the least-squares line through the baseline runs over time, and is
+taken out of runs between the first and the last of them; there the
+difference also has s^2 (u - v)^2 / Sxx of the slope, with u and v the rows'
+mean times (same book, simple linear regression).
 """
 
 import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hvstack import errors
@@ -107,6 +108,13 @@ class Drift:
             for rate, hour in zip(rates, hours, strict=True)
         ]
 
+    def surrounds(self, hours: Sequence[float]) -> bool:
+        """Whether baseline runs were before and after all of these.
+
+        Elsewhere the line would have to be extended, over any time.
+        """
+        return min(self.hours) <= min(hours) and max(hours) <= max(self.hours)
+
     def variance(self, one: Sequence[float], other: Sequence[float]) -> float:
         """Return what the slope's error adds to a difference, in s^2.
 
@@ -117,11 +125,66 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class Even:
+    """Rates of a sweep with bare metal's drift taken out where it can be.
+
+    :param rows: rates of each configuration's valid runs.
+    :param base: rates of the baseline runs.
+    :param drift: what was taken out; None if nothing was.
+    :param hours: when the runs of each row were that it was taken out of.
+    :param outside: rows that it was not taken out of, since baseline runs do
+        not surround theirs.
+    """
+
+    rows: Mapping[str, Sequence[float]]
+    base: Sequence[float]
+    drift: Drift | None = None
+    hours: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> int:
+        """Degrees of freedom that the correction took."""
+        return 1 if self.drift else 0
+
+    @functools.cached_property
+    def spread(self) -> Pooled:
+        """The variance pooled over all rows and the baseline."""
+        return pooled([*self.rows.values(), self.base], self.lost)
+
+    def more(self, one: str, other: str | None = None) -> float:
+        """Return what the slope's error adds to a difference, in s^2.
+
+        :param other: a row; the baseline if not given.
+        """
+        if self.drift is None:
+            return 0.0
+        # All are corrected to the baseline's mean time.
+        centre = self.drift.hours
+        return self.drift.variance(
+            self.hours.get(one, centre),
+            self.hours.get(other, centre) if other else centre,
+        )
+
+    def ratio(self, one: str, other: str | None = None) -> Percent:
+        """Return a row's rates in percent of another's, or of bare metal's.
+
+        :raises hvstack.errors.InputError: a rate that is none.
+        """
+        return ratio(
+            self.rows[one],
+            self.rows[other] if other else self.base,
+            self.spread,
+            self.more(one, other),
+        )
+
+
+@dataclass(frozen=True)
 class Choice:
     """Which configuration is best, as far as that can be told.
 
     :param best: with the highest geometric mean.
-    :param tied: those whose ratio to it has an interval that holds 100.
+    :param tied: those that cannot be told apart from it.
     :param taken: the cheapest of the best and of those tied with it.
     """
 
@@ -197,6 +260,43 @@ def choose(
     return Choice(best, tuple(tied), taken)
 
 
+def winner(
+    even: Even, cost: Callable[[str], Any], among: Collection[str]
+) -> Choice | None:
+    """Return the best configuration of a sweep, for a report to name.
+
+    Tied with it is also what has a percentage whose interval, as printed,
+    overlaps its own. That is stricter than :func:`choose`: bare metal's
+    scatter is in both intervals, though it is the same.
+
+    :param cost: of a configuration; the lowest is taken of those tied.
+    :param among: which may be taken: not those that failed for good.
+    :returns: None without any run.
+    """
+    found = choose(even.rows, even.spread, cost, among, even.more)
+    if found is None or not even.base:
+        return found
+    best = even.ratio(found.best)
+    tied = [
+        name
+        for name, rates in even.rows.items()
+        if rates and name in among and name != found.best
+        and (name in found.tied or _overlap(even.ratio(name), best))
+    ]  # fmt: skip
+    return Choice(found.best, tuple(tied), min([found.best, *tied], key=cost))
+
+
+def _overlap(one: Percent, other: Percent) -> bool:
+    """Tell whether two intervals overlap as they are printed."""
+    if one.low is None or one.high is None:
+        return True
+    if other.low is None or other.high is None:
+        return True
+    return round(one.low, 1) <= round(other.high, 1) and round(
+        other.low, 1
+    ) <= round(one.high, 1)
+
+
 def _slower(percent: Percent) -> bool:
     return percent.high is not None and percent.high < 100
 
@@ -222,6 +322,42 @@ def pooled(rows: Sequence[Sequence[float]], lost: int = 0) -> Pooled:
     return Pooled(math.sqrt(squares / degrees), degrees)
 
 
+def even(
+    runs: Mapping[str, Sequence[float]],
+    baseline: Sequence[float],
+    drift: Drift | None = None,
+    hours: Mapping[str, Sequence[float]] | None = None,
+) -> Even:
+    """Return rates with the baseline's drift taken out where it can be.
+
+    :param runs: rates of each configuration's valid runs; a row without
+        any is left out.
+    :param baseline: rates of the valid runs on bare metal.
+    :param drift: of the baseline; used where it is to be applied.
+    :param hours: when each run of each configuration was.
+    """
+    rows = {name: rates for name, rates in runs.items() if rates}
+    if drift is None or not drift.applied or hours is None:
+        return Even(rows, baseline)
+    inside = {n: hours[n] for n in rows if drift.surrounds(hours[n])}
+    outside = tuple(name for name in rows if name not in inside)
+    if not inside:
+        # Nor may the baseline's own scatter lose what the others keep.
+        return Even(rows, baseline, outside=outside)
+    return Even(
+        {
+            name: drift.corrected(rates, inside[name])
+            if name in inside
+            else rates
+            for name, rates in rows.items()
+        },
+        drift.corrected(baseline, drift.hours),
+        drift,
+        inside,
+        outside,
+    )
+
+
 def percent_of_bare_metal(
     runs: Mapping[str, Sequence[float]],
     baseline: Sequence[float],
@@ -230,39 +366,21 @@ def percent_of_bare_metal(
 ) -> dict[str, Percent]:
     """Return every row's percent of bare metal.
 
-    :param runs: rates of each configuration's valid runs; a row without
-        any is left out.
-    :param baseline: rates of the valid runs on bare metal.
-    :param drift: of the baseline; used where it is to be applied.
-    :param hours: when each run of each configuration was.
+    :param runs: as in :func:`even`, as are the others.
     :raises hvstack.errors.InputError: no baseline, or a rate that is none.
     """
     if not baseline:
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    rows = {name: rates for name, rates in runs.items() if rates}
-    if drift is None or not drift.applied or hours is None:
-        spread = pooled([*rows.values(), baseline])
-        return {
-            name: ratio(rates, baseline, spread)
-            for name, rates in rows.items()
-        }
-    even = {
-        name: drift.corrected(rates, hours[name])
-        for name, rates in rows.items()
-    }
-    base = drift.corrected(baseline, drift.hours)
-    spread = pooled([*even.values(), base], lost=1)
+    found = even(runs, baseline, drift, hours)
     return {
         # TPC's performance run is one that was measured, not a corrected one.
         name: replace(
-            ratio(
-                rates, base, spread, drift.variance(hours[name], drift.hours)
-            ),
+            found.ratio(name),
             performance_ratio=_performance_ratio(runs[name], baseline),
         )
-        for name, rates in even.items()
+        for name in found.rows
     }
 
 

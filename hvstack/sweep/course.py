@@ -8,7 +8,7 @@ from typing import Any
 from hvstack import errors, profiles
 from hvstack.hadoop import osprofiles, sizing
 from hvstack.progress import Progress
-from hvstack.results import record, stats
+from hvstack.results import percents, record, stats
 from hvstack.results.record import Record
 from hvstack.sweep import rallytask, space, state, strategies
 from hvstack.sweep.plan import Step
@@ -25,6 +25,7 @@ class Standing:
     """Where a sweep stands.
 
     :param left: the next workloads; none when it is finished.
+    :param even: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
     """
 
@@ -32,6 +33,7 @@ class Standing:
     records: list[Record]
     measured: Measured
     left: list[list[Step]]
+    even: stats.Even
     choice: stats.Choice | None
 
 
@@ -86,9 +88,10 @@ def area(course: Course) -> Space:
     )
 
 
-def look(sweep: Sweep) -> Standing:
+def look(sweep: Sweep, folder: Path | None = None) -> Standing:
     """Return where a sweep stands, from its records alone.
 
+    :param folder: of the run records, if it is another one.
     :raises hvstack.errors.InputError: it has no strategy.
     """
     if sweep.course is None:
@@ -99,14 +102,20 @@ def look(sweep: Sweep) -> Standing:
     strategy = strategies.make(
         sweep.course.strategy, area(sweep.course), sweep.runs
     )
-    records = record.load_all(state.RECORDS, sweep.id)
+    records = record.load_all(folder or state.RECORDS, sweep.id)
     measured = strategies.measured(records, sweep.size_bytes)
+    valid: dict[str, list[Record]] = {}
+    for one in records:
+        if one.valid and one.size_bytes == sweep.size_bytes:
+            valid.setdefault(one.configuration, []).append(one)
+    even = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
     return Standing(
         strategy,
         records,
         measured,
         strategies.next_workloads(strategy, records, sweep.size_bytes),
-        strategy.choice(measured),
+        even,
+        strategy.choice(measured, even),
     )
 
 

@@ -13,14 +13,10 @@ from typing import NamedTuple
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
-from hvstack.results import stats
+from hvstack.results import percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import Space, shown
-
-#: How often a run is tried; one that was killed for want of memory would be
-#: killed again.
-TRIES = 2
 
 
 @dataclass(frozen=True)
@@ -87,12 +83,21 @@ class Strategy(ABC):
             if measured.of(one) and not measured.lost(one)
         ]
 
-    def choice(self, measured: Measured) -> stats.Choice | None:
-        """Return the best configuration so far, and what is tied with it."""
+    def choice(
+        self, measured: Measured, even: stats.Even | None = None
+    ) -> stats.Choice | None:
+        """Return the best configuration so far, and what is tied with it.
+
+        :param even: rates corrected for a drift; those of the runs if not
+            given.
+        """
         by_name = {one.name: one for one in self.space.possible}
-        return stats.choose(
-            {name: measured.of(name) for name in by_name},
-            stats.pooled(list(measured.rates.values())),
+        return stats.winner(
+            even
+            or stats.even(
+                {name: measured.of(name) for name in by_name},
+                measured.of(BARE_METAL),
+            ),
             lambda name: by_name[name].cost,
             self.among(measured),
         )
@@ -268,22 +273,6 @@ def make(name: str, space: Space, runs: int) -> Strategy:
     return STRATEGIES[name](space, runs)
 
 
-def _settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
-    """Return a record for each run that is over, valid or failed for good."""
-    runs: dict[tuple[str, int], list[Record]] = {}
-    for one in records:
-        if one.size_bytes == size_bytes:
-            runs.setdefault((one.configuration, one.index), []).append(one)
-    found = []
-    for tries in runs.values():
-        valid = [one for one in tries if one.valid]
-        if valid:
-            found.append(valid[0])
-        elif len(tries) >= TRIES or tries[-1].seen.get('killed'):
-            found.append(tries[-1])
-    return sorted(found, key=lambda one: (one.started, one.index))
-
-
 def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     """Return what the records of a sweep say to its strategy.
 
@@ -291,14 +280,12 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     :param size_bytes: of the sweep's data; other sizes do not count.
     """
     rates: dict[str, list[float]] = {}
-    given_up = set()
-    settled = _settled(records, size_bytes)
+    records = list(records)
+    settled = percents.settled(records, size_bytes)
     for one in sorted(settled, key=lambda one: one.index):
         if one.valid:
             rates.setdefault(one.configuration, []).append(one.rate)
-        elif one.kind != 'baseline':
-            given_up.add(one.configuration)
-    return Measured(rates, frozenset(given_up))
+    return Measured(rates, percents.given_up(records, size_bytes))
 
 
 def next_workloads(
@@ -312,7 +299,7 @@ def next_workloads(
     :param records: of the sweep, valid or not.
     :returns: nothing when the sweep is finished.
     """
-    settled = _settled(records, size_bytes)
+    settled = percents.settled(records, size_bytes)
     asks = strategy.ask(measured(records, size_bytes))
     last = [one.configuration for one in settled]
     base = 1 + max((one.index for one in settled if _bare(one)), default=-1)

@@ -18,10 +18,11 @@ from hvstack import errors, paths, shell
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results import compare, record, stats
+from hvstack.results.percents import TRIES
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, state
-from hvstack.sweep.plan import workload
+from hvstack.sweep.plan import Step, workload
 
 FOLDER = paths.STATE / 'trials'
 SIDES = ('a', 'b')
@@ -39,6 +40,8 @@ class Trials:
     :param runs: of each side of each trial.
     :param before: shell command before each side's runs, such as one that
         changes the hosts' caps; empty for none.
+    :param after: shell command at the end of each sitting, also of one that
+        fails, such as one that takes the caps back; empty for none.
     """
 
     id: str
@@ -47,6 +50,7 @@ class Trials:
     runs: int
     size_bytes: int
     before: tuple[str, str] = ('', '')
+    after: str = ''
 
     def sweep(self, number: int, side: str) -> str:
         """Return the name that the records of one side have."""
@@ -60,12 +64,14 @@ class Trial:
     :param counts: valid runs of both sides.
     :param percent: rate of B in percent of A's; None before both have runs.
     :param allowed: differences that were allowed.
+    :param seconds: of the longest run so far.
     """
 
     number: int
     counts: tuple[int, int]
     percent: Percent | None
     allowed: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 def begin(
@@ -74,6 +80,7 @@ def begin(
     runs: int,
     size_bytes: int,
     before: tuple[str, str] = ('', ''),
+    after: str = '',
 ) -> Trials:
     """Begin trials.
 
@@ -91,7 +98,8 @@ def begin(
         for name in configurations
     )
     begun = Trials(
-        state.new_id('trials'), (one, other), trials, runs, size_bytes, before
+        state.new_id('trials'),
+        *((one, other), trials, runs, size_bytes, before, after),
     )
     text = json.dumps(asdict(begun), indent=1) + '\n'
     paths.write_whole(FOLDER / f'{begun.id}.json', text)
@@ -126,9 +134,31 @@ def run(trials: Trials, progress: Progress, most: int | None = None) -> None:
     The side that comes first changes from trial to trial, so that a drift
     of the machine is on neither's account.
 
+    A run that failed is tried once more. What the sides' commands changed is
+    put back by ``after`` at the end, whatever the end is.
+
     :param most: trials of this sitting; all by default.
     :raises hvstack.errors.RunFailed: Rally left runs out.
+    :raises hvstack.errors.CommandFailed: a command between the sides failed.
     """
+    try:
+        _sitting(trials, progress, most)
+    except BaseException:
+        # What failed is the news; that this failed as well is only said.
+        try:
+            _command(trials.after)
+        except errors.HVStackError as exc:
+            progress.say(f'after the trials: {exc}')
+        raise
+    _command(trials.after)
+
+
+def _command(text: str) -> None:
+    if text:
+        shell.run(['sh', '-c', text], timeout=_SWITCH_SECONDS)
+
+
+def _sitting(trials: Trials, progress: Progress, most: int | None) -> None:
     done = 0
     for number in range(1, trials.trials + 1):
         order = SIDES if number % 2 else SIDES[::-1]
@@ -145,35 +175,41 @@ def run(trials: Trials, progress: Progress, most: int | None = None) -> None:
 
 def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
     place = SIDES.index(side)
-    if trials.before[place]:
-        shell.run(['sh', '-c', trials.before[place]], timeout=_SWITCH_SECONDS)
+    _command(trials.before[place])
     sweep = trials.sweep(number, side)
-    rallytask.start(
-        'sweep.yaml',
-        {
-            'sweep': sweep,
-            'workloads': [
-                {
-                    'configuration': trials.configurations[place],
-                    'first_index': 0,
-                    'sizes': [trials.size_bytes] * trials.runs,
-                }
-            ],
-        },
-        trials.id,
-        progress,
-    )
-    if _left(trials, number, side):
-        raise errors.RunFailed(
-            f"trial {number}, {side.upper()}: runs are missing, Rally's log "
-            f"says why; then 'hvstack sweep trials run {trials.id}'"
+    for _ in range(TRIES):
+        rallytask.start(
+            'sweep.yaml',
+            {
+                'sweep': sweep,
+                'workloads': [
+                    {
+                        'configuration': trials.configurations[place],
+                        'first_index': 0,
+                        'sizes': [trials.size_bytes] * trials.runs,
+                    }
+                ],
+            },
+            trials.id,
+            progress,
         )
+        left = _left(trials, number, side)
+        if not left:
+            return
+        failed = [state.find(sweep, step)[1] for step in left]
+        if any(one is None or one.seen.get('killed') for one in failed):
+            # Rally did not even try it, or it would be killed again.
+            break
+    raise errors.RunFailed(
+        f"trial {number}, {side.upper()}: runs are missing, Rally's log "
+        f"says why; then 'hvstack sweep trials run {trials.id}'"
+    )
 
 
-def _left(trials: Trials, number: int, side: str) -> bool:
+def _left(trials: Trials, number: int, side: str) -> list[Step]:
     name = trials.configurations[SIDES.index(side)]
     steps = workload(name, 0, [trials.size_bytes] * trials.runs)
-    return bool(state.pending(trials.sweep(number, side), steps))
+    return state.pending(trials.sweep(number, side), steps)
 
 
 def gather(
@@ -210,8 +246,9 @@ def _gathered(
 ) -> Trial:
     one, other = sides
     counts = len(one), len(other)
+    longest = max((run_.total_seconds for run_ in (*one, *other)), default=0.0)
     if not one or not other:
-        return Trial(number, counts, None)
+        return Trial(number, counts, None, seconds=longest)
     for run_ in (*one, *other):
         compare.require_comparable(run_, one[0], allow)
     rates = [[run_.rate for run_ in side] for side in sides]
@@ -220,6 +257,7 @@ def _gathered(
         counts,
         stats.ratio(rates[1], rates[0], stats.pooled(rates)),
         tuple(compare.allowed_differences(other[0], one[0], allow)),
+        longest,
     )
 
 
@@ -231,11 +269,13 @@ class Summary:
     :param contain: of these, whose interval holds 100 %.
     :param half_width: median of half the intervals, in points; None
         without any.
+    :param seconds: of the longest run; None without any.
     """
 
     trials: int
     contain: int
     half_width: float | None
+    seconds: float | None = None
 
 
 def summary(found: Sequence[Trial]) -> Summary:
@@ -254,4 +294,5 @@ def summary(found: Sequence[Trial]) -> Summary:
         len(percents),
         sum(stats.no_difference(one) for one in percents),
         statistics.median(widths) if widths else None,
+        max((one.seconds for one in found), default=0.0) or None,
     )

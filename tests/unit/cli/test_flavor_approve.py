@@ -15,6 +15,7 @@ from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.results import evidence, record
 from tests.unit.report.test_earned import LAB, Sweep
+from tests.unit.results.factory import run
 
 
 class Approve(testtools.TestCase):
@@ -68,6 +69,42 @@ class Approve(testtools.TestCase):
         self.assertEqual((0, ''), (status, err))
         self.assertIn(f'{name}: approved before', out)
         self.assertEqual(text, self.catalogue.read_text())
+
+    def test_the_winner_against_a_named_baseline(self) -> None:
+        slow = Sweep('i1', seconds=(150, 151, 152))
+        for one in slow.measured:
+            record.save(one, self.records)
+        bare = [
+            run('bare-metal', n, 99 + n, sweep='elsewhere', hadoop='3.4.3')
+            for n in range(3)
+        ]
+        odd = run('bare-metal', 3, 99, sweep='elsewhere', hadoop='2.10')
+        for one in (odd, *bare):
+            record.save(one, self.records)
+        status, out, err = self.call(
+            *('--sweep', 'quick', '--baseline', 'elsewhere')
+        )
+        self.assertEqual((0, ''), (status, err))
+        name = self.sweep.flavor.name
+        self.assertIn(f'{name}: approved, 99.0 % of bare metal (', out)
+        document = yamlfile.load(self.catalogue)
+        found = catalogue.from_mapping(document.data, document.place())
+        earned = found.entries[0].evidence or {}
+        self.assertEqual('elsewhere', earned['baseline'])
+        evidence.verify(found.entries[0], record.load_all(self.records))
+        # A single run is no measurement.
+        words = ('--sweep', 'quick', '--baseline', bare[0].id)
+        self.assertIn('1 run(s) of bare metal', self.call(*words)[2])
+
+    def test_a_winner_that_the_catalogue_lacks(self) -> None:
+        for one in Sweep('i1', seconds=(50, 51, 52)).measured:
+            record.save(one, self.records)
+        status, out, err = self.call('--sweep', 'quick')
+        self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+        self.assertIn("sweep 'quick' takes 'i1', of which", err)
+        for path in self.records.glob('*bare-metal*'):
+            path.unlink()
+        self.assertIn('has no winner', self.call('--sweep', 'quick')[2])
 
     def test_refusal_leaves_the_file_alone(self) -> None:
         name = self.sweep.flavor.name

@@ -90,6 +90,45 @@ class Commands(testtools.TestCase):
         status, _, err = self.call(*words, '--sweep', 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
+    def test_report_with_a_named_baseline(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        imported = [
+            run('bare-metal', n, 90 + n, sweep='lent', started=f'2027-01-0{n}')
+            for n in (1, 2)
+        ]
+        for one in (
+            run('bare-metal', 0, 45, sweep='b'),
+            run('i1', 0, 100, sweep='b'),
+            *imported,
+        ):
+            record.save(one, folder)
+        words = ('report', '--records', str(folder), '-f', 'json')
+        for name, count in (('lent', 2), ('auto', 2), (imported[0].id, 1)):
+            status, out, _ = self.call(*words, '--baseline', name)
+            self.assertEqual(0, status)
+            data = json.loads(out)
+            self.assertEqual(
+                ('b', 'lent'), (data['sweep'], data['baseline_sweep'])
+            )
+            bare, row = data['rows']
+            self.assertEqual(count, bare['runs'])
+            self.assertAlmostEqual(
+                91 if count == 1 else (91 * 92) ** 0.5,
+                row['percent_of_bare_metal']['percent'],
+            )
+        other = run('bare-metal', 5, 90, sweep='odd', jre='8', size=10**8)
+        path = record.save(other, folder / 'elsewhere')
+        status, _, err = self.call(*words, '--baseline', str(path))
+        self.assertEqual(4, status)
+        self.assertIn('jre is missing here and 8 there', err)
+        status, _, err = self.call(
+            *(*words, '--baseline', str(path), '--allow', 'size_bytes'),
+            *('--allow', 'jre'),
+        )
+        self.assertEqual((0, ''), (status, err))
+        status, _, err = self.call(*words, '--baseline', 'none')
+        self.assertEqual((2, 1), (status, err.count('\n')))
+
     def test_report_leaves_out_what_is_edited(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         words = ('report', '--records', str(folder))

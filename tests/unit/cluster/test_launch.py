@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 
 from hvstack import errors, profiles
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import environments, launch
+from hvstack.cluster import environments, launch, probe
+from hvstack.cluster import hosts as bare
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
@@ -268,6 +270,51 @@ class PlanTest(testtools.TestCase):
                 '<name>dfs.namenode.handler.count</name><value>1</value>'
                 in made['parameters']['hdfs_site'],
             )
+
+
+class OfHosts(testtools.TestCase):
+    """What only the lab's hosts tell goes into every plan on them."""
+
+    def test_environment(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud())
+        cloud.hosts(4)
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        data = profiles.load('vsphere6').to_mapping() | {'cpu_cap': 9.5}
+        (folder / 'capped.yaml').write_text(yaml.safe_dump(data))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.hosts.LAB', folder / 'baseline.json'
+            )
+        )
+        own = probe.host(bare.lab_machine())
+
+        def plan() -> launch.Plan:
+            options = SimpleNamespace(
+                host_profile=str(folder / 'capped.yaml'),
+                controller_profile=None,
+                backend='qemu',
+            )
+            return launch.plan(cloud.connect(), parse('i1'), options)
+
+        self.assertNotIn('cpu_model', plan().environment)
+        bare.LAB.write_text(
+            json.dumps(
+                [
+                    {
+                        'name': role,
+                        'role': role,
+                        'address': '10.0.0.1',
+                        'vcpus': 4,
+                        'memory_mib': 8192,
+                        'enter': ['env'],
+                    }
+                    for role in ('controller', 'worker')
+                ]
+            )
+        )
+        found = plan().environment
+        self.assertIn('cpu_model', own)
+        self.assertEqual(own, {name: found[name] for name in own})
 
 
 class Seen(testtools.TestCase):

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import fixtures
 import testtools
 
 from hvstack import errors
@@ -56,6 +59,22 @@ class ProbeTest(testtools.TestCase):
         self.assertIn('os_release', found)
         self.assertNotIn('image_digest', found)
         self.assertLess(0, int(found['data_disks']))
+
+    def test_what_guests_do_not_see_of_this_machine(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        program = folder / 'libvirtd'
+        program.write_text('#!/bin/sh\necho "libvirtd (libvirt) 9.0.0"\n')
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', f'{folder}:/usr/bin:/bin')
+        )
+        found = probe.host(node('here'))
+        self.assertEqual('9.0.0', found['libvirt'])
+        self.assertNotIn('kernel', found)
+        seen = probe.facts(node('here'))
+        for name in ('cpu_model', 'smt', 'thp'):
+            self.assertEqual(seen.get(name), found.get(name))
+        self.assertNotIn('libvirt', seen)
 
     def test_memory_of_this_machine(self) -> None:
         self.assertLess(0, probe.memory([node('here')])['here'])

@@ -361,6 +361,20 @@ class Verify(testtools.TestCase):
         others = [other, failed, wider, run('i1', 0, 90)]
         self.verify([*others, *reversed(self.sweep.records)])
 
+    def test_a_drift_is_taken_out_on_both_sides(self) -> None:
+        sweep = Sweep(seconds=())
+        names = [BARE_METAL, 'i2'] * 4 + [BARE_METAL]
+        for hour, name in enumerate(names):
+            # Later runs of i2 than of bare metal, and all become slower.
+            made = sweep.made(name, hour // 2, 100 * 1.2**hour + hour % 3)
+            made.started = f'2026-11-21T{hour:02}:00:00Z'
+            sweep.records.append(sweep.sealed(made))
+        del sweep.records[:3]
+        sweep.records.remove(sweep.measured[0])
+        assert answer.build(sweep.records).even.drift
+        self.data['flavors'][0]['evidence'] = sweep.approve(80)
+        self.verify(sweep.records)
+
     def test_missing_and_added(self) -> None:
         self.assertIn('5 records', self.refused(self.sweep.records[:-1]))
         more = Sweep.sealed(run('i2', 9, 90))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from xml.etree import ElementTree
 
 import testtools
 
 from hvstack import errors, report
+from hvstack.report import answer, exchange
 from hvstack.report.answer import DERIVED
 from hvstack.results.record import Record
 from tests.unit.results.factory import run
@@ -181,6 +183,67 @@ class Refusals(testtools.TestCase):
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
 
 
+class Emulated(testtools.TestCase):
+    """Backend qemu has no percentage in any form; kvm has one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        qemu = [
+            run(
+                *('i2', n, 900 + n),
+                started='2026-11-21T09:00:00Z',
+                backend='qemu',
+            )
+            for n in (0, 1)
+        ]
+        self.records = [*sweep()[:4], *qemu]
+        self.answer = answer.build(self.records)
+
+    def test_row(self) -> None:
+        _, kept, row = self.answer.rows
+        self.assertEqual(
+            ('ok', answer.EMULATED, None),
+            (kept.status, row.status, row.percent),
+        )
+        # Nor do its runs make others odd, win, or widen intervals.
+        self.assertEqual(answer.build(sweep()[:4]).pooled, self.answer.pooled)
+        for one in self.records[1:3]:
+            one.environment['backend'] = 'kvm'
+        _, kept, _ = answer.build(self.records).rows
+        self.assertEqual('ok', kept.status)
+        alone = [*self.records[:1], *self.records[-2:]]
+        self.assertIn('emulated CPUs', answer.build(alone).headline)
+        self.assertIsNone(answer.build(alone).choice)
+
+    def test_each_form(self) -> None:
+        data = report.results_json(self.records)
+        self.assertEqual(
+            'emulated, not compared',
+            data['rows'][2]['percent_of_bare_metal'],
+        )
+        (line,) = [
+            line
+            for line in report.table(self.records).splitlines()
+            if line.startswith('i2 ')
+        ]
+        self.assertEqual(2, line.count('emulated, not compared'))
+        (line,) = [
+            line
+            for line in exchange.csv_text(self.answer).splitlines()
+            if line.startswith('i2-')
+        ]
+        self.assertIn(',2,0,"emulated, not compared",,,,', line)
+        suite = ElementTree.fromstring(exchange.junit(self.answer))
+        self.assertEqual('0', suite.get('errors'))
+        (case,) = suite.iterfind("testcase[@name='i2']")
+        self.assertEqual(
+            [('system-out', 'emulated, not compared')],
+            [(one.tag, one.text) for one in case],
+        )
+        page = report.page(self.records)
+        self.assertIn('<td>emulated, not compared</td>', page)
+
+
 class Allowed(testtools.TestCase):
     """``--allow``, drift, and who wins."""
 
@@ -238,7 +301,13 @@ class Allowed(testtools.TestCase):
         slower = [100 * 1.1**hour for hour in range(12)]
         for hour in (3, 5, 8):
             slower[hour] *= 1.01
-        data = report.results_json(self.sweep(*slower))
+        last = run(
+            *('bare-metal', 4, 100 * 1.1**12),
+            started='2026-11-21T12:00:00Z',
+            caps=1.0,
+        )
+        records = [*self.sweep(*slower), last]
+        data = report.results_json(records)
         self.assertTrue(data['drift']['applied'])
         self.assertAlmostEqual(
             -100 / 11, data['drift']['percent_an_hour'], delta=0.3
@@ -246,10 +315,57 @@ class Allowed(testtools.TestCase):
         for row in data['rows'][1:]:
             percent = row['percent_of_bare_metal']
             self.assertAlmostEqual(100, percent['percent'], delta=1)
-            self.assertEqual(8, percent['degrees_of_freedom'])
-        self.assertEqual(8, data['pooled']['degrees_of_freedom'])
-        text = ' '.join(report.table(self.sweep(*slower)).split())
+            self.assertEqual(9, percent['degrees_of_freedom'])
+        self.assertEqual(9, data['pooled']['degrees_of_freedom'])
+        text = ' '.join(report.table(records).split())
         self.assertIn('taken out of all rates', text)
+
+    def test_drift_of_another_day(self) -> None:
+        base = [
+            run(
+                *('bare-metal', hour, 100 * 1.1**hour),
+                started=f'2026-05-01T{hour:02d}:00:00Z',
+                sweep='spring',
+            )
+            for hour in range(5)
+        ]
+        runs = [run('i1', number, 121) for number in range(2)]
+        data = report.results_json([*base, *runs])
+        percent = data['rows'][1]['percent_of_bare_metal']
+        self.assertAlmostEqual(100, percent['percent'])
+        self.assertFalse(data['drift']['applied'])
+        self.assertEqual(
+            [runs[0].configuration], data['drift']['not_corrected']
+        )
+        text = ' '.join(report.table([*base, *runs]).split())
+        self.assertIn(
+            'Not corrected, with a run before all or after all', text
+        )
+        self.assertIn('of these: i1.', text)
+
+    def test_what_failed_for_good_does_not_win(self) -> None:
+        records = self.sweep(100, 151, 101, 99, 150, 100)
+        tries = [run('i2', 2, 9, reason='its cluster died') for _ in '12']
+        data = report.results_json([*records, tries[0]])
+        self.assertIn('i2 is best', data['headline'])
+        data = report.results_json([*records, *tries])
+        self.assertIn('i1 is best', data['headline'])
+        self.assertEqual(
+            'i1-c1-m1-local-shared-unpinned', data['choice']['best']
+        )
+        self.assertEqual([tries[0].configuration], data['given_up'])
+        self.assertIn(
+            'Not to be taken: i2, a run of it failed for good.', data['notes']
+        )
+        # A third try that was good makes up for the others.
+        good = run('i2', 2, 100, caps=1.0)
+        data = report.results_json([*records, *tries, good])
+        self.assertIn('i2 is best', data['headline'])
+        lost = [one for one in records if one.configuration[:2] != 'i1']
+        self.assertIn(
+            'a run failed for good',
+            report.results_json([*lost, *tries])['headline'],
+        )
 
     def test_worker_hosts_on_both_sides(self) -> None:
         records = [
@@ -340,3 +456,5 @@ class Words(testtools.TestCase):
         text = ' '.join(report.table(records, ['x.json: edited']).split())
         self.assertIn('Left out: x.json: edited.', text)
         self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)
+        # Of bare metal run 1 is not there either, and nothing says it was.
+        self.assertNotIn('bare-metal: run 1', text)

@@ -111,6 +111,37 @@ class Comparable(testtools.TestCase):
         self.assertIn('governor', unknown([one]))
         self.assertNotIn('smt', unknown([one]))
 
+    def test_facts_of_hosts_that_guests_cannot_see(self) -> None:
+        bare = run('bare-metal', 0, 90, smt='0')
+        kvm = run('i1', 0, 90, backend='kvm', cpu_model=None)
+        require_comparable(kvm, bare)
+        self.assertIn('cpu_model', unknown([kvm, bare]))
+        # The lab's hosts are seen, and containers see them.
+        for other in (
+            run('i1', 0, 90, backend='kvm', cpu_model='Opteron', smt='0'),
+            run('i1', 0, 90, backend='lxc', cpu_model=None, smt='0'),
+        ):
+            exc = self.assertRaises(
+                errors.NotComparable, require_comparable, other, bare
+            )
+            self.assertIn('cpu_model', str(exc))
+            self.assertEqual(1, len(exc.differences))
+
+    def test_releases_that_are_not_known(self) -> None:
+        found = unknown([run('i1', 0, 90, backend='kvm', nova='API 2.104')])
+        self.assertEqual(
+            [
+                "Nova's release (its API tells a microversion alone)",
+                'qemu',
+                'libvirt',
+            ],
+            found[-3:],
+        )
+        lxc = run('i1', 0, 90, libvirt='9.0.0')
+        self.assertNotIn('qemu', unknown([lxc]))
+        self.assertNotIn('libvirt', unknown([lxc]))
+        self.assertNotIn('nova', unknown([run('bare-metal', 0, 90)]))
+
     def test_facts_that_older_records_lack(self) -> None:
         old = run('i1', 0, 90)
         new = run('bare-metal', 0, 90, data_disks='1')

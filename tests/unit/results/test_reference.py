@@ -48,6 +48,48 @@ class ReferenceTest(testtools.TestCase):
             found = reference.choose(given, self.run_, self.folder)
             self.assertEqual(['old'], [one.sweep for one in found])
 
+    def test_what_a_configuration_changes_may_differ(self) -> None:
+        self.bare('bare', 1, data_disks='1')
+        for label in ('i1-ceph', 'i1-pinned'):
+            run_ = factory.run(label, 0, 60, data_disks='5')
+            self.assertEqual(
+                ['bare'],
+                [
+                    one.sweep
+                    for one in reference.choose('auto', run_, self.folder)
+                ],
+            )
+        local = factory.run('i1', 0, 60, data_disks='5')
+        self.assertRaises(
+            errors.NotComparable,
+            *(reference.choose, 'auto', local, self.folder),
+        )
+        self.assertEqual(
+            1,
+            len(reference.choose('auto', local, self.folder, ['data_disks'])),
+        )
+
+    def test_instead_of_the_sweeps_own(self) -> None:
+        self.bare('elsewhere', 1)
+        self.bare('elsewhere', 2)
+        own = factory.run(BARE_METAL, 0, 90, sweep='quick')
+        odd = factory.run('i1', 0, 60, jre='8')
+        killed = factory.run('i2', 0, 60, reason='killed')
+        runs = [odd, killed, self.run_, own]
+        found = reference.instead('elsewhere', runs, self.folder)
+        self.assertEqual([odd, killed, self.run_], found[:3])
+        self.assertEqual(['elsewhere'] * 2, [one.sweep for one in found[3:]])
+        error = self.assertRaises(
+            errors.NotComparable,
+            *(reference.instead, 'elsewhere', [odd, own], self.folder),
+        )
+        self.assertIn('jre', str(error))
+        error = self.assertRaises(
+            errors.InputError,
+            *(reference.instead, 'elsewhere', [killed, own], self.folder),
+        )
+        self.assertIn('no valid run of a configuration', str(error))
+
     def test_none(self) -> None:
         error = self.assertRaises(
             errors.InputError, reference.candidates, 'auto', self.folder

@@ -11,10 +11,12 @@ from hvstack.results.stats import (
     bare_metal,
     choose,
     drift,
+    even,
     no_difference,
     percent_of_bare_metal,
     pooled,
     t_quantile,
+    winner,
 )
 
 RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=5)
@@ -216,6 +218,32 @@ class Drifts(testtools.TestCase):
         half *= math.sqrt(1 / 2 + 1 / 5 + 1.6**2 / 10)
         self.assertAlmostEqual(half, fair.half_width or 0, 6)
 
+    def test_a_line_is_not_extended(self) -> None:
+        base = [math.exp(-0.1 * n + 0.001 * (n % 2)) for n in range(5)]
+        found = drift([0.0, 1.0, 2.0, 3.0, 4.0], base)
+        assert found and found.applied
+        runs = {'in': [0.9, 0.8], 'later': [0.9, 0.8], 'before': [0.9]}
+        hours = {'in': [1.0, 4.0], 'later': [3.0, 4.1], 'before': [-90.0]}
+        fair = even(runs, base, found, hours)
+        self.assertEqual(('later', 'before'), fair.outside)
+        self.assertEqual([0.9, 0.8], fair.rows['later'])
+        self.assertNotEqual([0.9, 0.8], fair.rows['in'])
+        self.assertEqual(1, fair.lost)
+        # Its mean time is no matter then.
+        self.assertEqual(0, fair.more('before'))
+        self.assertEqual(0, fair.more('later', 'before'))
+        self.assertEqual(fair.more('in'), fair.more('in', 'later'))
+        self.assertLess(0, fair.more('in'))
+        # The percentage is that without a drift, as base has no more of it.
+        del runs['in']
+        plain = percent_of_bare_metal(runs, base)
+        self.assertEqual(
+            plain, percent_of_bare_metal(runs, base, found, hours)
+        )
+        self.assertEqual(
+            ('later', 'before'), even(runs, base, found, hours).outside
+        )
+
     def test_no_drift_is_not_applied(self) -> None:
         base = [1.0, 1.02, 0.98, 1.01, 0.99]
         found = drift([0, 1, 2, 3, 4], base)
@@ -258,16 +286,44 @@ class Choices(testtools.TestCase):
         runs = {'dear': [10, 10.1], 'cheap': [9, 9.1]}
         spread = pooled(list(runs.values()))
         cost = self.COST.__getitem__
-        for more, winner in ((0.0, 'dear'), (10.0, None)):
+        for more, best in ((0.0, 'dear'), (10.0, None)):
             found = choose(runs, spread, cost, more=lambda _a, _b, m=more: m)
             assert found
-            self.assertEqual(winner, found.winner)
+            self.assertEqual(best, found.winner)
 
     def test_without_intervals_all_are_tied(self) -> None:
         self.assertEqual(
             (None, 'dear', {'cheap', 'slow'}, 'slow'),
             self.choose(dear=[10], cheap=[9], slow=[5]),
         )
+
+    def test_printed_intervals_that_overlap_are_a_tie(self) -> None:
+        rows = {
+            'dear': [10.0, 10.1, 10.05] * 3,
+            'cheap': [9.8, 9.9, 9.85] * 3,
+            'slow': [5, 5.1, 5.05] * 3,
+        }
+        cost = self.COST.__getitem__
+        # Their ratio tells them apart; bare metal is hardly known.
+        fair = even(rows, [10.0, 10.15])
+        told = choose(fair.rows, fair.spread, cost)
+        assert told
+        self.assertEqual('dear', told.winner)
+        named = winner(fair, cost, rows)
+        assert named
+        self.assertEqual(
+            (None, 'dear', ('cheap',), 'cheap'),
+            (named.winner, named.best, named.tied, named.taken),
+        )
+        self.assertLess(
+            fair.ratio('dear').low or 0, fair.ratio('cheap').high or 0
+        )
+        # Without bare metal there is no such interval.
+        self.assertEqual(told, winner(even(rows, []), cost, rows))
+        # What failed for good neither wins nor ties.
+        left = winner(fair, cost, {'cheap', 'slow'})
+        assert left
+        self.assertEqual('cheap', left.winner)
 
     def test_only_among_some(self) -> None:
         runs = {'dear': [10, 10.5], 'cheap': [9.9, 10.3], 'slow': []}

@@ -10,12 +10,13 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
+from hvstack.cli import journey, report
 from hvstack.cloud import flavors, journal, keys, ratios, stacks
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts
 from hvstack.cluster.stack import StackCluster
 from hvstack.rally_plugins import contexts, scenario, session, slas
-from hvstack.results import record
+from hvstack.results import record, skips
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -303,8 +304,51 @@ class SessionTest(testtools.TestCase):
         one = SimpleNamespace(
             add_output=lambda complete: drawn.append(complete)
         )
-        scenario._skipped(one, self.here)  # type: ignore[arg-type]
+        for name in ('i1-ceph', BARE_METAL):
+            scenario._skipped(  # type: ignore[arg-type]
+                *(one, self.here, 's', name)
+            )
         self.assertTrue(slas.skipped({'output': {'complete': drawn}}))
+        # A report of its runs says so, wherever their folder is.
+        skipped = {'i1-ceph': 'this cloud has no Ceph'}
+        self.assertEqual(skipped, skips.load(state.RECORDS, 's'))
+        other = state.RECORDS.rename(state.RECORDS.parent / 'moved')
+        runs = [factory.run('i1', 0, 50, sweep='s')]
+        self.assertEqual((), journey.of(runs).skipped)
+        told = journey.of(runs, other)
+        self.assertEqual(
+            ['skipped: i1-ceph: this cloud has no Ceph'], told.lines()
+        )
+        for form in ('csv', 'junit', 'html', 'json'):
+            self.assertIn(
+                'has no Ceph', report.render(runs, form, folder=other)
+            )
+        # Once it was measured, it is no longer said.
+        runs.append(factory.run('i1-ceph', 0, 50, sweep='s'))
+        self.assertEqual((), journey.of(runs, other).skipped)
+
+    def test_emulated_runs_have_no_percentage(self) -> None:
+        runs = [
+            factory.run(BARE_METAL, 0, 50),
+            factory.run('i1', 0, 60, backend='qemu'),
+        ]
+        drawn: list[dict[str, Any]] = []
+        one = SimpleNamespace(add_output=lambda **given: drawn.append(given))
+        scenario._output(  # type: ignore[arg-type]
+            *(one, self.here, runs[1], runs, ())
+        )
+        (table,) = [
+            given['complete']['data']['rows']
+            for given in drawn
+            if given.get('complete', {}).get('title') == slas.PERCENT
+        ]
+        self.assertEqual('emulated, not compared', table[1][2])
+        self.assertEqual([], slas.figures(
+            {'output': {'additive': [
+                given['additive'] for given in drawn if 'additive' in given
+                and given['additive']['title'] == slas.PERCENT
+            ]}}, slas.PERCENT,
+        ))  # fmt: skip
 
     def test_without_leave_it_fails(self) -> None:
         self.assertRaises(

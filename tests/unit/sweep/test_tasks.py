@@ -112,6 +112,21 @@ class TaskTest(testtools.TestCase):
         found = arguments('01-instances.yaml', baseline='auto', values=[1, 2])
         self.assertEqual(['i1', 'i2'], [one['configuration'] for one in found])
         self.assertEqual({'auto'}, {one['baseline'] for one in found})
+        self.assertNotIn('allow', found[0])
+        for name in NAMES:
+            if name != 'quick.yaml':
+                (one, *_) = arguments(name, baseline='auto', allow=['caps'])
+                self.assertEqual(['caps'], one['allow'])
+
+    def test_what_is_allowed_reaches_the_percentage(self) -> None:
+        runs = [
+            factory.run('bare-metal', 0, 90),
+            factory.run('i1', 0, 100, jre='8'),
+        ]
+        for allow, status in (((), 'not comparable'), (('jre',), 'ok')):
+            answer = scenario.so_far(runs, allow)
+            assert answer
+            self.assertEqual(status, answer.rows[1].status)
 
     def test_bare_metal_goes_with_its_configuration(self) -> None:
         found = arguments('01-instances.yaml', values=[1, 2])

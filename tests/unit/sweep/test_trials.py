@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials go on over several sittings, and count what they found."""
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import fixtures
 import testtools
 
 from hvstack import errors
+from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import state, trials
+from hvstack.sweep.plan import Step
 from tests.unit.results import factory
 
 SIZE = 1_000_000
@@ -36,6 +40,9 @@ class TrialsTest(testtools.TestCase):
         #: Seconds of a run of A, of B, and how much each further one takes.
         self.seconds = (100.0, 100.0, 1.0)
         self.more: dict[str, Any] = {}
+        #: How often the second run of A fails, and what is seen then.
+        self.fails = 0
+        self.seen: dict[str, Any] = {}
 
     def rally(self, task: str, given: dict, log: str, _: Progress) -> None:
         """Stand in for Rally: leave the records of its runs."""
@@ -48,12 +55,19 @@ class TrialsTest(testtools.TestCase):
             if self.most == 0:
                 return
             self.most -= 1
+            step = Step(one['configuration'], number, size)
+            if state.find(sweep, step)[0]:
+                continue
+            bad = self.fails and number == 1 and sweep.endswith('-a')
+            self.fails -= bool(bad)
             made = factory.run(
                 one['configuration'],
                 number,
                 first + self.seconds[2] * number,
                 sweep=sweep,
                 size=size,
+                reason='its cluster died' if bad else '',
+                seen=self.seen if bad else None,
                 **more,
             )
             record.save(made, state.RECORDS)
@@ -120,6 +134,57 @@ class TrialsTest(testtools.TestCase):
         )
         trials.run(begun, Progress())
         self.assertEqual(['a', 'b'], log.read_text().split())
+
+    def test_a_failed_run_is_tried_once_more(self) -> None:
+        self.fails = 1
+        trials.run(self.begin(1), Progress())
+        self.assertEqual(['1-a', '1-a', '1-b'], self.sides)
+        self.sides.clear()
+        self.fails = 2
+        begun = self.begin(1)
+        self.assertRaises(errors.RunFailed, trials.run, begun, Progress())
+        self.assertEqual(['1-a', '1-a'], self.sides)
+        self.sides.clear()
+        self.fails, self.seen = 1, {'killed': ['java']}
+        self.assertRaises(
+            errors.RunFailed, trials.run, self.begin(1), Progress()
+        )
+        self.assertEqual(['1-a'], self.sides)
+
+    def test_a_command_after_each_sitting(self) -> None:
+        log = self.folder / 'log'
+        begun = trials.begin(
+            *(('i1', 'i1'), 1, 2, SIZE, ('', ''), f'echo x >>{log}')
+        )
+        self.most = 0
+        self.assertRaises(errors.RunFailed, trials.run, begun, Progress())
+        self.assertEqual('x\n', log.read_text())
+        self.most = 100
+        trials.run(trials.load(begun.id), Progress())
+        self.assertEqual('x\nx\n', log.read_text())
+        # What ended the sitting is the news, not that this failed too.
+        broken = trials.begin(
+            *(('i1', 'i1'), 1, 2, SIZE, ('', 'exit 3'), 'exit 4')
+        )
+        exc = self.assertRaises(
+            errors.CommandFailed, trials.run, broken, Progress()
+        )
+        self.assertIn('exit 3', str(exc))
+
+    def test_seconds_of_the_longest_run(self) -> None:
+        self.seconds = (60.0, 70.0, 1.0)
+        begun = self.begin(1)
+        trials.run(begun, Progress())
+        found = trials.gather(begun)
+        self.assertEqual(72, found[0].seconds)
+        self.assertEqual(72, trials.summary(found).seconds)
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            main(['sweep', 'trials', 'show', begun.id, '-f', 'csv'])
+        self.assertIn('data of 1000000 bytes, the longest run took 72.0 s',
+                      err.getvalue())  # fmt: skip
+        self.assertIn('"Longest s"', out.getvalue().splitlines()[0])
+        self.assertIn('1,3,3,72.0,', out.getvalue())
 
     def test_refused(self) -> None:
         for count, runs, name in ((0, 3, 'i1'), (5, 1, 'i1'), (5, 3, 'x')):

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Percent of bare metal from run records: the same in report and evidence."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hvstack.results import stats
+from hvstack.results.record import Record
+from hvstack.results.stats import Drift, Even, Percent
+
+#: How often a run is tried; one that was killed for want of memory would be
+#: killed again.
+TRIES = 2
+
+
+@dataclass(frozen=True)
+class Percents:
+    """What runs are in percent of bare metal.
+
+    :param even: their rates, corrected for the drift where they can be.
+    :param drift: of bare metal, corrected or not; None with too few runs.
+    :param rows: by configuration; none without a baseline.
+    """
+
+    even: Even
+    drift: Drift | None
+    rows: dict[str, Percent]
+
+
+def of(
+    rows: Mapping[str, Sequence[Record]], base: Sequence[Record]
+) -> Percents:
+    """Return the percentages of some configurations' runs.
+
+    :param rows: valid runs by configuration.
+    :param base: valid runs on bare metal.
+    """
+    rates = {name: [run.rate for run in runs] for name, runs in rows.items()}
+    hours = {name: _hours(runs) for name, runs in rows.items()}
+    base_rates = [run.rate for run in base]
+    drift = stats.drift(_hours(base), base_rates)
+    return Percents(
+        stats.even(rates, base_rates, drift, hours),
+        drift,
+        stats.percent_of_bare_metal(rates, base_rates, drift, hours)
+        if base
+        else {},
+    )
+
+
+def settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
+    """Return a record for each run that is over, valid or failed for good."""
+    runs: dict[tuple[str, int], list[Record]] = {}
+    for one in records:
+        if one.size_bytes == size_bytes:
+            runs.setdefault((one.configuration, one.index), []).append(one)
+    found = []
+    for tries in runs.values():
+        valid = [one for one in tries if one.valid]
+        if valid:
+            found.append(valid[0])
+        elif len(tries) >= TRIES or tries[-1].seen.get('killed'):
+            found.append(tries[-1])
+    return sorted(found, key=lambda one: (one.started, one.index))
+
+
+def given_up(records: Iterable[Record], size_bytes: int) -> frozenset[str]:
+    """Return the configurations with a run that failed for good."""
+    return frozenset(
+        one.configuration
+        for one in settled(records, size_bytes)
+        if not one.valid and one.kind != 'baseline'
+    )
+
+
+def _hours(runs: Sequence[Record]) -> list[float]:
+    """Return when runs began, in hours from any start."""
+    return [
+        datetime.fromisoformat(run.started).timestamp() / 3600 for run in runs
+    ]

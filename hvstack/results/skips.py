@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations that a sweep skipped: beside its records, with the reason."""
+
+import json
+from pathlib import Path
+
+from hvstack import errors, paths
+
+#: In the folder of the run records.
+FOLDER = 'skipped'
+
+
+def note(records: Path, sweep: str, name: str, reason: str) -> None:
+    """Write down that a configuration was skipped.
+
+    :param records: folder of the run records.
+    :param name: of the configuration, for a person.
+    :raises hvstack.errors.InputError: what is there is none of ours.
+    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
+    """
+    known = load(records, sweep)
+    if known.get(name) == reason:
+        return
+    path = _path(records, sweep)
+    text = json.dumps(known | {name: reason}, indent=1) + '\n'
+    try:
+        paths.write_whole(path, text)
+    except OSError as exc:
+        raise errors.MissingPrerequisite(
+            f'{path}: cannot be written ({exc.strerror}), make room there'
+        ) from exc
+
+
+def load(records: Path, sweep: str) -> dict[str, str]:
+    """Return the reasons by configuration.
+
+    :raises hvstack.errors.InputError: what is there is none of ours.
+    """
+    path = _path(records, sweep)
+    try:
+        data = json.loads(path.read_text())
+        return {str(name): str(reason) for name, reason in data.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError) as exc:
+        raise errors.InputError(
+            f'{path}: tells nothing of what was skipped ({exc}), move it away'
+        ) from exc
+
+
+def _path(records: Path, sweep: str) -> Path:
+    return records / FOLDER / f'{sweep}.json'
