@@ -118,6 +118,14 @@ class Environment(Command):
             metavar='NAME',
             help='without disk pinning (default: ceph)',
         )
+        parser.add_argument(
+            '--node-groups',
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="tell Hadoop which nodes share a host, by Nova's hostId; "
+            'without it for bare metal (ironic.yaml), whose machines Nova '
+            'knows as one host (default: --node-groups)',
+        )
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
@@ -149,7 +157,7 @@ class Environment(Command):
         replicas = (
             min(3, hosts) if given.replication is None else given.replication
         )
-        refusals.replication(replicas, hosts)
+        refusals.replication(replicas, hosts, given.node_groups)
         deployment = given.deployment or min(2, configuration.instances)
         if deployment < 3:
             # In 3 and 4 compute workers have places beside these slots.
@@ -195,6 +203,7 @@ class Environment(Command):
             else 0,
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
+            node_groups=given.node_groups,
         )
         refusals.stack(layout, options.max_resources_per_stack)
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))

@@ -45,6 +45,8 @@ class Layout:
         a topology, whatever the files say.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param node_groups: Hadoop is told which nodes share a physical host;
+        off where Nova does not know, such as with Ironic's machines.
     :param node_setup: shell commands of every node, by its OS profile.
     """
 
@@ -72,6 +74,7 @@ class Layout:
     node_setup: str = ''
     controllers_first: bool = False
     namenode_handlers: int | None = None
+    node_groups: bool = True
 
 
 def folder() -> Path:
@@ -123,6 +126,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         replication=layout.replication,
         tuning=layout.tuning,
         namenode_handlers=layout.namenode_handlers,
+        node_groups=layout.node_groups,
     )
     values: dict[str, Any] = {
         'image': layout.image,
@@ -133,6 +137,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'worker_count': layout.workers,
         'workers_per_host': layout.workers_per_host,
         'secondary_namenode': layout.secondary_namenode,
+        'node_groups': layout.node_groups,
         'core_site': site['core-site.xml'],
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],

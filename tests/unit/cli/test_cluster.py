@@ -151,6 +151,13 @@ class EnvironmentTest(ClusterTest):
             self.refused(*words, '--namenode-handlers', '0'),
         )
 
+    def test_without_node_groups(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*words, '--no-node-groups')
+        values = yaml.safe_load(out)['parameters']
+        self.assertFalse(values['node_groups'])
+        self.assertNotIn('WithNodeGroup', values['hdfs_site'])
+
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
         status, out, err = self.call(

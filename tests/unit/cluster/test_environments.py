@@ -136,6 +136,36 @@ class EnvironmentTest(testtools.TestCase):
         self.assertEqual('small', found['compute_flavor'])
         self.assertIn('JAVA_PROCESSORS=', found['compute_env'])
 
+    def test_without_node_groups(self) -> None:
+        """No class for node groups, of which every node would be in one."""
+        for groups in (True, False):
+            made = environments.environment(
+                replace(LAYOUT, node_groups=groups)
+            )['parameters']
+            self.assertIs(groups, made['node_groups'])
+            for name in ('core_site', 'hdfs_site'):
+                self.assertEqual(groups, 'WithNodeGroup' in made[name], name)
+
+    def test_ironic_after_files_with_node_groups(self) -> None:
+        """Classes for node groups go where a later file has none."""
+        made = environments.parameters(LAYOUT)
+        ironic = load('environments/ironic.yaml')['parameters']
+        self.assertFalse(ironic['node_groups'])
+        sent = TEMPLATE['resources']['files']['properties']['value'][
+            'str_replace'
+        ]['params']
+        for name in ('core_site', 'hdfs_site'):
+            text = made[name]
+            for key, value in sent[f'%{name.upper()}%']['str_replace'][
+                'params'
+            ].items():
+                if 'if' in value:
+                    self.assertEqual(['node_groups', key], value['if'][:2])
+                    text = text.replace(key, value['if'][2])
+            self.assertNotIn('WithNodeGroup', text)
+            kind = 'NetworkTopology<', 'BlockPlacementPolicyDefault<'
+            self.assertIn(kind[name == 'hdfs_site'], text)
+
     def test_disks(self) -> None:
         kinds = environments.disk_types
         self.assertEqual([[]], kinds(parse('i2'), 3))
