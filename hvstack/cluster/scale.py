@@ -10,6 +10,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
@@ -22,7 +23,8 @@ from hvstack.hadoop import daemons, drain
 from hvstack.hadoop.rest import Runner
 from hvstack.progress import Progress
 
-GROUP = 'workers'
+#: The resource groups of workers, and how their members are named.
+GROUPS = {'workers': 'worker', 'compute': 'compute'}
 #: A new worker answers within these seconds.
 _BOOT_SECONDS = 180
 _REPLICATION = (
@@ -89,6 +91,8 @@ def plan(
     *,
     going: Collection[str] = (),
     replace: Collection[str] = (),
+    compute: Sequence[Worker] = (),
+    node_groups: bool = True,
 ) -> Change:
     """Choose the workers that go, so that hosts keep equal numbers.
 
@@ -99,10 +103,13 @@ def plan(
     :param replication: of HDFS.
     :param going: names of workers that are being drained.
     :param replace: names of workers to replace, beside the unhealthy ones.
+    :param compute: workers with a NodeManager alone: their number stays.
+    :param node_groups: HDFS keeps replicas on hosts of their own, which
+        ``hostId`` tells; without them on nodes of their own.
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
         left, or there is no such worker.
     """
-    names = {one.name for one in workers}
+    names = {one.name for one in (*workers, *compute)}
     for name in replace:
         if name not in names:
             raise errors.InputError(
@@ -124,11 +131,13 @@ def plan(
         )
         staying.remove(chosen)
         removed.append(chosen)
-    hosts = len({one.host for one in staying} - {''})
-    if removed and hosts < replication:
+    there = [one for one in staying if one.host]
+    apart = len({one.host if node_groups else one.name for one in there})
+    if removed and apart < replication:
+        kind = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
-            f'{after} workers would be on {hosts} hosts, and HDFS keeps '
-            f'{replication} replicas on hosts of their own: take more '
+            f'{after} workers would be on {apart} {kind}, and HDFS keeps '
+            f'{replication} replicas on {kind} of their own: take more '
             'workers, or lower dfs.replication and the files\' own ("hdfs '
             'dfs -setrep") first'
         )
@@ -136,16 +145,21 @@ def plan(
         len(workers),
         after,
         tuple(removed),
-        tuple(one for one in staying if one.unhealthy or one.name in replace),
+        tuple(
+            one
+            for one in (*staying, *compute)
+            if one.unhealthy or one.name in replace
+        ),
     )
 
 
 def workers(
-    conn: Connection, stack: Any, nodes: Sequence[Any]
+    conn: Connection, stack: Any, nodes: Sequence[Any], group: str = 'workers'
 ) -> list[Worker]:
     """Return a stack's workers with their places in it.
 
     :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :param group: one of :data:`GROUPS`.
     :raises hvstack.errors.InputError: the stack is none that can be scaled.
     """
     if _REMOVED not in (stack.parameters or {}):
@@ -155,7 +169,7 @@ def workers(
         )
     by_server = {node.server_id: node for node in nodes}
     found = []
-    for member in updates.members(conn, stack, GROUP):
+    for member in updates.members(conn, stack, group):
         node = next(
             (by_server[one] for one in member.server_ids if one in by_server),
             None,
@@ -163,7 +177,9 @@ def workers(
         found.append(
             Worker(node.name, node.host, member)
             if node
-            else Worker(f'{stack.name}-worker-{member.name}', '', member)
+            else Worker(
+                f'{stack.name}-{GROUPS[group]}-{member.name}', '', member
+            )
         )
     return found
 
@@ -188,12 +204,15 @@ def scale(
     *,
     timeout: float,
     progress: Progress,
+    given: Path | None = None,
 ) -> dict[str, Any]:
     """Drain what goes, update the stack, and bring in what is new.
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
     :param timeout: seconds that draining, and the update, may take each.
+    :param given: a file that says the nodes' hosts and racks instead of
+        Nova, those of new workers too.
     :returns: the stack's outputs.
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
@@ -232,7 +251,7 @@ def scale(
         if drain.excluded(now.gateway):
             drain.exclude(now, [], timeout)
         with progress.stage('topology'):
-            found = topology.of_nodes(topology.nodes(conn, outputs))
+            found = topology.of_nodes(topology.nodes(conn, outputs, given))
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceeded):
                 shell.wait_for(
