@@ -25,6 +25,16 @@ def _owner(name: str) -> str:
     return f'cluster {name}'
 
 
+def add_readiness(parser: argparse.ArgumentParser) -> None:
+    """Add whether nodes tell Heat when they are ready."""
+    parser.add_argument(
+        '--readiness',
+        action='store_true',
+        help='have every node tell Heat when its daemons run, and the stack '
+        "wait for that; nodes must reach Heat's CFN API",
+    )
+
+
 class _OnCloud(ShowOne):
     """A command for one cluster of a cloud."""
 
@@ -102,6 +112,7 @@ class Create(_OnCloud):
             '(default: 1 or 2, by the configuration)',
         )
         hadoop.add_handlers(parser)
+        add_readiness(parser)
         parser.add_argument(
             '--rollback',
             action=argparse.BooleanOptionalAction,
@@ -134,6 +145,7 @@ class Create(_OnCloud):
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
             namenode_handlers=hadoop.handlers(parsed_args),
+            readiness=parsed_args.readiness,
         )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())

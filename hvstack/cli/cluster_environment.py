@@ -11,6 +11,7 @@ from cliff.command import Command
 
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
+from hvstack.cli.cluster import add_readiness
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, flavors, quotas
 from hvstack.cluster import environments, refusals
@@ -130,6 +131,7 @@ class Environment(Command):
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
         hadoop.add_handlers(parser)
+        add_readiness(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -162,6 +164,7 @@ class Environment(Command):
         if deployment < 3:
             # In 3 and 4 compute workers have places beside these slots.
             refusals.deployment(deployment, configuration)
+        refusals.readiness(given.readiness, given.controllers == 'separate')
         conn = connection.connect(given.os_cloud)
         worker = flavors.visible(conn, given.worker_flavor)
         controller = flavors.visible(
@@ -204,6 +207,7 @@ class Environment(Command):
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
             node_groups=given.node_groups,
+            readiness=given.readiness,
         )
         refusals.stack(layout, options.max_resources_per_stack)
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))

@@ -45,6 +45,8 @@ class Layout:
         a topology, whatever the files say.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param readiness: the stack waits until every node says that its daemons
+        run; not with ``controllers_first``.
     :param node_groups: Hadoop is told which nodes share a physical host;
         off where Nova does not know, such as with Ironic's machines.
     :param node_setup: shell commands of every node, by its OS profile.
@@ -75,6 +77,7 @@ class Layout:
     controllers_first: bool = False
     namenode_handlers: int | None = None
     node_groups: bool = True
+    readiness: bool = False
 
 
 def folder() -> Path:
@@ -138,6 +141,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'workers_per_host': layout.workers_per_host,
         'secondary_namenode': layout.secondary_namenode,
         'node_groups': layout.node_groups,
+        'readiness': layout.readiness,
         'core_site': site['core-site.xml'],
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],

@@ -35,6 +35,9 @@ from hvstack.model.slots import cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
+#: Until then nodes have told Heat what is wrong (readiness_timeout).
+_SIGNAL_SECONDS = 900
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -54,6 +57,7 @@ class Plan:
     :param compute_workers: nodes with a NodeManager alone, in all.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param readiness: nodes tell Heat when their daemons run.
     :param volumes: of a worker, with storage ceph.
     :param volume_type: what their type says of itself.
     """
@@ -75,6 +79,7 @@ class Plan:
     deployment: int | None = None
     compute_workers: int = 0
     namenode_handlers: int | None = None
+    readiness: bool = False
     volumes: Volumes = field(default_factory=Volumes)
     volume_type: dict[str, Any] = field(default_factory=dict)
 
@@ -110,6 +115,7 @@ class Plan:
             'compute_workers': self.compute_workers,
             'compute_per_host': self.shares[1],
             'replication': self.replication,
+            'readiness': self.readiness,
             'ratios': self.ratios,
             'tuning': self.tuning,
             'os_profile': self.os_profile,
@@ -130,6 +136,7 @@ def plan(
     controllers: str = environments.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
+    readiness: bool = False,
     asked: Volumes | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
@@ -149,6 +156,7 @@ def plan(
         and half; compute workers fill all of theirs.
     :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
         tuning's.
+    :param readiness: have nodes tell Heat when their daemons run.
     :param asked: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their backend or the deployment, there are more replicas than
@@ -208,7 +216,7 @@ def plan(
     on_ceph = (
         configuration.storage == 'ceph' and not configuration.disk_pinning
     )
-    return Plan(
+    wanted = Plan(
         configuration=configuration,
         worker=worker,
         controller=controller,
@@ -229,11 +237,14 @@ def plan(
         deployment=deployment,
         compute_workers=room.compute,
         namenode_handlers=namenode_handlers,
+        readiness=readiness,
         volumes=asked or Volumes(),
         volume_type=(
             volumes.check(conn, asked or Volumes()) if on_ceph else {}
         ),
     )
+    refusals.readiness(readiness, wanted.controllers_first)
+    return wanted
 
 
 def controller_profile(options: Any) -> str:
@@ -365,6 +376,7 @@ def layout(
         compute_per_host=max(1, wanted.shares[1]),
         compute_flavor=flavor_ids['worker'] if wanted.compute_workers else '',
         namenode_handlers=wanted.namenode_handlers,
+        readiness=wanted.readiness,
         # Bare metal, which figures are compared with, runs none.
         secondary_namenode=False,
     )
@@ -409,7 +421,11 @@ def launch(
         environments.files(laid_out),
     )
     outputs = stacks.wait(
-        tenant, stack_id, timeout=options.stack_timeout, progress=progress
+        tenant,
+        stack_id,
+        timeout=options.stack_timeout
+        + (_SIGNAL_SECONDS if wanted.readiness else 0),
+        progress=progress,
     )
     ratios.check(admin, wanted.providers, wanted.ratios)
     cluster = StackCluster.from_outputs(

@@ -237,7 +237,12 @@ def scale(
     ):
         for one in change.replace:
             updates.mark_unhealthy(conn, one.member, 'hvstack cluster scale')
-        parameters: dict[str, Any] = {'worker_count': change.after}
+        # New workers come into HDFS after the update, which must not wait
+        # for them; and Keystone takes an old signature no more.
+        parameters: dict[str, Any] = {
+            'worker_count': change.after,
+            'readiness': False,
+        }
         if change.remove:
             parameters[_REMOVED] = ','.join(
                 one.member.name for one in change.remove

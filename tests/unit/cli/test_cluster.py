@@ -87,6 +87,10 @@ class CreateTest(ClusterTest):
             (8, 'replication 8', '--replication', '8'),
             (8, 'deployment 3 needs 2', '--deployment', '3'),
             (8, '--namenode-handlers is 0', '--namenode-handlers', '0'),
+            (
+                *(8, 'leave --readiness out', '--readiness'),
+                *('--controllers', 'separate'),
+            ),
             (8, 'data disks of', '--configuration', 'i7-pinned'),
             (8, "'nfs' is unknown", '--configuration', 'i2-nfs'),
         ):
@@ -158,6 +162,12 @@ class EnvironmentTest(ClusterTest):
         self.assertFalse(values['node_groups'])
         self.assertNotIn('WithNodeGroup', values['hdfs_site'])
 
+    def test_readiness(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        for more in ((), ('--readiness',)):
+            values = yaml.safe_load(self.call(*words, *more)[1])['parameters']
+            self.assertIs(bool(more), values['readiness'])
+
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
         status, out, err = self.call(
@@ -186,6 +196,10 @@ class EnvironmentTest(ClusterTest):
             ('quota too small', '--hosts', '9'),
             ('max_resources_per_stack', '--hosts', '300'),
             ('deployment 2 needs 2', '--hosts', '2', '--deployment', '2'),
+            (
+                *('leave --readiness out', '--hosts', '2', '--readiness'),
+                *('--controllers', 'separate'),
+            ),
             (
                 *("flavor 'shared' is not dedicated", '--hosts', '2'),
                 *('--configuration', 'dedicated', '--deployment', '3'),

@@ -34,6 +34,9 @@ LAYOUT = Layout(
     key_name='key',
 )
 
+#: What Heat's handle has for an attribute, JSON as text.
+SIGNAL = '{"alarm_url": "http://heat/signal?a=b&c=d"}'
+
 
 def aliases() -> set[str]:
     """Return the types that environments must say what they are."""
@@ -214,7 +217,7 @@ class ScriptTest(testtools.TestCase):
     def written(self, name: str) -> str:
         return (self.root / 'etc' / name).read_text()
 
-    def worker(self, **values: str) -> str:
+    def worker(self, signal: str = '', **values: str) -> str:
         group = TEMPLATE['resources']['workers']['properties']
         found = group['resource_def']['properties']['user_data']
         text = str(found['str_replace']['template'])
@@ -222,6 +225,7 @@ class ScriptTest(testtools.TestCase):
             text.replace('%FILES%', self.files(**values))
             .replace('%NODE_ENV%', 'ROLES="none"\nJAVA_PROCESSORS=2\n')
             .replace('%ROLES%', 'datanode nodemanager ')
+            .replace('%READY_SIGNAL%', signal)
         )
 
     def test_a_worker(self) -> None:
@@ -244,7 +248,7 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual('start\n', (self.root / 'started').read_text())
 
     def test_a_url_is_for_root_alone(self) -> None:
-        self.run_script(self.worker(READY_URL='http://heat/signal?a=b&c=d'))
+        self.run_script(self.worker(SIGNAL))
         path = self.root / 'etc/hvstack/node.env'
         self.assertIn(
             "READY_URL='http://heat/signal?a=b&c=d'", path.read_text()
@@ -256,8 +260,36 @@ class ScriptTest(testtools.TestCase):
         )
 
     def test_a_node_without_daemons_never_says_that_they_run(self) -> None:
-        text = self.worker(READY_URL='http://heat/x')
+        text = self.worker(SIGNAL)
         self.run_script(text.replace('datanode nodemanager ', ''))
+        self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
+
+    def test_a_url_is_in_no_value(self) -> None:
+        """Whoever may see a stack sees the values of OS::Heat::Value.
+
+        Only properties of servers, and what leads there, have it.
+        """
+        holders = {
+            name
+            for name, resource in TEMPLATE['resources'].items()
+            for node in walk(resource)
+            if node.get('get_attr') == ['ready_handle', 'signal']
+        }
+        self.assertEqual(
+            {'workers', 'compute', 'controller', 'resourcemanager'}, holders
+        )
+        node = load('hadoop-node.yaml')
+        self.assertTrue(node['parameters']['ready_signal']['hidden'])
+        users = {
+            name
+            for name, resource in node['resources'].items()
+            for one in walk(resource)
+            if one.get('get_param') == 'ready_signal'
+        }
+        self.assertEqual({'server'}, users)
+
+    def test_a_server_that_gets_no_url(self) -> None:
+        self.run_script(self.worker('%READY_SIGNAL%'))
         self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
 
     def controller(self, first: str) -> str:
@@ -278,7 +310,7 @@ class ScriptTest(testtools.TestCase):
                 },
             )
             + "\nbegin 'namenode'\n"
-        )
+        ).replace('%READY_SIGNAL%', SIGNAL)
 
     def test_a_controller_after_the_workers(self) -> None:
         self.run_script(self.controller(''))
@@ -290,6 +322,7 @@ class ScriptTest(testtools.TestCase):
         )
         env = self.written('hvstack/node.env')
         self.assertIn("ROLES='namenode'", env)
+        self.assertIn("READY_URL='http://heat/signal?a=b&c=d'", env)
         self.assertNotIn('DISKS', env)
         self.assertEqual('start\n', (self.root / 'started').read_text())
 

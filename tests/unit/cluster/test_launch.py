@@ -165,6 +165,16 @@ class PlanTest(testtools.TestCase):
         said = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', said)
 
+    def test_readiness(self) -> None:
+        self.hosts(8)
+        for asked in (True, False):
+            wanted = self.plan('i4', readiness=asked)
+            found = environments.environment(self.layout(wanted))
+            self.assertIs(asked, found['parameters']['readiness'])
+        for more in ({'controllers': 'separate'}, {'deployment': 3}):
+            said = self.refused('i4', readiness=True, **more)
+            self.assertIn('leave --readiness out', said)
+
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
         said = self.refused('i4', controllers='separate')

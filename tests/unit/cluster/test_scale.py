@@ -203,20 +203,25 @@ class MapTest(testtools.TestCase):
         self.cloud.http.get(
             f'{fake.NOVA}/servers/detail', json={'servers': servers}
         )
+        for name in ('hv-x', 's1'):
+            self.cloud.http.get(
+                f'{URL}/{name}', json=self.answer('CREATE_COMPLETE', None)
+            )
+
+    def answer(self, status: str, updated: str | None) -> dict[str, Any]:
+        """Return Heat's view of the stack."""
         outputs = {
             'controller': self.node(self.cluster.gateway),
             'workers': [self.node(one) for one in self.cluster.workers],
         }
-        answer = stack(
-            'CREATE_COMPLETE',
-            None,
+        return stack(
+            status,
+            updated,
             outputs=[
                 {'output_key': key, 'output_value': value}
                 for key, value in outputs.items()
             ],
         )
-        for name in ('hv-x', 's1'):
-            self.cloud.http.get(f'{URL}/{name}', json=answer)
 
     def node(self, node: FakeNode) -> dict[str, str]:
         return {
@@ -225,13 +230,13 @@ class MapTest(testtools.TestCase):
             'server_id': f'id-{node.name}',
         }
 
-    def table(self, given: Path | None) -> dict[str, str]:
+    def table(self, given: Path | None, after: int = 2) -> dict[str, str]:
         conn = self.cloud.connect()
         scale(
             conn,
             conn.orchestration.get_stack('s1'),
             cast(StackCluster, self.cluster),
-            Change(2, 2),
+            Change(2, after),
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
             timeout=5,
             progress=Progress(stream=io.StringIO()),
@@ -253,6 +258,31 @@ class MapTest(testtools.TestCase):
         path.write_text('{c: {host: h1}, w0: {host: h2}}')
         failure = self.assertRaises(errors.InputError, self.table, path)
         self.assertIn("'w1' is not in it", str(failure))
+
+    def test_no_update_waits_for_new_nodes(self) -> None:
+        """They are ready when they are in the topology, after the update."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.updates._INTERVAL', 0.0)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+        http = self.cloud.http
+        asked = http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before, after = (
+            self.answer(status, updated)
+            for status, updated in (
+                ('CREATE_COMPLETE', None),
+                ('UPDATE_COMPLETE', 'now'),
+            )
+        )
+        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        self.table(None, 3)
+        self.assertEqual(
+            {'worker_count': 3, 'readiness': False},
+            asked.last_request.json()['parameters'],
+        )
 
     def test_without_one(self) -> None:
         self.assertEqual(
