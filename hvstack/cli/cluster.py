@@ -112,6 +112,13 @@ class Create(_OnCloud):
             '(default: 1 or 2, by the configuration)',
         )
         hadoop.add_handlers(parser)
+        parser.add_argument(
+            '--gateway',
+            action='store_true',
+            help='a node more for clients, in a slot that no worker has; on '
+            'the lab only where --workers leave one, else the controller '
+            'serves them',
+        )
         add_readiness(parser)
         parser.add_argument(
             '--rollback',
@@ -145,8 +152,15 @@ class Create(_OnCloud):
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
             namenode_handlers=hadoop.handlers(parsed_args),
+            gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,
         )
+        progress = Progress()
+        if parsed_args.gateway and not wanted.gateway:
+            progress.say(
+                'no slot is left: the controller serves as gateway (fewer '
+                '--workers leave one)'
+            )
         if parsed_args.dry_run:
             return _columns(wanted.to_mapping())
         name = parsed_args.name
@@ -155,7 +169,6 @@ class Create(_OnCloud):
                 f"a cluster '{name}' is there already: 'hvstack cluster "
                 f"delete {name}' removes it"
             )
-        progress = Progress()
         recovery.recover([admin, tenant])
         try:
             with progress.stage('flavors'):

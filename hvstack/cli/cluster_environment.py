@@ -131,6 +131,11 @@ class Environment(Command):
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
         hadoop.add_handlers(parser)
+        parser.add_argument(
+            '--gateway',
+            action='store_true',
+            help='a node more for clients, in a slot of these hosts',
+        )
         add_readiness(parser)
         return parser
 
@@ -152,7 +157,8 @@ class Environment(Command):
                     f'--{name.replace("_", "-")} is {getattr(given, name)}: '
                     f'give {least} or more'
                 )
-        slots = configuration.instances * given.hosts - given.controller_slots
+        slots = configuration.instances * given.hosts
+        slots -= given.controller_slots + given.gateway
         workers = slots if given.workers is None else given.workers
         refusals.workers(workers, slots, configuration, given.hosts)
         hosts = min(given.hosts, workers)
@@ -207,6 +213,7 @@ class Environment(Command):
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
             node_groups=given.node_groups,
+            gateway=given.gateway,
             readiness=given.readiness,
         )
         refusals.stack(layout, options.max_resources_per_stack)

@@ -45,6 +45,7 @@ class Layout:
         a topology, whatever the files say.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param gateway: a node more, for clients alone, with the worker's flavor.
     :param readiness: the stack waits until every node says that its daemons
         run; not with ``controllers_first``.
     :param node_groups: Hadoop is told which nodes share a physical host;
@@ -78,6 +79,7 @@ class Layout:
     namenode_handlers: int | None = None
     node_groups: bool = True
     readiness: bool = False
+    gateway: bool = False
 
 
 def folder() -> Path:
@@ -119,6 +121,8 @@ def files(layout: Layout) -> list[Path]:
     ]
     if layout.configuration.disk_pinning:
         names.append('disk-pinning-on')
+    if layout.gateway:
+        names.append('gateway-on')
     return [folder() / 'environments' / f'{name}.yaml' for name in names]
 
 

@@ -57,6 +57,8 @@ class Plan:
     :param compute_workers: nodes with a NodeManager alone, in all.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param gateway: a node of its own for clients; else they are served by
+        the controller.
     :param readiness: nodes tell Heat when their daemons run.
     :param volumes: of a worker, with storage ceph.
     :param volume_type: what their type says of itself.
@@ -79,6 +81,7 @@ class Plan:
     deployment: int | None = None
     compute_workers: int = 0
     namenode_handlers: int | None = None
+    gateway: bool = False
     readiness: bool = False
     volumes: Volumes = field(default_factory=Volumes)
     volume_type: dict[str, Any] = field(default_factory=dict)
@@ -115,6 +118,7 @@ class Plan:
             'compute_workers': self.compute_workers,
             'compute_per_host': self.shares[1],
             'replication': self.replication,
+            'gateway': 'its own node' if self.gateway else 'controller',
             'readiness': self.readiness,
             'ratios': self.ratios,
             'tuning': self.tuning,
@@ -136,6 +140,7 @@ def plan(
     controllers: str = environments.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
+    gateway: bool = False,
     readiness: bool = False,
     asked: Volumes | None = None,
 ) -> Plan:
@@ -156,6 +161,8 @@ def plan(
         and half; compute workers fill all of theirs.
     :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
         tuning's.
+    :param gateway: take a node more, for clients; on the lab only where
+        the workers leave a slot.
     :param readiness: have nodes tell Heat when their daemons run.
     :param asked: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
@@ -207,8 +214,13 @@ def plan(
     room = _room(
         profile, configuration, len(providers), controllers, deployment
     )
-    count = room.workers if workers is None else workers
-    refusals.workers(count, room.workers, configuration, len(providers))
+    slots = room.workers
+    if gateway and profile.cpu_cap is not None:
+        # The lab: workers before clients.
+        gateway = workers is not None and workers < slots
+    slots -= gateway
+    count = slots if workers is None else workers
+    refusals.workers(count, slots, configuration, len(providers))
     worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
@@ -237,6 +249,7 @@ def plan(
         deployment=deployment,
         compute_workers=room.compute,
         namenode_handlers=namenode_handlers,
+        gateway=gateway,
         readiness=readiness,
         volumes=asked or Volumes(),
         volume_type=(
@@ -376,6 +389,7 @@ def layout(
         compute_per_host=max(1, wanted.shares[1]),
         compute_flavor=flavor_ids['worker'] if wanted.compute_workers else '',
         namenode_handlers=wanted.namenode_handlers,
+        gateway=wanted.gateway,
         readiness=wanted.readiness,
         # Bare metal, which figures are compared with, runs none.
         secondary_namenode=False,

@@ -199,7 +199,7 @@ def needs(
     :param compute: flavor of compute workers; the workers' if None.
     """
     nodes = (
-        (layout.workers, worker),
+        (layout.workers + layout.gateway, worker),
         (layout.compute_workers, compute or worker),
         (2 if layout.controllers == 'separate' else 1, controller),
     )

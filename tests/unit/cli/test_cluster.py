@@ -162,6 +162,14 @@ class EnvironmentTest(ClusterTest):
         self.assertFalse(values['node_groups'])
         self.assertNotIn('WithNodeGroup', values['hdfs_site'])
 
+    def test_gateway(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '3', '--gateway')
+        values = yaml.safe_load(self.call(*words)[1])['parameters']
+        self.assertEqual(
+            (True, 2), (values['gateway'], values['worker_count'])
+        )
+        self.assertIn('take 1 to 2', self.refused(*words, '--workers', '3'))
+
     def test_readiness(self) -> None:
         words = ('--worker-flavor', 'shared', '--hosts', '2')
         for more in ((), ('--readiness',)):

@@ -81,6 +81,7 @@ class FileTest(testtools.TestCase):
                         configuration=parse(label),
                         controllers=controllers,
                         deployment=deployment,
+                        gateway=True,
                     )
                     for path in environments.files(layout):
                         self.assertTrue(path.is_file(), path)
@@ -148,6 +149,13 @@ class EnvironmentTest(testtools.TestCase):
             self.assertIs(groups, made['node_groups'])
             for name in ('core_site', 'hdfs_site'):
                 self.assertEqual(groups, 'WithNodeGroup' in made[name], name)
+
+    def test_gateway(self) -> None:
+        for asked in (True, False):
+            made = environments.environment(replace(LAYOUT, gateway=asked))
+            found = made['parameters'].get('gateway', False)
+            self.assertIs(asked, found)
+            self.assertEqual(6, made['parameters']['worker_count'])
 
     def test_ironic_after_files_with_node_groups(self) -> None:
         """Classes for node groups go where a later file has none."""

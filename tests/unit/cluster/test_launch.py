@@ -165,6 +165,33 @@ class PlanTest(testtools.TestCase):
         said = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', said)
 
+    def test_gateway(self) -> None:
+        """A slot of no worker's; the workers have all that are left."""
+        self.hosts(8)
+        wanted = self.plan('i4', gateway=True)
+        self.assertEqual((30, True), (wanted.workers, wanted.gateway))
+        made = self.layout(wanted)
+        self.assertTrue(
+            environments.environment(made)['parameters']['gateway']
+        )
+        self.assertIn(
+            'take 1 to 30', self.refused('i4', gateway=True, workers=31)
+        )
+        self.assertEqual('controller', self.plan('i4').to_mapping()['gateway'])
+        # It takes a whole host, where a worker does.
+        wanted = self.plan('i1', gateway=True, workers=2)
+        self.assertEqual((2, 2), (wanted.workers, wanted.replication))
+
+    def test_gateway_on_the_lab(self) -> None:
+        """Workers come first; the controller serves where none is left."""
+        self.options.host_profile = 'lab-worker'
+        self.hosts(3)
+        for workers, gateway in ((None, False), (3, False), (2, True)):
+            wanted = self.plan('i1', gateway=True, workers=workers)
+            self.assertEqual(
+                (workers or 3, gateway), (wanted.workers, wanted.gateway)
+            )
+
     def test_readiness(self) -> None:
         self.hosts(8)
         for asked in (True, False):
