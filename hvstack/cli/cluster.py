@@ -113,6 +113,12 @@ class Create(_OnCloud):
         )
         hadoop.add_handlers(parser)
         parser.add_argument(
+            '--secondary-namenode',
+            action=argparse.BooleanOptionalAction,
+            help='a SecondaryNameNode on the first worker (default: yes, but '
+            'no on the lab, where memory is short)',
+        )
+        parser.add_argument(
             '--gateway',
             action='store_true',
             help='a node more for clients, in a slot that no worker has; on '
@@ -152,6 +158,7 @@ class Create(_OnCloud):
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
             namenode_handlers=hadoop.handlers(parsed_args),
+            secondary_namenode=parsed_args.secondary_namenode,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,
         )

@@ -57,6 +57,7 @@ class Plan:
     :param compute_workers: nodes with a NodeManager alone, in all.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param secondary_namenode: one on the first worker.
     :param gateway: a node of its own for clients; else they are served by
         the controller.
     :param readiness: nodes tell Heat when their daemons run.
@@ -81,6 +82,7 @@ class Plan:
     deployment: int | None = None
     compute_workers: int = 0
     namenode_handlers: int | None = None
+    secondary_namenode: bool = False
     gateway: bool = False
     readiness: bool = False
     volumes: Volumes = field(default_factory=Volumes)
@@ -118,6 +120,7 @@ class Plan:
             'compute_workers': self.compute_workers,
             'compute_per_host': self.shares[1],
             'replication': self.replication,
+            'secondary_namenode': self.secondary_namenode,
             'gateway': 'its own node' if self.gateway else 'controller',
             'readiness': self.readiness,
             'ratios': self.ratios,
@@ -140,6 +143,7 @@ def plan(
     controllers: str = environments.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
+    secondary_namenode: bool | None = False,
     gateway: bool = False,
     readiness: bool = False,
     asked: Volumes | None = None,
@@ -161,6 +165,9 @@ def plan(
         and half; compute workers fill all of theirs.
     :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
         tuning's.
+    :param secondary_namenode: one on the first worker; None for the papers'
+        way, which is that, but on the lab, where memory is short. Bare
+        metal, which figures are compared with, runs none.
     :param gateway: take a node more, for clients; on the lab only where
         the workers leave a slot.
     :param readiness: have nodes tell Heat when their daemons run.
@@ -249,6 +256,11 @@ def plan(
         deployment=deployment,
         compute_workers=room.compute,
         namenode_handlers=namenode_handlers,
+        secondary_namenode=(
+            profile.cpu_cap is None
+            if secondary_namenode is None
+            else secondary_namenode
+        ),
         gateway=gateway,
         readiness=readiness,
         volumes=asked or Volumes(),
@@ -391,8 +403,7 @@ def layout(
         namenode_handlers=wanted.namenode_handlers,
         gateway=wanted.gateway,
         readiness=wanted.readiness,
-        # Bare metal, which figures are compared with, runs none.
-        secondary_namenode=False,
+        secondary_namenode=wanted.secondary_namenode,
     )
 
 

@@ -74,6 +74,7 @@ class CreateTest(ClusterTest):
             (12, 12), (shown['workers'], shown['compute_workers'])
         )
         self.assertEqual('separate', shown['controllers'])
+        self.assertTrue(shown['secondary_namenode'])
         self.assertEqual(
             set(),
             {one.method for one in self.cloud.http.request_history}

@@ -182,6 +182,22 @@ class PlanTest(testtools.TestCase):
         wanted = self.plan('i1', gateway=True, workers=2)
         self.assertEqual((2, 2), (wanted.workers, wanted.replication))
 
+    def test_secondary_namenode(self) -> None:
+        """On a worker, but on the lab; never by itself where is measured."""
+        self.hosts(3)
+        for profile, usual in (('vsphere6', True), ('lab-worker', False)):
+            self.options.host_profile = profile
+            for asked, found in (
+                (None, usual),
+                (True, True),
+                (False, False),
+            ):
+                made = self.layout(self.plan('i1', secondary_namenode=asked))
+                self.assertIs(
+                    found, environments.parameters(made)['secondary_namenode']
+                )
+            self.assertFalse(self.plan('i1').secondary_namenode)
+
     def test_gateway_on_the_lab(self) -> None:
         """Workers come first; the controller serves where none is left."""
         self.options.host_profile = 'lab-worker'
