@@ -35,6 +35,8 @@ from hvstack.model.slots import cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
+#: Of a flavor whose disks are a host's own, passed through.
+_PASSED = 'pci_passthrough:alias'
 #: Until then nodes have told Heat what is wrong (readiness_timeout).
 _SIGNAL_SECONDS = 900
 
@@ -366,7 +368,7 @@ def layout(
 ) -> environments.Layout:
     """Return what the template is to be told of a plan."""
     # Disks that are passed through come with the flavor, not as volumes.
-    passed = 'pci_passthrough:alias' in wanted.worker.extra_specs
+    passed = _PASSED in wanted.worker.extra_specs
     disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
     if wanted.volumes.count is not None:
         # As much room, on more or fewer volumes.
@@ -453,14 +455,15 @@ def launch(
         progress=progress,
     )
     ratios.check(admin, wanted.providers, wanted.ratios)
+    found = seen(admin, wanted, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
         key,
         name=name,
         processors=wanted.sizing.processors,
         ram_mib=wanted.worker.ram,
-        environment=wanted.environment,
-        seen=seen(admin, wanted, outputs),
+        environment=wanted.environment | storage(wanted, found),
+        seen=found,
         drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
         tuning=wanted.tuning,
     )
@@ -502,6 +505,17 @@ def settle(
     topology.refresh(cluster, places, progress=progress)
 
 
+def storage(wanted: Plan, found: dict[str, Any]) -> dict[str, Any]:
+    """Return how data disks are reached that are none of the guest's own.
+
+    :param found: of :func:`seen`.
+    """
+    if _PASSED in wanted.worker.extra_specs:
+        return {'storage': 'PCI pass-through'}
+    protocols = {one['protocol'] for one in found.get('volume_backends', ())}
+    return {'storage': ', '.join(sorted(protocols))} if protocols else {}
+
+
 def seen(
     admin: Connection, wanted: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
@@ -525,6 +539,13 @@ def seen(
         }
         if found := volumes.pools(wanted.volume_type):
             on_ceph['ceph_pools'] = found
+    configuration = wanted.configuration
+    if _PASSED not in wanted.worker.extra_specs and (
+        configuration.storage == 'ceph' or configuration.disk_pinning
+    ):
+        on_ceph['volume_backends'] = volumes.backends(
+            admin, [one['server_id'] for one in workers]
+        )
     return {
         **on_ceph,
         'hvstack': metadata.version('hvstack'),

@@ -98,6 +98,18 @@ class Row:
         return math.exp(math.fsum(logs) / len(logs))
 
     @property
+    def title(self) -> str:
+        """Its label, with how its volumes were reached, if it has any."""
+        found = {
+            str(one.environment['storage'])
+            for one in self.valid or self.failed
+            if one.environment.get('storage')
+        }
+        if not found:
+            return self.label
+        return f'{self.label} ({" or ".join(sorted(found))})'
+
+    @property
     def seen(self) -> dict[str, Any]:
         """What was observed in the last run."""
         last = (self.valid or self.failed)[-1:]
@@ -206,7 +218,7 @@ class Answer:
         best = self.ranked[0]
         percent = best.percent
         assert percent
-        text = f'{best.label} is best: {percent.percent:.1f} % of bare metal'
+        text = f'{best.title} is best: {percent.percent:.1f} % of bare metal'
         if percent.low is None or percent.high is None:
             return (
                 f'{text}. There are too few runs for an interval, so nothing '
@@ -601,7 +613,12 @@ def _judge(
     found = [
         line
         for record in row.valid
-        for other, may in ((baseline[0], swept), (usual, _ALL_SWEPT))
+        for other, may in (
+            (baseline[0], swept),
+            (usual, _ALL_SWEPT),
+            # One figure, one way to the volumes.
+            (row.valid[0], _ALL_SWEPT - {'storage'}),
+        )
         for line in compare.record_differences(record, other, may.union(allow))
     ]
     row.status = 'not comparable' if found else 'ok'
@@ -698,6 +715,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
     return {
         'configuration': row.configuration,
         'label': row.label,
+        'title': row.title,
         'status': row.status,
         'verdict': row.verdict,
         'runs': len(row.valid),

@@ -278,7 +278,7 @@ def _percents(answer: Answer) -> Chart:
         ),
         rows=[
             (
-                row.label,
+                row.title,
                 str(len(row.valid)),
                 number(row.percent.percent if row.percent else None),
                 interval(row),

@@ -43,7 +43,7 @@ ALIKE = frozenset(
 
 #: Facts that older records lack: compared where both sides have them, and
 #: named in a report where one has not.
-LATER = frozenset({'data_disks', 'os_profile', 'tuning'})
+LATER = frozenset({'data_disks', 'os_profile', 'storage', 'tuning'})
 
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
