@@ -25,6 +25,16 @@ def _owner(name: str) -> str:
     return f'cluster {name}'
 
 
+def add_readiness(parser: argparse.ArgumentParser) -> None:
+    """Add whether nodes tell Heat when they are ready."""
+    parser.add_argument(
+        '--readiness',
+        action='store_true',
+        help='have every node tell Heat when its daemons run, and the stack '
+        "wait for that; nodes must reach Heat's CFN API",
+    )
+
+
 class _OnCloud(ShowOne):
     """A command for one cluster of a cloud."""
 
@@ -103,6 +113,20 @@ class Create(_OnCloud):
         )
         hadoop.add_handlers(parser)
         parser.add_argument(
+            '--secondary-namenode',
+            action=argparse.BooleanOptionalAction,
+            help='a SecondaryNameNode on the first worker (default: yes, but '
+            'no on the lab, where memory is short)',
+        )
+        parser.add_argument(
+            '--gateway',
+            action='store_true',
+            help='a node more for clients, in a slot that no worker has; on '
+            'the lab only where --workers leave one, else the controller '
+            'serves them',
+        )
+        add_readiness(parser)
+        parser.add_argument(
             '--rollback',
             action=argparse.BooleanOptionalAction,
             default=True,
@@ -134,7 +158,16 @@ class Create(_OnCloud):
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
             namenode_handlers=hadoop.handlers(parsed_args),
+            secondary_namenode=parsed_args.secondary_namenode,
+            gateway=parsed_args.gateway,
+            readiness=parsed_args.readiness,
         )
+        progress = Progress()
+        if parsed_args.gateway and not wanted.gateway:
+            progress.say(
+                'no slot is left: the controller serves as gateway (fewer '
+                '--workers leave one)'
+            )
         if parsed_args.dry_run:
             launch.check(tenant, wanted, options)
             return _columns(wanted.to_mapping())
@@ -144,7 +177,6 @@ class Create(_OnCloud):
                 f"a cluster '{name}' is there already: 'hvstack cluster "
                 f"delete {name}' removes it"
             )
-        progress = Progress()
         recovery.recover([admin, tenant])
         # Before flavors and ratios, which others may see.
         launch.check(tenant, wanted, options)

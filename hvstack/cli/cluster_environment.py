@@ -12,6 +12,7 @@ from cliff.command import Command
 
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
+from hvstack.cli.cluster import add_readiness
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, flavors, quotas, stacks, volumes
 from hvstack.cluster import environments, refusals
@@ -121,10 +122,24 @@ class Environment(Command):
             metavar='NAME',
             help='without disk pinning (default: ceph)',
         )
+        parser.add_argument(
+            '--node-groups',
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="tell Hadoop which nodes share a host, by Nova's hostId; "
+            'without it for bare metal (ironic.yaml), whose machines Nova '
+            'knows as one host (default: --node-groups)',
+        )
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
         hadoop.add(parser)
         hadoop.add_handlers(parser)
+        parser.add_argument(
+            '--gateway',
+            action='store_true',
+            help='a node more for clients, in a slot of these hosts',
+        )
+        add_readiness(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -145,7 +160,8 @@ class Environment(Command):
                     f'--{name.replace("_", "-")} is {getattr(given, name)}: '
                     f'give {least} or more'
                 )
-        slots = configuration.instances * given.hosts - given.controller_slots
+        slots = configuration.instances * given.hosts
+        slots -= given.controller_slots + given.gateway
         workers = slots if given.workers is None else given.workers
         refusals.workers(workers, slots, configuration, given.hosts)
         # A host that a controller fills carries no worker.
@@ -157,11 +173,12 @@ class Environment(Command):
         replicas = (
             min(3, hosts) if given.replication is None else given.replication
         )
-        refusals.replication(replicas, hosts)
+        refusals.replication(replicas, hosts, given.node_groups)
         deployment = given.deployment or min(2, configuration.instances)
         if deployment < 3:
             # In 3 and 4 compute workers have places beside these slots.
             refusals.deployment(deployment, configuration)
+        refusals.readiness(given.readiness, given.controllers == 'separate')
         conn = connection.connect(given.os_cloud)
         worker = flavors.visible(conn, given.worker_flavor)
         controller = flavors.visible(
@@ -205,12 +222,18 @@ class Environment(Command):
             else 0,
             compute_per_host=given.compute_per_host,
             compute_flavor=compute.name if apart else '',
+            node_groups=given.node_groups,
+            gateway=given.gateway,
+            readiness=given.readiness,
         )
         refusals.stack(layout, options.max_resources_per_stack)
         volumes.refuse_unknown(conn, chain(*layout.disk_types))
         quotas.check(conn, refusals.needs(layout, worker, controller, compute))
         parameters = environments.parameters(layout)
         stacks.refuse_user_data(parameters)
+        refusals.readiness(
+            given.readiness, bool(parameters.get('controllers_first'))
+        )
         if parameters.get('controllers_first'):
             Progress().say(
                 'the controllers come first, and wait for their topology: '

@@ -7,7 +7,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from hvstack import conf, errors
-from hvstack.cli.cluster_topology import add_cluster, open_cluster
+from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cloud import connection, stacks, updates
 from hvstack.cluster import scale, topology
 from hvstack.progress import Progress
@@ -28,6 +28,7 @@ class Scale(ShowOne):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cluster(parser)
+        add_map(parser)
         parser.add_argument(
             '--workers',
             type=int,
@@ -77,7 +78,7 @@ class Scale(ShowOne):
             progress=progress,
         )
         outputs = stacks.outputs(conn, parsed_args.name)
-        nodes = topology.nodes(conn, outputs)
+        nodes = topology.nodes(conn, outputs, parsed_args.map)
         found = scale.workers(conn, stack, nodes)
         with open_cluster(outputs, parsed_args) as cluster:
             change = scale.plan(
@@ -86,6 +87,8 @@ class Scale(ShowOne):
                 scale.replication(cluster.gateway),
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
+                compute=scale.workers(conn, stack, nodes, 'compute'),
+                node_groups=topology.grouped(cluster.gateway),
             )
             scale.refuse(
                 conn, stack, change, nodes, options.max_resources_per_stack
@@ -100,6 +103,7 @@ class Scale(ShowOne):
                     lambda new: open_cluster(new, parsed_args),
                     timeout=parsed_args.timeout,
                     progress=progress,
+                    given=parsed_args.map,
                 )
                 shown['workers_now'] = [
                     one['name'] for one in after['workers']

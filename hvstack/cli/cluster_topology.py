@@ -35,6 +35,17 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_map(parser: argparse.ArgumentParser) -> None:
+    """Add what tells the nodes' hosts where Nova does not."""
+    parser.add_argument(
+        '--map',
+        type=Path,
+        metavar='FILE',
+        help="YAML that says every node's host, and perhaps rack, instead "
+        'of Nova, such as "worker-0: {host: h7, rack: r1}"',
+    )
+
+
 def open_cluster(
     outputs: dict[str, Any], parsed_args: argparse.Namespace
 ) -> StackCluster:
@@ -77,13 +88,7 @@ class Topology(Lister):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cluster(parser)
-        parser.add_argument(
-            '--map',
-            type=Path,
-            metavar='FILE',
-            help="YAML that says every node's host, and perhaps rack, instead "
-            'of Nova, such as "worker-0: {host: h7, rack: r1}"',
-        )
+        add_map(parser)
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             '--refresh',

@@ -6,7 +6,8 @@ out. Who makes a volume type says so in its properties, which Cinder's
 scheduler passes over because of their scope.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,3 +99,47 @@ def pools(seen: Mapping[str, Any]) -> dict[str, int]:
     """Return the copies of a type that :func:`check` has seen, if it says."""
     copies = seen['properties'].get(COPIES, '')
     return {seen['type']: int(copies)} if copies.isdigit() else {}
+
+
+def backends(
+    conn: Connection, server_ids: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return what the volumes of servers are of, and how they are reached.
+
+    Cinder's scheduler knows each backend's protocol, such as ``ceph`` (RBD),
+    ``iSCSI`` or ``NVMe-oF``.
+
+    :param conn: an administrator's.
+    :returns: ``type``, ``backend``, ``protocol`` and number of ``volumes`` of
+        each kind; a protocol that Cinder does not tell is ``unknown``.
+    :raises hvstack.errors.CloudError: Cinder refused.
+    """
+    with refused("Cinder's volumes and backends cannot be listed"):
+        protocols = {
+            pool.name: (pool.capabilities or {}).get('storage_protocol')
+            for pool in conn.block_storage.backend_pools()
+        }
+        kinds = Counter(
+            (one.volume_type or '', one.host or '')
+            for one in conn.block_storage.volumes(all_projects=True)
+            if {each['server_id'] for each in one.attachments or ()}
+            & set(server_ids)
+        )
+    found = Counter[tuple[str, str, str]]()
+    for (kind, host), count in kinds.items():
+        protocol = protocols.get(host) or 'unknown'
+        if isinstance(protocol, list):
+            # A driver may name it in several ways, the usual one first.
+            protocol = protocol[0]
+        # HOST@BACKEND#POOL: a backend is the same on all hosts.
+        backend = host.partition('@')[2].partition('#')[0]
+        found[kind, backend, str(protocol)] += count
+    return [
+        {
+            'type': kind,
+            'backend': backend,
+            'protocol': protocol,
+            'volumes': count,
+        }
+        for (kind, backend, protocol), count in sorted(found.items())
+    ]

@@ -46,6 +46,11 @@ class Layout:
         a topology, whatever the files say; see also :func:`early`.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param gateway: a node more, for clients alone, with the worker's flavor.
+    :param readiness: the stack waits until every node says that its daemons
+        run; not with ``controllers_first``.
+    :param node_groups: Hadoop is told which nodes share a physical host;
+        off where Nova does not know, such as with Ironic's machines.
     :param node_setup: shell commands of every node, by its OS profile.
     """
 
@@ -73,6 +78,9 @@ class Layout:
     node_setup: str = ''
     controllers_first: bool = False
     namenode_handlers: int | None = None
+    node_groups: bool = True
+    readiness: bool = False
+    gateway: bool = False
 
 
 def folder() -> Path:
@@ -114,6 +122,8 @@ def files(layout: Layout) -> list[Path]:
     ]
     if layout.configuration.disk_pinning:
         names.append('disk-pinning-on')
+    if layout.gateway:
+        names.append('gateway-on')
     return [folder() / 'environments' / f'{name}.yaml' for name in names]
 
 
@@ -133,6 +143,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         replication=layout.replication,
         tuning=layout.tuning,
         namenode_handlers=layout.namenode_handlers,
+        node_groups=layout.node_groups,
     )
     values: dict[str, Any] = {
         'image': layout.image,
@@ -143,6 +154,8 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'worker_count': layout.workers,
         'workers_per_host': layout.workers_per_host,
         'secondary_namenode': layout.secondary_namenode,
+        'node_groups': layout.node_groups,
+        'readiness': layout.readiness,
         'core_site': site['core-site.xml'],
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],

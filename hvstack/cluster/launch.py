@@ -37,6 +37,11 @@ from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 from hvstack.results.compare import OF_HOSTS
 
+#: Of a flavor whose disks are a host's own, passed through.
+_PASSED = 'pci_passthrough:alias'
+#: Until then nodes have told Heat what is wrong (readiness_timeout).
+_SIGNAL_SECONDS = 900
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -58,6 +63,10 @@ class Plan:
         takes; 0 where it has a host of its own.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
+    :param secondary_namenode: one on the first worker.
+    :param gateway: a node of its own for clients; else they are served by
+        the controller.
+    :param readiness: nodes tell Heat when their daemons run.
     :param volumes: of a worker, with storage ceph.
     :param volume_type: what their type says of itself.
     """
@@ -80,6 +89,9 @@ class Plan:
     compute_workers: int = 0
     controller_slots: int = 0
     namenode_handlers: int | None = None
+    secondary_namenode: bool = False
+    gateway: bool = False
+    readiness: bool = False
     volumes: Volumes = field(default_factory=Volumes)
     volume_type: dict[str, Any] = field(default_factory=dict)
 
@@ -122,6 +134,9 @@ class Plan:
             'compute_workers': self.compute_workers,
             'compute_per_host': self.shares[1],
             'replication': self.replication,
+            'secondary_namenode': self.secondary_namenode,
+            'gateway': 'its own node' if self.gateway else 'controller',
+            'readiness': self.readiness,
             'ratios': self.ratios,
             'tuning': self.tuning,
             'os_profile': self.os_profile,
@@ -142,6 +157,9 @@ def plan(
     controllers: str = environments.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
+    secondary_namenode: bool | None = False,
+    gateway: bool = False,
+    readiness: bool = False,
     asked: Volumes | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
@@ -161,6 +179,12 @@ def plan(
         and half; compute workers fill all of theirs.
     :param namenode_handlers: ``dfs.namenode.handler.count`` instead of the
         tuning's.
+    :param secondary_namenode: one on the first worker; None for the papers'
+        way, which is that, but on the lab, where memory is short. Bare
+        metal, which figures are compared with, runs none.
+    :param gateway: take a node more, for clients; on the lab only where
+        the workers leave a slot.
+    :param readiness: have nodes tell Heat when their daemons run.
     :param asked: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their backend or the deployment, there are more replicas than
@@ -211,8 +235,13 @@ def plan(
     room = _room(
         profile, configuration, len(providers), controllers, deployment
     )
-    count = room.workers if workers is None else workers
-    refusals.workers(count, room.workers, configuration, len(providers))
+    slots = room.workers
+    if gateway and profile.cpu_cap is not None:
+        # The lab: workers before clients.
+        gateway = workers is not None and workers < slots
+    slots -= gateway
+    count = slots if workers is None else workers
+    refusals.workers(count, slots, configuration, len(providers))
     worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
@@ -220,7 +249,7 @@ def plan(
     on_ceph = (
         configuration.storage == 'ceph' and not configuration.disk_pinning
     )
-    return Plan(
+    wanted = Plan(
         configuration=configuration,
         worker=worker,
         controller=controller,
@@ -242,11 +271,20 @@ def plan(
         compute_workers=room.compute,
         controller_slots=room.controller_slots,
         namenode_handlers=namenode_handlers,
+        secondary_namenode=(
+            profile.cpu_cap is None
+            if secondary_namenode is None
+            else secondary_namenode
+        ),
+        gateway=gateway,
+        readiness=readiness,
         volumes=asked or Volumes(),
         volume_type=(
             volumes.check(conn, asked or Volumes()) if on_ceph else {}
         ),
     )
+    refusals.readiness(readiness, wanted.controllers_first)
+    return wanted
 
 
 def controller_profile(options: Any) -> str:
@@ -350,7 +388,7 @@ def layout(
 ) -> environments.Layout:
     """Return what the template is to be told of a plan."""
     # Disks that are passed through come with the flavor, not as volumes.
-    passed = 'pci_passthrough:alias' in wanted.worker.extra_specs
+    passed = _PASSED in wanted.worker.extra_specs
     disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
     if wanted.volumes.count is not None:
         # As much room, on more or fewer volumes.
@@ -385,8 +423,9 @@ def layout(
         compute_per_host=max(1, wanted.shares[1]),
         compute_flavor=flavor_ids['worker'] if wanted.compute_workers else '',
         namenode_handlers=wanted.namenode_handlers,
-        # Bare metal, which figures are compared with, runs none.
-        secondary_namenode=False,
+        gateway=wanted.gateway,
+        readiness=wanted.readiness,
+        secondary_namenode=wanted.secondary_namenode,
     )
 
 
@@ -410,6 +449,7 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
         network=options.network,
         key_name='',
     )
+    refusals.readiness(wanted.readiness, environments.early(laid_out))
     refusals.stack(laid_out, options.max_resources_per_stack)
     stacks.refuse_user_data(environments.parameters(laid_out))
     volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
@@ -454,17 +494,22 @@ def launch(
         environments.files(laid_out),
     )
     outputs = stacks.wait(
-        tenant, stack_id, timeout=options.stack_timeout, progress=progress
+        tenant,
+        stack_id,
+        timeout=options.stack_timeout
+        + (_SIGNAL_SECONDS if wanted.readiness else 0),
+        progress=progress,
     )
     ratios.check(admin, wanted.providers, wanted.ratios)
+    found = seen(admin, wanted, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
         key,
         name=name,
         processors=wanted.sizing.processors,
         ram_mib=wanted.worker.ram,
-        environment=wanted.environment,
-        seen=seen(admin, wanted, outputs),
+        environment=wanted.environment | storage(wanted, found),
+        seen=found,
         drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
         tuning=wanted.tuning,
     )
@@ -506,6 +551,17 @@ def settle(
     topology.refresh(cluster, places, progress=progress)
 
 
+def storage(wanted: Plan, found: dict[str, Any]) -> dict[str, Any]:
+    """Return how data disks are reached that are none of the guest's own.
+
+    :param found: of :func:`seen`.
+    """
+    if _PASSED in wanted.worker.extra_specs:
+        return {'storage': 'PCI pass-through'}
+    protocols = {one['protocol'] for one in found.get('volume_backends', ())}
+    return {'storage': ', '.join(sorted(protocols))} if protocols else {}
+
+
 def seen(
     admin: Connection, wanted: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
@@ -529,6 +585,13 @@ def seen(
         }
         if found := volumes.pools(wanted.volume_type):
             on_ceph['ceph_pools'] = found
+    configuration = wanted.configuration
+    if _PASSED not in wanted.worker.extra_specs and (
+        configuration.storage == 'ceph' or configuration.disk_pinning
+    ):
+        on_ceph['volume_backends'] = volumes.backends(
+            admin, [one['server_id'] for one in workers]
+        )
     return {
         **on_ceph,
         'hvstack': metadata.version('hvstack'),

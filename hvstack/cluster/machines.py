@@ -221,8 +221,8 @@ def _create(
         conn,
         name,
         folder / environments.TEMPLATE,
-        # Node groups as on every other cluster that is compared with it.
-        environments.parameters(layout) | {'node_groups': True},
+        # With node groups, as every other cluster that is compared with it.
+        environments.parameters(layout),
         [
             *environments.files(layout),
             folder / 'environments' / ENVIRONMENT,

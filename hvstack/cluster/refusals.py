@@ -149,6 +149,21 @@ def volumes(configuration: Configuration, asked: Volumes | None) -> None:
         )
 
 
+def readiness(asked: bool, controllers_first: bool) -> None:
+    """Refuse to wait for nodes that wait for the stack to be complete.
+
+    :raises hvstack.errors.InputError: controllers come first, and get their
+        topology afterwards.
+    """
+    if asked and controllers_first:
+        raise errors.InputError(
+            'nodes cannot tell Heat that they are ready where controllers '
+            'come before the workers (separate ones, compute workers): these '
+            'wait for their topology, which is known when the stack is '
+            'complete: leave --readiness out'
+        )
+
+
 def flavor(
     name: str,
     extra_specs: Mapping[str, str] | None,
@@ -184,7 +199,7 @@ def needs(
     :param compute: flavor of compute workers; the workers' if None.
     """
     nodes = (
-        (layout.workers, worker),
+        (layout.workers + layout.gateway, worker),
         (layout.compute_workers, compute or worker),
         (2 if layout.controllers == 'separate' else 1, controller),
     )

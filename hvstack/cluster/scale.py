@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -33,7 +34,8 @@ from hvstack.hadoop import daemons, drain
 from hvstack.hadoop.rest import Runner
 from hvstack.progress import Progress
 
-GROUP = 'workers'
+#: The resource groups of workers, and how their members are named.
+GROUPS = {'workers': 'worker', 'compute': 'compute'}
 #: A new worker answers within these seconds.
 _BOOT_SECONDS = 180
 _REPLICATION = (
@@ -105,6 +107,8 @@ def plan(
     *,
     going: Collection[str] = (),
     replace: Collection[str] = (),
+    compute: Sequence[Worker] = (),
+    node_groups: bool = True,
 ) -> Change:
     """Choose the workers that go, so that hosts keep equal numbers.
 
@@ -115,10 +119,13 @@ def plan(
     :param replication: of HDFS.
     :param going: names of workers that are being drained.
     :param replace: names of workers to replace, beside the unhealthy ones.
+    :param compute: workers with a NodeManager alone: their number stays.
+    :param node_groups: HDFS keeps replicas on hosts of their own, which
+        ``hostId`` tells; without them on nodes of their own.
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
         left, or there is no such worker.
     """
-    names = {one.name for one in workers}
+    names = {one.name for one in (*workers, *compute)}
     for name in replace:
         if name not in names:
             raise errors.InputError(
@@ -140,11 +147,13 @@ def plan(
         )
         staying.remove(chosen)
         removed.append(chosen)
-    hosts = len({one.host for one in staying} - {''})
-    if removed and hosts < replication:
+    there = [one for one in staying if one.host]
+    apart = len({one.host if node_groups else one.name for one in there})
+    if removed and apart < replication:
+        kind = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
-            f'{after} workers would be on {hosts} hosts, and HDFS keeps '
-            f'{replication} replicas on hosts of their own: take more '
+            f'{after} workers would be on {apart} {kind}, and HDFS keeps '
+            f'{replication} replicas on {kind} of their own: take more '
             'workers, or lower dfs.replication and the files\' own ("hdfs '
             'dfs -setrep") first'
         )
@@ -152,16 +161,21 @@ def plan(
         len(workers),
         after,
         tuple(removed),
-        tuple(one for one in staying if one.unhealthy or one.name in replace),
+        tuple(
+            one
+            for one in (*staying, *compute)
+            if one.unhealthy or one.name in replace
+        ),
     )
 
 
 def workers(
-    conn: Connection, stack: Any, nodes: Sequence[Any]
+    conn: Connection, stack: Any, nodes: Sequence[Any], group: str = 'workers'
 ) -> list[Worker]:
     """Return a stack's workers with their places in it.
 
     :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :param group: one of :data:`GROUPS`.
     :raises hvstack.errors.InputError: the stack is none that can be scaled.
     """
     if _REMOVED not in (stack.parameters or {}):
@@ -171,7 +185,7 @@ def workers(
         )
     by_server = {node.server_id: node for node in nodes}
     found = []
-    for member in updates.members(conn, stack, GROUP):
+    for member in updates.members(conn, stack, group):
         node = next(
             (by_server[one] for one in member.server_ids if one in by_server),
             None,
@@ -179,7 +193,9 @@ def workers(
         found.append(
             Worker(node.name, node.host, member)
             if node
-            else Worker(f'{stack.name}-worker-{member.name}', '', member)
+            else Worker(
+                f'{stack.name}-{GROUPS[group]}-{member.name}', '', member
+            )
         )
     return found
 
@@ -302,12 +318,15 @@ def scale(
     *,
     timeout: float,
     progress: Progress,
+    given: Path | None = None,
 ) -> dict[str, Any]:
     """Drain what goes, update the stack, and bring in what is new.
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
     :param timeout: seconds that draining, and the update, may take each.
+    :param given: a file that says the nodes' hosts and racks instead of
+        Nova, those of new workers too.
     :returns: the stack's outputs.
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
@@ -332,7 +351,12 @@ def scale(
     ):
         for one in change.replace:
             updates.mark_unhealthy(conn, one.member, 'hvstack cluster scale')
-        parameters: dict[str, Any] = {'worker_count': change.after}
+        # New workers come into HDFS after the update, which must not wait
+        # for them; and Keystone takes an old signature no more.
+        parameters: dict[str, Any] = {
+            'worker_count': change.after,
+            'readiness': False,
+        }
         if change.remove:
             parameters[_REMOVED] = ','.join(
                 one.member.name for one in change.remove
@@ -346,7 +370,7 @@ def scale(
         if drain.excluded(now.gateway):
             drain.exclude(now, [], timeout)
         with progress.stage('topology'):
-            found = topology.of_nodes(topology.nodes(conn, outputs))
+            found = topology.of_nodes(topology.nodes(conn, outputs, given))
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceeded):
                 shell.wait_for(

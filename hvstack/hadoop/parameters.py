@@ -102,7 +102,7 @@ def replication(facts: Facts) -> str:
 
 
 def block_bytes(facts: Facts) -> str:
-    """256 MiB, 64 in hvstack's own, unless a run sets another."""
+    """256 MiB, 64 in hvstack's own for small workers; a run sets its own."""
     return str(facts.block_mib * 1024 * 1024)
 
 

@@ -23,7 +23,7 @@ from hvstack.hadoop.parameters import (
 )
 from hvstack.hadoop.parameters import values as tuned
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing, rule
-from hvstack.hadoop.tables import BLOCK_MIB, TUNINGS
+from hvstack.hadoop.tables import BLOCK_MIB, LARGEST_BLOCK_MIB, TUNINGS
 
 CONTROLLER = '%CONTROLLER%'
 CONF = '/etc/hadoop'
@@ -36,6 +36,10 @@ CONTROLLER_ROLES = 'namenode resourcemanager historyserver'
 WORKER_ROLES = 'datanode nodemanager'
 #: Web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
+
+#: A worker that gives YARN less is small, as are all of the lab's; the
+#: papers' smallest (vsphere6, 20 VMs a host) gives it more.
+_SMALL_MIB = 4096
 
 #: How a node's place is looked up.
 _PLACES = {
@@ -92,7 +96,7 @@ def sites(
     """
     rule(tuning)
     values = _needed(sizing, controller, replication)
-    facts = Facts(sizing, replication, block_mib or BLOCK_MIB[tuning])
+    facts = Facts(sizing, replication, block_mib or _block_mib(tuning, sizing))
     for name, more in tuned(TUNINGS[tuning], facts).items():
         if name in values:
             values[name] |= more
@@ -104,6 +108,16 @@ def sites(
         for name, more in added.items():
             values[name] |= more
     return {name: _xml(properties) for name, properties in values.items()}
+
+
+def _block_mib(tuning: str, sizing: NodeSizing) -> int:
+    """Return HDFS' block size on workers of a size.
+
+    Small blocks are for small data, which would else leave containers idle.
+    """
+    if sizing.yarn_mib < _SMALL_MIB:
+        return BLOCK_MIB[tuning]
+    return LARGEST_BLOCK_MIB[tuning]
 
 
 def _needed(

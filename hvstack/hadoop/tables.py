@@ -751,8 +751,9 @@ _HVSTACK: Table = {
             HDFS,
             'dfs.blocksize',
             f.block_bytes,
-            '64 MiB: a small data set needs small blocks to occupy every '
-            'container; a run sets its own',
+            '64 MiB on workers with less than 4 GiB for YARN: a small data '
+            'set needs small blocks to occupy every container; a run sets '
+            'its own',
         ),
         _own(CORE, 'fs.trash.interval', '0', "Hadoop's default"),
         _own(
@@ -843,8 +844,8 @@ TUNINGS: dict[str, Table] = {
     },
 }
 
-#: HDFS' block size in MiB: vsphere6 "Parameter Tuning", vsan Table 3, amd
-#: 3.1.5; Hadoop's default.
+#: HDFS' block size in MiB on small workers: vsphere6 "Parameter Tuning", vsan
+#: Table 3, amd 3.1.5; Hadoop's default.
 BLOCK_MIB = {
     'hvstack': 64,
     'vsphere6': 256,
@@ -854,7 +855,7 @@ BLOCK_MIB = {
     **{f'amd-{one}': 256 if one >= '3.1.5' else 128 for one in AMD_STEPS},
 }
 
-#: Largest block of a run's files, which are one block each while they are
-#: smaller. hvstack's own goes as far as the papers', so that large data sets
-#: have no more tasks than theirs.
+#: The same on larger workers, and the largest block of a run's files, which
+#: are one block each while they are smaller. hvstack's own goes as far as the
+#: papers', so that large data sets have no more tasks than theirs.
 LARGEST_BLOCK_MIB = {**BLOCK_MIB, 'hvstack': 256}

@@ -99,6 +99,18 @@ class Row:
         return math.exp(math.fsum(logs) / len(logs))
 
     @property
+    def title(self) -> str:
+        """Its label, with how its volumes were reached, if it has any."""
+        found = {
+            str(one.environment['storage'])
+            for one in self.valid or self.failed
+            if one.environment.get('storage')
+        }
+        if not found:
+            return self.label
+        return f'{self.label} ({" or ".join(sorted(found))})'
+
+    @property
     def seen(self) -> dict[str, Any]:
         """What was observed in the last run."""
         last = (self.valid or self.failed)[-1:]
@@ -233,7 +245,7 @@ class Answer:
         best = self.ranked[0]
         percent = best.percent
         assert percent
-        text = f'{best.label} is best: {percent.percent:.1f} % of bare metal'
+        text = f'{best.title} is best: {percent.percent:.1f} % of bare metal'
         if percent.low is None or percent.high is None:
             return (
                 f'{text}. There are too few runs for an interval, so nothing '
@@ -644,6 +656,8 @@ def _judge(
         for other, may in (
             (baseline[0], compare.swept(record)),
             (usual, compare.ALL_SWEPT),
+            # One figure, one way to the volumes.
+            (row.valid[0], compare.ALL_SWEPT - {'storage'}),
         )
         for line in compare.record_differences(record, other, may.union(allow))
     ]
@@ -740,6 +754,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
     return {
         'configuration': row.configuration,
         'label': row.label,
+        'title': row.title,
         'status': row.status,
         'verdict': row.verdict,
         'runs': len(row.valid),

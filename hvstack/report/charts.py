@@ -284,7 +284,7 @@ def _percents(answer: Answer) -> Chart:
         ),
         rows=[
             (
-                row.label,
+                row.title,
                 str(len(row.valid)),
                 percent_of(row),
                 interval(row),

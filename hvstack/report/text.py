@@ -135,7 +135,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     failed = f' + {len(row.failed)} failed' if row.failed else ''
     rate = row.rate
     return (
-        row.label,
+        row.title,
         f'{len(row.valid)}{failed}',
         *(number(row.seconds.get(phase)) for phase in PHASES),
         number(row.total_seconds),

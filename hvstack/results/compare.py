@@ -45,7 +45,7 @@ ALIKE = frozenset(
 
 #: Facts that older records lack: compared where both sides have them, and
 #: named in a report where one has not.
-LATER = frozenset({'data_disks', 'os_profile', 'tuning', 'libvirt'})
+LATER = frozenset({'data_disks', 'libvirt', 'os_profile', 'storage', 'tuning'})
 
 #: Facts of hosts that a hypervisor shows to guests otherwise than they are:
 #: compared where hvstack sees the hosts, and named in a report elsewhere.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The templates, as a member uses them with OpenStack's own client."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ import yaml
 from hvstack import conf, errors, profiles, shell
 from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
+from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds, identity, images
@@ -205,12 +207,16 @@ class TemplatesTest(LabTest):
             if volumes or 'storage-ceph' not in names:
                 self.assertTrue(self.preview(names), names)
 
+    def create(self, path: Path) -> dict[str, Any]:
+        """Create the stack with OpenStack's own client, return its outputs."""
+        self.addCleanup(stacks.delete, self.tenant, NAME)
+        created(NAME, path)
+        return stacks.outputs(self.tenant, NAME)
+
     def test_plain_create(self) -> None:
         path = self.environment()
-        self.addCleanup(stacks.delete, self.tenant, NAME)
         began = time.monotonic()
-        created(NAME, path)
-        outputs = stacks.outputs(self.tenant, NAME)
+        outputs = self.create(path)
         self.check_secrets(outputs)
         hosts = [one['host_id'] for one in outputs['workers']]
         self.assertEqual(2, len(hosts))
@@ -224,6 +230,70 @@ class TemplatesTest(LabTest):
             sort(self, cluster)
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
+
+    def test_readiness_and_gateway(self) -> None:
+        """A complete stack is one whose nodes run, seen from a client's."""
+        outputs = self.create(
+            self.environment('--workers', '1', '--readiness', '--gateway')
+        )
+        self.assertIn('every node said', outputs['readiness'])
+        self.check_signals(outputs)
+        worker, client = *outputs['workers'], outputs['gateway']
+        self.assertNotEqual(worker['host_id'], client['host_id'])
+        self.assertEqual(f'ssh root@{client["address"]}', outputs['ssh'])
+        with StackCluster.from_outputs(
+            outputs, keys.FOLDER / NAME, name=NAME, processors=2
+        ) as cluster:
+            assert isinstance(cluster.gateway, SSHNode)
+            gateway = dataclasses.replace(
+                cluster.gateway,
+                name=client['name'],
+                address=client['address'],
+                role='gateway',
+            )
+            # It tells Heat nothing, having no daemons.
+            shell.wait_for(
+                lambda: not gateway.run('true', check=False).returncode,
+                'the gateway to answer',
+                timeout=120,
+            )
+            # At once: nobody waits for daemons any more.
+            report = gateway.run('hdfs dfsadmin -report').stdout
+            self.assertIn('Live datanodes (1)', report)
+            nodes = gateway.run('yarn node -list').stdout
+            self.assertIsNotNone(re.search('Total Nodes: *1', nodes), nodes)
+            running = gateway.run('ls /run/hadoop/*.pid', check=False)
+            self.assertEqual('', running.stdout)
+            gateway.close()
+        stacks.delete(self.tenant, NAME)
+        self.assertEqual([], list(self.tenant.compute.servers()))
+
+    def check_signals(self, outputs: dict[str, Any]) -> None:
+        """Each node with daemons has said so, and nobody shows the URL."""
+        (stack,) = self.tenant.orchestration.stacks(name=NAME)
+
+        def asked(path: str) -> Any:
+            return self.tenant.orchestration.get(
+                f'/stacks/{NAME}/{stack.id}{path}', raise_exc=True
+            ).json()
+
+        handle = asked('/resources/ready_handle')['resource']
+        said = asked('/resources/ready_handle/metadata')['metadata']
+        self.assertEqual({f'{NAME}-controller', f'{NAME}-worker-0'}, set(said))
+        self.assertEqual({'SUCCESS'}, {one['status'] for one in said.values()})
+        ready = asked('/resources/ready')['resource']
+        self.assertEqual('CREATE_COMPLETE', ready['resource_status'])
+        url = json.loads(handle['attributes']['signal'])['alarm_url']
+        secret = url.rpartition('Signature=')[2]
+        self.assertTrue(secret)
+        for shown in (
+            outputs,
+            asked('')['stack']['parameters'],
+            asked('/events?nested_depth=5'),
+            asked('/resources/files')['resource'],
+            asked('/resources/controller_files')['resource'],
+        ):
+            self.assertNotIn(secret, json.dumps(shown))
 
     def check_secrets(self, outputs: dict[str, Any]) -> None:
         """Neither outputs nor events have a password or a private key."""

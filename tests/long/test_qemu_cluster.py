@@ -112,6 +112,12 @@ class QemuClusterTest(LabTest):
         )
         self.addCleanup(cluster.close)
         self.assertEqual(wanted.workers, len(cluster.workers))
+        self.assertEqual('ceph', cluster.given['storage'])
+        backends = cluster.placement['volume_backends']
+        self.assertEqual(
+            {(one['type'], 'ceph') for one in backends},
+            {(one['backend'], one['protocol']) for one in backends},
+        )
         return cluster
 
     def done_with(self, cluster: StackCluster) -> None:

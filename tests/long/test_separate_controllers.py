@@ -11,6 +11,7 @@ from typing import Any
 from hvstack import shell
 from hvstack.cloud import journal, keys
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemons
 from hvstack.lab import clouds
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
@@ -72,6 +73,14 @@ class SeparateTest(BigLabTest):
         self.addCleanup(cluster.close)
         return cluster
 
+    def check_secondary(self, cluster: StackCluster) -> None:
+        """The first data worker runs it, and it has not ended by itself."""
+        node, *others = [one for one in cluster.workers if one.role == 'data']
+        status = f'{daemons.NODE} status secondarynamenode'
+        self.assertIn('running', node.run(status).stdout)
+        for one in others:
+            self.assertIn('dead', one.run(status, check=False).stdout)
+
     def sort(self, cluster: StackCluster) -> None:
         """Sort a little, validated."""
         outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
@@ -98,7 +107,9 @@ class SeparateTest(BigLabTest):
 
     def test_compute_beside_data_workers(self) -> None:
         """Deployment 3: one data and one compute worker on each host."""
-        cluster, found = self.created('--deployment', '3')
+        cluster, found = self.created(
+            '--deployment', '3', '--secondary-namenode'
+        )
         for name in ('workers', 'compute'):
             hosts = [self.host_of(one['server_id']) for one in found[name]]
             self.assertEqual(['hv-host3', 'hv-host4'], sorted(hosts), name)
@@ -109,4 +120,5 @@ class SeparateTest(BigLabTest):
         for one in found['workers']:
             self.assertNotIn(f'{one["address"]}:', nodes)
         self.sort(cluster)
+        self.check_secondary(cluster)
         self.gone()

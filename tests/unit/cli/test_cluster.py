@@ -104,6 +104,7 @@ class CreateTest(OnHostsTest):
             (12, 12), (shown['workers'], shown['compute_workers'])
         )
         self.assertEqual('separate', shown['controllers'])
+        self.assertTrue(shown['secondary_namenode'])
         self.assertEqual(
             set(),
             {one.method for one in self.cloud.http.request_history}
@@ -117,6 +118,10 @@ class CreateTest(OnHostsTest):
             (8, 'replication 8', '--replication', '8'),
             (8, 'deployment 3 needs 2', '--deployment', '3'),
             (8, '--namenode-handlers is 0', '--namenode-handlers', '0'),
+            (
+                *(8, 'leave --readiness out', '--readiness'),
+                *('--controllers', 'separate'),
+            ),
             (8, 'data disks of', '--configuration', 'i7-pinned'),
             (8, "'nfs' is unknown", '--configuration', 'i2-nfs'),
         ):
@@ -427,6 +432,27 @@ class EnvironmentTest(ClusterTest):
             self.refused(*words, '--namenode-handlers', '0'),
         )
 
+    def test_without_node_groups(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*words, '--no-node-groups')
+        values = yaml.safe_load(out)['parameters']
+        self.assertFalse(values['node_groups'])
+        self.assertNotIn('WithNodeGroup', values['hdfs_site'])
+
+    def test_gateway(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '3', '--gateway')
+        values = yaml.safe_load(self.call(*words)[1])['parameters']
+        self.assertEqual(
+            (True, 2), (values['gateway'], values['worker_count'])
+        )
+        self.assertIn('take 1 to 2', self.refused(*words, '--workers', '3'))
+
+    def test_readiness(self) -> None:
+        words = ('--worker-flavor', 'shared', '--hosts', '2')
+        for more in ((), ('--readiness',)):
+            values = yaml.safe_load(self.call(*words, *more)[1])['parameters']
+            self.assertIs(bool(more), values['readiness'])
+
     def test_it_is_written(self) -> None:
         path = self.folder / 'mine.yaml'
         status, out, err = self.call(
@@ -514,6 +540,10 @@ class EnvironmentTest(ClusterTest):
             ('quota too small', '--hosts', '9'),
             ('max_resources_per_stack', '--hosts', '300'),
             ('deployment 2 needs 2', '--hosts', '2', '--deployment', '2'),
+            (
+                *('leave --readiness out', '--hosts', '2', '--readiness'),
+                *('--controllers', 'separate'),
+            ),
             (
                 *("flavor 'shared' is not dedicated", '--hosts', '2'),
                 *('--configuration', 'dedicated', '--deployment', '3'),

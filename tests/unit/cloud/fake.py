@@ -87,6 +87,21 @@ class FakeCloud(fixtures.Fixture):
                 }
             },
         )
+        root = CINDER.removesuffix('p1')
+        self.http.get(
+            root,
+            json={
+                'versions': [
+                    {
+                        'id': 'v3.0',
+                        'status': 'CURRENT',
+                        'version': '3.71',
+                        'min_version': '3.0',
+                        'links': [{'rel': 'self', 'href': root}],
+                    }
+                ]
+            },
+        )
         self.http.get(
             PLACEMENT,
             json={

@@ -87,6 +87,56 @@ class VolumesTest(testtools.TestCase):
         said = self.refused(osd_groups=2)
         self.assertIn('hvstack:osd_groups is not set, not 2', said)
 
+    def backends(self, protocol: Any) -> list[dict[str, Any]]:
+        """Return what Cinder says of two servers' volumes, on two hosts."""
+        http = self.cloud.http
+        http.get(
+            f'{fake.CINDER}/scheduler-stats/get_pools?detail=True',
+            json={
+                'pools': [
+                    {
+                        'name': f'h{host}@disk1#p',
+                        'capabilities': {'storage_protocol': protocol},
+                    }
+                    for host in (1, 2)
+                ]
+            },
+        )
+        http.get(
+            f'{fake.CINDER}/volumes/detail',
+            json={
+                'volumes': [
+                    {
+                        'id': f'v{number}',
+                        'volume_type': 'disk-slot-1',
+                        'os-vol-host-attr:host': f'h{number}@disk1#p',
+                        'attachments': [{'server_id': server}],
+                    }
+                    for number, server in ((1, 'a'), (2, 'b'), (2, 'other'))
+                ]
+            },
+        )
+        return volumes.backends(self.cloud.connect(), ['a', 'b'])
+
+    def test_backends(self) -> None:
+        for told, found in (
+            ('iSCSI', 'iSCSI'),
+            (['NVMe-oF', 'nvmeof'], 'NVMe-oF'),
+            (None, 'unknown'),
+        ):
+            self.assertEqual(
+                [
+                    {
+                        'type': 'disk-slot-1',
+                        'backend': 'disk1',
+                        'protocol': found,
+                        'volumes': 2,
+                    }
+                ],
+                self.backends(told),
+            )
+        self.assertIn('all_tenants=True', self.cloud.http.last_request.url)
+
     def test_a_cloud_without_cinder(self) -> None:
         cloud = self.useFixture(fake.FakeCloud(('block-storage',)))
         error = self.assertRaises(

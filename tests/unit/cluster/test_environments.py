@@ -38,6 +38,9 @@ LAYOUT = Layout(
     key_name='key',
 )
 
+#: What Heat's handle has for an attribute, JSON as text.
+SIGNAL = '{"alarm_url": "http://heat/signal?a=b&c=d"}'
+
 
 def aliases() -> set[str]:
     """Return the types that environments must say what they are."""
@@ -82,6 +85,7 @@ class FileTest(testtools.TestCase):
                         configuration=parse(label),
                         controllers=controllers,
                         deployment=deployment,
+                        gateway=True,
                     )
                     for path in environments.files(layout):
                         self.assertTrue(path.is_file(), path)
@@ -139,6 +143,43 @@ class EnvironmentTest(testtools.TestCase):
         self.assertEqual((12, 4), (found['compute_count'], 4))
         self.assertEqual('small', found['compute_flavor'])
         self.assertIn('JAVA_PROCESSORS=', found['compute_env'])
+
+    def test_without_node_groups(self) -> None:
+        """No class for node groups, of which every node would be in one."""
+        for groups in (True, False):
+            made = environments.environment(
+                replace(LAYOUT, node_groups=groups)
+            )['parameters']
+            self.assertIs(groups, made['node_groups'])
+            for name in ('core_site', 'hdfs_site'):
+                self.assertEqual(groups, 'WithNodeGroup' in made[name], name)
+
+    def test_gateway(self) -> None:
+        for asked in (True, False):
+            made = environments.environment(replace(LAYOUT, gateway=asked))
+            found = made['parameters'].get('gateway', False)
+            self.assertIs(asked, found)
+            self.assertEqual(6, made['parameters']['worker_count'])
+
+    def test_ironic_after_files_with_node_groups(self) -> None:
+        """Classes for node groups go where a later file has none."""
+        made = environments.parameters(LAYOUT)
+        ironic = load('environments/ironic.yaml')['parameters']
+        self.assertFalse(ironic['node_groups'])
+        sent = TEMPLATE['resources']['files']['properties']['value'][
+            'str_replace'
+        ]['params']
+        for name in ('core_site', 'hdfs_site'):
+            text = made[name]
+            for key, value in sent[f'%{name.upper()}%']['str_replace'][
+                'params'
+            ].items():
+                if 'if' in value:
+                    self.assertEqual(['node_groups', key], value['if'][:2])
+                    text = text.replace(key, value['if'][2])
+            self.assertNotIn('WithNodeGroup', text)
+            kind = 'NetworkTopology<', 'BlockPlacementPolicyDefault<'
+            self.assertIn(kind[name == 'hdfs_site'], text)
 
     def test_disks(self) -> None:
         kinds = environments.disk_types
@@ -257,7 +298,7 @@ class ScriptTest(testtools.TestCase):
     def written(self, name: str) -> str:
         return (self.root / 'etc' / name).read_text()
 
-    def worker(self, **values: str) -> str:
+    def worker(self, signal: str = '', **values: str) -> str:
         group = TEMPLATE['resources']['workers']['properties']
         found = group['resource_def']['properties']['user_data']
         text = str(found['str_replace']['template'])
@@ -265,6 +306,7 @@ class ScriptTest(testtools.TestCase):
             text.replace('%FILES%', self.files(**values))
             .replace('%NODE_ENV%', 'ROLES="none"\nJAVA_PROCESSORS=2\n')
             .replace('%ROLES%', 'datanode nodemanager ')
+            .replace('%READY_SIGNAL%', signal)
         )
 
     def test_a_worker(self) -> None:
@@ -287,7 +329,7 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual('start\n', (self.root / 'started').read_text())
 
     def test_a_url_is_for_root_alone(self) -> None:
-        self.run_script(self.worker(READY_URL='http://heat/signal?a=b&c=d'))
+        self.run_script(self.worker(SIGNAL))
         path = self.root / 'etc/hvstack/node.env'
         self.assertIn(
             "READY_URL='http://heat/signal?a=b&c=d'", path.read_text()
@@ -299,8 +341,36 @@ class ScriptTest(testtools.TestCase):
         )
 
     def test_a_node_without_daemons_never_says_that_they_run(self) -> None:
-        text = self.worker(READY_URL='http://heat/x')
+        text = self.worker(SIGNAL)
         self.run_script(text.replace('datanode nodemanager ', ''))
+        self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
+
+    def test_a_url_is_in_no_value(self) -> None:
+        """Whoever may see a stack sees the values of OS::Heat::Value.
+
+        Only properties of servers, and what leads there, have it.
+        """
+        holders = {
+            name
+            for name, resource in TEMPLATE['resources'].items()
+            for node in walk(resource)
+            if node.get('get_attr') == ['ready_handle', 'signal']
+        }
+        self.assertEqual(
+            {'workers', 'compute', 'controller', 'resourcemanager'}, holders
+        )
+        node = load('hadoop-node.yaml')
+        self.assertTrue(node['parameters']['ready_signal']['hidden'])
+        users = {
+            name
+            for name, resource in node['resources'].items()
+            for one in walk(resource)
+            if one.get('get_param') == 'ready_signal'
+        }
+        self.assertEqual({'server'}, users)
+
+    def test_a_server_that_gets_no_url(self) -> None:
+        self.run_script(self.worker('%READY_SIGNAL%'))
         self.assertNotIn('READY_URL', self.written('hvstack/node.env'))
 
     def controller(self, first: str) -> str:
@@ -321,7 +391,7 @@ class ScriptTest(testtools.TestCase):
                 },
             )
             + "\nbegin 'namenode'\n"
-        )
+        ).replace('%READY_SIGNAL%', SIGNAL)
 
     def test_a_controller_after_the_workers(self) -> None:
         self.run_script(self.controller(''))
@@ -333,6 +403,7 @@ class ScriptTest(testtools.TestCase):
         )
         env = self.written('hvstack/node.env')
         self.assertIn("ROLES='namenode'", env)
+        self.assertIn("READY_URL='http://heat/signal?a=b&c=d'", env)
         self.assertNotIn('DISKS', env)
         self.assertEqual('start\n', (self.root / 'started').read_text())
 

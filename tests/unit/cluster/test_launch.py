@@ -2,6 +2,7 @@
 """What is written down of a cloud while a cluster is there."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -205,6 +206,59 @@ class PlanTest(testtools.TestCase):
         said = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', said)
 
+    def test_gateway(self) -> None:
+        """A slot of no worker's; the workers have all that are left."""
+        self.hosts(8)
+        wanted = self.plan('i4', gateway=True)
+        self.assertEqual((30, True), (wanted.workers, wanted.gateway))
+        made = self.layout(wanted)
+        self.assertTrue(
+            environments.environment(made)['parameters']['gateway']
+        )
+        self.assertIn(
+            'take 1 to 30', self.refused('i4', gateway=True, workers=31)
+        )
+        self.assertEqual('controller', self.plan('i4').to_mapping()['gateway'])
+        # It takes a whole host, where a worker does.
+        wanted = self.plan('i1', gateway=True, workers=2)
+        self.assertEqual((2, 2), (wanted.workers, wanted.replication))
+
+    def test_secondary_namenode(self) -> None:
+        """On a worker, but on the lab; never by itself where is measured."""
+        self.hosts(3)
+        for profile, usual in (('vsphere6', True), ('lab-worker', False)):
+            self.options.host_profile = profile
+            for asked, found in (
+                (None, usual),
+                (True, True),
+                (False, False),
+            ):
+                made = self.layout(self.plan('i1', secondary_namenode=asked))
+                self.assertIs(
+                    found, environments.parameters(made)['secondary_namenode']
+                )
+            self.assertFalse(self.plan('i1').secondary_namenode)
+
+    def test_gateway_on_the_lab(self) -> None:
+        """Workers come first; the controller serves where none is left."""
+        self.options.host_profile = 'lab-worker'
+        self.hosts(3)
+        for workers, gateway in ((None, False), (3, False), (2, True)):
+            wanted = self.plan('i1', gateway=True, workers=workers)
+            self.assertEqual(
+                (workers or 3, gateway), (wanted.workers, wanted.gateway)
+            )
+
+    def test_readiness(self) -> None:
+        self.hosts(8)
+        for asked in (True, False):
+            wanted = self.plan('i4', readiness=asked)
+            found = environments.environment(self.layout(wanted))
+            self.assertIs(asked, found['parameters']['readiness'])
+        for more in ({'controllers': 'separate'}, {'deployment': 3}):
+            said = self.refused('i4', readiness=True, **more)
+            self.assertIn('leave --readiness out', said)
+
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
         said = self.refused('i4', controllers='separate')
@@ -317,10 +371,14 @@ class OfHosts(testtools.TestCase):
         self.assertEqual(own, {name: found[name] for name in own})
 
 
+INVENTORY = {'total': 56, 'reserved': 0, 'allocation_ratio': 1.0}
+
+
 class Seen(testtools.TestCase):
-    def test_seen(self) -> None:
-        cloud = self.useFixture(fake.FakeCloud())
-        http = cloud.http
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        http = self.cloud.http
         nova = {
             'vcpus': 14,
             'ram': 49152,
@@ -352,16 +410,42 @@ class Seen(testtools.TestCase):
                 ]
             },
         )
-        inventory = {'total': 56, 'reserved': 0, 'allocation_ratio': 1.0}
         http.get(
             f'{fake.PLACEMENT}/resource_providers/p1/inventories',
-            json={'inventories': {'VCPU': inventory}},
+            json={'inventories': {'VCPU': INVENTORY}},
         )
-        vsan, chosen = profiles.load('vsan'), parse('i4')
+        http.get(
+            f'{fake.CINDER}/scheduler-stats/get_pools',
+            json={
+                'pools': [
+                    {
+                        'name': 'h@slot#p',
+                        'capabilities': {'storage_protocol': 'iSCSI'},
+                    }
+                ]
+            },
+        )
+        http.get(
+            f'{fake.CINDER}/volumes/detail',
+            json={
+                'volumes': [
+                    {
+                        'id': 'v1',
+                        'volume_type': 'disk-slot-1',
+                        'os-vol-host-attr:host': 'h@slot#p',
+                        'attachments': [{'server_id': 'w1'}],
+                    }
+                ]
+            },
+        )
+
+    def seen(self, label: str, **more: Any) -> tuple[Any, Any]:
+        """Return what was seen of a cluster, and what of it is compared."""
+        vsan, chosen = profiles.load('vsan'), parse(label)
         host = {'name': 'vsan', 'digest': vsan.digest}
         wanted = launch.Plan(
             configuration=chosen,
-            worker=derive(vsan, chosen),
+            worker=more.pop('worker', derive(vsan, chosen)),
             controller=derive(vsan, chosen, 'controller'),
             providers={'one': 'p1'},
             workers=2,
@@ -369,11 +453,7 @@ class Seen(testtools.TestCase):
             backend='kvm',
             sizing=size_node(14, 49152),
             host_profiles={'worker': host},
-            volume_type={
-                'type': 'ceph',
-                'description': '',
-                'properties': {'hvstack:copies': '2'},
-            },
+            **more,
         )
         outputs: dict[str, Any] = {
             'controller': {'name': 'c', 'server_id': 'c1'},
@@ -384,7 +464,52 @@ class Seen(testtools.TestCase):
             'resourcemanager': {'name': 'd', 'server_id': 'c1'},
             'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
-        found = launch.seen(cloud.connect(), wanted, outputs)
+        found = launch.seen(self.cloud.connect(), wanted, outputs)
+        return found, launch.storage(wanted, found)
+
+    def test_volumes_that_are_disks(self) -> None:
+        """Cinder says how they are reached, even on the guest's own host."""
+        found, compared = self.seen('i4-pinned')
+        self.assertEqual(
+            [
+                {
+                    'type': 'disk-slot-1',
+                    'backend': 'slot',
+                    'protocol': 'iSCSI',
+                    'volumes': 1,
+                }
+            ],
+            found['volume_backends'],
+        )
+        self.assertEqual({'storage': 'iSCSI'}, compared)
+        found, compared = self.seen('i4')
+        self.assertNotIn('volume_backends', found)
+        self.assertEqual({}, compared)
+
+    def test_disks_that_are_passed_through(self) -> None:
+        vsan = profiles.load('vsan')
+        worker = derive(vsan, parse('i4-pinned'))
+        passed = replace(
+            worker,
+            extra_specs=worker.extra_specs
+            | {'pci_passthrough:alias': 'nvme:1'},
+        )
+        found, compared = self.seen('i4-pinned', worker=passed)
+        self.assertNotIn('volume_backends', found)
+        self.assertEqual({'storage': 'PCI pass-through'}, compared)
+
+    def test_seen(self) -> None:
+        vsan = profiles.load('vsan')
+        host = {'name': 'vsan', 'digest': vsan.digest}
+        found, compared = self.seen(
+            'i4-ceph',
+            volume_type={
+                'type': 'ceph',
+                'description': '',
+                'properties': {'hvstack:copies': '2'},
+            },
+        )
+        self.assertEqual({'storage': 'iSCSI'}, compared)
         self.assertEqual(
             {
                 'name': 'hv-vsan-worker',
@@ -400,7 +525,7 @@ class Seen(testtools.TestCase):
         self.assertEqual({'ceph': 2}, found['ceph_pools'])
         self.assertEqual(4, found['volumes']['of_a_worker'])
         self.assertEqual({'worker': host}, found['host_profile'])
-        self.assertEqual({'one': {'VCPU': inventory}}, found['inventory'])
+        self.assertEqual({'one': {'VCPU': INVENTORY}}, found['inventory'])
         self.assertEqual(set('abcde'), set(found['allocations']))
         self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
         self.assertTrue(found['hvstack'])

@@ -110,6 +110,15 @@ class NeedTest(testtools.TestCase):
         self.assertEqual((1, 6), self.groups(found))
         self.assertEqual((0, 0), (found.volumes, found.gigabytes))
 
+    def test_a_gateway_is_a_worker_in_no_group(self) -> None:
+        worker = derive(profiles.load('vsan'), parse('i4'))
+        found = refusals.needs(replace(LAYOUT, gateway=True), worker, worker)
+        self.assertEqual(
+            (8, 8 * worker.vcpus, 8 * worker.ram),
+            (found.instances, found.cores, found.ram),
+        )
+        self.assertEqual((1, 6), self.groups(found))
+
     def groups(self, found: refusals.Need) -> tuple[int, int]:
         return found.server_groups, found.server_group_members
 

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which workers go, and what is refused."""
 
+import io
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
+import fixtures
 import testtools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
 from hvstack.cloud.updates import Member
-from hvstack.cluster.scale import Change, Worker, plan, workers
+from hvstack.cluster.scale import Change, Worker, plan, scale, workers
+from hvstack.cluster.stack import StackCluster
 from hvstack.cluster.topology import Node
+from hvstack.hadoop.sites import TABLE
+from hvstack.model.topology import parse_table
+from hvstack.progress import Progress
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_updates import URL, group, stack
+from tests.unit.cluster.fake import FakeCluster, FakeNode
 
 
 def made(hosts: Iterable[str]) -> list[Worker]:
@@ -54,6 +64,17 @@ class PlanTest(testtools.TestCase):
         self.assertIn('setrep', str(failure))
         self.assertEqual(1, len(plan(made('abc'), 2, 2).remove))
 
+    def test_without_node_groups_nodes_count(self) -> None:
+        """All of Ironic's machines have one hostId."""
+        change = plan(made('aaaa'), 3, 3, node_groups=False)
+        self.assertEqual(['w3'], removed(change))
+        workers = [*made('aaa'), *made([''])]
+        for after in (1, 2):
+            failure = self.assertRaises(
+                errors.InputError, plan, workers, after, 3, node_groups=False
+            )
+            self.assertIn(f'on {after} nodes', str(failure))
+
     def test_one_that_was_never_made_counts_for_no_host(self) -> None:
         workers = [*made('ab'), *made(['', ''])]
         self.assertRaises(errors.InputError, plan, workers, 3, 3)
@@ -67,6 +88,15 @@ class PlanTest(testtools.TestCase):
         change = plan(made('aBc'), 3, 3, replace=['w2'])
         self.assertEqual(['w1', 'w2'], change.to_mapping()['replaced'])
         self.assertEqual((), change.remove)
+
+    def test_compute_workers_are_replaced_and_none_goes(self) -> None:
+        compute = [
+            replace(one, name=f'c{one.member.name}') for one in made('aBc')
+        ]
+        change = plan(made('abc'), 2, 2, replace=['c2'], compute=compute)
+        self.assertEqual(['w2'], removed(change))
+        self.assertEqual(['c1', 'c2'], change.to_mapping()['replaced'])
+        self.assertEqual((3, 2), (change.before, change.after))
 
     def test_one_is_removed_or_replaced(self) -> None:
         change = plan(made('aBcD'), 3, 2)
@@ -106,7 +136,9 @@ class WorkersTest(testtools.TestCase):
             f'{URL}/hv-x/s1/resources', json={'resources': rows}
         )
 
-    def workers(self, **parameters: str) -> list[Worker]:
+    def workers(
+        self, kind: str = 'workers', **parameters: str
+    ) -> list[Worker]:
         """Return the workers of a stack with these parameters."""
         answer = stack('UPDATE_FAILED', None, parameters=parameters)
         self.cloud.http.get(f'{URL}/s1', json=answer)
@@ -121,8 +153,10 @@ class WorkersTest(testtools.TestCase):
                     'worker',
                     'workers0',
                     host='aa',
-                )
+                ),
+                Node('hv-x-c0', '10.0.0.3', 'compute', 'compute0', host='aa'),
             ],
+            kind,
         )
 
     def test_one_that_was_never_made(self) -> None:
@@ -134,6 +168,126 @@ class WorkersTest(testtools.TestCase):
         )
         self.assertEqual(['hv-x-worker-1'], removed(plan(found, 1, 1)))
 
+    def test_compute_workers(self) -> None:
+        rows = [*group('workers', 0), *group('compute', 0, 1)[:-2]]
+        self.cloud.http.get(
+            f'{URL}/hv-x/s1/resources', json={'resources': rows}
+        )
+        found = self.workers(kind='compute', removed_workers='')
+        self.assertEqual(
+            [('hv-x-c0', 'aa'), ('hv-x-compute-1', '')],
+            [(one.name, one.host) for one in found],
+        )
+        self.assertIn('/g-compute/', found[0].member.url)
+
     def test_another_template(self) -> None:
         failure = self.assertRaises(errors.InputError, self.workers)
         self.assertIn('removed_workers', str(failure))
+
+
+class MapTest(testtools.TestCase):
+    """A topology that a map told stays that map's."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cluster = FakeCluster(('w0', 'w1'))
+        servers = [
+            {
+                'id': f'id-{name}',
+                'hostId': 'ironic',
+                'OS-EXT-AZ:availability_zone': 'nova',
+            }
+            for name in ('c', 'w0', 'w1')
+        ]
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/detail', json={'servers': servers}
+        )
+        for name in ('hv-x', 's1'):
+            self.cloud.http.get(
+                f'{URL}/{name}', json=self.answer('CREATE_COMPLETE', None)
+            )
+
+    def answer(self, status: str, updated: str | None) -> dict[str, Any]:
+        """Return Heat's view of the stack."""
+        outputs = {
+            'controller': self.node(self.cluster.gateway),
+            'workers': [self.node(one) for one in self.cluster.workers],
+        }
+        return stack(
+            status,
+            updated,
+            outputs=[
+                {'output_key': key, 'output_value': value}
+                for key, value in outputs.items()
+            ],
+        )
+
+    def node(self, node: FakeNode) -> dict[str, str]:
+        return {
+            'name': node.name,
+            'address': node.address,
+            'server_id': f'id-{node.name}',
+        }
+
+    def table(self, given: Path | None, after: int = 2) -> dict[str, str]:
+        conn = self.cloud.connect()
+        scale(
+            conn,
+            conn.orchestration.get_stack('s1'),
+            cast(StackCluster, self.cluster),
+            Change(2, after),
+            lambda _: cast(StackCluster, nullcontext(self.cluster)),
+            timeout=5,
+            progress=Progress(stream=io.StringIO()),
+            given=given,
+        )
+        return parse_table(self.cluster.gateway.files[TABLE])
+
+    def test_map(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
+        path.write_text('{c: {host: h1}, w0: {host: h2}, w1: {host: h3}}')
+        found = self.table(path)
+        self.assertEqual(
+            ['ng-h2', 'ng-h3'],
+            [found[name].rpartition('/')[2] for name in ('w0', 'w1')],
+        )
+
+    def test_a_new_worker_that_it_lacks(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
+        path.write_text('{c: {host: h1}, w0: {host: h2}}')
+        failure = self.assertRaises(errors.InputError, self.table, path)
+        self.assertIn("'w1' is not in it", str(failure))
+
+    def test_no_update_waits_for_new_nodes(self) -> None:
+        """They are ready when they are in the topology, after the update."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.updates._INTERVAL', 0.0)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+        http = self.cloud.http
+        asked = http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before, after = (
+            self.answer(status, updated)
+            for status, updated in (
+                ('CREATE_COMPLETE', None),
+                ('UPDATE_COMPLETE', 'now'),
+            )
+        )
+        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        self.table(None, 3)
+        self.assertEqual(
+            {'worker_count': 3, 'readiness': False},
+            asked.last_request.json()['parameters'],
+        )
+
+    def test_without_one(self) -> None:
+        self.assertEqual(
+            1,
+            len(
+                {path.rpartition('/')[2] for path in self.table(None).values()}
+            ),
+        )

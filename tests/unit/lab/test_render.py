@@ -43,6 +43,13 @@ class RenderTest(testtools.TestCase):
         text = render.render('control/nova.conf.j2')
         self.assertNotIn('allocation_ratio', text)
 
+    def test_heat_may_ask_keystone_about_signals(self) -> None:
+        # Heat appends /v3/ec2tokens, which Keystone tells services alone.
+        heat = self.parsed('control/heat.conf.j2')['ec2authtoken']
+        self.assertEqual('password', heat['auth_type'])
+        self.assertEqual('heat', heat['username'])
+        self.assertEqual(values.url('keystone'), heat['endpoint_override'])
+
     def test_nova_schedules_by_what_sweeps_need(self) -> None:
         nova = self.parsed('control/nova.conf.j2')
         filters = nova['filter_scheduler']['enabled_filters'].split(',')

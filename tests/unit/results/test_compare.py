@@ -154,3 +154,15 @@ class Comparable(testtools.TestCase):
             run('i1', 0, 90, data_disks='5'),
             new,
         )
+
+    def test_how_volumes_are_reached(self) -> None:
+        old, rbd, iscsi = (
+            run('i1-pinned', 0, 90, storage=storage)
+            for storage in (None, 'ceph', 'iSCSI')
+        )
+        require_comparable(old, rbd)
+        require_comparable(iscsi, run('bare-metal', 0, 90))
+        self.assertEqual(
+            ['storage is ceph here and iSCSI there'],
+            record_differences(rbd, iscsi),
+        )
