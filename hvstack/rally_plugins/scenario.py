@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rally.common import validation as validators
 from rally.task import validation
 from rally_openstack.task import scenario
 
@@ -22,6 +23,29 @@ from hvstack.tpcxhs import kit as kits
 from hvstack.tpcxhs.workload import Workload
 
 
+@validators.configure(name='hvstack_workload', platform='openstack')
+class WorkloadValidator(validators.Validator):
+    """Names that make sense, told before the first of all runs."""
+
+    def validate(
+        self,
+        context: dict[str, Any],
+        config: dict[str, Any] | None,
+        plugin_cls: Any,
+        plugin_cfg: dict[str, Any] | None,
+    ) -> None:
+        """Read a workload's configurations and its sweep's name."""
+        given = (config or {}).get('args') or {}
+        try:
+            for name in ('configuration', 'before'):
+                if given.get(name) not in (None, BARE_METAL):
+                    parse(str(given[name]))
+            state.checked(str(given.get('sweep', '')))
+        except errors.InputError as exc:
+            self.fail(str(exc))
+
+
+@validation.add('hvstack_workload')
 @validation.add('required_platform', platform='openstack', admin=True)
 @scenario.configure(name='HVStack.tpcx_hs', platform='openstack')
 class TPCxHS(scenario.OpenStackScenario):

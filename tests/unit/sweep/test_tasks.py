@@ -9,9 +9,11 @@ import jinja2
 import jsonschema
 import testtools
 import yaml
+from rally import api
 from rally.plugins.task.sla import failure_rate
 from rally.task import sla, task_cfg
 from rally.task.context import Context
+from rally.task.scenario import Scenario
 
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
@@ -65,7 +67,9 @@ class TaskTest(testtools.TestCase):
     def test_all_are_tasks_of_our_plugins(self) -> None:
         schema = jsonschema.Draft7Validator(WORKLOAD_SCHEMA)
         for name in NAMES:
-            for one in workloads(name, percent_of_bare_metal=80, spread=10):
+            bounds = {'percent_of_bare_metal': 80, 'spread': 10}
+            given = {} if name == 'quick.yaml' else bounds
+            for one in workloads(name, **given):
                 (args,) = one['scenario'].values()
                 schema.validate(args)
                 self.assertEqual(
@@ -91,6 +95,62 @@ class TaskTest(testtools.TestCase):
             for name in ('hvstack_baseline', 'hvstack_cluster'):
                 (said,) = Context.validate(name, None, None, {**good, **typo})
                 self.assertIn(word, said.split('\n')[0])
+
+    def test_an_unknown_task_argument_is_named(self) -> None:
+        rally = api._Task.__new__(api._Task)
+        for path in sorted(FOLDER.glob('*.yaml')):
+            given = {'sweep': 'mine', 'workloads': []}
+            if path.name != 'sweep.yaml':
+                del given['workloads']
+            text = path.read_text()
+            rally.render_template(text, str(FOLDER), **given)
+            # The second is a name of Jinja's.
+            for typo in ('vaules', 'range'):
+                error = self.assertRaises(
+                    KeyError,
+                    rally.render_template,
+                    *(text, str(FOLDER)),
+                    **given,
+                    **{typo: [1]},
+                )
+                self.assertIn(
+                    f"unknown task argument '{typo}': take one of", str(error)
+                )
+                self.assertNotIn('\n', str(error))
+
+    def test_what_a_task_does_not_take_is_refused(self) -> None:
+        for name, given, words in (
+            ('quick', {'start': 'i2'}, "unknown task argument 'start'"),
+            ('quick', {'baseline': 'auto'}, "argument 'baseline'"),
+            ('08-replication', {'replication': 2}, "argument 'replication'"),
+            ('01-instances', {'values': []}, "'values' is []: give a list"),
+            ('01-instances', {'values': '12'}, 'give a list'),
+            ('01-instances', {'values': 3}, 'give a list'),
+            ('full-sweep', {'values': {'instnces': [1]}}, "'instnces'"),
+        ):
+            error = self.assertRaises(
+                KeyError, arguments, f'{name}.yaml', **given
+            )
+            self.assertIn(words, str(error))
+
+    def test_a_value_that_makes_no_sense_is_named(self) -> None:
+        importlib.import_module('rally.plugins.common.validators')
+
+        def said(given: dict[str, Any]) -> list[str]:
+            found: list[str] = Scenario.validate(
+                'HVStack.tpcx_hs', None, {'args': given}, None, vtype='syntax'
+            )
+            return found
+
+        bare, foo, *_ = arguments('01-instances.yaml', values=['foo'])
+        for one in (bare, foo):
+            (line,) = said(one)
+            self.assertIn("configuration 'ifoo': 'ifoo' is unknown", line)
+            self.assertNotIn('\n', line)
+        good = arguments('01-instances.yaml', values=[1])[0]
+        self.assertEqual([], said(good))
+        (line,) = said({**good, 'sweep': 'my/own'})
+        self.assertIn("sweep 'my/own'", line)
 
     def test_one_parameter_is_varied(self) -> None:
         for name, wanted in (
