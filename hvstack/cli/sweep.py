@@ -8,7 +8,6 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack.cloud import connection, journal
-from hvstack.results import record
 from hvstack.sweep import recovery, state
 from hvstack.tpcxhs.workload import size
 
@@ -30,7 +29,7 @@ class List(Lister):
             left = len(state.pending(sweep.id, steps))
             done = f'{len(steps) - left} of {len(steps)}'
             if sweep.course is not None:
-                found = record.load_all(state.RECORDS, sweep.id)
+                found = state.records(sweep.id)
                 done = str(sum(one.valid for one in found))
             rows.append(
                 (

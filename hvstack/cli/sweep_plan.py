@@ -77,7 +77,7 @@ class Plan(Command):
                 )
         if run is None or setup is None:
             known = times(
-                record.load_all(parsed_args.records), parsed_args.size
+                record.load_usable(parsed_args.records)[0], parsed_args.size
             )
             run = known[0] if run is None else run
             setup = known[1] if setup is None else setup

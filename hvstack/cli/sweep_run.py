@@ -26,8 +26,8 @@ class _Running(Command):
     def go(self, sweep: Sweep, os_cloud: str | None) -> None:
         """Run what is left, then print the way and the report.
 
-        :raises hvstack.errors.PartlyFailed: a configuration failed for good;
-            the sweep went on with the others.
+        :raises hvstack.errors.PartlyFailed: a configuration, or a run on bare
+            metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
         hadoop.hand_on(sweep.profiles)
@@ -46,10 +46,19 @@ class _Running(Command):
             write(f'{line}\n')
         write(report.render(here.records, 'table'))
         failed = sorted(parse(one).label for one in here.measured.given_up)
+        found = []
         if failed:
+            found.append(
+                f'{len(failed)} configurations failed ({", ".join(failed)})'
+            )
+        if here.measured.bare_failed:
+            found.append(
+                f'{here.measured.bare_failed} runs on bare metal failed'
+            )
+        if found:
             raise errors.PartlyFailed(
-                f'{len(failed)} configurations failed ({", ".join(failed)}), '
-                "the others were measured: 'hvstack report' names the reasons"
+                f'{" and ".join(found)}, the others were measured: '
+                f"'hvstack report {sweep.id}' names the reasons"
             )
 
 
@@ -142,7 +151,10 @@ class Show(ShowOne):
             ),
             'Runs': len([one for one in here.records if one.valid]),
             'Next': ', '.join(work[0].label for work in here.left),
-            'Failed': ', '.join(sorted(here.measured.given_up)),
+            'Failed': ', '.join(
+                sorted(here.measured.given_up)
+                + ['bare metal'] * (here.measured.bare_failed > 0)
+            ),
             'Best so far': parse(best.best).label if best else '',
             'Tied with it': ', '.join(
                 parse(one).label for one in (best.tied if best else ())

@@ -324,7 +324,7 @@ def _plan(here: Session) -> Any:
 
 def _alone(here: Session, config: Mapping[str, Any]) -> bool:
     """Tell whether bare metal has no configuration to stand beside."""
-    found = record.load_all(state.RECORDS, here.sweep_id(config))
+    found = state.records(here.sweep_id(config))
     return all(one.kind == 'baseline' for one in found)
 
 

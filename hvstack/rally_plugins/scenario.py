@@ -15,7 +15,7 @@ from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
-from hvstack.results import record, reference
+from hvstack.results import reference
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -254,7 +254,7 @@ def _output(
             }
         )
     try:
-        answer = so_far(record.load_all(state.RECORDS, sweep) + base)
+        answer = so_far(state.records(sweep) + base)
     except errors.NotComparable as exc:
         here.progress.say(str(exc))
         return

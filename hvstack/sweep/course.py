@@ -8,7 +8,7 @@ from typing import Any
 from hvstack import errors, profiles
 from hvstack.hadoop import osprofiles, sizing
 from hvstack.progress import Progress
-from hvstack.results import record, stats
+from hvstack.results import stats
 from hvstack.results.record import Record
 from hvstack.sweep import rallytask, space, state, strategies
 from hvstack.sweep.plan import Step
@@ -99,7 +99,7 @@ def look(sweep: Sweep) -> Standing:
     strategy = strategies.make(
         sweep.course.strategy, area(sweep.course), sweep.runs
     )
-    records = record.load_all(state.RECORDS, sweep.id)
+    records = state.records(sweep.id)
     measured = strategies.measured(records, sweep.size_bytes)
     return Standing(
         strategy,

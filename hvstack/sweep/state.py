@@ -213,12 +213,27 @@ def resume_or_begin(
     )
 
 
+def records(sweep: str, folder: Path | None = None) -> list[Record]:
+    """Return a sweep's records by start time.
+
+    A file that is broken stops its own sweep, and no other.
+
+    :raises hvstack.errors.InputError: a record of this sweep was edited or
+        is half-written.
+    """
+    usable, left_out = record.load_usable(folder or RECORDS)
+    for one in left_out:
+        if one.sweep == sweep:
+            raise errors.InputError(one.reason)
+    return [one for one in usable if one.sweep == sweep]
+
+
 def find(
     sweep: str, step: Step, folder: Path | None = None
 ) -> tuple[Record | None, Record | None]:
     """Return the valid record of a step, and the last invalid one."""
     valid = invalid = None
-    for one in record.load_all(folder or RECORDS, sweep):
+    for one in records(sweep, folder):
         if (one.configuration, one.index, one.size_bytes) == (
             step.configuration,
             step.index,

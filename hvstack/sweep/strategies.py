@@ -42,10 +42,12 @@ class Measured:
     :param rates: of the valid runs by configuration, in order; bare metal's
         as well.
     :param given_up: configurations with a run that failed for good.
+    :param bare_failed: runs on bare metal that did; the sweep goes on.
     """
 
     rates: Mapping[str, Sequence[float]]
     given_up: frozenset[str] = frozenset()
+    bare_failed: int = 0
 
     def of(self, configuration: Configuration | str) -> Sequence[float]:
         """Return the rates of one configuration."""
@@ -292,13 +294,16 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     """
     rates: dict[str, list[float]] = {}
     given_up = set()
+    bare_failed = 0
     settled = _settled(records, size_bytes)
     for one in sorted(settled, key=lambda one: one.index):
         if one.valid:
             rates.setdefault(one.configuration, []).append(one.rate)
-        elif one.kind != 'baseline':
+        elif _bare(one):
+            bare_failed += 1
+        else:
             given_up.add(one.configuration)
-    return Measured(rates, frozenset(given_up))
+    return Measured(rates, frozenset(given_up), bare_failed)
 
 
 def next_workloads(

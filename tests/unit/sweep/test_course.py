@@ -14,6 +14,7 @@ from hvstack.cli import journey, report
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
+from hvstack.results.record import BARE_METAL
 from hvstack.sweep import course, space, state
 from tests.unit.results import factory
 
@@ -128,8 +129,8 @@ class CourseTest(testtools.TestCase):
             ),
         )
 
-    def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
-        self.broken = 'i4-'
+    def resume(self, *words: str) -> tuple[int, str, str]:
+        """Return status, output and progress of the command."""
         with (
             fixtures.MonkeyPatch(
                 'hvstack.sweep.rallyenv.ensure', lambda *_: None
@@ -143,12 +144,17 @@ class CourseTest(testtools.TestCase):
         ):
             out, err = io.StringIO(), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
-                status = main(['sweep', 'resume', '--os-cloud', 'x'])
+                status = main(['sweep', 'resume', '--os-cloud', 'x', *words])
+        return status, out.getvalue(), err.getvalue()
+
+    def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
+        self.broken = 'i4-'
+        status, out, err = self.resume()
         self.assertEqual(6, status)
-        said = err.getvalue().splitlines()[-1]
+        said = err.splitlines()[-1]
         self.assertIn('1 configurations failed (i4), the others', said)
         # The others were measured, this one was tried once more.
-        self.assertIn('i2', out.getvalue())
+        self.assertIn('i2', out)
         tries = [
             one
             for one in record.load_all(state.RECORDS)
@@ -156,6 +162,38 @@ class CourseTest(testtools.TestCase):
         ]
         self.assertEqual({False}, {one.valid for one in tries})
         self.assertEqual(2, sum(one.index == 0 for one in tries))
+
+    def test_bare_metal_that_fails_is_told_by_the_status(self) -> None:
+        self.broken = BARE_METAL
+        status, _, err = self.resume()
+        self.assertEqual(6, status)
+        said = err.splitlines()[-1]
+        self.assertRegex(said, r'^\d runs on bare metal failed, the others')
+
+    def broken_record(self, sweep: str) -> Path:
+        made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
+        path = record.save(made, state.RECORDS)
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
+        return path
+
+    def test_a_broken_record_of_another_sweep_is_passed_over(self) -> None:
+        self.broken_record('other')
+        (state.RECORDS / 'torn.json').write_text('{"sweep": "')
+        self.assertEqual(0, self.resume()[0])
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            words = ['--host', 'vsphere6', '--backend', 'kvm']
+            words += ['--records', str(state.RECORDS), '--size', f'{SIZE}']
+            main(['sweep', 'plan', *words, '--values', 'instances=1,2'])
+        self.assertIn('about 0.', plan.getvalue())
+
+    def test_a_broken_record_stops_its_own_sweep(self) -> None:
+        path = self.broken_record(self.sweep.id)
+        status, _, err = self.resume()
+        self.assertEqual(2, status)
+        self.assertIn(str(path), err.splitlines()[-1])
+        self.assertEqual([], self.tasks)
 
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.most = 0
