@@ -2,6 +2,8 @@
 """``hvstack sweep run|resume|show``: a strategy goes through a space."""
 
 import argparse
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ class _Running(Command):
         """
         progress = Progress()
         hadoop.hand_on(sweep.profiles)
-        cloud = os_cloud or conf.load().cloud.os_cloud
+        cloud = os_cloud or os.environ.get('OS_CLOUD')
+        cloud = cloud or conf.load().cloud.os_cloud
         rallyenv.ensure(cloud)
         progress.say(f'sweep {sweep.id}')
         try:
@@ -87,9 +90,16 @@ class Run(_Running):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
-        area = chosen_space(parsed_args)
+        progress = Progress()
+        with contextlib.closing(
+            connection.connect(parsed_args.os_cloud)
+        ) as conn:
+            # Hosts that a dead process took from Nova must be back.
+            for line in recovery.recover([conn]):
+                progress.say(f'put back: {line}')
+            area, missing = chosen_space(parsed_args, conn, progress.say)
         for one in area.skipped:
-            Progress().say(f'skipped: {one.name}: {one.reason}')
+            progress.say(f'skipped: {one.name}: {one.reason}')
         sweep = course.begin(
             area,
             parsed_args.strategy,
@@ -98,7 +108,7 @@ class Run(_Running):
             **hadoop.chosen(parsed_args),
             host=parsed_args.host,
             backend=parsed_args.backend,
-            lacks=tuple(parsed_args.without),
+            lacks=missing,
             kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
         )
         self.go(sweep, parsed_args.os_cloud)

@@ -91,10 +91,14 @@ class Plan:
     @property
     def ratios(self) -> dict[str, float]:
         """Ratios that Placement must have, by resource class."""
-        return {
+        found = {
             'VCPU': self.configuration.cpu_ratio,
             'MEMORY_MB': self.configuration.ram_ratio,
         }
+        if self.configuration.cpu_policy == 'dedicated':
+            # It takes PCPU, and its hosts may have no VCPU at all.
+            del found['VCPU']
+        return found
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as ``--dry-run`` shows it."""

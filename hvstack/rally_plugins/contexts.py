@@ -13,8 +13,16 @@ from typing import Any
 
 from rally.task import context
 
-from hvstack import errors
-from hvstack.cloud import flavors, journal, keys, ratios, stacks, undo
+from hvstack import errors, profiles
+from hvstack.cloud import (
+    flavors,
+    hostmode,
+    journal,
+    keys,
+    ratios,
+    stacks,
+    undo,
+)
 from hvstack.cluster import launch
 from hvstack.cluster.base import Members
 from hvstack.cluster.hosts import BareHosts
@@ -26,7 +34,7 @@ from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
 from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import space, state
+from hvstack.sweep import lacks, space, state
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -126,6 +134,25 @@ class Flavors(_Context):
         here.plan = None
         here.skipped = ''
         here.finish()
+
+
+@context.configure(name='hvstack_host_mode', platform='openstack', order=915)
+class HostMode(_Context):
+    """Have the workers' hosts share their CPUs, or give them out."""
+
+    KINDS = (hostmode.KIND,)
+
+    def prepare(self, here: Session) -> None:
+        """Switch them where a command does so and they are otherwise."""
+        wanted = _plan(here)
+        command = lacks.mode_command(
+            profiles.load(here.options.cloud.host_profile), here.options.sweep
+        )
+        if not command:
+            return
+        mode = wanted.configuration.cpu_policy
+        with here.progress.stage(f"the hosts' CPUs: {mode}"):
+            hostmode.switch(here.admin, wanted.providers, mode, command)
 
 
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)
@@ -308,7 +335,7 @@ def _drop(here: Session) -> None:
     if isinstance(here.cluster, BareHosts):
         kinds: tuple[type[_Context], ...] = (Baseline,)
     else:
-        kinds = (Cluster, Ratios, Flavors)
+        kinds = (Cluster, Ratios, HostMode, Flavors)
     for kind in kinds:
         kind.undo(here)
 
@@ -337,17 +364,18 @@ def _planned(
         not say that it may be skipped.
     """
     configuration = parse(name)
-    profiles = here.profiles(config)
+    settings = here.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
+        lacks.refuse(here.admin, configuration, here.options)
         return launch.plan(
             here.admin,
             configuration,
             here.options.cloud,
             config.get('replication'),
             asked=session.volumes(config),
-            tuning=profiles['tuning'],
-            os_profile=profiles['os_profile'],
+            tuning=settings['tuning'],
+            os_profile=settings['os_profile'],
         )
     except errors.InputError as exc:
         if not config.get('skip'):

@@ -10,10 +10,11 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
-from hvstack.cloud import flavors, journal, keys, ratios, stacks
+from hvstack.cloud import flavors, hostmode, journal, keys, ratios, stacks
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts
 from hvstack.cluster.stack import StackCluster
+from hvstack.model.configuration import parse
 from hvstack.rally_plugins import contexts, scenario, session, slas
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
@@ -272,7 +273,8 @@ class SessionTest(testtools.TestCase):
                 ),
             )
         )
-        for kind in (flavors.KIND, ratios.KIND, stacks.KIND, keys.KIND):
+        kinds = flavors.KIND, hostmode.KIND, ratios.KIND, stacks.KIND
+        for kind in (*kinds, keys.KIND):
             journal.note(kind, {'name': 'x'})
         node = {'name': 'n', 'address': 'a', 'server_id': 's'}
         cluster = StackCluster.from_outputs(
@@ -286,11 +288,38 @@ class SessionTest(testtools.TestCase):
         self.done()
         self.bare().setup()
         self.assertEqual(
-            [('stack', 'keypair'), ('ratio',), ('flavor',)], undone
+            [('stack', 'keypair'), ('ratio',), ('host_mode',), ('flavor',)],
+            undone,
         )
         self.assertIsNone(self.here.cluster)
         assert cluster.folder
         self.assertFalse(cluster.folder.exists())
+
+    def test_hosts_are_switched_by_the_operators_command(self) -> None:
+        asked: list[tuple[Any, ...]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.hostmode.switch',
+                lambda _, *words: asked.append(words),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', Path('/none'))
+        )
+        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
+        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+            configuration=parse('i1-dedicated'), providers={'h0': 'p0'}
+        )
+        one = contexts.HostMode.__new__(contexts.HostMode)
+        one.config = workload(configuration='i1-dedicated')
+        one.context = {}
+        one.setup()
+        self.assertEqual([], asked)
+        self.here.options.set_override(
+            'host_mode_command', 'switch {mode}', 'sweep'
+        )
+        one.setup()
+        self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], asked)
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
