@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from hvstack.results import compare, record, reference
+from hvstack.results.record import Record
 from hvstack.sweep import course, rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
 
@@ -25,12 +28,23 @@ from hvstack.sweep.state import Sweep
 class _Running(Command):
     """What starting a sweep and going on with it share."""
 
-    def go(self, sweep: Sweep, os_cloud: str | None) -> None:
+    def go(
+        self,
+        sweep: Sweep,
+        os_cloud: str | None,
+        baseline: str = '',
+        allow: Sequence[str] = (),
+    ) -> None:
         """Run what is left, then print the way and the report.
 
+        :param baseline: recorded runs on bare metal instead of its own, in
+            the report.
+        :param allow: facts that may differ there.
         :raises hvstack.errors.PartlyFailed: a configuration, or a run on bare
             metal, failed for good; the sweep went on with the others.
         """
+        # A misspelt name would else be told when all is measured.
+        compare.checked(allow, record.load_usable(state.RECORDS)[0])
         progress = Progress()
         hadoop.hand_on(sweep.profiles)
         cloud = os_cloud or os.environ.get('OS_CLOUD')
@@ -47,7 +61,8 @@ class _Running(Command):
         write = self.app.stdout.write
         for line in way(here):
             write(f'{line}\n')
-        write(report.render(here.records, 'table'))
+        records = compared_with(baseline, here.records)
+        write(report.render(records, 'table', allow=allow))
         failed = sorted(parse(one).label for one in here.measured.given_up)
         found = []
         if failed:
@@ -63,6 +78,18 @@ class _Running(Command):
                 f'{" and ".join(found)}, the others were measured: '
                 f"'hvstack report {sweep.id}' names the reasons"
             )
+
+
+def compared_with(baseline: str, records: Sequence[Record]) -> list[Record]:
+    """Return a sweep's records with the named runs on bare metal, if any.
+
+    :raises hvstack.errors.NotComparable: these differ from the sweep's.
+    """
+    configured = [one for one in records if one.kind == 'configuration']
+    valid = [one for one in configured if one.valid]
+    if not baseline or not valid:
+        return list(records)
+    return configured + reference.choose(baseline, valid[0], state.RECORDS)
 
 
 class Run(_Running):
@@ -86,11 +113,14 @@ class Run(_Running):
         )
         add_cloud(parser)
         hadoop.add(parser)
+        add_compared(parser, 'bare metal is not measured in between then')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
         progress = Progress()
+        if parsed_args.baseline:
+            reference.candidates(parsed_args.baseline, state.RECORDS)
         with contextlib.closing(
             connection.connect(parsed_args.os_cloud)
         ) as conn:
@@ -110,8 +140,15 @@ class Run(_Running):
             backend=parsed_args.backend,
             lacks=missing,
             kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
+            baseline=parsed_args.baseline,
+            allow=tuple(parsed_args.allow),
         )
-        self.go(sweep, parsed_args.os_cloud)
+        self.go(
+            sweep,
+            parsed_args.os_cloud,
+            parsed_args.baseline,
+            parsed_args.allow,
+        )
 
 
 class Resume(_Running):
@@ -127,11 +164,41 @@ class Resume(_Running):
             help='which (default: the last unfinished one)',
         )
         add_cloud(parser)
+        add_compared(parser, 'default: as the sweep was begun')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Find and run it."""
-        self.go(chosen(parsed_args.sweep), parsed_args.os_cloud)
+        sweep = chosen(parsed_args.sweep)
+        assert sweep.course
+        self.go(
+            sweep,
+            parsed_args.os_cloud,
+            parsed_args.baseline or sweep.course.baseline,
+            [*sweep.course.allow, *parsed_args.allow],
+        )
+
+
+def add_compared(parser: argparse.ArgumentParser, note: str) -> None:
+    """Add the options for what the final table compares with.
+
+    :param note: what else a baseline means.
+    """
+    parser.add_argument(
+        '--baseline',
+        default='',
+        metavar='NAME',
+        help='compare with recorded runs on bare metal: the file or the id of '
+        f'a record, the id of a sweep, or auto; {note}',
+    )
+    parser.add_argument(
+        '--allow',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help='a fact that may differ between runs, such as caps; the '
+        'difference is said beside the figures (can be repeated)',
+    )
 
 
 class Show(ShowOne):

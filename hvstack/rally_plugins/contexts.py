@@ -32,7 +32,7 @@ from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
-from hvstack.results import record, reference
+from hvstack.results import record
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import lacks, space, state
 from hvstack.tpcxhs import run as tpcxhs
@@ -109,13 +109,17 @@ class Flavors(_Context):
 
     def prepare(self, here: Session) -> None:
         """Refuse what the backend cannot honour, then publish."""
-        given = self.config.get('baseline')
-        if given:
-            reference.candidates(given, state.RECORDS)
+        compared = self.config.get('baseline')
+        if compared:
+            here.baselines(self.config)
         wanted = _planned(here, self.config, self.config['configuration'])
         if wanted is None:
             return
         here.plan = wanted
+        if compared:
+            # Again, as replication is known now: a whole run would else be
+            # spent on what does not compare.
+            here.baselines(self.config)
         here.known_kills = here.kills()
         here.flavor_ids = launch.publish(
             here.admin, wanted, [str(here.tenant.current_project_id)]

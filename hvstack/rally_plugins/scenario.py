@@ -103,6 +103,7 @@ class TPCxHS(scenario.OpenStackScenario):
             'first_index': first_index,
             'shape': shape,
             'replication': replication,
+            'baseline': baseline,
             'kit': kit,
             'setup': setup,
         }

@@ -26,7 +26,8 @@ from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tables import TUNINGS
 from hvstack.progress import Progress
-from hvstack.results import record
+from hvstack.results import record, reference
+from hvstack.results.record import BARE_METAL
 from hvstack.sweep import plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import LACKS
@@ -206,10 +207,16 @@ class Session:
     def workload(self, size_bytes: int, config: Mapping[str, Any]) -> Workload:
         """Return what a run sorts: the same tasks on both sides.
 
+        Those that fill bare metal's hosts; where no file names these, those
+        of the baseline's record, else as many as fill the cluster.
+
         :param config: a workload; its ``replication`` is min(3, worker
             hosts) by default.
         """
-        found = hosts.read(Path(self.options.sweep.baseline_hosts))
+        path = Path(self.options.sweep.baseline_hosts)
+        if not path.exists() and config['configuration'] != BARE_METAL:
+            return self._workload_without_hosts(size_bytes, config)
+        found = hosts.read(path)
         workers = [host for host in found if host.role == 'worker']
         tuning = self.profiles(config)['tuning']
         containers = sum(
@@ -220,17 +227,80 @@ class Session:
         copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
+    def _workload_without_hosts(
+        self, size_bytes: int, config: Mapping[str, Any]
+    ) -> Workload:
+        given = config.get('baseline')
+        if given:
+            one = self.baselines(config)[-1]
+            return Workload(size_bytes, one.replication, one.maps, one.reduces)
+        copies = config.get('replication')
+        if self.plan is None:
+            raise errors.InputError(
+                f'{self.options.sweep.baseline_hosts}: there is none, and no '
+                'plan of a cluster to take the number of tasks from'
+            )
+        parts = tasks(
+            self.plan.sizing.containers * self.plan.workers, self.plan.tuning
+        )
+        return Workload(
+            size_bytes, copies or self.plan.replication, parts, parts
+        )
+
+    def baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
+        """Return the recorded runs that a workload may be compared with.
+
+        :raises hvstack.errors.InputError: none has its size, replication and
+            programs.
+        """
+        given = config['baseline']
+        found = reference.candidates(given, state.RECORDS)
+        wanted = {
+            'size_bytes': config['sizes'][0],
+            'derived': not config.get('kit'),
+        }
+        copies = config.get('replication')
+        if copies is None and self.plan is not None:
+            copies = self.plan.replication
+        if copies is not None:
+            wanted['replication'] = copies
+        allowed = set(config.get('allow') or ())
+        fair = [
+            one
+            for one in found
+            if all(
+                getattr(one, name) == value
+                for name, value in wanted.items()
+                if name not in allowed
+            )
+        ]
+        if not fair:
+            last = found[-1]
+            differs = ', '.join(
+                f'{name} {getattr(last, name)} instead of {value}'
+                for name, value in wanted.items()
+                if getattr(last, name) != value
+            )
+            raise errors.InputError(
+                f"baseline '{given}': none of its {len(found)} runs on bare "
+                f'metal is of this workload (the newest has {differs}): '
+                'measure one alike, or give another'
+            )
+        return fair
+
     def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
         """Leave an invalid record of a run that could not be done.
 
         :param why: the reason; what the kernel killed meanwhile is added.
         """
         moment = state.now()
-        outcome = tpcxhs.Outcome(
-            self.workload(step.size_bytes, config),
-            started=moment,
-            ended=moment,
-        )
+        try:
+            work = self.workload(step.size_bytes, config)
+        except errors.InputError:
+            # Nothing was sorted: how it would have been cut is not the news.
+            copies = config.get('replication') or 1
+            work = Workload(step.size_bytes, copies, 1, 1)
+        outcome = tpcxhs.Outcome(work, started=moment, ended=moment)
         outcome.reason = ' '.join(why.split())[:2000]
         killed = sorted(self.kills() - self.known_kills)
         if killed:

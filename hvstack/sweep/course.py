@@ -50,8 +50,8 @@ def begin(
     :param area: with what can exist of it.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
-    :param where: ``host``, ``backend``, ``lacks`` and ``kit`` of the
-        :class:`~hvstack.sweep.state.Course`.
+    :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
+        ``allow`` of the :class:`~hvstack.sweep.state.Course`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
@@ -105,7 +105,12 @@ def look(sweep: Sweep) -> Standing:
         strategy,
         records,
         measured,
-        strategies.next_workloads(strategy, records, sweep.size_bytes),
+        strategies.next_workloads(
+            strategy,
+            records,
+            sweep.size_bytes,
+            bare=not sweep.course.baseline,
+        ),
         strategy.choice(measured),
     )
 
@@ -133,6 +138,7 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
             {
                 'sweep': sweep.id,
                 'kit': sweep.course.kit,
+                'baseline': sweep.course.baseline,
                 'workloads': [
                     {
                         'configuration': workload[0].configuration,

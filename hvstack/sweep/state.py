@@ -37,6 +37,9 @@ class Course:
     :param backend: their compute backend.
     :param lacks: what the cloud lacks.
     :param kit: folder of TPC's kit; empty where the stand-in runs.
+    :param baseline: recorded runs on bare metal to compare with; empty where
+        bare metal is measured in between.
+    :param allow: facts that may differ between runs.
     """
 
     strategy: str
@@ -46,6 +49,8 @@ class Course:
     backend: str
     lacks: tuple[str, ...] = ()
     kit: str = ''
+    baseline: str = ''
+    allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,8 @@ def known() -> list[Sweep]:
             data['configurations'] = tuple(data['configurations'])
             course = data.get('course')
             if course is not None:
-                for name in ('values', 'lacks'):
+                course.setdefault('allow', ())
+                for name in ('values', 'lacks', 'allow'):
                     course[name] = tuple(course[name])
                 data['course'] = Course(**course)
             found.append(Sweep(**data))

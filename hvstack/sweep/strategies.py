@@ -307,7 +307,11 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
 
 
 def next_workloads(
-    strategy: Strategy, records: Sequence[Record], size_bytes: int
+    strategy: Strategy,
+    records: Sequence[Record],
+    size_bytes: int,
+    *,
+    bare: bool = True,
 ) -> list[list[Step]]:
     """Return the next runs, those of a workload on one cluster.
 
@@ -315,6 +319,8 @@ def next_workloads(
     again where a crash came between a baseline run and the configuration's.
 
     :param records: of the sweep, valid or not.
+    :param bare: measure bare metal; not where recorded runs are compared
+        with.
     :returns: nothing when the sweep is finished.
     """
     settled = _settled(records, size_bytes)
@@ -324,7 +330,7 @@ def next_workloads(
     workloads = []
     for ask in asks:
         before = next((n for n in reversed(last) if n != ask.configuration), 0)
-        if before != BARE_METAL:
+        if bare and before != BARE_METAL:
             workloads.append([Step(BARE_METAL, base, size_bytes)])
             base += 1
         done = last.count(ask.configuration)
@@ -335,7 +341,7 @@ def next_workloads(
             ]
         )
         last.append(ask.configuration)
-    if not asks and last and last[-1] != BARE_METAL:
+    if bare and not asks and last and last[-1] != BARE_METAL:
         workloads.append([Step(BARE_METAL, base, size_bytes)])
     return workloads
 

@@ -33,6 +33,7 @@ class CourseTest(testtools.TestCase):
             )
         state.RECORDS.mkdir()
         self.tasks: list[list[tuple[str, int, int]]] = []
+        self.baselines: set[str] = set()
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
         )
@@ -56,6 +57,7 @@ class CourseTest(testtools.TestCase):
     def rally(self, task: str, given: dict, sweep: str, _: Progress) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
+        self.baselines.add(given['baseline'])
         for one in given['workloads']:
             name = one['configuration']
             first, sizes = one['first_index'], one['sizes']
@@ -169,6 +171,34 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(6, status)
         said = err.splitlines()[-1]
         self.assertRegex(said, r'^\d runs on bare metal failed, the others')
+
+    def test_a_named_baseline_takes_the_place_of_bare_metal(self) -> None:
+        for index in range(2):
+            made = factory.run(
+                *(BARE_METAL, index, 90), sweep='imported', size=SIZE
+            )
+            record.save(made, state.RECORDS)
+        sweep = course.begin(
+            *(course.area(self.sweep.course), 'one-at-a-time', 2, SIZE),
+            host='vsphere6',
+            backend='kvm',
+            baseline='imported',
+            allow=('caps',),
+        )
+        status, out, err = self.resume(sweep.id)
+        self.assertEqual(0, status, err)
+        self.assertNotIn(
+            BARE_METAL, {name for one in self.tasks for name, *_ in one}
+        )
+        self.assertEqual({'imported'}, self.baselines)
+        self.assertIn('90.0', out)
+        self.assertIn(sweep.course, [one.course for one in state.known()])
+
+    def test_a_misspelt_allowance_is_told_at_once(self) -> None:
+        status, _, err = self.resume('--allow', 'cpas')
+        self.assertEqual(2, status)
+        self.assertIn("--allow 'cpas': no such fact", err)
+        self.assertEqual([], self.tasks)
 
     def broken_record(self, sweep: str) -> Path:
         made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)

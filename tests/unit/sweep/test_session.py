@@ -349,6 +349,63 @@ class SessionTest(testtools.TestCase):
         )
         self.assertIn("baseline 'auto'", str(error))
 
+    def plan(self, workers: int) -> None:
+        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+            sizing=SimpleNamespace(containers=4),
+            workers=workers,
+            tuning='hvstack',
+            replication=2,
+        )
+
+    def no_hosts(self) -> None:
+        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+
+    def test_tasks_of_a_cloud_without_bare_metal(self) -> None:
+        self.no_hosts()
+        self.plan(workers=2)
+        small = self.here.workload(SIZE, workload())
+        self.plan(workers=4)
+        large = self.here.workload(SIZE, workload(replication=1))
+        self.assertEqual((2, 1), (small.replication, large.replication))
+        self.assertLess(small.maps, large.maps)
+        # Bare metal itself cannot do without its hosts.
+        self.assertRaises(
+            errors.InputError,
+            self.here.workload,
+            *(SIZE, workload(configuration=BARE_METAL)),
+        )
+
+    def test_tasks_are_those_of_a_baselines_record(self) -> None:
+        self.no_hosts()
+        self.plan(workers=40)
+        self.done(sweep='imported')
+        found = self.here.workload(SIZE, workload(baseline='imported'))
+        self.assertEqual(
+            (2, 6, 6), (found.replication, found.maps, found.reduces)
+        )
+
+    def test_a_baseline_of_another_workload_costs_no_run(self) -> None:
+        self.done(sweep='imported')
+        for given, words in (
+            ({'sizes': [2 * SIZE]}, f'size_bytes {SIZE} instead of'),
+            ({'replication': 3}, 'replication 2 instead of 3'),
+            ({'kit': '/kit'}, 'derived True instead of False'),
+        ):
+            config = {'sweep': f's{len(words)}', 'baseline': 'imported'}
+            one = self.flavors(**config, **given)
+            error = self.assertRaises(errors.InputError, one.setup)
+            self.assertIn(words, str(error))
+            self.assertNotIn('\n', str(error))
+        self.assertTrue(self.here.baselines(workload(baseline='auto')))
+
+    def test_a_cluster_that_cannot_be_planned_without_hosts(self) -> None:
+        self.no_hosts()
+        self.assertRaises(
+            errors.InputError, self.flavors(without=['ceph']).setup
+        )
+        failed = record.load_all(state.RECORDS)[0]
+        self.assertIn('no Ceph', failed.reason)
+
     def test_kit_records_what_a_pair_lacks(self) -> None:
         asked: list[tuple[int, list[int]]] = []
 

@@ -2,6 +2,7 @@
 """Rally tasks of one parameter, and the SLAs that they ask for."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,18 @@ class TaskTest(testtools.TestCase):
                     f"unknown task argument '{typo}': take one of", str(error)
                 )
                 self.assertNotIn('\n', str(error))
+
+    def test_all_that_a_task_takes_is_used(self) -> None:
+        for path in sorted(FOLDER.glob('*.yaml')):
+            text = path.read_text()
+            used = set(re.findall(r'\b([a-z_]+)\s*\| default', text))
+            error = self.assertRaises(
+                KeyError, TASKS.from_string(text).render, vaules=[1]
+            )
+            taken = set(error.args[0].partition('take one of ')[2].split(', '))
+            if path.name == 'sweep.yaml':
+                used |= {'sweep', 'workloads'}
+            self.assertEqual(used, taken - {'allow'}, path.name)
 
     def test_what_a_task_does_not_take_is_refused(self) -> None:
         for name, given, words in (
