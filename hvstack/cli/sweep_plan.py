@@ -3,7 +3,6 @@
 
 import argparse
 import json
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,7 @@ from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.model.backends import BACKENDS
 from hvstack.results import record
-from hvstack.results.record import Record
-from hvstack.sweep import lacks, space, strategies
+from hvstack.sweep import forecast, lacks, space, strategies
 from hvstack.sweep.space import LACKS, Space
 from hvstack.sweep.strategies import STRATEGIES
 
@@ -89,7 +87,7 @@ class Plan(Command):
                     f'--{name}-seconds is {value:g}: give 0 or more'
                 )
         if run is None or setup is None:
-            known = times(
+            known = forecast.times(
                 record.load_usable(parsed_args.records)[0], parsed_args.size
             )
             run = known[0] if run is None else run
@@ -212,33 +210,6 @@ def chosen_space(
         missing |= seen
     area = space.explored(found, profile, parsed_args.backend, missing)
     return area, tuple(missing)
-
-
-def times(
-    records: Sequence[Record], size_bytes: int
-) -> tuple[float | None, float | None]:
-    """Return median seconds of a run, and of what lies between clusters.
-
-    :param records: by start time, of any sweeps.
-    :param size_bytes: of the runs that count.
-    :returns: None for what no record tells.
-    """
-    runs = [
-        one.total_seconds
-        for one in records
-        if one.valid and one.size_bytes == size_bytes
-    ]
-    gaps = []
-    by_sweep: dict[str, Record] = {}
-    for one in records:
-        last = by_sweep.get(one.sweep)
-        if last is not None and last.configuration != one.configuration:
-            gaps.append(record.seconds_between(last.ended, one.started))
-        by_sweep[one.sweep] = one
-    return (
-        statistics.median(runs) if runs else None,
-        statistics.median(gaps) if gaps else None,
-    )
 
 
 def _lines(shown: dict[str, Any]) -> list[str]:

@@ -19,9 +19,11 @@ from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from hvstack.report import answer
 from hvstack.results import compare, record, reference
 from hvstack.results.record import Record
 from hvstack.sweep import course, rallyenv, recovery, state
+from hvstack.sweep.course import Standing
 from hvstack.sweep.state import Sweep
 
 
@@ -53,7 +55,13 @@ class _Running(Command):
         progress.say(f'sweep {sweep.id}')
         try:
             with progress.stage('sweep'):
-                here = course.run(sweep, progress)
+                here = course.run(
+                    sweep,
+                    progress,
+                    lambda before, now: say_step(
+                        before, now, progress, baseline, allow
+                    ),
+                )
         finally:
             conn = connection.connect(cloud)
             for line in recovery.recover([conn]):
@@ -78,6 +86,50 @@ class _Running(Command):
                 f'{" and ".join(found)}, the others were measured: '
                 f"'hvstack report {sweep.id}' names the reasons"
             )
+
+
+def say_step(
+    before: Standing,
+    now: Standing,
+    progress: Progress,
+    baseline: str,
+    allow: Sequence[str],
+) -> None:
+    """Say what a step gained, and its percent of bare metal.
+
+    :param before: where the sweep stood before the step.
+    :param baseline: recorded runs on bare metal, as in the report.
+    :param allow: facts that may differ.
+    """
+    for line in way(now)[len(way(before)) :]:
+        progress.say(f'gain over the step before: {" ".join(line.split())}')
+    done = {one.id for one in before.records}
+    fresh = {
+        one.configuration
+        for one in now.records
+        if one.id not in done and one.kind == 'configuration'
+    }
+    try:
+        rows = answer.build(
+            compared_with(baseline, now.records), allow=allow
+        ).rows
+    except (errors.InputError, errors.NotComparable) as exc:
+        progress.say(' '.join(str(exc).split()))
+        return
+    for row in rows:
+        if row.configuration in fresh:
+            progress.say(f'{row.label}: {_percent(row)}')
+
+
+def _percent(row: answer.Row) -> str:
+    if row.percent is None:
+        return row.verdict
+    low, high = row.percent.low, row.percent.high
+    if low is None or high is None:
+        interval = 'no interval'
+    else:
+        interval = f'95 % interval {low:.1f} to {high:.1f}'
+    return f'{row.percent.percent:.1f} % of bare metal ({interval})'
 
 
 def compared_with(baseline: str, records: Sequence[Record]) -> list[Record]:

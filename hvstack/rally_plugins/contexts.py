@@ -44,6 +44,8 @@ class _Context(context.Context):
     CONFIG_SCHEMA = session.WORKLOAD_SCHEMA
     #: Kinds of journal entries that the clean-up undoes.
     KINDS: tuple[str, ...] = ()
+    #: The first context of a workload.
+    FIRST = False
 
     def setup(self) -> None:
         """Prepare, if any run of the workload is still to be done.
@@ -57,6 +59,8 @@ class _Context(context.Context):
         pending = here.pending(self.config)
         if not pending or here.skipped:
             return
+        if self.FIRST:
+            here.announce(self.config)
         try:
             if here.kept is None:
                 self.prepare(here)
@@ -106,6 +110,7 @@ class Flavors(_Context):
     """Derive and publish the flavors of a configuration."""
 
     KINDS = (flavors.KIND,)
+    FIRST = True
 
     def prepare(self, here: Session) -> None:
         """Refuse what the backend cannot honour, then publish."""
@@ -243,6 +248,8 @@ class Cluster(_Context):
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
 class Baseline(_Context):
     """Take the hosts for bare metal and start Hadoop on them."""
+
+    FIRST = True
 
     def _last_alone(self, here: Session) -> bool:
         """Skip the runs at the end where there is nothing to compare."""

@@ -28,7 +28,7 @@ from hvstack.hadoop.tables import TUNINGS
 from hvstack.progress import Progress
 from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import plan, recovery, state
+from hvstack.sweep import forecast, plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import LACKS
 from hvstack.tpcxhs import run as tpcxhs
@@ -191,6 +191,17 @@ class Session:
             config.get('first_index', 0),
             list(config['sizes']),
         )
+
+    def announce(self, config: Mapping[str, Any]) -> None:
+        """Say how much is left of the sweep that a workload is of.
+
+        One of plain Rally's has no marker, so nothing tells.
+        """
+        name = self.sweep_id(config)
+        with contextlib.suppress(errors.InputError):
+            for one in state.known():
+                if one.id == name and (line := forecast.left(one)):
+                    self.progress.say(line)
 
     def pending(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs that have no valid record yet."""

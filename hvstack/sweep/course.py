@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep by a strategy: step after step, resumed from its records alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,15 @@ def look(sweep: Sweep) -> Standing:
     )
 
 
-def run(sweep: Sweep, progress: Progress) -> Standing:
+def run(
+    sweep: Sweep,
+    progress: Progress,
+    told: Callable[[Standing, Standing], None] | None = None,
+) -> Standing:
     """Run what is left of a sweep, a Rally task for each of its steps.
 
+    :param told: is called when a step has ended, with where the sweep stood
+        before it and where it stands now.
     :raises hvstack.errors.RunFailed: Rally does not even try.
     """
     while True:
@@ -151,7 +158,10 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
             sweep.id,
             progress,
         )
-        if len(look(sweep).records) == len(here.records):
+        now = look(sweep)
+        if told:
+            told(here, now)
+        if len(now.records) == len(here.records):
             raise errors.RunFailed(
                 f"sweep '{sweep.id}' stands still: Rally left no record, its "
                 f"log says why; then 'hvstack sweep resume {sweep.id}'"

@@ -368,40 +368,59 @@ class Extent:
         return self.runs * run + self.visits * setup
 
 
-def extent(strategy: Strategy) -> tuple[Extent, Extent]:
+def extent(
+    strategy: Strategy, measured: Measured | None = None, *, bare: bool = True
+) -> tuple[Extent, Extent]:
     """Return the least and the most that a sweep can take.
 
     The strategy is rehearsed with rates that do not scatter: all alike, so
     that nothing is ever dropped, or with the first or the last one best.
+
+    :param measured: the runs so far; what is left counts.
+    :param bare: bare metal is measured too.
     """
+    measured = measured or Measured({})
     names = [one.name for one in strategy.space.possible]
+    known = [rate for name in names for rate in measured.of(name)]
+    usual = math.exp(_log_mean(known)) if known else 1.0
     found = [
-        rehearse(strategy, rate)
+        rehearse(strategy, rate, measured, bare=bare)
         for rate in (
-            lambda _: 1.0,
-            lambda name: 1.0 / (1 + names.index(name)),
-            lambda name: 1.0 + names.index(name),
+            lambda _: usual,
+            lambda name: usual / (1 + names.index(name)),
+            lambda name: usual * (1 + names.index(name)),
         )
     ]
     by_runs = sorted(found, key=lambda one: (one.runs, one.visits))
     return by_runs[0], by_runs[-1]
 
 
-def rehearse(strategy: Strategy, rate: Callable[[str], float]) -> Extent:
-    """Go through a strategy with given rates, and count.
+def rehearse(
+    strategy: Strategy,
+    rate: Callable[[str], float],
+    measured: Measured,
+    *,
+    bare: bool,
+) -> Extent:
+    """Go through what is left of a strategy with given rates, and count.
 
     :param rate: of a configuration, by full name.
+    :param measured: the runs so far.
+    :param bare: with a run on bare metal before each and at the end.
     """
-    rates: dict[str, list[float]] = {BARE_METAL: []}
+    rates = {name: list(found) for name, found in measured.rates.items()}
+    base = rates.setdefault(BARE_METAL, [])
+    asked = set()
     visits = runs = 0
-    while asks := strategy.ask(Measured(rates)):
+    while asks := strategy.ask(Measured(rates, measured.given_up)):
         for ask in asks:
-            rates[BARE_METAL].append(1.0)
+            asked.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
             row += [rate(ask.configuration)] * ask.runs
-            visits += 2
-            runs += 1 + ask.runs
-    return Extent(len(rates) - 1, visits + 1, runs + 1)
+            visits += 1 + bare
+            runs += bare + ask.runs
+            base += [1.0] * bare
+    return Extent(len(asked), visits + bare, runs + bare)
 
 
 def _bare(one: Record) -> bool:

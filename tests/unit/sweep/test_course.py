@@ -15,7 +15,7 @@ from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import course, space, state
+from hvstack.sweep import course, forecast, space, state
 from tests.unit.results import factory
 
 SIZE = 1_000_000
@@ -171,6 +171,57 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(6, status)
         said = err.splitlines()[-1]
         self.assertRegex(said, r'^\d runs on bare metal failed, the others')
+
+    def test_each_step_says_what_it_gained(self) -> None:
+        status, _, err = self.resume()
+        self.assertEqual(0, status, err)
+        lines = [line.partition('] ')[2] for line in err.splitlines()]
+        first = lines.index(
+            'i1: 100.0 % of bare metal (95 % interval 100.0 to 100.0)'
+        )
+        (gain,) = [one for one in lines if 'instances 2' in one]
+        self.assertIn('step before: instances 2 +10 % (95 % ', gain)
+        (better,) = [one for one in lines if one.startswith('i2: ')]
+        self.assertIn('110.0 % of bare metal', better)
+        # Each when it is known, and once.
+        self.assertLess(first, lines.index(gain))
+        self.assertEqual(1, len([o for o in lines if o.startswith('i1: ')]))
+
+    def test_how_much_is_left(self) -> None:
+        self.assertIn(
+            'left: 10 runs, no run of this size', forecast.left(self.sweep)
+        )
+        # As long as those of another sweep, until it has runs of its own.
+        record.save(
+            factory.run(
+                *(BARE_METAL, 0, 600),
+                sweep='other',
+                size=SIZE,
+                started='2026-11-21T05:00:00Z',
+            ),
+            state.RECORDS,
+        )
+        self.assertEqual(
+            'about 100 minutes left: 10 runs of 600 s',
+            forecast.left(self.sweep),
+        )
+        self.most = 3
+        self.assertRaises(errors.RunFailed, course.run, self.sweep, Progress())
+        self.assertIn('7 runs of 110 s', forecast.left(self.sweep))
+        self.most = 100
+        course.run(self.sweep, Progress())
+        self.assertEqual('', forecast.left(self.sweep))
+
+    def test_how_much_of_a_quick_sweep_is_left(self) -> None:
+        quick = state.begin(['i1', 'i2'], 2, SIZE)
+        self.assertIn('left: 8 runs', forecast.left(quick))
+        record.save(
+            factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
+            state.RECORDS,
+        )
+        self.assertEqual(
+            'about 14.0 hours left: 7 runs of 7200 s', forecast.left(quick)
+        )
 
     def test_a_named_baseline_takes_the_place_of_bare_metal(self) -> None:
         for index in range(2):

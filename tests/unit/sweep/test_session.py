@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What workloads of one Rally process share: sweeps, what is skipped."""
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -359,6 +360,20 @@ class SessionTest(testtools.TestCase):
 
     def no_hosts(self) -> None:
         self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+
+    def test_time_left_is_said_before_a_workload(self) -> None:
+        stream = io.StringIO()
+        self.here.progress.stream = stream
+        quick = state.begin(['i1'], 1, SIZE)
+        one = self.bare(sweep=quick.id)
+        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+        self.assertRaises(errors.InputError, one.setup)
+        self.assertIn('left: 4 runs', stream.getvalue())
+        # A sweep of plain Rally's has no marker.
+        stream.truncate(0)
+        self.bare(sweep='mine')
+        self.here.announce(workload(sweep='mine'))
+        self.assertNotIn('left', stream.getvalue())
 
     def test_tasks_of_a_cloud_without_bare_metal(self) -> None:
         self.no_hosts()
