@@ -199,7 +199,9 @@ def chosen_space(
     if conn is not None:
         lacks.check_backend(conn, profile, parsed_args.backend)
         if not found.start_given and 'storage' not in found.values:
-            storage, why = lacks.deck_storage(conn, parsed_args.backend)
+            storage, why = lacks.deck_storage(
+                conn, profile, parsed_args.backend
+            )
             if 'ceph' in missing:
                 storage, why = 'local', space.LACKS['ceph'][2]
             found = replace(found, start=replace(found.start, storage=storage))

@@ -374,7 +374,7 @@ def _planned(
     :raises hvstack.errors.InputError: it cannot exist, and the workload does
         not say that it may be skipped.
     """
-    configuration = parse(name)
+    configuration = parse(here.named(config, name))
     settings = here.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))

@@ -63,6 +63,7 @@ class TPCxHS(scenario.OpenStackScenario):
         skip: bool = False,
         without: list[str] | None = None,
         before: str | None = None,
+        storage: str | None = None,
         kit: str | None = None,
         setup: dict[str, Any] | None = None,
         keep: bool = False,
@@ -85,6 +86,8 @@ class TPCxHS(scenario.OpenStackScenario):
         :param without: what the cloud lacks, as in ``sweep plan``.
         :param before: the configuration that bare metal is measured for; if
             that is skipped, so is this.
+        :param storage: ``deck`` leaves it to the cloud for configurations
+            that name none: Ceph with one copy, else local.
         :param kit: folder of TPC's kit, which does runs in pairs.
         :param setup: how clusters are set up: ``tuning`` and ``os_profile``,
             of bare metal too; with storage ceph ``disks`` of a worker,
@@ -104,6 +107,8 @@ class TPCxHS(scenario.OpenStackScenario):
             'shape': shape,
             'replication': replication,
             'baseline': baseline,
+            'storage': storage,
+            'without': without,
             'kit': kit,
             'setup': setup,
         }

@@ -10,13 +10,13 @@ import atexit
 import contextlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import conf, errors, shell
+from hvstack import conf, errors, profiles, shell
 from hvstack.cloud import connection, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
@@ -25,10 +25,11 @@ from hvstack.cluster.launch import Plan
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tables import TUNINGS
+from hvstack.model.configuration import STORAGES, parse
 from hvstack.progress import Progress
 from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import forecast, plan, recovery, state
+from hvstack.sweep import forecast, lacks, plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import LACKS
 from hvstack.tpcxhs import run as tpcxhs
@@ -68,6 +69,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'items': {'enum': sorted(LACKS)},
         },
         'before': {'type': 'string', 'minLength': 1},
+        'storage': {'enum': ['deck']},
         'keep': {'type': 'boolean'},
         'setup': {
             'type': 'object',
@@ -128,6 +130,8 @@ class Session:
     #: Nodes and Hadoop's settings of a cluster that the workload before has
     #: left for the next one.
     kept: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    #: Of configurations that name none, where that is left to the cloud.
+    storage: str = ''
     #: Why the workload's configuration cannot exist.
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)
@@ -184,10 +188,36 @@ class Session:
             )
         return self.auto[shaped].id
 
+    def named(self, config: Mapping[str, Any], name: str) -> str:
+        """Return a configuration's name, with its storage.
+
+        A workload may leave that to the cloud: the deck's, which is Ceph with
+        one copy, if it has that.
+
+        :param name: of one of the workload's configurations.
+        :raises hvstack.errors.CloudError: the cloud does not answer.
+        """
+        if config.get('storage') is None or name == BARE_METAL:
+            return name
+        if set(STORAGES) & set(name.split('-')):
+            return name
+        if 'ceph' in (config.get('without') or ()):
+            return name
+        if not self.storage:
+            options = self.options.cloud
+            profile = profiles.load(options.host_profile)
+            self.storage, why = lacks.deck_storage(
+                self.admin,
+                profile,
+                lacks.backend_of(self.admin, profile, options.backend),
+            )
+            self.progress.say(f'storage of the start: {self.storage}, {why}')
+        return replace(parse(name), storage=self.storage).name
+
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs."""
         return plan.workload(
-            config['configuration'],
+            self.named(config, config['configuration']),
             config.get('first_index', 0),
             list(config['sizes']),
         )

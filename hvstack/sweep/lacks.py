@@ -142,6 +142,19 @@ def _shared(conn: Connection, profile: HostProfile) -> str:
     return ''
 
 
+def backend_of(
+    conn: Connection, profile: HostProfile, given: str | None = None
+) -> str:
+    """Return the backend of the workers' hosts, up or not.
+
+    :param given: what the user says; Nova cannot tell kvm from qemu.
+    :raises hvstack.errors.CloudError: they have several.
+    """
+    names = placement.providers(conn, profile.traits.get('worker'))
+    known = [one for one in hosts.hypervisors(conn) if one.name in names]
+    return hosts.backend(known, given)
+
+
 def check_backend(
     conn: Connection, profile: HostProfile, backend: str
 ) -> None:
@@ -151,9 +164,7 @@ def check_backend(
 
     :raises hvstack.errors.InputError: they have another one.
     """
-    names = placement.providers(conn, profile.traits.get('worker'))
-    known = [one for one in hosts.hypervisors(conn) if one.name in names]
-    seen = hosts.backend(known)
+    seen = backend_of(conn, profile)
     if (seen == 'lxc') != (backend == 'lxc'):
         raise errors.InputError(
             f"--backend {backend}: the workers' hosts are of kind {seen}, "
@@ -161,14 +172,22 @@ def check_backend(
         )
 
 
-def deck_storage(conn: Connection, backend: str) -> tuple[str, str]:
+def deck_storage(
+    conn: Connection, profile: HostProfile, backend: str
+) -> tuple[str, str]:
     """Return the storage that the deck's start has on a cloud, and why.
 
     Ceph with one copy; local where there is none.
 
-    :param backend: of the workers' hosts.
+    :param profile: of the workers' hosts.
+    :param backend: theirs.
     """
-    why = backends.refuse(Configuration(storage='ceph'), backend)
+    wanted = Configuration(storage='ceph')
+    why = backends.refuse(wanted, backend)
+    try:
+        derive(profile, wanted)
+    except errors.InputError as exc:
+        why = why or str(exc)
     why = why or no_ceph(conn, DECK)
     if why:
         return 'local', f'no Ceph with one copy here ({why})'

@@ -105,14 +105,18 @@ class LacksTest(testtools.TestCase):
 
     def test_the_decks_storage(self) -> None:
         conn = self.cloud.connect()
-        storage, why = lacks.deck_storage(conn, 'kvm')
+        storage, why = lacks.deck_storage(conn, self.profile, 'kvm')
         self.assertEqual('local', storage)
         self.assertIn("no volume type 'ceph'", why)
         self.types('ceph', copies='3')
-        self.assertEqual('local', lacks.deck_storage(conn, 'kvm')[0])
+        self.assertEqual(
+            'local', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+        )
         self.types('ceph', copies='1')
-        self.assertEqual('ceph', lacks.deck_storage(conn, 'kvm')[0])
-        storage, why = lacks.deck_storage(conn, 'lxc')
+        self.assertEqual(
+            'ceph', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+        )
+        storage, why = lacks.deck_storage(conn, self.profile, 'lxc')
         self.assertEqual('local', storage)
         self.assertIn('containers cannot attach volumes', why)
 

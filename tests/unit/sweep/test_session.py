@@ -361,6 +361,42 @@ class SessionTest(testtools.TestCase):
     def no_hosts(self) -> None:
         self.here.options.set_override('baseline_hosts', '/none', 'sweep')
 
+    def test_storage_of_the_start_is_the_decks_where_the_cloud_has_it(
+        self,
+    ) -> None:
+        asked: list[object] = []
+
+        def storage(*_: object) -> tuple[str, str]:
+            asked.append(_)
+            return 'ceph', 'one copy'
+
+        for name, stands_in in (
+            ('deck_storage', storage),
+            ('backend_of', lambda *_: 'kvm'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.sweep.lacks.{name}', stands_in)
+            )
+        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
+
+        def named(name: str, **more: Any) -> str:
+            config = workload(configuration=name, **more)
+            (step, _) = self.here.steps(config)
+            return step.configuration
+
+        deck = {'storage': 'deck'}
+        self.assertEqual(parse('i2-ceph').name, named('i2', **deck))
+        self.assertEqual(parse('i4-ceph').name, named('i4', **deck))
+        self.assertEqual(1, len(asked))
+        for name, more in (
+            ('i1', {}),
+            ('i1-local', deck),
+            ('i1', {**deck, 'without': ['ceph']}),
+        ):
+            self.assertEqual(parse('i1').name, named(name, **more))
+        self.assertEqual(BARE_METAL, named(BARE_METAL, **deck))
+        self.assertEqual(1, len(asked))
+
     def test_time_left_is_said_before_a_workload(self) -> None:
         stream = io.StringIO()
         self.here.progress.stream = stream

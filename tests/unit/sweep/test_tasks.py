@@ -181,6 +181,17 @@ class TaskTest(testtools.TestCase):
         )
         self.assertEqual(12, len(set(labels('full-sweep.yaml'))))
 
+    def test_a_start_that_is_not_named_leaves_storage_to_the_cloud(
+        self,
+    ) -> None:
+        for name in ('01-instances', '02-cpu-ratio', 'full-sweep'):
+            found = arguments(f'{name}.yaml')
+            self.assertEqual({'deck'}, {one['storage'] for one in found})
+        for one in arguments('01-instances.yaml', start='i1'):
+            self.assertNotIn('storage', one)
+        for one in arguments('04-storage.yaml'):
+            self.assertNotIn('storage', one)
+
     def test_a_baseline_saves_the_runs_on_bare_metal(self) -> None:
         found = arguments('01-instances.yaml', baseline='auto', values=[1, 2])
         self.assertEqual(['i1', 'i2'], [one['configuration'] for one in found])
