@@ -45,8 +45,6 @@ class _Running(Command):
         :raises hvstack.errors.PartlyFailed: a configuration, or a run on bare
             metal, failed for good; the sweep went on with the others.
         """
-        # A misspelt name would else be told when all is measured.
-        compare.checked(allow, record.load_usable(state.RECORDS)[0])
         progress = Progress()
         hadoop.hand_on(sweep.profiles)
         cloud = os_cloud or os.environ.get('OS_CLOUD')
@@ -171,8 +169,7 @@ class Run(_Running):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
         progress = Progress()
-        if parsed_args.baseline:
-            reference.candidates(parsed_args.baseline, state.RECORDS)
+        check_compared(parsed_args)
         with contextlib.closing(
             connection.connect(parsed_args.os_cloud)
         ) as conn:
@@ -221,6 +218,7 @@ class Resume(_Running):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Find and run it."""
+        check_compared(parsed_args)
         sweep = chosen(parsed_args.sweep)
         assert sweep.course
         self.go(
@@ -251,6 +249,16 @@ def add_compared(parser: argparse.ArgumentParser, note: str) -> None:
         help='a fact that may differ between runs, such as caps; the '
         'difference is said beside the figures (can be repeated)',
     )
+
+
+def check_compared(parsed_args: argparse.Namespace) -> None:
+    """Refuse what would else be told when all is measured.
+
+    :raises hvstack.errors.InputError: no such baseline, or no such fact.
+    """
+    if parsed_args.baseline:
+        reference.candidates(parsed_args.baseline, state.RECORDS)
+    compare.checked(parsed_args.allow, record.load_usable(state.RECORDS)[0])
 
 
 class Show(ShowOne):
