@@ -14,6 +14,7 @@ from openstack.connection import Connection
 from hvstack import errors, shell
 from hvstack.cloud import hosts, journal, placement
 from hvstack.cloud.connection import refused, scope
+from hvstack.progress import Progress
 
 KIND = 'host_mode'
 MODES = ('shared', 'dedicated')
@@ -35,7 +36,11 @@ def current(conn: Connection, providers: Mapping[str, str]) -> dict[str, str]:
 
 
 def switch(
-    conn: Connection, providers: Mapping[str, str], wanted: str, command: str
+    conn: Connection,
+    providers: Mapping[str, str],
+    wanted: str,
+    command: str,
+    progress: Progress | None = None,
 ) -> bool:
     """Have hosts in a mode; what they were in is in the journal first.
 
@@ -62,6 +67,8 @@ def switch(
         'providers': dict(providers),
         'command': command,
     }
+    if progress is not None:
+        progress.say(f"switching the hosts' CPUs to {wanted}: {command}")
     journal.note(KIND, data, scope(conn))
     _switch(conn, providers, wanted, command)
     return True

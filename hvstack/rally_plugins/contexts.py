@@ -157,11 +157,14 @@ class HostMode(_Context):
         command = lacks.mode_command(
             profiles.load(here.options.cloud.host_profile), here.options.sweep
         )
-        if not command:
-            return
-        mode = wanted.configuration.cpu_policy
-        with here.progress.stage(f"the hosts' CPUs: {mode}"):
-            hostmode.switch(here.admin, wanted.providers, mode, command)
+        if command:
+            hostmode.switch(
+                here.admin,
+                wanted.providers,
+                wanted.configuration.cpu_policy,
+                command,
+                here.progress,
+            )
 
 
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)
