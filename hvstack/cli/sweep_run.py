@@ -120,7 +120,7 @@ def say_step(
 
 
 def _percent(row: answer.Row) -> str:
-    if row.percent is None:
+    if row.percent is None or row.status != 'ok':
         return row.verdict
     low, high = row.percent.low, row.percent.high
     if low is None or high is None:
