@@ -91,14 +91,15 @@ class Plan:
     @property
     def ratios(self) -> dict[str, float]:
         """Ratios that Placement must have, by resource class."""
-        found = {
+        return {
             'VCPU': self.configuration.cpu_ratio,
             'MEMORY_MB': self.configuration.ram_ratio,
         }
-        if self.configuration.cpu_policy == 'dedicated':
-            # It takes PCPU, and its hosts may have no VCPU at all.
-            del found['VCPU']
-        return found
+
+    @property
+    def shared(self) -> bool:
+        """Whether its guests take VCPU, not PCPU."""
+        return self.configuration.cpu_policy == 'shared'
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as ``--dry-run`` shows it."""
@@ -415,7 +416,7 @@ def launch(
     outputs = stacks.wait(
         tenant, stack_id, timeout=options.stack_timeout, progress=progress
     )
-    ratios.check(admin, wanted.providers, wanted.ratios)
+    ratios.check(admin, wanted.providers, wanted.ratios, shared=wanted.shared)
     cluster = StackCluster.from_outputs(
         outputs,
         key,

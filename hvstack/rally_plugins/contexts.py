@@ -177,7 +177,10 @@ class Ratios(_Context):
         """Set them; what was there before goes into the journal first."""
         wanted = _plan(here)
         here.before = ratios.set_ratios(
-            here.admin, wanted.providers, wanted.ratios
+            here.admin,
+            wanted.providers,
+            wanted.ratios,
+            shared=wanted.shared,
         )
 
     @classmethod
