@@ -269,6 +269,16 @@ class CourseTest(testtools.TestCase):
             main(['sweep', 'plan', *words, '--values', 'instances=1,2'])
         self.assertIn('about 0.', plan.getvalue())
 
+    def test_a_broken_record_leaves_the_list(self) -> None:
+        path = self.broken_record(self.sweep.id)
+        quick = state.begin(['i1'], 1, SIZE)
+        out = io.StringIO()
+        with redirect_stdout(out):
+            self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
+        runs = {one['ID']: one['Runs'] for one in json.loads(out.getvalue())}
+        self.assertEqual('0 of 4', runs[quick.id])
+        self.assertIn(str(path), runs[self.sweep.id])
+
     def test_a_broken_record_stops_its_own_sweep(self) -> None:
         path = self.broken_record(self.sweep.id)
         status, _, err = self.resume()
