@@ -300,11 +300,12 @@ class Session:
             'size_bytes': config['sizes'][0],
             'derived': not config.get('kit'),
         }
-        copies = config.get('replication')
-        if copies is None and self.plan is not None:
-            copies = self.plan.replication
-        if copies is not None:
-            wanted['replication'] = copies
+        if config.get('replication'):
+            wanted['replication'] = config['replication']
+        elif self.plan is not None:
+            alone = {**config, 'baseline': None}
+            work = self.workload(config['sizes'][0], alone)
+            wanted['replication'] = work.replication
         allowed = set(config.get('allow') or ())
         fair = [
             one

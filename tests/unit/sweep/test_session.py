@@ -449,6 +449,22 @@ class SessionTest(testtools.TestCase):
             self.assertNotIn('\n', str(error))
         self.assertTrue(self.here.baselines(workload(baseline='auto')))
 
+    def test_a_baseline_has_the_replication_that_a_run_would_have(
+        self,
+    ) -> None:
+        made = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
+        made.replication = 1
+        record.save(made, state.RECORDS)
+        config = workload(baseline='imported')
+        self.plan(workers=2)
+        # The file's one host can hold one copy, whatever the cluster could.
+        self.assertEqual(1, len(self.here.baselines(config)))
+        self.no_hosts()
+        error = self.assertRaises(
+            errors.InputError, self.here.baselines, config
+        )
+        self.assertIn('replication 1 instead of 2', str(error))
+
     def test_a_cluster_that_cannot_be_planned_without_hosts(self) -> None:
         self.no_hosts()
         self.assertRaises(
