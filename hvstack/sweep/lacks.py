@@ -91,9 +91,16 @@ def mode_command(profile: HostProfile, options: Any) -> str | None:
 
     :param profile: of the workers' hosts; those of the lab have a cap.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: the command does not say which mode.
     """
-    if options.host_mode_command:
-        return str(options.host_mode_command)
+    given = options.host_mode_command
+    if given:
+        if '{mode}' not in given:
+            raise errors.InputError(
+                f"hvstack.conf: host_mode_command '{given}' has no {{mode}} "
+                'in it, which becomes shared or dedicated: add it'
+            )
+        return str(given)
     if profile.cpu_cap is not None and bare.LAB.exists():
         program = Path(sys.executable).parent / 'hvstack'
         return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'

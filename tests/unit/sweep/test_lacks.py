@@ -76,8 +76,13 @@ class LacksTest(testtools.TestCase):
 
     def test_a_command_switches_the_hosts(self) -> None:
         self.assertEqual(
-            {}, self.found('cpu_policy=shared,dedicated', command='switch')
+            {},
+            self.found('cpu_policy=shared,dedicated', command='to {mode}'),
         )
+        error = self.assertRaises(
+            errors.InputError, self.found, 'cpu_policy=dedicated', command='to'
+        )
+        self.assertIn("'to' has no {mode} in it", str(error))
 
     def test_only_what_is_asked_for_is_looked_up(self) -> None:
         before = len(self.cloud.http.request_history)
