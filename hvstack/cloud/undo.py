@@ -7,10 +7,19 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import connection, flavors, journal, keys, ratios, stacks
+from hvstack.cloud import (
+    connection,
+    flavors,
+    hostmode,
+    journal,
+    keys,
+    ratios,
+    stacks,
+)
 
 _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
     flavors.KIND: flavors.undo,
+    hostmode.KIND: hostmode.undo,
     keys.KIND: keys.undo,
     ratios.KIND: ratios.undo,
     stacks.KIND: stacks.undo,

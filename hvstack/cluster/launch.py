@@ -97,6 +97,11 @@ class Plan:
             'MEMORY_MB': self.configuration.ram_ratio,
         }
 
+    @property
+    def shared(self) -> bool:
+        """Whether its guests take VCPU, not PCPU."""
+        return self.configuration.cpu_policy == 'shared'
+
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as ``--dry-run`` shows it."""
         return {
@@ -416,7 +421,7 @@ def launch(
     outputs = stacks.wait(
         tenant, stack_id, timeout=options.stack_timeout, progress=progress
     )
-    ratios.check(admin, wanted.providers, wanted.ratios)
+    ratios.check(admin, wanted.providers, wanted.ratios, shared=wanted.shared)
     cluster = StackCluster.from_outputs(
         outputs,
         key,
