@@ -95,6 +95,14 @@ _SWEEP = (
         sample_default='/var/lib/hvstack/lab/baseline.json',
         help='File that names the bare-metal hosts.',
     ),
+    cfg.StrOpt(
+        'host_mode_command',
+        help="Shell command that switches the workers' hosts between shared "
+        'and dedicated CPUs; {mode} in it becomes shared or dedicated. It is '
+        'run while no server is on them. Without it, configurations with '
+        'dedicated CPUs are skipped on hosts in shared mode. For the lab, '
+        "'hvstack lab up --host-mode {mode}' by default.",
+    ),
 )
 
 _TELEMETRY = (

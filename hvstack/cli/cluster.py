@@ -185,7 +185,12 @@ class Create(_OnCloud):
                 ids = launch.publish(
                     admin, wanted, [str(tenant.current_project_id)]
                 )
-                ratios.set_ratios(admin, wanted.providers, wanted.ratios)
+                ratios.set_ratios(
+                    admin,
+                    wanted.providers,
+                    wanted.ratios,
+                    shared=wanted.shared,
+                )
             with progress.stage('cluster'):
                 cluster, outputs = launch.launch(
                     admin, tenant, wanted, ids, name, options, progress

@@ -14,7 +14,6 @@ from hvstack.lab import clouds, hosts, images, lifecycle, settings
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
-from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import rallyenv, rallytask, recovery, state
 from hvstack.sweep.state import Sweep
@@ -75,7 +74,7 @@ class Demo(Command):
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
-            records = record.load_all(state.RECORDS, sweep.id)
+            records = state.records(sweep.id)
             _answer(records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')

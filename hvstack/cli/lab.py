@@ -54,6 +54,13 @@ class Up(Command):
             'others stay shared; may be repeated',
         )
         parser.add_argument(
+            '--host-mode',
+            choices=CPU_POLICIES,
+            help="dedicated: all CPUs of the workers' kvm and qemu hosts but "
+            'the first are for guests that ask for dedicated ones; shared: '
+            'none; instead of --dedicated',
+        )
+        parser.add_argument(
             '--fake-profile',
             metavar='PROFILE',
             help='host profile whose sockets, threads, cells, memory, pages '
@@ -141,7 +148,11 @@ class Up(Command):
 
         def change(before: LabSettings) -> LabSettings:
             merged = {**before.options, **options}
-            return before.change(**given, options=merged)
+            after = before.change(**given, options=merged)
+            if parsed_args.host_mode is None:
+                return after
+            cpus = hosts.dedicated(after, parsed_args.host_mode)
+            return after.change(options={**merged, 'dedicated': cpus})
 
         progress = Progress()
         lifecycle.up(change, progress)

@@ -7,9 +7,10 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
+from hvstack import errors
 from hvstack.cloud import connection, journal
-from hvstack.results import record
 from hvstack.sweep import recovery, state
+from hvstack.sweep.state import Sweep
 from hvstack.tpcxhs.workload import size
 
 #: Data of a run: large enough that a lab's sort is more than the start of its
@@ -26,12 +27,10 @@ class List(Lister):
         """Look at markers and records; change nothing."""
         rows = []
         for sweep in state.known():
-            steps = sweep.steps()
-            left = len(state.pending(sweep.id, steps))
-            done = f'{len(steps) - left} of {len(steps)}'
-            if sweep.course is not None:
-                found = record.load_all(state.RECORDS, sweep.id)
-                done = str(sum(one.valid for one in found))
+            try:
+                done = _done(sweep)
+            except errors.InputError as exc:
+                done = str(exc)
             rows.append(
                 (
                     sweep.id,
@@ -43,6 +42,18 @@ class List(Lister):
             )
         columns = ('ID', 'State', 'Runs', 'Configurations', 'Bytes')
         return columns, rows
+
+
+def _done(sweep: Sweep) -> str:
+    """Return how many runs of a sweep are done.
+
+    :raises hvstack.errors.InputError: one of its records is broken.
+    """
+    if sweep.course is not None:
+        return str(sum(one.valid for one in state.records(sweep.id)))
+    steps = sweep.steps()
+    left = len(state.pending(sweep.id, steps))
+    return f'{len(steps) - left} of {len(steps)}'
 
 
 class Recover(Command):

@@ -3,19 +3,20 @@
 
 import argparse
 import json
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
+from openstack.connection import Connection
 
-from hvstack import errors, paths, profiles
+from hvstack import conf, errors, paths, profiles
 from hvstack.cli.sweep import add_size
+from hvstack.cloud import connection
 from hvstack.model.backends import BACKENDS
 from hvstack.results import record
-from hvstack.results.record import Record
-from hvstack.sweep import space, strategies
+from hvstack.sweep import forecast, lacks, space, strategies
 from hvstack.sweep.space import LACKS, Space
 from hvstack.sweep.strategies import STRATEGIES
 
@@ -41,6 +42,12 @@ class Plan(Command):
         )
         add_size(parser)
         parser.add_argument(
+            '--os-cloud',
+            metavar='NAME',
+            help='entry of clouds.yaml: the cloud to ask what it lacks '
+            '(default: none is asked)',
+        )
+        parser.add_argument(
             '--run-seconds',
             type=float,
             metavar='S',
@@ -65,7 +72,11 @@ class Plan(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Plan and show it."""
-        area = chosen_space(parsed_args)
+        said: list[str] = []
+        conn = None
+        if parsed_args.os_cloud:
+            conn = connection.connect(parsed_args.os_cloud)
+        area, _ = chosen_space(parsed_args, conn, said.append)
         strategy = strategies.make(
             parsed_args.strategy, area, parsed_args.runs
         )
@@ -76,13 +87,16 @@ class Plan(Command):
                     f'--{name}-seconds is {value:g}: give 0 or more'
                 )
         if run is None or setup is None:
-            known = times(
-                record.load_all(parsed_args.records), parsed_args.size
+            known = forecast.times(
+                record.load_usable(parsed_args.records)[0], parsed_args.size
             )
             run = known[0] if run is None else run
             setup = known[1] if setup is None else setup
         least, most = strategies.extent(strategy)
         shown: dict[str, Any] = {
+            'cloud': said
+            if parsed_args.os_cloud
+            else ['not asked what it lacks: give --os-cloud'],
             'strategy': strategy.name,
             'start': area.start.label,
             'configurations': [one.label for one in area.possible],
@@ -136,7 +150,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--start',
         metavar='NAME',
-        help='configuration to start with (default: the first values)',
+        help='configuration to start with (default: the first values; the '
+        "deck's storage, Ceph with one copy, where the cloud has that)",
     )
     parser.add_argument(
         '--without',
@@ -159,9 +174,16 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_space(parsed_args: argparse.Namespace) -> Space:
+def chosen_space(
+    parsed_args: argparse.Namespace,
+    conn: Connection | None = None,
+    say: Callable[[str], object] = print,
+) -> tuple[Space, tuple[str, ...]]:
     """Return the space that the options name, with what can exist of it.
 
+    :param conn: an administrator's, of the cloud that is asked what it lacks.
+    :param say: takes a line about what the cloud answered.
+    :returns: the space, and what the cloud lacks.
     :raises hvstack.errors.InputError: it makes no sense.
     """
     if parsed_args.space is not None:
@@ -173,42 +195,30 @@ def chosen_space(parsed_args: argparse.Namespace) -> Space:
     else:
         found = space.from_words(parsed_args.values, parsed_args.start)
     profile = profiles.load(parsed_args.host)
-    return space.explored(
-        found, profile, parsed_args.backend, parsed_args.without
-    )
-
-
-def times(
-    records: Sequence[Record], size_bytes: int
-) -> tuple[float | None, float | None]:
-    """Return median seconds of a run, and of what lies between clusters.
-
-    :param records: by start time, of any sweeps.
-    :param size_bytes: of the runs that count.
-    :returns: None for what no record tells.
-    """
-    runs = [
-        one.total_seconds
-        for one in records
-        if one.valid and one.size_bytes == size_bytes
-    ]
-    gaps = []
-    by_sweep: dict[str, Record] = {}
-    for one in records:
-        last = by_sweep.get(one.sweep)
-        if last is not None and last.configuration != one.configuration:
-            gaps.append(record.seconds_between(last.ended, one.started))
-        by_sweep[one.sweep] = one
-    return (
-        statistics.median(runs) if runs else None,
-        statistics.median(gaps) if gaps else None,
-    )
+    missing = dict.fromkeys(parsed_args.without, '')
+    if conn is not None:
+        lacks.check_backend(conn, profile, parsed_args.backend)
+        if not found.start_given and 'storage' not in found.values:
+            storage, why = lacks.deck_storage(
+                conn, profile, parsed_args.backend
+            )
+            if 'ceph' in missing:
+                storage, why = 'local', space.LACKS['ceph'][2]
+            found = replace(found, start=replace(found.start, storage=storage))
+            say(f'start {found.start.label}, storage {storage}: {why}')
+        seen = lacks.find(conn, found, profile, conf.load().sweep)
+        for name, why in seen.items():
+            say(f'this cloud lacks {name}: {why}')
+        missing |= seen
+    area = space.explored(found, profile, parsed_args.backend, missing)
+    return area, tuple(missing)
 
 
 def _lines(shown: dict[str, Any]) -> list[str]:
     """Return the plan for a terminal."""
     possible, skipped = shown['configurations'], shown['skipped']
-    lines = [
+    lines = [f'cloud: {line}' for line in shown['cloud']]
+    lines += [
         f'{len(possible)} of {len(possible) + len(skipped)} configurations '
         f'can exist: {", ".join(possible)}'
     ]

@@ -2,6 +2,9 @@
 """``hvstack sweep run|resume|show``: a strategy goes through a space."""
 
 import argparse
+import contextlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +19,47 @@ from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from hvstack.report import answer
+from hvstack.results import compare, record, reference
+from hvstack.results.record import Record
 from hvstack.sweep import course, rallyenv, recovery, state
+from hvstack.sweep.course import Standing
 from hvstack.sweep.state import Sweep
 
 
 class _Running(Command):
     """What starting a sweep and going on with it share."""
 
-    def go(self, sweep: Sweep, os_cloud: str | None) -> None:
+    def go(
+        self,
+        sweep: Sweep,
+        os_cloud: str | None,
+        baseline: str = '',
+        allow: Sequence[str] = (),
+    ) -> None:
         """Run what is left, then print the way and the report.
 
-        :raises hvstack.errors.PartlyFailed: a configuration failed for good;
-            the sweep went on with the others.
+        :param baseline: recorded runs on bare metal instead of its own, in
+            the report.
+        :param allow: facts that may differ there.
+        :raises hvstack.errors.PartlyFailed: a configuration, or a run on bare
+            metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
         hadoop.hand_on(sweep.profiles)
-        cloud = os_cloud or conf.load().cloud.os_cloud
+        cloud = os_cloud or os.environ.get('OS_CLOUD')
+        cloud = cloud or conf.load().cloud.os_cloud
         rallyenv.ensure(cloud)
         progress.say(f'sweep {sweep.id}')
         try:
             with progress.stage('sweep'):
-                here = course.run(sweep, progress)
+                here = course.run(
+                    sweep,
+                    progress,
+                    lambda before, now: say_step(
+                        before, now, progress, baseline, allow
+                    ),
+                )
         finally:
             conn = connection.connect(cloud)
             for line in recovery.recover([conn]):
@@ -44,13 +67,80 @@ class _Running(Command):
         write = self.app.stdout.write
         for line in way(here):
             write(f'{line}\n')
-        write(report.render(here.records, 'table'))
+        records = compared_with(baseline, here.records, allow)
+        write(report.render(records, 'table', allow=allow))
         failed = sorted(parse(one).label for one in here.measured.given_up)
+        found = []
         if failed:
-            raise errors.PartlyFailed(
-                f'{len(failed)} configurations failed ({", ".join(failed)}), '
-                "the others were measured: 'hvstack report' names the reasons"
+            found.append(
+                f'{len(failed)} configurations failed ({", ".join(failed)})'
             )
+        if here.measured.bare_failed:
+            found.append(
+                f'{here.measured.bare_failed} runs on bare metal failed'
+            )
+        if found:
+            raise errors.PartlyFailed(
+                f'{" and ".join(found)}, the others were measured: '
+                f"'hvstack report {sweep.id}' names the reasons"
+            )
+
+
+def say_step(
+    before: Standing,
+    now: Standing,
+    progress: Progress,
+    baseline: str,
+    allow: Sequence[str],
+) -> None:
+    """Say what a step gained, and its percent of bare metal.
+
+    :param before: where the sweep stood before the step.
+    :param baseline: recorded runs on bare metal, as in the report.
+    :param allow: facts that may differ.
+    """
+    for line in way(now)[len(way(before)) :]:
+        progress.say(f'gain over the step before: {" ".join(line.split())}')
+    done = {one.id for one in before.records}
+    fresh = {
+        one.configuration
+        for one in now.records
+        if one.id not in done and one.kind == 'configuration'
+    }
+    try:
+        rows = answer.build(
+            compared_with(baseline, now.records, allow), allow=allow
+        ).rows
+    except (errors.InputError, errors.NotComparable) as exc:
+        progress.say(' '.join(str(exc).split()))
+        return
+    for row in rows:
+        if row.configuration in fresh:
+            progress.say(f'{row.label}: {_percent(row)}')
+
+
+def _percent(row: answer.Row) -> str:
+    if row.percent is None or row.status != 'ok':
+        return row.verdict
+    low, high = row.percent.low, row.percent.high
+    if low is None or high is None:
+        interval = 'no interval'
+    else:
+        interval = f'95 % interval {low:.1f} to {high:.1f}'
+    return f'{row.percent.percent:.1f} % of bare metal ({interval})'
+
+
+def compared_with(
+    baseline: str, records: Sequence[Record], allow: Sequence[str]
+) -> list[Record]:
+    """Return a sweep's records with the named runs on bare metal, if any.
+
+    :raises hvstack.errors.NotComparable: these differ from the sweep's.
+    """
+    if not baseline or not any(one.valid for one in records):
+        return list(records)
+    known, _ = record.load_usable(state.RECORDS)
+    return reference.instead(baseline, records, state.RECORDS, known, allow)
 
 
 class Run(_Running):
@@ -74,13 +164,22 @@ class Run(_Running):
         )
         add_cloud(parser)
         hadoop.add(parser)
+        add_compared(parser, 'bare metal is not measured in between then')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
-        area = chosen_space(parsed_args)
+        progress = Progress()
+        check_compared(parsed_args)
+        with contextlib.closing(
+            connection.connect(parsed_args.os_cloud)
+        ) as conn:
+            # Hosts that a dead process took from Nova must be back.
+            for line in recovery.recover([conn]):
+                progress.say(f'put back: {line}')
+            area, missing = chosen_space(parsed_args, conn, progress.say)
         for one in area.skipped:
-            Progress().say(f'skipped: {one.name}: {one.reason}')
+            progress.say(f'skipped: {one.name}: {one.reason}')
         sweep = course.begin(
             area,
             parsed_args.strategy,
@@ -89,10 +188,17 @@ class Run(_Running):
             **hadoop.chosen(parsed_args),
             host=parsed_args.host,
             backend=parsed_args.backend,
-            lacks=tuple(parsed_args.without),
+            lacks=missing,
             kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
+            baseline=parsed_args.baseline,
+            allow=tuple(parsed_args.allow),
         )
-        self.go(sweep, parsed_args.os_cloud)
+        self.go(
+            sweep,
+            parsed_args.os_cloud,
+            parsed_args.baseline,
+            parsed_args.allow,
+        )
 
 
 class Resume(_Running):
@@ -108,11 +214,52 @@ class Resume(_Running):
             help='which (default: the last unfinished one)',
         )
         add_cloud(parser)
+        add_compared(parser, 'default: as the sweep was begun')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Find and run it."""
-        self.go(chosen(parsed_args.sweep), parsed_args.os_cloud)
+        check_compared(parsed_args)
+        sweep = chosen(parsed_args.sweep)
+        assert sweep.course
+        self.go(
+            sweep,
+            parsed_args.os_cloud,
+            parsed_args.baseline or sweep.course.baseline,
+            [*sweep.course.allow, *parsed_args.allow],
+        )
+
+
+def add_compared(parser: argparse.ArgumentParser, note: str) -> None:
+    """Add the options for what the final table compares with.
+
+    :param note: what else a baseline means.
+    """
+    parser.add_argument(
+        '--baseline',
+        default='',
+        metavar='NAME',
+        help='compare with recorded runs on bare metal: the file or the id of '
+        f'a record, the id of a sweep, or auto; {note}',
+    )
+    parser.add_argument(
+        '--allow',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help='a fact that may differ between runs, such as caps; the '
+        'difference is said beside the figures (can be repeated)',
+    )
+
+
+def check_compared(parsed_args: argparse.Namespace) -> None:
+    """Refuse what would else be told when all is measured.
+
+    :raises hvstack.errors.InputError: no such baseline, or no such fact.
+    """
+    if parsed_args.baseline:
+        reference.candidates(parsed_args.baseline, state.RECORDS)
+    compare.checked(parsed_args.allow, record.load_usable(state.RECORDS)[0])
 
 
 class Show(ShowOne):
@@ -142,7 +289,10 @@ class Show(ShowOne):
             ),
             'Runs': len([one for one in here.records if one.valid]),
             'Next': ', '.join(work[0].label for work in here.left),
-            'Failed': ', '.join(sorted(here.measured.given_up)),
+            'Failed': ', '.join(
+                sorted(here.measured.given_up)
+                + ['bare metal'] * (here.measured.bare_failed > 0)
+            ),
             'Best so far': parse(best.best).label if best else '',
             'Tied with it': ', '.join(
                 parse(one).label for one in (best.tied if best else ())

@@ -48,11 +48,15 @@ def set_ratios(
     conn: Connection,
     providers: Mapping[str, str],
     wanted: Mapping[str, float],
+    *,
+    shared: bool = True,
 ) -> dict[str, dict[str, float]]:
     """Set ratios on hosts and return those of before, by host.
 
     :param providers: UUID by host name.
     :param wanted: ratio by resource class.
+    :param shared: guests take VCPU; hosts of those that take PCPU may have
+        none, and then no ratio of it.
     :raises hvstack.errors.Busy: another process has changed one of them and
         not yet put it back.
     :raises hvstack.errors.CloudError: Placement refused.
@@ -66,6 +70,8 @@ def set_ratios(
     for name, uuid in sorted(providers.items()):
         for kind, ratio in sorted(wanted.items()):
             if before[name].get(kind) == ratio:
+                continue
+            if _spared(before[name], kind, shared):
                 continue
             if kind not in before[name]:
                 raise errors.CloudError(
@@ -98,17 +104,22 @@ def check(
     conn: Connection,
     providers: Mapping[str, str],
     wanted: Mapping[str, float],
+    *,
+    shared: bool = True,
 ) -> dict[str, dict[str, float]]:
     """Check that the compute service has not overwritten the ratios.
 
     Starting a server makes it update its host's inventory: call this once
     the cluster's servers are there.
 
+    :param shared: as for :func:`set_ratios`.
     :raises hvstack.errors.CloudError: it has; says what to change.
     """
     found = current(conn, providers)
     for name, ratios in found.items():
         for kind, ratio in wanted.items():
+            if _spared(ratios, kind, shared):
+                continue
             if ratios.get(kind) != ratio:
                 raise errors.CloudError(
                     f'{name}: Placement has ratio {ratios.get(kind)} of '
@@ -117,6 +128,10 @@ def check(
                     f'initial_{OPTIONS[kind]}) and restart it'
                 )
     return found
+
+
+def _spared(ratios: Mapping[str, float], kind: str, shared: bool) -> bool:
+    return not shared and kind == 'VCPU' and kind not in ratios
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:

@@ -8,11 +8,20 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import connection, flavors, journal, keys, ratios, stacks
+from hvstack.cloud import (
+    connection,
+    flavors,
+    hostmode,
+    journal,
+    keys,
+    ratios,
+    stacks,
+)
 from hvstack.progress import Progress
 
 _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
     flavors.KIND: flavors.undo,
+    hostmode.KIND: hostmode.undo,
     keys.KIND: keys.undo,
     ratios.KIND: ratios.undo,
 }

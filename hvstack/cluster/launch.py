@@ -120,6 +120,11 @@ class Plan:
             'MEMORY_MB': self.configuration.ram_ratio,
         }
 
+    @property
+    def shared(self) -> bool:
+        """Whether its guests take VCPU, not PCPU."""
+        return self.configuration.cpu_policy == 'shared'
+
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as ``--dry-run`` shows it."""
         return {
@@ -500,7 +505,7 @@ def launch(
         + (_SIGNAL_SECONDS if wanted.readiness else 0),
         progress=progress,
     )
-    ratios.check(admin, wanted.providers, wanted.ratios)
+    ratios.check(admin, wanted.providers, wanted.ratios, shared=wanted.shared)
     found = seen(admin, wanted, outputs)
     cluster = StackCluster.from_outputs(
         outputs,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, shell
+from hvstack.cloud.volumes import COPIES
 from hvstack.lab import stages, supervise, values, venv
 from hvstack.lab.settings import LabSettings
 
@@ -60,7 +61,10 @@ def fill(admin: Any, wanted: LabSettings) -> None:
         why=lambda: supervise.log_tail('cinder-volume'),
     )
     types = volume_types(wanted.ceph_copies)
-    if stages.marked('volume-types') == json.dumps(types):
+    copies = dict.fromkeys(types, '1')
+    copies[values.SHARED_POOL] = str(wanted.ceph_copies)
+    mark = json.dumps([types, copies])
+    if stages.marked('volume-types') == mark:
         return
     storage = admin.block_storage
     known = {kind.name: kind for kind in storage.types()}
@@ -69,7 +73,8 @@ def fill(admin: Any, wanted: LabSettings) -> None:
             name=name, extra_specs={'volume_backend_name': name}
         )
         storage.update_type(kind, description=text)
-    stages.mark('volume-types', json.dumps(types))
+        storage.update_type_extra_specs(kind, **{COPIES: copies[name]})
+    stages.mark('volume-types', mark)
 
 
 def backends(admin: Any) -> set[str]:

@@ -13,8 +13,16 @@ from typing import Any
 
 from rally.task import context
 
-from hvstack import errors
-from hvstack.cloud import flavors, journal, keys, ratios, stacks, undo
+from hvstack import errors, profiles
+from hvstack.cloud import (
+    flavors,
+    hostmode,
+    journal,
+    keys,
+    ratios,
+    stacks,
+    undo,
+)
 from hvstack.cluster import launch
 from hvstack.cluster.base import Members
 from hvstack.cluster.hosts import BareHosts
@@ -24,9 +32,9 @@ from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
-from hvstack.results import record, reference
+from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import space, state
+from hvstack.sweep import lacks, space, state
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -36,6 +44,8 @@ class _Context(context.Context):
     CONFIG_SCHEMA = session.WORKLOAD_SCHEMA
     #: Kinds of journal entries that the clean-up undoes.
     KINDS: tuple[str, ...] = ()
+    #: The first context of a workload.
+    FIRST = False
 
     def setup(self) -> None:
         """Prepare, if any run of the workload is still to be done.
@@ -49,6 +59,8 @@ class _Context(context.Context):
         pending = here.pending(self.config)
         if not pending or here.skipped:
             return
+        if self.FIRST:
+            here.announce(self.config)
         try:
             if here.kept is None:
                 self.prepare(here)
@@ -98,16 +110,21 @@ class Flavors(_Context):
     """Derive and publish the flavors of a configuration."""
 
     KINDS = (flavors.KIND,)
+    FIRST = True
 
     def prepare(self, here: Session) -> None:
         """Refuse what the backend cannot honour, then publish."""
-        given = self.config.get('baseline')
-        if given:
-            reference.candidates(given, state.RECORDS)
+        compared = self.config.get('baseline')
+        if compared:
+            here.baselines(self.config)
         wanted = _planned(here, self.config, self.config['configuration'])
         if wanted is None:
             return
         here.plan = wanted
+        if compared:
+            # Again, as replication is known now: a whole run would else be
+            # spent on what does not compare.
+            here.baselines(self.config)
         here.known_kills = here.kills()
         here.flavor_ids = launch.publish(
             here.admin, wanted, [str(here.tenant.current_project_id)]
@@ -128,6 +145,28 @@ class Flavors(_Context):
         here.finish()
 
 
+@context.configure(name='hvstack_host_mode', platform='openstack', order=915)
+class HostMode(_Context):
+    """Have the workers' hosts share their CPUs, or give them out."""
+
+    KINDS = (hostmode.KIND,)
+
+    def prepare(self, here: Session) -> None:
+        """Switch them where a command does so and they are otherwise."""
+        wanted = _plan(here)
+        command = lacks.mode_command(
+            profiles.load(here.options.cloud.host_profile), here.options.sweep
+        )
+        if command:
+            hostmode.switch(
+                here.admin,
+                wanted.providers,
+                wanted.configuration.cpu_policy,
+                command,
+                here.progress,
+            )
+
+
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)
 class Ratios(_Context):
     """Set Placement's allocation ratios of the workers' hosts."""
@@ -138,7 +177,10 @@ class Ratios(_Context):
         """Set them; what was there before goes into the journal first."""
         wanted = _plan(here)
         here.before = ratios.set_ratios(
-            here.admin, wanted.providers, wanted.ratios
+            here.admin,
+            wanted.providers,
+            wanted.ratios,
+            shared=wanted.shared,
         )
 
     @classmethod
@@ -212,6 +254,8 @@ class Cluster(_Context):
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
 class Baseline(_Context):
     """Take the hosts for bare metal and start Hadoop on them."""
+
+    FIRST = True
 
     def _last_alone(self, here: Session) -> bool:
         """Skip the runs at the end where there is nothing to compare."""
@@ -308,7 +352,7 @@ def _drop(here: Session) -> None:
     if isinstance(here.cluster, BareHosts):
         kinds: tuple[type[_Context], ...] = (Baseline,)
     else:
-        kinds = (Cluster, Ratios, Flavors)
+        kinds = (Cluster, Ratios, HostMode, Flavors)
     for kind in kinds:
         kind.undo(here)
 
@@ -324,7 +368,7 @@ def _plan(here: Session) -> Any:
 
 def _alone(here: Session, config: Mapping[str, Any]) -> bool:
     """Tell whether bare metal has no configuration to stand beside."""
-    found = record.load_all(state.RECORDS, here.sweep_id(config))
+    found = state.records(here.sweep_id(config))
     return all(one.kind == 'baseline' for one in found)
 
 
@@ -336,18 +380,19 @@ def _planned(
     :raises hvstack.errors.InputError: it cannot exist, and the workload does
         not say that it may be skipped.
     """
-    configuration = parse(name)
-    profiles = here.profiles(config)
+    configuration = parse(here.named(config, name))
+    settings = here.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
+        lacks.refuse(here.admin, configuration, here.options)
         return launch.plan(
             here.admin,
             configuration,
             here.options.cloud,
             config.get('replication'),
             asked=session.volumes(config),
-            tuning=profiles['tuning'],
-            os_profile=profiles['os_profile'],
+            tuning=settings['tuning'],
+            os_profile=settings['os_profile'],
         )
     except errors.InputError as exc:
         if not config.get('skip'):

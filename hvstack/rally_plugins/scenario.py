@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rally.common import validation as validators
 from rally.task import validation
 from rally_openstack.task import scenario
 
@@ -16,7 +17,7 @@ from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import Session
 from hvstack.report.answer import Answer, build
 from hvstack.report.text import percent_of
-from hvstack.results import record, reference, skips
+from hvstack.results import reference, skips
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
@@ -24,6 +25,29 @@ from hvstack.tpcxhs import kit as kits
 from hvstack.tpcxhs.workload import Workload
 
 
+@validators.configure(name='hvstack_workload', platform='openstack')
+class WorkloadValidator(validators.Validator):
+    """Names that make sense, told before the first of all runs."""
+
+    def validate(
+        self,
+        context: dict[str, Any],
+        config: dict[str, Any] | None,
+        plugin_cls: Any,
+        plugin_cfg: dict[str, Any] | None,
+    ) -> None:
+        """Read a workload's configurations and its sweep's name."""
+        given = (config or {}).get('args') or {}
+        try:
+            for name in ('configuration', 'before'):
+                if given.get(name) not in (None, BARE_METAL):
+                    parse(str(given[name]))
+            state.checked(str(given.get('sweep', '')))
+        except errors.InputError as exc:
+            self.fail(str(exc))
+
+
+@validation.add('hvstack_workload')
 @validation.add('required_platform', platform='openstack', admin=True)
 @scenario.configure(name='HVStack.tpcx_hs', platform='openstack')
 class TPCxHS(scenario.OpenStackScenario):
@@ -42,6 +66,7 @@ class TPCxHS(scenario.OpenStackScenario):
         skip: bool = False,
         without: list[str] | None = None,
         before: str | None = None,
+        storage: str | None = None,
         kit: str | None = None,
         setup: dict[str, Any] | None = None,
         keep: bool = False,
@@ -66,6 +91,8 @@ class TPCxHS(scenario.OpenStackScenario):
         :param without: what the cloud lacks, as in ``sweep plan``.
         :param before: the configuration that bare metal is measured for; if
             that is skipped, so is this.
+        :param storage: ``deck`` leaves it to the cloud for configurations
+            that name none: Ceph with one copy, else local.
         :param kit: folder of TPC's kit, which does runs in pairs.
         :param setup: how clusters are set up: ``tuning`` and ``os_profile``,
             of bare metal too; with storage ceph ``disks`` of a worker,
@@ -84,6 +111,10 @@ class TPCxHS(scenario.OpenStackScenario):
             'first_index': first_index,
             'shape': shape,
             'replication': replication,
+            'baseline': baseline,
+            'allow': allow,
+            'storage': storage,
+            'without': without,
             'kit': kit,
             'setup': setup,
         }
@@ -100,7 +131,7 @@ class TPCxHS(scenario.OpenStackScenario):
                 f'{step.label}, run {step.index + 1}: taken from the record '
                 f'of {found.started}'
             )
-        runs = record.load_all(state.RECORDS, name)
+        runs = state.records(name)
         if baseline and found.valid:
             runs = [one for one in runs if one.kind == 'configuration']
             runs += reference.choose(

@@ -10,13 +10,13 @@ import atexit
 import contextlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import conf, errors, shell
+from hvstack import conf, errors, profiles, shell
 from hvstack.cloud import connection, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
@@ -25,9 +25,11 @@ from hvstack.cluster.launch import Plan
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tables import TUNINGS
+from hvstack.model.configuration import STORAGES, parse
 from hvstack.progress import Progress
-from hvstack.results import record
-from hvstack.sweep import plan, recovery, state
+from hvstack.results import record, reference
+from hvstack.results.record import BARE_METAL
+from hvstack.sweep import forecast, lacks, plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import LACKS
 from hvstack.tpcxhs import run as tpcxhs
@@ -68,6 +70,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'items': {'enum': sorted(LACKS)},
         },
         'before': {'type': 'string', 'minLength': 1},
+        'storage': {'enum': ['deck']},
         'keep': {'type': 'boolean'},
         'setup': {
             'type': 'object',
@@ -128,6 +131,8 @@ class Session:
     #: Nodes and Hadoop's settings of a cluster that the workload before has
     #: left for the next one.
     kept: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    #: Of configurations that name none, where that is left to the cloud.
+    storage: str = ''
     #: Why the workload's configuration cannot exist.
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)
@@ -184,13 +189,50 @@ class Session:
             )
         return self.auto[shaped].id
 
+    def named(self, config: Mapping[str, Any], name: str) -> str:
+        """Return a configuration's name, with its storage.
+
+        A workload may leave that to the cloud: the deck's, which is Ceph with
+        one copy, if it has that.
+
+        :param name: of one of the workload's configurations.
+        :raises hvstack.errors.CloudError: the cloud does not answer.
+        """
+        if config.get('storage') is None or name == BARE_METAL:
+            return name
+        if set(STORAGES) & set(name.split('-')):
+            return name
+        if 'ceph' in (config.get('without') or ()):
+            return name
+        if not self.storage:
+            options = self.options.cloud
+            profile = profiles.load(options.host_profile)
+            self.storage, why = lacks.deck_storage(
+                self.admin,
+                profile,
+                lacks.backend_of(self.admin, profile, options.backend),
+            )
+            self.progress.say(f'storage of the start: {self.storage}, {why}')
+        return replace(parse(name), storage=self.storage).name
+
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs."""
         return plan.workload(
-            config['configuration'],
+            self.named(config, config['configuration']),
             config.get('first_index', 0),
             list(config['sizes']),
         )
+
+    def announce(self, config: Mapping[str, Any]) -> None:
+        """Say how much is left of the sweep that a workload is of.
+
+        One of plain Rally's has no marker, so nothing tells.
+        """
+        name = self.sweep_id(config)
+        with contextlib.suppress(errors.InputError):
+            for one in state.known():
+                if one.id == name and (line := forecast.left(one)):
+                    self.progress.say(line)
 
     def pending(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs that have no valid record yet."""
@@ -207,10 +249,16 @@ class Session:
     def workload(self, size_bytes: int, config: Mapping[str, Any]) -> Workload:
         """Return what a run sorts: the same tasks on both sides.
 
+        Those that fill bare metal's hosts; where no file names these, those
+        of the baseline's record, else as many as fill the cluster.
+
         :param config: a workload; its ``replication`` is min(3, worker
             hosts) by default.
         """
-        found = hosts.read(Path(self.options.sweep.baseline_hosts))
+        path = Path(self.options.sweep.baseline_hosts)
+        if not path.exists() and config['configuration'] != BARE_METAL:
+            return self._workload_without_hosts(size_bytes, config)
+        found = hosts.read(path)
         workers = [host for host in found if host.role == 'worker']
         tuning = self.profiles(config)['tuning']
         containers = sum(
@@ -221,17 +269,82 @@ class Session:
         copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
+    def _workload_without_hosts(
+        self, size_bytes: int, config: Mapping[str, Any]
+    ) -> Workload:
+        given = config.get('baseline')
+        if given:
+            one = self.baselines(config)[-1]
+            return Workload(size_bytes, one.replication, one.maps, one.reduces)
+        copies = config.get('replication')
+        if self.plan is None:
+            raise errors.InputError(
+                f'{self.options.sweep.baseline_hosts}: there is none, and no '
+                'plan of a cluster to take the number of tasks from'
+            )
+        parts = tasks(
+            self.plan.sizing.containers * self.plan.workers, self.plan.tuning
+        )
+        return Workload(
+            size_bytes, copies or self.plan.replication, parts, parts
+        )
+
+    def baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
+        """Return the recorded runs that a workload may be compared with.
+
+        :raises hvstack.errors.InputError: none has its size, replication and
+            programs.
+        """
+        given = config['baseline']
+        known, _ = record.load_usable(state.RECORDS)
+        found = reference.candidates(given, state.RECORDS, known)
+        wanted = {
+            'size_bytes': config['sizes'][0],
+            'derived': not config.get('kit'),
+        }
+        if config.get('replication'):
+            wanted['replication'] = config['replication']
+        elif self.plan is not None:
+            alone = {**config, 'baseline': None}
+            work = self.workload(config['sizes'][0], alone)
+            wanted['replication'] = work.replication
+        allowed = set(config.get('allow') or ())
+        fair = [
+            one
+            for one in found
+            if all(
+                getattr(one, name) == value
+                for name, value in wanted.items()
+                if name not in allowed
+            )
+        ]
+        if not fair:
+            last = found[-1]
+            differs = ', '.join(
+                f'{name} {getattr(last, name)} instead of {value}'
+                for name, value in wanted.items()
+                if getattr(last, name) != value
+            )
+            raise errors.InputError(
+                f"baseline '{given}': none of its {len(found)} runs on bare "
+                f'metal is of this workload (the newest has {differs}): '
+                'measure one alike, or give another'
+            )
+        return fair
+
     def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
         """Leave an invalid record of a run that could not be done.
 
         :param why: the reason; what the kernel killed meanwhile is added.
         """
         moment = state.now()
-        outcome = tpcxhs.Outcome(
-            self.workload(step.size_bytes, config),
-            started=moment,
-            ended=moment,
-        )
+        try:
+            work = self.workload(step.size_bytes, config)
+        except errors.InputError:
+            # Nothing was sorted: how it would have been cut is not the news.
+            copies = config.get('replication') or 1
+            work = Workload(step.size_bytes, copies, 1, 1)
+        outcome = tpcxhs.Outcome(work, started=moment, ended=moment)
         outcome.reason = ' '.join(why.split())[:2000]
         killed = sorted(self.kills() - self.known_kills)
         if killed:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep by a strategy: step after step, resumed from its records alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ def begin(
     :param area: with what can exist of it.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
-    :param where: ``host``, ``backend``, ``lacks`` and ``kit`` of the
-        :class:`~hvstack.sweep.state.Course`.
+    :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
+        ``allow`` of the :class:`~hvstack.sweep.state.Course`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
@@ -102,7 +103,7 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
     strategy = strategies.make(
         sweep.course.strategy, area(sweep.course), sweep.runs
     )
-    records = record.load_all(folder or state.RECORDS, sweep.id)
+    records = state.records(sweep.id, folder)
     measured = strategies.measured(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
     for one in records:
@@ -113,15 +114,26 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
         strategy,
         records,
         measured,
-        strategies.next_workloads(strategy, records, sweep.size_bytes),
+        strategies.next_workloads(
+            strategy,
+            records,
+            sweep.size_bytes,
+            bare=not sweep.course.baseline,
+        ),
         even,
         strategy.choice(measured, even),
     )
 
 
-def run(sweep: Sweep, progress: Progress) -> Standing:
+def run(
+    sweep: Sweep,
+    progress: Progress,
+    told: Callable[[Standing, Standing], None] | None = None,
+) -> Standing:
     """Run what is left of a sweep, a Rally task for each of its steps.
 
+    :param told: is called when a step has ended, with where the sweep stood
+        before it and where it stands now.
     :raises hvstack.errors.RunFailed: Rally does not even try.
     """
     while True:
@@ -142,6 +154,8 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
             {
                 'sweep': sweep.id,
                 'kit': sweep.course.kit,
+                'baseline': sweep.course.baseline,
+                'allow': list(sweep.course.allow),
                 'workloads': [
                     {
                         'configuration': workload[0].configuration,
@@ -154,7 +168,10 @@ def run(sweep: Sweep, progress: Progress) -> Standing:
             sweep.id,
             progress,
         )
-        if len(look(sweep).records) == len(here.records):
+        now = look(sweep)
+        if told:
+            told(here, now)
+        if len(now.records) == len(here.records):
             raise errors.RunFailed(
                 f"sweep '{sweep.id}' stands still: Rally left no record, its "
                 f"log says why; then 'hvstack sweep resume {sweep.id}'"

@@ -40,7 +40,7 @@ def rally(*words: str, check: bool = True) -> shell.Result:
         timeout=300,
     )
     if done.returncode:
-        _judge_database(done.stdout + done.stderr)
+        judge_database(done.stdout + done.stderr)
         if check:
             raise errors.CommandFailed(
                 ['rally', *words],
@@ -50,8 +50,13 @@ def rally(*words: str, check: bool = True) -> shell.Result:
     return done
 
 
-def _judge_database(output: str) -> None:
-    """Say in one line what Rally takes a page for."""
+def judge_database(output: str) -> None:
+    """Say in one line what Rally takes a page for.
+
+    :param output: what Rally wrote at its end.
+    :raises hvstack.errors.MissingPrerequisite: its database is not of use.
+    :raises hvstack.errors.Busy: another process has it.
+    """
     found = _SQLITE.search(output)
     where = f' ({found[1]})' if found else ''
     if 'database is locked' in output:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rally runs a task of ours: its output to a log, our lines to a person."""
 
+import collections
 import contextlib
 import json
 import os
@@ -19,6 +20,8 @@ from hvstack.sweep import rallyenv, state
 #: Our own lines in what Rally prints.
 _OURS = re.compile(r'\[\d{2,}:\d\d\] ')
 _END_SECONDS = 180.0
+#: SQLAlchemy's message is followed by the statement and a page of others.
+_JUDGED_LINES = 60
 
 
 def folder() -> Path:
@@ -37,11 +40,14 @@ def start(
     :param task: its file's name.
     :param arguments: the task's.
     :param sweep: names the log.
+    :raises hvstack.errors.HVStackError: Rally ended without a run, as its
+        database is locked, old or broken.
     """
     log = paths.STATE / 'logs' / f'{sweep}.log'
     log.parent.mkdir(parents=True, exist_ok=True)
     progress.say(f"Rally's own output: {log}")
     before = len(list(state.RECORDS.glob('*.json')))
+    said: collections.deque[str] = collections.deque(maxlen=_JUDGED_LINES)
     argv = [
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
@@ -67,10 +73,12 @@ def start(
         for line in process.stdout:
             stream.write(line)
             stream.flush()
+            said.append(line)
             if _OURS.match(line):
                 progress.say(f'  {_OURS.sub("", line).rstrip()}')
     if len(list(state.RECORDS.glob('*.json'))) == before:
-        words = shell.tail(log.read_text(), 8)
+        rallyenv.judge_database(''.join(said))
+        words = shell.tail(''.join(said), 8)
         progress.say(f'Rally ended without a run ({log}): {words}')
 
 

@@ -69,12 +69,14 @@ class Space:
     :param start: where a sweep of one parameter after the other starts.
     :param possible: configurations that can exist, in order.
     :param skipped: the other combinations.
+    :param start_given: the start was named, it is not the usual one.
     """
 
     values: Mapping[str, tuple[Any, ...]]
     start: Configuration
     possible: tuple[Configuration, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    start_given: bool = False
 
     def at(
         self, configuration: Configuration, parameter: str, value: object
@@ -167,7 +169,7 @@ def _space(
                 f"start '{start}': its {name} {getattr(chosen, name)} is "
                 'none of the values, add it to them'
             )
-    return Space(values, chosen)
+    return Space(values, chosen, start_given=True)
 
 
 def _value(name: str, text: str, place: Callable[[str], str]) -> Any:

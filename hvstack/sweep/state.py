@@ -37,6 +37,9 @@ class Course:
     :param backend: their compute backend.
     :param lacks: what the cloud lacks.
     :param kit: folder of TPC's kit; empty where the stand-in runs.
+    :param baseline: recorded runs on bare metal to compare with; empty where
+        bare metal is measured in between.
+    :param allow: facts that may differ between runs.
     """
 
     strategy: str
@@ -46,6 +49,8 @@ class Course:
     backend: str
     lacks: tuple[str, ...] = ()
     kit: str = ''
+    baseline: str = ''
+    allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,8 @@ def known() -> list[Sweep]:
             data['configurations'] = tuple(data['configurations'])
             course = data.get('course')
             if course is not None:
-                for name in ('values', 'lacks'):
+                course.setdefault('allow', ())
+                for name in ('values', 'lacks', 'allow'):
                     course[name] = tuple(course[name])
                 data['course'] = Course(**course)
             found.append(Sweep(**data))
@@ -213,12 +219,27 @@ def resume_or_begin(
     )
 
 
+def records(sweep: str, folder: Path | None = None) -> list[Record]:
+    """Return a sweep's records by start time.
+
+    A file that is broken stops its own sweep, and no other.
+
+    :raises hvstack.errors.InputError: a record of this sweep was edited or
+        is half-written.
+    """
+    usable, left_out = record.load_usable(folder or RECORDS)
+    for one in left_out:
+        if one.sweep == sweep:
+            raise errors.InputError(one.reason)
+    return [one for one in usable if one.sweep == sweep]
+
+
 def find(
     sweep: str, step: Step, folder: Path | None = None
 ) -> tuple[Record | None, Record | None]:
     """Return the valid record of a step, and the last invalid one."""
     valid = invalid = None
-    for one in record.load_all(folder or RECORDS, sweep):
+    for one in records(sweep, folder):
         if (one.configuration, one.index, one.size_bytes) == (
             step.configuration,
             step.index,

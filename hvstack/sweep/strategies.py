@@ -38,10 +38,12 @@ class Measured:
     :param rates: of the valid runs by configuration, in order; bare metal's
         as well.
     :param given_up: configurations with a run that failed for good.
+    :param bare_failed: runs on bare metal that did; the sweep goes on.
     """
 
     rates: Mapping[str, Sequence[float]]
     given_up: frozenset[str] = frozenset()
+    bare_failed: int = 0
 
     def of(self, configuration: Configuration | str) -> Sequence[float]:
         """Return the rates of one configuration."""
@@ -285,11 +287,16 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     for one in sorted(settled, key=lambda one: one.index):
         if one.valid:
             rates.setdefault(one.configuration, []).append(one.rate)
-    return Measured(rates, percents.given_up(records, size_bytes))
+    bare_failed = sum(_bare(one) and not one.valid for one in settled)
+    return Measured(rates, percents.given_up(records, size_bytes), bare_failed)
 
 
 def next_workloads(
-    strategy: Strategy, records: Sequence[Record], size_bytes: int
+    strategy: Strategy,
+    records: Sequence[Record],
+    size_bytes: int,
+    *,
+    bare: bool = True,
 ) -> list[list[Step]]:
     """Return the next runs, those of a workload on one cluster.
 
@@ -297,6 +304,8 @@ def next_workloads(
     again where a crash came between a baseline run and the configuration's.
 
     :param records: of the sweep, valid or not.
+    :param bare: measure bare metal; not where recorded runs are compared
+        with.
     :returns: nothing when the sweep is finished.
     """
     settled = percents.settled(records, size_bytes)
@@ -306,7 +315,7 @@ def next_workloads(
     workloads = []
     for ask in asks:
         before = next((n for n in reversed(last) if n != ask.configuration), 0)
-        if before != BARE_METAL:
+        if bare and before != BARE_METAL:
             workloads.append([Step(BARE_METAL, base, size_bytes)])
             base += 1
         done = last.count(ask.configuration)
@@ -317,7 +326,7 @@ def next_workloads(
             ]
         )
         last.append(ask.configuration)
-    if not asks and last and last[-1] != BARE_METAL:
+    if bare and not asks and last and last[-1] != BARE_METAL:
         workloads.append([Step(BARE_METAL, base, size_bytes)])
     return workloads
 
@@ -344,40 +353,59 @@ class Extent:
         return self.runs * run + self.visits * setup
 
 
-def extent(strategy: Strategy) -> tuple[Extent, Extent]:
+def extent(
+    strategy: Strategy, measured: Measured | None = None, *, bare: bool = True
+) -> tuple[Extent, Extent]:
     """Return the least and the most that a sweep can take.
 
     The strategy is rehearsed with rates that do not scatter: all alike, so
     that nothing is ever dropped, or with the first or the last one best.
+
+    :param measured: the runs so far; what is left counts.
+    :param bare: bare metal is measured too.
     """
+    measured = measured or Measured({})
     names = [one.name for one in strategy.space.possible]
+    known = [rate for name in names for rate in measured.of(name)]
+    usual = math.exp(_log_mean(known)) if known else 1.0
     found = [
-        rehearse(strategy, rate)
+        rehearse(strategy, rate, measured, bare=bare)
         for rate in (
-            lambda _: 1.0,
-            lambda name: 1.0 / (1 + names.index(name)),
-            lambda name: 1.0 + names.index(name),
+            lambda _: usual,
+            lambda name: usual / (1 + names.index(name)),
+            lambda name: usual * (1 + names.index(name)),
         )
     ]
     by_runs = sorted(found, key=lambda one: (one.runs, one.visits))
     return by_runs[0], by_runs[-1]
 
 
-def rehearse(strategy: Strategy, rate: Callable[[str], float]) -> Extent:
-    """Go through a strategy with given rates, and count.
+def rehearse(
+    strategy: Strategy,
+    rate: Callable[[str], float],
+    measured: Measured,
+    *,
+    bare: bool,
+) -> Extent:
+    """Go through what is left of a strategy with given rates, and count.
 
     :param rate: of a configuration, by full name.
+    :param measured: the runs so far.
+    :param bare: with a run on bare metal before each and at the end.
     """
-    rates: dict[str, list[float]] = {BARE_METAL: []}
+    rates = {name: list(found) for name, found in measured.rates.items()}
+    base = rates.setdefault(BARE_METAL, [])
+    asked = set()
     visits = runs = 0
-    while asks := strategy.ask(Measured(rates)):
+    while asks := strategy.ask(Measured(rates, measured.given_up)):
         for ask in asks:
-            rates[BARE_METAL].append(1.0)
+            asked.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
             row += [rate(ask.configuration)] * ask.runs
-            visits += 2
-            runs += 1 + ask.runs
-    return Extent(len(rates) - 1, visits + 1, runs + 1)
+            visits += 1 + bare
+            runs += bare + ask.runs
+            base += [1.0] * bare
+    return Extent(len(asked), visits + bare, runs + bare)
 
 
 def _bare(one: Record) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import conf, errors, shell
-from hvstack.cluster import inforce, probe
+from hvstack.cluster import disks, inforce, probe
 from hvstack.cluster import telemetry as sampling
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import daemons, history, rest, sites, webhdfs
@@ -133,9 +133,10 @@ def run(
 ) -> Outcome:
     """Run the benchmark once.
 
-    Old output is purged and caches are dropped first. A run that fails half
-    way, or in which anything was killed for want of memory, is returned as
-    not valid, with the evidence.
+    Old output is purged, caches are dropped and idle disks waited for first;
+    what of that cannot be had is in ``seen['before_run']``. A run that fails
+    half way, or in which anything was killed for want of memory, is returned
+    as not valid, with the evidence.
 
     :param program: what runs instead of our phases, whose counters are then
         not there to be fetched.
@@ -160,7 +161,12 @@ def run(
         **cluster.seen(),
         'os_not_set': list(system.not_set),
     }
-    cluster.drop_caches()
+    unready = _rest(cluster)
+    if unready:
+        outcome.seen['before_run'] = unready
+        for line in unready:
+            if progress:
+                progress.say(f'before the run: {line}')
     runner = _Runner(cluster, workload, outcome, progress, phase_seconds)
     sampler = sampling.Sampler(
         cluster.nodes, sampling.source(outcome.environment), interval
@@ -236,6 +242,23 @@ def measure(
         )
     record.save(made, folder)
     return made
+
+
+def _rest(cluster: Cluster) -> list[str]:
+    """Have no run find what the one before left in memory.
+
+    Write back, drop the caches, and wait until the disks are idle.
+
+    :returns: what could not be had, to be said beside the figure: a tenant
+        may not drop caches everywhere.
+    """
+    found = []
+    try:
+        cluster.drop_caches()
+    except errors.HVStackError as exc:
+        found.append(f'caches were not dropped ({" ".join(str(exc).split())})')
+    busy = disks.settle(cluster.nodes)
+    return [*found, busy] if busy else found
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:

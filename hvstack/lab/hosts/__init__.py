@@ -52,6 +52,24 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
     return found
 
 
+def dedicated(wanted: LabSettings, mode: str) -> dict[str, str]:
+    """Return the CPUs that guests get for themselves, by host.
+
+    The first CPU of each host stays shared, as ``--dedicated`` has it.
+
+    :param mode: ``shared`` for none, else ``dedicated``.
+    """
+    free = wanted.change(options={**wanted.options, 'dedicated': {}})
+    return {
+        one.name: f'1-{one.cpus - 1}'
+        for one in planned(free, probing=False)
+        if mode == 'dedicated'
+        and one.role == 'worker'
+        and one.backend != 'lxc'
+        and one.cpus > 1
+    }
+
+
 def up(wanted: LabSettings, progress: Progress) -> None:
     """Bring the lab's hosts to what is wanted.
 

@@ -76,6 +76,23 @@ class RatiosTest(testtools.TestCase):
         self.conn = self.cloud.connect()
         self.hosts = {HOST: UUID}
 
+    def test_hosts_of_dedicated_guests_may_have_no_vcpu(self) -> None:
+        wanted = {'VCPU': 1.0, 'MEMORY_MB': 1.5}
+        cpus = self.placement.inventories.pop('VCPU')
+        error = self.assertRaises(
+            errors.CloudError,
+            ratios.set_ratios,
+            *(self.conn, self.hosts, wanted),
+        )
+        self.assertIn('take a host with shared CPUs', str(error))
+        ratios.set_ratios(self.conn, self.hosts, wanted, shared=False)
+        ratios.check(self.conn, self.hosts, wanted, shared=False)
+        self.assertEqual(1.5, self.placement.ratio('MEMORY_MB'))
+        # Where there is one, it is set: records are to show it.
+        self.placement.inventories['VCPU'] = {**cpus, 'allocation_ratio': 4.0}
+        ratios.set_ratios(self.conn, self.hosts, wanted, shared=False)
+        self.assertEqual(1.0, self.placement.ratio('VCPU'))
+
     def test_set_and_put_back(self) -> None:
         before = ratios.set_ratios(
             self.conn, self.hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.0}

@@ -253,6 +253,18 @@ class VolumeTypesTest(LabFilesTest):
             http.put(
                 f'{CINDER}/types/{slot}', json={'volume_type': {'id': slot}}
             )
+        self.said = {
+            name: http.post(
+                f'{CINDER}/types/{name}/extra_specs', json={'extra_specs': {}}
+            )
+            for name in values.POOLS
+        }
+
+    def copies(self) -> list[str]:
+        return [
+            one.last_request.json()['extra_specs']['hvstack:copies']
+            for one in self.said.values()
+        ]
 
     def make(self, request: Any, context: Any) -> dict[str, Any]:
         kind = request.json()['volume_type']
@@ -268,7 +280,10 @@ class VolumeTypesTest(LabFilesTest):
             self.assertEqual(
                 {'volume_backend_name': kind['name']}, kind['extra_specs']
             )
+        self.assertEqual(['1', '1', '1', '3'], sorted(self.copies()))
+        self.assertEqual({1}, {one.call_count for one in self.said.values()})
         cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
+        self.assertEqual({'1'}, set(self.copies()))
         self.assertEqual(len(values.POOLS), self.made.call_count)
         text = self.changed.last_request.json()['volume_type']['description']
         self.assertIn('one copy, for benchmarks', text)

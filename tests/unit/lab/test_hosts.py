@@ -13,7 +13,7 @@ import testtools
 
 from hvstack import errors, pids, profiles, shell, yamlfile
 from hvstack.lab import settings
-from hvstack.lab.hosts import cgroups, fake, host, sizes
+from hvstack.lab.hosts import cgroups, dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
 
@@ -116,6 +116,22 @@ class DedicatedTest(testtools.TestCase):
         self.assertEqual('0', sizes.rest_of('1', 2))
         self.assertEqual('0,4,5,7', sizes.rest_of('1-3,6', 8))
         self.assertEqual('', sizes.rest_of('', 2))
+
+    def test_a_mode_for_the_workers_hosts(self) -> None:
+        wanted = LabSettings(
+            compute='qemu',
+            host_compute={'hv-host3': 'lxc'},
+            options={'dedicated': {'hv-host3': '1'}},
+        )
+        for name, value in (
+            ('os.cpu_count', 4),
+            ('hvstack.lab.hosts.sizes.machine_mib', 24 * GIB),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(name, lambda found=value: found)
+            )
+        self.assertEqual({}, dedicated(wanted, 'shared'))
+        self.assertEqual({'hv-host2': '1-3'}, dedicated(wanted, 'dedicated'))
 
     def test_sets_that_cannot_be(self) -> None:
         for text in ('0-1', '2', 'one', '1-'):

@@ -14,7 +14,8 @@ from hvstack.cli import journey, report
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
-from hvstack.sweep import course, space, state
+from hvstack.results.record import BARE_METAL
+from hvstack.sweep import course, forecast, space, state
 from tests.unit.results import factory
 
 SIZE = 1_000_000
@@ -32,6 +33,7 @@ class CourseTest(testtools.TestCase):
             )
         state.RECORDS.mkdir()
         self.tasks: list[list[tuple[str, int, int]]] = []
+        self.baselines: set[str] = set()
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
         )
@@ -55,6 +57,7 @@ class CourseTest(testtools.TestCase):
     def rally(self, task: str, given: dict, sweep: str, _: Progress) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
+        self.baselines.add(given['baseline'])
         for one in given['workloads']:
             name = one['configuration']
             first, sizes = one['first_index'], one['sizes']
@@ -128,8 +131,8 @@ class CourseTest(testtools.TestCase):
             ),
         )
 
-    def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
-        self.broken = 'i4-'
+    def resume(self, *words: str) -> tuple[int, str, str]:
+        """Return status, output and progress of the command."""
         with (
             fixtures.MonkeyPatch(
                 'hvstack.sweep.rallyenv.ensure', lambda *_: None
@@ -143,12 +146,17 @@ class CourseTest(testtools.TestCase):
         ):
             out, err = io.StringIO(), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
-                status = main(['sweep', 'resume', '--os-cloud', 'x'])
+                status = main(['sweep', 'resume', '--os-cloud', 'x', *words])
+        return status, out.getvalue(), err.getvalue()
+
+    def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
+        self.broken = 'i4-'
+        status, out, err = self.resume()
         self.assertEqual(6, status)
-        said = err.getvalue().splitlines()[-1]
+        said = err.splitlines()[-1]
         self.assertIn('1 configurations failed (i4), the others', said)
         # The others were measured, this one was tried once more.
-        self.assertIn('i2', out.getvalue())
+        self.assertIn('i2', out)
         tries = [
             one
             for one in record.load_all(state.RECORDS)
@@ -156,6 +164,127 @@ class CourseTest(testtools.TestCase):
         ]
         self.assertEqual({False}, {one.valid for one in tries})
         self.assertEqual(2, sum(one.index == 0 for one in tries))
+
+    def test_bare_metal_that_fails_is_told_by_the_status(self) -> None:
+        self.broken = BARE_METAL
+        status, _, err = self.resume()
+        self.assertEqual(6, status)
+        said = err.splitlines()[-1]
+        self.assertRegex(said, r'^\d runs on bare metal failed, the others')
+
+    def test_each_step_says_what_it_gained(self) -> None:
+        status, _, err = self.resume()
+        self.assertEqual(0, status, err)
+        lines = [line.partition('] ')[2] for line in err.splitlines()]
+        first = lines.index(
+            'i1: 100.0 % of bare metal (95 % interval 100.0 to 100.0)'
+        )
+        (gain,) = [one for one in lines if 'instances 2' in one]
+        self.assertIn('step before: instances 2 +10 % (95 % ', gain)
+        (better,) = [one for one in lines if one.startswith('i2: ')]
+        self.assertIn('110.0 % of bare metal', better)
+        # Each when it is known, and once.
+        self.assertLess(first, lines.index(gain))
+        self.assertEqual(1, len([o for o in lines if o.startswith('i1: ')]))
+
+    def test_how_much_is_left(self) -> None:
+        self.assertIn(
+            'left: 10 runs, no run of this size', forecast.left(self.sweep)
+        )
+        # As long as those of another sweep, until it has runs of its own.
+        record.save(
+            factory.run(
+                *(BARE_METAL, 0, 600),
+                sweep='other',
+                size=SIZE,
+                started='2026-11-21T05:00:00Z',
+            ),
+            state.RECORDS,
+        )
+        self.assertEqual(
+            'about 100 minutes left: 10 runs of 600 s',
+            forecast.left(self.sweep),
+        )
+        self.most = 3
+        self.assertRaises(errors.RunFailed, course.run, self.sweep, Progress())
+        self.assertIn('7 runs of 110 s', forecast.left(self.sweep))
+        self.most = 100
+        course.run(self.sweep, Progress())
+        self.assertEqual('', forecast.left(self.sweep))
+
+    def test_how_much_of_a_quick_sweep_is_left(self) -> None:
+        quick = state.begin(['i1', 'i2'], 2, SIZE)
+        self.assertIn('left: 8 runs', forecast.left(quick))
+        record.save(
+            factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
+            state.RECORDS,
+        )
+        self.assertEqual(
+            'about 14.0 hours left: 7 runs of 7200 s', forecast.left(quick)
+        )
+
+    def test_a_named_baseline_takes_the_place_of_bare_metal(self) -> None:
+        for index in range(2):
+            made = factory.run(
+                *(BARE_METAL, index, 90), sweep='imported', size=SIZE
+            )
+            record.save(made, state.RECORDS)
+        sweep = course.begin(
+            *(course.area(self.sweep.course), 'one-at-a-time', 2, SIZE),
+            host='vsphere6',
+            backend='kvm',
+            baseline='imported',
+            allow=('caps',),
+        )
+        status, out, err = self.resume(sweep.id)
+        self.assertEqual(0, status, err)
+        self.assertNotIn(
+            BARE_METAL, {name for one in self.tasks for name, *_ in one}
+        )
+        self.assertEqual({'imported'}, self.baselines)
+        self.assertIn('90.0', out)
+        self.assertIn(sweep.course, [one.course for one in state.known()])
+
+    def test_a_misspelt_allowance_is_told_at_once(self) -> None:
+        status, _, err = self.resume('--allow', 'cpas')
+        self.assertEqual(2, status)
+        self.assertIn("--allow 'cpas': no such fact", err)
+        self.assertEqual([], self.tasks)
+
+    def broken_record(self, sweep: str) -> Path:
+        made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
+        path = record.save(made, state.RECORDS)
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
+        return path
+
+    def test_a_broken_record_of_another_sweep_is_passed_over(self) -> None:
+        self.broken_record('other')
+        (state.RECORDS / 'torn.json').write_text('{"sweep": "')
+        self.assertEqual(0, self.resume()[0])
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            words = ['--host', 'vsphere6', '--backend', 'kvm']
+            words += ['--records', str(state.RECORDS), '--size', f'{SIZE}']
+            main(['sweep', 'plan', *words, '--values', 'instances=1,2'])
+        self.assertIn('about 0.', plan.getvalue())
+
+    def test_a_broken_record_leaves_the_list(self) -> None:
+        path = self.broken_record(self.sweep.id)
+        quick = state.begin(['i1'], 1, SIZE)
+        out = io.StringIO()
+        with redirect_stdout(out):
+            self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
+        runs = {one['ID']: one['Runs'] for one in json.loads(out.getvalue())}
+        self.assertEqual('0 of 4', runs[quick.id])
+        self.assertIn(str(path), runs[self.sweep.id])
+
+    def test_a_broken_record_stops_its_own_sweep(self) -> None:
+        path = self.broken_record(self.sweep.id)
+        status, _, err = self.resume()
+        self.assertEqual(2, status)
+        self.assertIn(str(path), err.splitlines()[-1])
+        self.assertEqual([], self.tasks)
 
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.most = 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What workloads of one Rally process share: sweeps, what is skipped."""
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,11 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cli import journey, report
-from hvstack.cloud import flavors, journal, keys, ratios, stacks
+from hvstack.cloud import flavors, hostmode, journal, keys, ratios, stacks
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts
 from hvstack.cluster.stack import StackCluster
+from hvstack.model.configuration import parse
 from hvstack.rally_plugins import contexts, scenario, session, slas
 from hvstack.results import record, skips
 from hvstack.results.record import BARE_METAL
@@ -273,7 +275,8 @@ class SessionTest(testtools.TestCase):
                 ),
             )
         )
-        for kind in (flavors.KIND, ratios.KIND, stacks.KIND, keys.KIND):
+        kinds = flavors.KIND, hostmode.KIND, ratios.KIND, stacks.KIND
+        for kind in (*kinds, keys.KIND):
             journal.note(kind, {'name': 'x'})
         node = {'name': 'n', 'address': 'a', 'server_id': 's'}
         cluster = StackCluster.from_outputs(
@@ -287,11 +290,38 @@ class SessionTest(testtools.TestCase):
         self.done()
         self.bare().setup()
         self.assertEqual(
-            [('stack', 'keypair'), ('ratio',), ('flavor',)], undone
+            [('stack', 'keypair'), ('ratio',), ('host_mode',), ('flavor',)],
+            undone,
         )
         self.assertIsNone(self.here.cluster)
         assert cluster.folder
         self.assertFalse(cluster.folder.exists())
+
+    def test_hosts_are_switched_by_the_operators_command(self) -> None:
+        asked: list[tuple[Any, ...]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.hostmode.switch',
+                lambda _, *words: asked.append(words[:3]),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', Path('/none'))
+        )
+        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
+        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+            configuration=parse('i1-dedicated'), providers={'h0': 'p0'}
+        )
+        one = contexts.HostMode.__new__(contexts.HostMode)
+        one.config = workload(configuration='i1-dedicated')
+        one.context = {}
+        one.setup()
+        self.assertEqual([], asked)
+        self.here.options.set_override(
+            'host_mode_command', 'switch {mode}', 'sweep'
+        )
+        one.setup()
+        self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], asked)
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
@@ -363,6 +393,129 @@ class SessionTest(testtools.TestCase):
             errors.InputError, self.flavors(baseline='auto').setup
         )
         self.assertIn("baseline 'auto'", str(error))
+
+    def plan(self, workers: int) -> None:
+        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+            sizing=SimpleNamespace(containers=4),
+            workers=workers,
+            tuning='hvstack',
+            replication=2,
+        )
+
+    def no_hosts(self) -> None:
+        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+
+    def test_storage_of_the_start_is_the_decks_where_the_cloud_has_it(
+        self,
+    ) -> None:
+        asked: list[object] = []
+
+        def storage(*_: object) -> tuple[str, str]:
+            asked.append(_)
+            return 'ceph', 'one copy'
+
+        for name, stands_in in (
+            ('deck_storage', storage),
+            ('backend_of', lambda *_: 'kvm'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.sweep.lacks.{name}', stands_in)
+            )
+        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
+
+        def named(name: str, **more: Any) -> str:
+            config = workload(configuration=name, **more)
+            (step, _) = self.here.steps(config)
+            return step.configuration
+
+        deck = {'storage': 'deck'}
+        self.assertEqual(parse('i2-ceph').name, named('i2', **deck))
+        self.assertEqual(parse('i4-ceph').name, named('i4', **deck))
+        self.assertEqual(1, len(asked))
+        for name, more in (
+            ('i1', {}),
+            ('i1-local', deck),
+            ('i1', {**deck, 'without': ['ceph']}),
+        ):
+            self.assertEqual(parse('i1').name, named(name, **more))
+        self.assertEqual(BARE_METAL, named(BARE_METAL, **deck))
+        self.assertEqual(1, len(asked))
+
+    def test_time_left_is_said_before_a_workload(self) -> None:
+        stream = io.StringIO()
+        self.here.progress.stream = stream
+        quick = state.begin(['i1'], 1, SIZE)
+        one = self.bare(sweep=quick.id)
+        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+        self.assertRaises(errors.InputError, one.setup)
+        self.assertIn('left: 4 runs', stream.getvalue())
+        # A sweep of plain Rally's has no marker.
+        stream.truncate(0)
+        self.bare(sweep='mine')
+        self.here.announce(workload(sweep='mine'))
+        self.assertNotIn('left', stream.getvalue())
+
+    def test_tasks_of_a_cloud_without_bare_metal(self) -> None:
+        self.no_hosts()
+        self.plan(workers=2)
+        small = self.here.workload(SIZE, workload())
+        self.plan(workers=4)
+        large = self.here.workload(SIZE, workload(replication=1))
+        self.assertEqual((2, 1), (small.replication, large.replication))
+        self.assertLess(small.maps, large.maps)
+        # Bare metal itself cannot do without its hosts.
+        self.assertRaises(
+            errors.InputError,
+            self.here.workload,
+            *(SIZE, workload(configuration=BARE_METAL)),
+        )
+
+    def test_tasks_are_those_of_a_baselines_record(self) -> None:
+        self.no_hosts()
+        self.plan(workers=40)
+        self.done(sweep='imported')
+        found = self.here.workload(SIZE, workload(baseline='imported'))
+        self.assertEqual(
+            (2, 6, 6), (found.replication, found.maps, found.reduces)
+        )
+
+    def test_a_baseline_of_another_workload_costs_no_run(self) -> None:
+        self.done(sweep='imported')
+        for given, words in (
+            ({'sizes': [2 * SIZE]}, f'size_bytes {SIZE} instead of'),
+            ({'replication': 3}, 'replication 2 instead of 3'),
+            ({'kit': '/kit'}, 'derived True instead of False'),
+        ):
+            config = {'sweep': f's{len(words)}', 'baseline': 'imported'}
+            one = self.flavors(**config, **given)
+            error = self.assertRaises(errors.InputError, one.setup)
+            self.assertIn(words, str(error))
+            self.assertNotIn('\n', str(error))
+        self.assertTrue(self.here.baselines(workload(baseline='auto')))
+
+    def test_a_baseline_has_the_replication_that_a_run_would_have(
+        self,
+    ) -> None:
+        made = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
+        made.replication = 1
+        record.save(made, state.RECORDS)
+        config = workload(baseline='imported')
+        self.plan(workers=2)
+        # The file's one host can hold one copy, whatever the cluster could.
+        self.assertEqual(1, len(self.here.baselines(config)))
+        self.no_hosts()
+        error = self.assertRaises(
+            errors.InputError, self.here.baselines, config
+        )
+        self.assertIn('replication 1 instead of 2', str(error))
+
+    def test_a_cluster_that_cannot_be_planned_without_hosts(self) -> None:
+        self.no_hosts()
+        self.assertRaises(
+            errors.InputError, self.flavors(without=['ceph']).setup
+        )
+        failed = record.load_all(state.RECORDS)[0]
+        self.assertIn('no Ceph', failed.reason)
 
     def test_kit_records_what_a_pair_lacks(self) -> None:
         asked: list[tuple[int, list[int]]] = []

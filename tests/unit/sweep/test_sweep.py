@@ -133,6 +133,7 @@ class TaskFileTest(testtools.TestCase):
             one.get_name()
             for one in (
                 contexts.Flavors,
+                contexts.HostMode,
                 contexts.Ratios,
                 contexts.Cluster,
                 contexts.Baseline,

@@ -2,6 +2,7 @@
 """Rally tasks of one parameter, and the SLAs that they ask for."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import jinja2
 import jsonschema
 import testtools
 import yaml
+from rally import api
 from rally.plugins.task.sla import failure_rate
 from rally.task import sla, task_cfg
 from rally.task.context import Context
+from rally.task.scenario import Scenario
 
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
@@ -65,7 +68,9 @@ class TaskTest(testtools.TestCase):
     def test_all_are_tasks_of_our_plugins(self) -> None:
         schema = jsonschema.Draft7Validator(WORKLOAD_SCHEMA)
         for name in NAMES:
-            for one in workloads(name, percent_of_bare_metal=80, spread=10):
+            bounds = {'percent_of_bare_metal': 80, 'spread': 10}
+            given = {} if name == 'quick.yaml' else bounds
+            for one in workloads(name, **given):
                 (args,) = one['scenario'].values()
                 schema.validate(args)
                 self.assertEqual(
@@ -92,6 +97,74 @@ class TaskTest(testtools.TestCase):
                 (said,) = Context.validate(name, None, None, {**good, **typo})
                 self.assertIn(word, said.split('\n')[0])
 
+    def test_an_unknown_task_argument_is_named(self) -> None:
+        rally = api._Task.__new__(api._Task)
+        for path in sorted(FOLDER.glob('*.yaml')):
+            given = {'sweep': 'mine', 'workloads': []}
+            if path.name != 'sweep.yaml':
+                del given['workloads']
+            text = path.read_text()
+            rally.render_template(text, str(FOLDER), **given)
+            # The second is a name of Jinja's.
+            for typo in ('vaules', 'range'):
+                error = self.assertRaises(
+                    KeyError,
+                    rally.render_template,
+                    *(text, str(FOLDER)),
+                    **given,
+                    **{typo: [1]},
+                )
+                self.assertIn(
+                    f"unknown task argument '{typo}': take one of", str(error)
+                )
+                self.assertNotIn('\n', str(error))
+
+    def test_all_that_a_task_takes_is_used(self) -> None:
+        for path in sorted(FOLDER.glob('*.yaml')):
+            text = path.read_text()
+            used = set(re.findall(r'\b([a-z_]+)\s*\| default', text))
+            error = self.assertRaises(
+                KeyError, TASKS.from_string(text).render, vaules=[1]
+            )
+            taken = set(error.args[0].partition('take one of ')[2].split(', '))
+            if path.name == 'sweep.yaml':
+                used |= {'sweep', 'workloads'}
+            self.assertEqual(used - {'allow'}, taken - {'allow'}, path.name)
+
+    def test_what_a_task_does_not_take_is_refused(self) -> None:
+        for name, given, words in (
+            ('quick', {'start': 'i2'}, "unknown task argument 'start'"),
+            ('quick', {'baseline': 'auto'}, "argument 'baseline'"),
+            ('08-replication', {'replication': 2}, "argument 'replication'"),
+            ('01-instances', {'values': []}, "'values' is []: give a list"),
+            ('01-instances', {'values': '12'}, 'give a list'),
+            ('01-instances', {'values': 3}, 'give a list'),
+            ('full-sweep', {'values': {'instnces': [1]}}, "'instnces'"),
+        ):
+            error = self.assertRaises(
+                KeyError, arguments, f'{name}.yaml', **given
+            )
+            self.assertIn(words, str(error))
+
+    def test_a_value_that_makes_no_sense_is_named(self) -> None:
+        importlib.import_module('rally.plugins.common.validators')
+
+        def said(given: dict[str, Any]) -> list[str]:
+            found: list[str] = Scenario.validate(
+                'HVStack.tpcx_hs', None, {'args': given}, None, vtype='syntax'
+            )
+            return found
+
+        bare, foo, *_ = arguments('01-instances.yaml', values=['foo'])
+        for one in (bare, foo):
+            (line,) = said(one)
+            self.assertIn("configuration 'ifoo': 'ifoo' is unknown", line)
+            self.assertNotIn('\n', line)
+        good = arguments('01-instances.yaml', values=[1])[0]
+        self.assertEqual([], said(good))
+        (line,) = said({**good, 'sweep': 'my/own'})
+        self.assertIn("sweep 'my/own'", line)
+
     def test_one_parameter_is_varied(self) -> None:
         for name, wanted in (
             ('01-instances', ['i1', 'i2', 'i3', 'i4', 'i5', 'i10', 'i20']),
@@ -107,6 +180,17 @@ class TaskTest(testtools.TestCase):
             labels('02-cpu-ratio.yaml', start='i4-c4-ceph', values=[2, 3]),
         )
         self.assertEqual(12, len(set(labels('full-sweep.yaml'))))
+
+    def test_a_start_that_is_not_named_leaves_storage_to_the_cloud(
+        self,
+    ) -> None:
+        for name in ('01-instances', '02-cpu-ratio', 'full-sweep'):
+            found = arguments(f'{name}.yaml')
+            self.assertEqual({'deck'}, {one['storage'] for one in found})
+        for one in arguments('01-instances.yaml', start='i1'):
+            self.assertNotIn('storage', one)
+        for one in arguments('04-storage.yaml'):
+            self.assertNotIn('storage', one)
 
     def test_a_baseline_saves_the_runs_on_bare_metal(self) -> None:
         found = arguments('01-instances.yaml', baseline='auto', values=[1, 2])

@@ -181,6 +181,7 @@ class Some:
 
     def drop_caches(self) -> None:
         self.dropped += 1
+        self.gateway.run('drop_caches')
 
     def ui(self, role: str) -> tuple[str, int]:
         return self.gateway.address, 1
@@ -265,6 +266,26 @@ class RunTest(testtools.TestCase):
         first = next(n for n, c in enumerate(commands) if 'teragen' in c)
         self.assertLess(purge, first)
         self.assertEqual(1, self.cluster.dropped)
+        idle = commands.index('cat /proc/diskstats')
+        self.assertLess(commands.index('drop_caches'), idle)
+        self.assertLess(idle, first)
+
+    def test_what_cannot_be_had_before_a_run_is_said(self) -> None:
+        self.assertNotIn('before_run', self.run_once().seen)
+        self.gateway.broken['drop_caches'] = shell.Result(
+            1, '', 'Read-only file system'
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.disks.settle', lambda _: 'disks of c were'
+            )
+        )
+        outcome = self.run_once()
+        self.assertEqual('', outcome.reason)
+        caches, busy = outcome.seen['before_run']
+        self.assertIn('caches were not dropped', caches)
+        self.assertIn('Read-only file system', caches)
+        self.assertEqual('disks of c were', busy)
 
     def test_telemetry_never_fails_a_run(self) -> None:
         outcome = run.run(self.cluster, self.work, interval=5)

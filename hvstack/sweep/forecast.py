@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a sweep still takes, by the runs so far."""
+
+import itertools
+import statistics
+from collections.abc import Sequence
+
+from hvstack.results import record
+from hvstack.results.record import Record
+from hvstack.sweep import course, state, strategies
+from hvstack.sweep.state import Sweep
+from hvstack.sweep.strategies import Extent
+
+
+def times(
+    records: Sequence[Record], size_bytes: int
+) -> tuple[float | None, float | None]:
+    """Return median seconds of a run, and of what lies between clusters.
+
+    :param records: by start time, of any sweeps.
+    :param size_bytes: of the runs that count.
+    :returns: None for what no record tells.
+    """
+    runs = [
+        one.total_seconds
+        for one in records
+        if one.valid and one.size_bytes == size_bytes
+    ]
+    gaps = []
+    by_sweep: dict[str, Record] = {}
+    for one in records:
+        last = by_sweep.get(one.sweep)
+        if last is not None and last.configuration != one.configuration:
+            gaps.append(record.seconds_between(last.ended, one.started))
+        by_sweep[one.sweep] = one
+    return (
+        statistics.median(runs) if runs else None,
+        statistics.median(gaps) if gaps else None,
+    )
+
+
+def left(sweep: Sweep) -> str:
+    """Return in words how much of a sweep is left; nothing if all is done.
+
+    By the sweep's own runs, or those of this size that any sweep has left.
+
+    :raises hvstack.errors.InputError: its marker or a record is broken.
+    """
+    own = state.records(sweep.id)
+    least, most = _extents(sweep)
+    if not most.runs:
+        return ''
+    amount = f'{_range(least.runs, most.runs)} runs'
+    every, _ = record.load_usable(state.RECORDS)
+    (run, setup), (usual_run, usual_setup) = (
+        times(found, sweep.size_bytes) for found in (own, every)
+    )
+    run = usual_run if run is None else run
+    setup = usual_setup if setup is None else setup
+    if run is None:
+        return f'left: {amount}, no run of this size says how long they take'
+    spans = [one.seconds(run, setup or 0) for one in (least, most)]
+    if spans[1] > 7200:
+        unit = 'hours'
+        low, high = (f'{span / 3600:.1f}' for span in spans)
+    else:
+        unit = 'minutes'
+        low, high = (f'{span / 60:.0f}' for span in spans)
+    beside = f' and {setup:.0f} s a cluster' if setup is not None else ''
+    return (
+        f'about {_range(low, high)} {unit} left: {amount} of {run:.0f} s'
+        f'{beside}'
+    )
+
+
+def _extents(sweep: Sweep) -> tuple[Extent, Extent]:
+    """Return the least and the most that is left of a sweep."""
+    if sweep.course is None:
+        steps = state.pending(sweep.id, sweep.steps())
+        visits = [
+            name
+            for name, _ in itertools.groupby(
+                one.configuration for one in steps
+            )
+        ]
+        whole = Extent(len(set(visits)), len(visits), len(steps))
+        return whole, whole
+    here = course.look(sweep)
+    if not here.left:
+        nothing = Extent(0, 0, 0)
+        return nothing, nothing
+    return strategies.extent(
+        here.strategy, here.measured, bare=not sweep.course.baseline
+    )
+
+
+def _range(first: object, last: object) -> str:
+    return f'{first}' if first == last else f'{first} to {last}'

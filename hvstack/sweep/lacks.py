@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cloud lacks, looked up before a sweep begins.
+
+A configuration that needs it is skipped with the reason, instead of being
+tried and reported as failed. Nothing is changed.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, profiles
+from hvstack.cloud import hostmode, hosts, placement, volumes
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import hosts as bare
+from hvstack.cluster.environments import disk_types
+from hvstack.model import backends
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import derive
+from hvstack.model.host import HostProfile
+from hvstack.sweep.space import LACKS, Space
+
+#: The deck's storage: one copy under the replicas of HDFS.
+DECK = Volumes(copies=1)
+
+
+def find(
+    conn: Connection, area: Space, profile: HostProfile, options: Any
+) -> dict[str, str]:
+    """Return what of :data:`~hvstack.sweep.space.LACKS` a cloud lacks.
+
+    Only what a space asks for is looked up.
+
+    :param conn: an administrator's.
+    :param profile: of the workers' hosts.
+    :param options: group ``sweep`` of :mod:`hvstack.conf`.
+    :returns: what was seen of the cloud, by name.
+    :raises hvstack.errors.CloudError: a service does not answer.
+    """
+    found = {}
+    for name, (parameter, value, _) in LACKS.items():
+        listed = area.values.get(parameter, ())
+        if value not in (*listed, getattr(area.start, parameter)):
+            continue
+        why = missing(conn, name, profile, options)
+        if why:
+            found[name] = why
+    return found
+
+
+def missing(
+    conn: Connection, name: str, profile: HostProfile, options: Any
+) -> str:
+    """Return why a cloud lacks one thing; nothing if it has it.
+
+    :param name: of :data:`~hvstack.sweep.space.LACKS`.
+    """
+    if name == 'dedicated':
+        if mode_command(profile, options):
+            return ''
+        return _shared(conn, profile)
+    if name == 'ceph':
+        return no_ceph(conn)
+    return _no_slots(conn, profile)
+
+
+def refuse(
+    conn: Connection, configuration: Configuration, options: Any
+) -> None:
+    """Refuse a configuration for which a cloud lacks CPUs or volume types.
+
+    The type of its volumes on Ceph is not looked at here: it may be another.
+
+    :param options: of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: says what is missing.
+    """
+    for name in ('dedicated', 'disk-pinning'):
+        parameter, value, said = LACKS[name]
+        if getattr(configuration, parameter) == value:
+            profile = profiles.load(options.cloud.host_profile)
+            why = missing(conn, name, profile, options.sweep)
+            if why:
+                raise errors.InputError(f'{said} ({why})')
+
+
+def mode_command(profile: HostProfile, options: Any) -> str | None:
+    """Return the command that switches the hosts' mode, if there is one.
+
+    :param profile: of the workers' hosts; those of the lab have a cap.
+    :param options: group ``sweep`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: the command does not say which mode.
+    """
+    given = options.host_mode_command
+    if given:
+        if '{mode}' not in given:
+            raise errors.InputError(
+                f"hvstack.conf: host_mode_command '{given}' has no {{mode}} "
+                'in it, which becomes shared or dedicated: add it'
+            )
+        return str(given)
+    if profile.cpu_cap is not None and bare.LAB.exists():
+        program = Path(sys.executable).parent / 'hvstack'
+        return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'
+    return None
+
+
+def no_ceph(conn: Connection, wanted: Volumes | None = None) -> str:
+    """Return why there is no storage ``ceph``; nothing if there is.
+
+    :param wanted: what its volume type must say.
+    """
+    try:
+        volumes.check(conn, wanted or Volumes())
+    except errors.InputError as exc:
+        return str(exc)
+    return ''
+
+
+def _no_slots(conn: Connection, profile: HostProfile) -> str:
+    """Return which volume types of single disks there are not."""
+    pinned = Configuration(disk_pinning=True)
+    try:
+        worker = derive(profile, pinned)
+    except errors.InputError:
+        # The hosts cannot have it either, which is a reason of its own.
+        return ''
+    if 'pci_passthrough:alias' in worker.extra_specs:
+        return ''
+    (types,) = disk_types(pinned, worker.disks)
+    for name in types:
+        why = no_ceph(conn, Volumes(name))
+        if why:
+            return why
+    return ''
+
+
+def _shared(conn: Connection, profile: HostProfile) -> str:
+    """Return a host that gives out no dedicated CPUs."""
+    found = placement.providers(conn, profile.traits.get('worker'))
+    for name, mode in hostmode.current(conn, found).items():
+        if mode == 'shared':
+            return (
+                f'{name} has no inventory of PCPU: set cpu_dedicated_set in '
+                "its nova.conf, or give 'host_mode_command' in hvstack.conf"
+            )
+    return ''
+
+
+def backend_of(
+    conn: Connection, profile: HostProfile, given: str | None = None
+) -> str:
+    """Return the backend of the workers' hosts, up or not.
+
+    :param given: what the user says; Nova cannot tell kvm from qemu.
+    :raises hvstack.errors.CloudError: they have several.
+    """
+    names = placement.providers(conn, profile.traits.get('worker'))
+    known = [one for one in hosts.hypervisors(conn) if one.name in names]
+    return hosts.backend(known, given)
+
+
+def check_backend(
+    conn: Connection, profile: HostProfile, backend: str
+) -> None:
+    """Refuse a backend that the workers' hosts do not have.
+
+    Nova's API does not tell kvm from qemu.
+
+    :raises hvstack.errors.InputError: they have another one.
+    """
+    seen = backend_of(conn, profile)
+    if (seen == 'lxc') != (backend == 'lxc'):
+        raise errors.InputError(
+            f"--backend {backend}: the workers' hosts are of kind {seen}, "
+            'give theirs'
+        )
+
+
+def deck_storage(
+    conn: Connection, profile: HostProfile, backend: str
+) -> tuple[str, str]:
+    """Return the storage that the deck's start has on a cloud, and why.
+
+    Ceph with one copy; local where there is none.
+
+    :param profile: of the workers' hosts.
+    :param backend: theirs.
+    """
+    wanted = Configuration(storage='ceph')
+    why = backends.refuse(wanted, backend)
+    try:
+        derive(profile, wanted)
+    except errors.InputError as exc:
+        why = why or str(exc)
+    why = why or no_ceph(conn, DECK)
+    if why:
+        return 'local', f'no Ceph with one copy here ({why})'
+    return 'ceph', f"volume type '{DECK.type}' keeps one copy"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rally itself refuses task arguments that make no sense. The lab is up.
+
+    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab stestr --test-path ./tests/functional \\
+        run --serial test_task_arguments
+
+Nothing is started: about 30 seconds.
+"""
+
+import json
+import os
+from typing import Any
+
+import testtools
+
+from hvstack import shell
+from hvstack.sweep import rallyenv, rallytask
+
+
+class TaskArgumentsTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        rallyenv.ensure('hvstack-lab')
+
+    def validate(self, name: str, **given: Any) -> shell.Result:
+        return rallyenv.rally(
+            *('task', 'validate', '--task', str(rallytask.folder() / name)),
+            *('--task-args', json.dumps(given)),
+            check=False,
+        )
+
+    def test_what_is_unknown_is_named(self) -> None:
+        for name, given, words in (
+            ('01-instances.yaml', {'vaules': [1]}, "argument 'vaules'"),
+            ('quick.yaml', {'baseline': 'auto'}, "argument 'baseline'"),
+            ('01-instances.yaml', {'values': ['foo']}, "'ifoo' is unknown"),
+            ('01-instances.yaml', {'without': ['cehp']}, 'cehp'),
+        ):
+            done = self.validate(name, **given)
+            self.assertNotEqual(0, done.returncode, given)
+            self.assertIn(words, done.stdout + done.stderr)
+            self.assertNotIn('Traceback', done.stdout + done.stderr)
+
+    def test_good_ones_are_taken(self) -> None:
+        done = self.validate('01-instances.yaml', values=[1, 2], runs=1)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's hosts are switched to dedicated CPUs, and put back. It is up.
+
+    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab \\
+        stestr --test-path ./tests/long run --serial test_host_mode
+
+The lab is made two emulated hosts for the test: about 7 minutes.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import testtools
+
+from hvstack import conf, profiles
+from hvstack.cloud import connection, hostmode, journal, placement
+from hvstack.lab import settings
+from hvstack.sweep import lacks, recovery
+from tests.long import labs
+
+#: Switches the hosts and dies at once, as by SIGKILL in a sweep.
+DIES = """
+import os, signal
+from hvstack import conf, profiles
+from hvstack.cloud import connection, hostmode, placement
+from hvstack.sweep import lacks
+options = conf.load()
+profile = profiles.load('lab-worker')
+conn = connection.connect('hvstack-lab')
+hosts = placement.providers(conn, profile.traits['worker'])
+command = lacks.mode_command(profile, options.sweep)
+hostmode.switch(conn, hosts, 'dedicated', command)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+SECONDS = 1200
+
+
+class HostModeTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        labs.change(
+            self,
+            {'dedicated': {}},
+            hosts=2,
+            compute='qemu',
+            host_compute={},
+            racks=0,
+        )
+        self.cloud = connection.connect('hvstack-lab')
+        self.addCleanup(self.cloud.close)
+        self.profile = profiles.load('lab-worker')
+        self.hosts = placement.providers(
+            self.cloud, self.profile.traits['worker']
+        )
+
+    def modes(self) -> set[str]:
+        return set(hostmode.current(self.cloud, self.hosts).values())
+
+    def test_a_dead_process_left_them_dedicated(self) -> None:
+        self.assertEqual({'shared'}, self.modes())
+        # So a configuration with dedicated CPUs is none that cannot exist.
+        self.assertEqual(
+            '',
+            lacks.missing(
+                *(self.cloud, 'dedicated', self.profile),
+                conf.load().sweep,
+            ),
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', DIES], timeout=SECONDS, check=False
+        )
+        self.assertEqual(-signal.SIGKILL, done.returncode)
+        self.assertEqual({'dedicated'}, self.modes())
+        wanted = settings.load()
+        assert wanted
+        self.assertEqual(set(self.hosts), set(wanted.options['dedicated']))
+        self.assertIn('host_mode dedicated', recovery.recover([self.cloud]))
+        self.assertEqual({'shared'}, self.modes())
+        self.assertEqual([], journal.entries())

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks are waited for by what Linux counts of them."""
+
+from dataclasses import dataclass, field
+
+import testtools
+
+from hvstack import shell
+from hvstack.cluster import disks
+
+#: Of a Debian 12 guest; sectors written are the tenth word.
+DISKSTATS = """\
+   7       0 loop0 11 0 28 0 0 0 0 0 0 4 0 0 0 0 0 0 0
+ 254       0 vda 12904 3530 1041010 3811 8112 9032 {vda} 9 0 9 9 0 0 0 0 9 9
+ 254       1 vda1 12755 3530 1034370 3796 8092 9032 {vda} 9 0 9 9 0 0 0 0 0 0
+ 254      16 vdb 190 0 8160 50 3 0 {vdb} 4 0 92 54 0 0 0 0 0 0
+ 253       0 dm-0 9 0 9 9 9 9 999999 9 9 9 9 9 9 9 9 9 9
+"""
+
+
+@dataclass
+class Disks:
+    """A node whose disk has so many sectors written, look after look."""
+
+    name: str
+    sectors: list[int]
+    looks: list[str] = field(default_factory=list)
+
+    def run(self, command: str, **_: object) -> shell.Result:
+        self.looks.append(command)
+        count = self.sectors[min(len(self.looks), len(self.sectors)) - 1]
+        text = DISKSTATS.format(vda=1000, vdb=count)
+        return shell.Result(0, text if count else '', '')
+
+
+def settle(*nodes: Disks, most: float = 10) -> str:
+    return disks.settle(nodes, quiet=0.01, most=most, interval=0.005)  # type: ignore[arg-type]
+
+
+class DisksTest(testtools.TestCase):
+    def test_whole_disks_count_once(self) -> None:
+        node = Disks('n', [24])
+        self.assertEqual([1024 * 512], disks._written([node]))  # type: ignore[list-item]
+
+    def test_until_all_are_idle(self) -> None:
+        busy = Disks('busy', [1, 10**6, 2 * 10**6, 3 * 10**6])
+        self.assertEqual('', settle(Disks('idle', [5]), busy))
+        self.assertGreater(len(busy.looks), 4)
+
+    def test_a_node_that_never_stops_is_named(self) -> None:
+        busy = Disks('busy', [n * 10**6 for n in range(1, 10**4)])
+        said = settle(Disks('idle', [5]), busy, most=0.05)
+        self.assertIn('disks of busy were still written to with', said)
+
+    def test_a_little_is_none(self) -> None:
+        node = Disks('n', list(range(1, 20)))
+        self.assertEqual('', settle(node))
+
+    def test_nodes_without_disks(self) -> None:
+        node = Disks('n', [0])
+        self.assertEqual('', settle(node))
+        self.assertEqual(1, len(node.looks))

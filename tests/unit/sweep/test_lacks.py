@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cloud lacks is found before a sweep, at the services' boundary."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack import errors, profiles
+from hvstack.cli.app import main
+from hvstack.model.configuration import parse
+from hvstack.sweep import lacks, space
+from tests.unit.cloud import fake
+from tests.unit.cloud.test_volumes import kind
+
+VALUES = (
+    'storage=local,ceph',
+    'cpu_policy=shared,dedicated',
+    'disk_pinning=off,on',
+)
+
+
+class LacksTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud.hosts(2)
+        self.inventories('VCPU')
+        self.types()
+        self.profile = profiles.load('vsphere6')
+
+    def inventories(self, *kinds: str) -> None:
+        for name in ('h0', 'h1'):
+            self.cloud.http.get(
+                f'{fake.PLACEMENT}/resource_providers/{name}/inventories',
+                json={'inventories': {one: {} for one in kinds}},
+            )
+
+    def types(self, *names: str, **properties: str) -> None:
+        self.cloud.http.get(
+            f'{fake.CINDER}/types',
+            json={'volume_types': [kind(one, **properties) for one in names]},
+        )
+
+    def found(self, *values: str, command: str | None = None) -> dict:
+        return lacks.find(
+            self.cloud.connect(),
+            space.from_words(values),
+            self.profile,
+            SimpleNamespace(host_mode_command=command),
+        )
+
+    def test_all_that_is_lacking(self) -> None:
+        found = self.found(*VALUES)
+        self.assertEqual({'ceph', 'dedicated', 'disk-pinning'}, set(found))
+        self.assertIn("no volume type 'ceph'", found['ceph'])
+        self.assertIn('h0 has no inventory of PCPU', found['dedicated'])
+        self.assertIn("'disk-slot-1'", found['disk-pinning'])
+        for why in found.values():
+            self.assertNotIn('\n', why)
+
+    def test_what_is_there(self) -> None:
+        self.inventories('VCPU', 'PCPU')
+        self.types('ceph', *(f'disk-slot-{n + 1}' for n in range(20)))
+        self.assertEqual({}, self.found(*VALUES))
+
+    def test_some_disks_are_not_enough(self) -> None:
+        self.types(*(f'disk-slot-{n + 1}' for n in range(19)))
+        found = self.found('disk_pinning=on')
+        self.assertIn("'disk-slot-20'", found['disk-pinning'])
+
+    def test_a_command_switches_the_hosts(self) -> None:
+        self.assertEqual(
+            {},
+            self.found('cpu_policy=shared,dedicated', command='to {mode}'),
+        )
+        error = self.assertRaises(
+            errors.InputError, self.found, 'cpu_policy=dedicated', command='to'
+        )
+        self.assertIn("'to' has no {mode} in it", str(error))
+
+    def test_only_what_is_asked_for_is_looked_up(self) -> None:
+        before = len(self.cloud.http.request_history)
+        self.assertEqual({}, self.found('instances=1,2'))
+        made = self.cloud.http.request_history[before:]
+        self.assertEqual([], [one.url for one in made if 'cinder' in one.url])
+
+    def test_a_configuration_is_refused(self) -> None:
+        conn = self.cloud.connect()
+        options = SimpleNamespace(
+            cloud=SimpleNamespace(host_profile='vsphere6'),
+            sweep=SimpleNamespace(host_mode_command=None),
+        )
+        for name, words in (
+            ('i1-dedicated', 'switch them to dedicated CPUs (h0 has no'),
+            ('i1-pinned', 'no volume type for each disk'),
+        ):
+            error = self.assertRaises(
+                errors.InputError,
+                lacks.refuse,
+                *(conn, parse(name), options),
+            )
+            self.assertIn(words, str(error))
+        lacks.refuse(conn, parse('i1'), options)
+
+    def test_the_decks_storage(self) -> None:
+        conn = self.cloud.connect()
+        storage, why = lacks.deck_storage(conn, self.profile, 'kvm')
+        self.assertEqual('local', storage)
+        self.assertIn("no volume type 'ceph'", why)
+        self.types('ceph', copies='3')
+        self.assertEqual(
+            'local', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+        )
+        self.types('ceph', copies='1')
+        self.assertEqual(
+            'ceph', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+        )
+        storage, why = lacks.deck_storage(conn, self.profile, 'lxc')
+        self.assertEqual('local', storage)
+        self.assertIn('containers cannot attach volumes', why)
+
+    def plan(self, *words: str) -> tuple[int, str, str]:
+        clouds = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
+        entry = {
+            'auth': {
+                'auth_url': fake.KEYSTONE,
+                'username': 'admin',
+                'password': 'secret-of-test',
+                'project_name': 'admin',
+                'user_domain_name': 'Default',
+                'project_domain_name': 'Default',
+            },
+            'region_name': 'RegionOne',
+        }
+        clouds.write_text(yaml.safe_dump({'clouds': {'test': entry}}))
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
+        )
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(
+                [
+                    *('sweep', 'plan', '--host', 'vsphere6'),
+                    *('--run-seconds', '60', '--setup-seconds', '0'),
+                    *words,
+                ]
+            )
+        return status, out.getvalue(), err.getvalue()
+
+    def test_a_plan_asks_the_cloud(self) -> None:
+        words = ('--backend', 'kvm', '--os-cloud', 'test', '--values')
+        self.types('ceph', copies='1')
+        status, out, err = self.plan(
+            *words, 'cpu_policy=shared,dedicated', '-f', 'json'
+        )
+        self.assertEqual(0, status, err)
+        shown = json.loads(out)
+        self.assertEqual('i1-ceph', shown['start'])
+        self.assertIn('start i1-ceph, storage ceph: ', shown['cloud'][0])
+        self.assertIn('lacks dedicated: h0 has no', shown['cloud'][1])
+        ((name, reason),) = [one.values() for one in shown['skipped']]
+        self.assertEqual('i1-ceph-dedicated', name)
+        self.assertIn('the hosts are in shared mode', reason)
+        # A start that is named is taken.
+        status, out, err = self.plan(*words, 'instances=1,2', '--start', 'i2')
+        self.assertIn('from i2,', out)
+        # Nobody is asked without a cloud.
+        status, out, err = self.plan(
+            '--backend', 'kvm', '--values', 'instances=1,2'
+        )
+        self.assertIn('cloud: not asked what it lacks', out)
+        self.assertIn('from i1,', out)
+
+    def test_another_backend_is_refused(self) -> None:
+        status, _, err = self.plan(
+            *('--backend', 'lxc', '--os-cloud', 'test'),
+            *('--values', 'instances=1,2'),
+        )
+        self.assertEqual(2, status)
+        self.assertIn("--backend lxc: the workers' hosts are of kind kvm", err)

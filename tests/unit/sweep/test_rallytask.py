@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Rally's end is taken for, with a program in its place."""
+
+import io
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.progress import Progress
+from hvstack.sweep import rallytask
+
+LOCKED = """\
+Task is: ...
+[00:03] ours
+sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) database is locked
+[SQL: UPDATE tasks SET status=? WHERE tasks.uuid = ?]
+(Background on this error at: https://sqlalche.me/e/20/e3q8)
+"""
+
+
+class RallyTaskTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, value in (
+            ('paths.STATE', self.folder),
+            ('sweep.state.RECORDS', self.folder / 'records'),
+            ('sweep.rallyenv.program', lambda: self.folder / 'rally'),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        self.stream = io.StringIO()
+
+    def start(self, said: str, more: str = '') -> None:
+        path = self.folder / 'rally'
+        path.write_text(f"#!/bin/sh\ncat <<'EOF'\n{said}EOF\n{more}\nexit 1\n")
+        path.chmod(0o755)
+        rallytask.start('sweep.yaml', {}, 'mine', Progress(stream=self.stream))
+
+    def test_a_database_that_is_locked_meanwhile(self) -> None:
+        error = self.assertRaises(errors.Busy, self.start, LOCKED)
+        self.assertIn('locked by another process', str(error))
+        self.assertNotIn('\n', str(error))
+        self.assertIn('ours', self.stream.getvalue())
+
+    def test_one_of_before_is_over(self) -> None:
+        self.assertRaises(errors.Busy, self.start, LOCKED)
+        self.start('no such scenario\n')
+        self.assertIn('no such scenario', self.stream.getvalue())
+        self.assertNotIn('SQL', self.stream.getvalue())
+
+    def test_records_count_for_more_than_words(self) -> None:
+        self.start(
+            LOCKED,
+            f'mkdir {self.folder}/records && touch {self.folder}/records/'
+            'one.json',
+        )
+        self.assertNotIn('without a run', self.stream.getvalue())
