@@ -60,6 +60,12 @@ class RenderTest(testtools.TestCase):
         ):
             self.assertIn(name, filters)
 
+    def test_heat_takes_the_project_from_the_trust(self) -> None:
+        # Keystone takes one scope: only owners could delete their stacks.
+        trustee = self.parsed('control/heat.conf.j2')['trustee']
+        self.assertEqual('heat', trustee['username'])
+        self.assertNotIn('project_name', trustee)
+
     def test_everything_is_bound_to_lab_or_loopback(self) -> None:
         for service in services.everything():
             words = ' '.join(service.program.command)
