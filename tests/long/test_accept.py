@@ -222,13 +222,7 @@ class InterruptedTest(AcceptTest):
 
     def begun(self) -> 'subprocess.Popen[bytes]':
         """Begin tests, and wait until they have a server."""
-        process = subprocess.Popen(
-            self.command('--test', 'FullHostTest.test_worker_too_many'),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        process = self.started('--test', 'FullHostTest.test_worker_too_many')
         shell.wait_for(
             lambda: any(
                 one.name.startswith(PREFIX)
@@ -238,6 +232,25 @@ class InterruptedTest(AcceptTest):
             timeout=180,
         )
         return process
+
+    def started(self, *words: str) -> 'subprocess.Popen[bytes]':
+        """Begin tests, which end with this one at the latest."""
+        process = subprocess.Popen(
+            self.command(*words),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def end_all(self, process: 'subprocess.Popen[bytes]') -> None:
+        """Kill the command and its tests."""
+        process.kill()
+        process.wait(60)
+        for pid in self.running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def running(self) -> list[int]:
         """Return the processes that run tests in this workspace."""
@@ -263,15 +276,31 @@ class InterruptedTest(AcceptTest):
         self.addCleanup(
             shell.run, self.command('--cleanup'), timeout=300, check=False
         )
-        process = self.begun()
-        process.kill()
-        process.wait(60)
-        for pid in self.running():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.end_all(self.begun())
         # The test's project and users, beside its server.
         self.assertIn('FullHostTest', str(self.left()))
         shell.run(self.command('--cleanup'), timeout=300)
+        self.assertEqual([], self.left())
+
+    def test_kill_while_a_host_is_off(self) -> None:
+        """A clean-up gives it power, and deletes the member's cluster."""
+        self.hadoop()
+        self.publish()
+        self.addCleanup(
+            shell.run, self.command('--cleanup'), timeout=600, check=False
+        )
+        process = self.started(
+            *('--ring', 'host', '--destructive', '--test', 'HostStopTest')
+        )
+        shell.wait_for(
+            lambda: bool(list(self.workspace.glob('without-power-*'))),
+            'a host without power',
+            timeout=600,
+        )
+        self.end_all(process)
+        self.assertIn('HostStopTest', str(self.left()))
+        done = shell.run(self.command('--cleanup'), timeout=600)
+        self.assertIn('powered on hv-host', done.stderr)
         self.assertEqual([], self.left())
 
     def test_kill_of_the_command_alone(self) -> None:
