@@ -513,9 +513,10 @@ def _dedicated_specs(
         'hw:cpu_thread_policy': 'require' if whole_cores else 'prefer',
         'hw:emulator_threads_policy': 'share',
         'hw:numa_nodes': str(len(cut.cells)),
-        'hw:mem_page_size': 'large',
-        'hw:locked_memory': 'true',
     }
+    if profile.large_pages:
+        # Nova takes locked memory with a page size only.
+        specs |= {'hw:mem_page_size': 'large', 'hw:locked_memory': 'true'}
     if len(set(cut.cells)) > 1:
         first = 0
         for number, (vcpus, ram) in enumerate(cut.cells):

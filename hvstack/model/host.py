@@ -49,6 +49,7 @@ _FIELDS = (
     'traits',
     'cpu_cap',
     'memory_cap_mib',
+    'large_pages',
 )
 
 
@@ -114,6 +115,8 @@ class HostProfile:
     :param cpu_cap: cores that everything on the host shares (lab only);
         fewer than ``cpus`` make the host a scale model.
     :param memory_cap_mib: memory that everything on the host shares.
+    :param large_pages: whether the host has some reserved for guests with
+        dedicated CPUs; else these have neither large nor locked pages.
     """
 
     name: str
@@ -131,6 +134,7 @@ class HostProfile:
     traits: dict[str, str] = field(default_factory=dict)
     cpu_cap: float | None = None
     memory_cap_mib: int | None = None
+    large_pages: bool = True
 
     @property
     def cpus(self) -> int:
@@ -170,6 +174,7 @@ class HostProfile:
             'cpu_cap': self.cpu_cap,
             'memory_cap_mib': self.memory_cap_mib,
             'traits': dict(self.traits) or None,
+            'large_pages': None if self.large_pages else False,
         }
         if self.disks:
             data['disks'] = {
@@ -227,6 +232,7 @@ def from_mapping(data: Any, source: str | Place) -> HostProfile:
             if fields.has('cpu_cap')
             else None
         ),
+        large_pages=fields.flag('large_pages', True),
         **optional,
     )
 

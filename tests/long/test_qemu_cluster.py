@@ -46,8 +46,6 @@ ONE_BY_ONE = (
 )
 #: 1 MB of TeraSort's records.
 ROWS = 10_000
-#: Extra specs that need huge pages, which this machine has not reserved.
-HUGE_PAGES = ('hw:mem_page_size', 'hw:locked_memory')
 
 
 class QemuClusterTest(LabTest):
@@ -202,20 +200,10 @@ class QemuClusterTest(LabTest):
         # CPU 1 for guests that ask for their own, CPU 0 for all others.
         self.lab_up({SECOND: '1'})
         wanted = self.plan('i2-dedicated-pinned', workers=1)
-        specs = wanted.worker.extra_specs
         wanted = dataclasses.replace(
             wanted,
             # Its host has no dedicated CPUs.
             controller=shared.controller,
-            worker=dataclasses.replace(
-                wanted.worker,
-                name=f'{wanted.worker.name}-small-pages',
-                extra_specs={
-                    name: value
-                    for name, value in specs.items()
-                    if name not in HUGE_PAGES
-                },
-            ),
         )
         cluster = self.create(wanted)
         self.assertEqual(1, len(self.disks(self.pools()[0])))

@@ -211,6 +211,8 @@ def profile(size: HostSize) -> HostProfile:
         traits={size.role: size.trait},
         cpu_cap=size.cpu_cap,
         memory_cap_mib=size.memory_mib,
+        # They would be the machine's, outside every cap.
+        large_pages=False,
     )
 
 

@@ -204,6 +204,16 @@ class Dedicated(testtools.TestCase):
             self.specs(4),
         )
 
+    def test_host_without_large_pages(self) -> None:
+        large, small = (
+            self.specs(4, **changes)
+            for changes in ({}, {'large_pages': False})
+        )
+        self.assertEqual(
+            {'hw:mem_page_size', 'hw:locked_memory'}, set(large) - set(small)
+        )
+        self.assertEqual({}, {k: small[k] for k in set(small) - set(large)})
+
     def test_one_guest_spans_all_cells(self) -> None:
         specs = self.specs(1)
         self.assertEqual('2', specs['hw:numa_nodes'])
