@@ -176,6 +176,7 @@ def derive(
         shaped = _controller_configuration(profile, configuration)
         cut = _controller_cut(profile, shaped)
         disks = size = ephemeral = 0
+        configuration = replace(configuration, cpu_policy=shaped.cpu_policy)
     specs: dict[str, str] = {}
     specs |= _topology_specs(profile, configuration, cut)
     specs |= _dedicated_specs(profile, configuration, cut)
@@ -414,10 +415,13 @@ def _controller_configuration(
 
     Ratios promise the workers more; a controller must never wait for its
     CPU (vsphere6, "Controller Daemons": low latency). One that has a whole
-    host is the same for any number of instances.
+    host is the same for any number of instances, and on a host for
+    controllers alone CPUs are shared: only workers' hosts change.
     """
     count = configuration.instances
-    plain = Configuration(count, cpu_policy=configuration.cpu_policy)
+    alone = profile.controllers_rule == 'host'
+    policy = 'shared' if alone else configuration.cpu_policy
+    plain = Configuration(count, cpu_policy=policy)
     if controller_slots(profile, plain) == count:
         return replace(plain, instances=1)
     return plain

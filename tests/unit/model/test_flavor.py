@@ -345,6 +345,14 @@ class Roles(testtools.TestCase):
                 vcpus, derive(host, Configuration(count), 'namenode').vcpus
             )
 
+    def test_controller_on_a_host_for_it_alone_shares_cpus(self) -> None:
+        host = profile(controllers='host')
+        shared, dedicated = (
+            derive(host, Configuration(2, cpu_policy=policy), 'controller')
+            for policy in ('shared', 'dedicated')
+        )
+        self.assertEqual(shared, dedicated)
+
     def test_pinned_controller_may_span_cells(self) -> None:
         host = profile(sockets=2, cores_per_socket=3, threads_per_core=1)
         chosen = Configuration(6, cpu_policy='dedicated')
