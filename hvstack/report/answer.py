@@ -353,6 +353,7 @@ class Answer:
                 f'Replication is {low[0]}: below the three copies that the '
                 'benchmark asks for.'
             )
+        lines += self._unready
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         unknown = compare.unknown(self.records)
         if unknown:
@@ -368,6 +369,23 @@ class Answer:
         lines += [f'Left out: {reason}.' for reason in self.left_out]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
+
+    @property
+    def _unready(self) -> list[str]:
+        """What could not be had before runs, such as empty caches."""
+        valid = [record for record in self.records if record.valid]
+        told = [
+            one
+            for record in valid
+            for one in record.seen.get('before_run', ())
+        ]
+        if not told:
+            return []
+        runs = sum(bool(one.seen.get('before_run')) for one in valid)
+        return [
+            f'Before {runs} of {len(valid)} runs not all was as it should '
+            f'be; the last time {told[-1]}.'
+        ]
 
     @property
     def _worker_hosts(self) -> str:

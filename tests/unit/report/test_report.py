@@ -419,6 +419,20 @@ class Words(testtools.TestCase):
         ):
             self.assertIn(words, flat)
 
+    def test_what_could_not_be_had_before_a_run(self) -> None:
+        why = {'before_run': ['caches were not dropped (no rights)']}
+        records = [
+            run('bare-metal', 0, 9),
+            run('bare-metal', 1, 9, seen={'workers': 4, **why}),
+        ]
+        flat = ' '.join(report.table(records).split())
+        self.assertIn(
+            'Before 1 of 2 runs not all was as it should be; the last time '
+            'caches were not dropped (no rights).',
+            flat,
+        )
+        self.assertNotIn('Before', report.table(records[:1]))
+
     def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
         one = {'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}}
         text = report.table(
