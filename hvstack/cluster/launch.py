@@ -362,7 +362,7 @@ def _environment(
     found = hosts.versions(conn, [known[name] for name in providers])
     facts = {'backend': backend, **found}
     if profile.cpu_cap is not None and bare.LAB.exists():
-        facts |= bare.environment(bare.read())
+        facts |= bare.environment(bare.read(bare.LAB))
         own = probe.host(bare.lab_machine())
         # Containers see the hosts' hardware themselves.
         skip = OF_HOSTS if backend == 'lxc' else ()

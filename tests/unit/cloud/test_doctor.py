@@ -14,6 +14,7 @@ from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.unit.cloud import fake
+from tests.unit.lab.written import LabProfiles
 
 UUID = '11111111-2222-3333-4444-555555555555'
 SNIPPETS = Path(hvstack.__file__).parent.parent / 'etc' / 'nova'
@@ -200,6 +201,7 @@ class DoctorTest(testtools.TestCase):
         self.cloud.http.get(
             f'{fake.PLACEMENT}/resource_providers', status_code=400
         )
+        self.useFixture(LabProfiles())
         profile = profiles.load('lab-worker')
         conn = self.cloud.connect()
         self.assertEqual({}, doctor.workers_hosts(conn, profile))

@@ -22,6 +22,7 @@ from hvstack.model.flavor import derive
 from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
+from tests.unit.lab.written import LabProfiles
 
 
 class Parameters(testtools.TestCase):
@@ -225,6 +226,7 @@ class PlanTest(testtools.TestCase):
 
     def test_secondary_namenode(self) -> None:
         """On a worker, but on the lab; never by itself where is measured."""
+        self.useFixture(LabProfiles())
         self.hosts(3)
         for profile, usual in (('vsphere6', True), ('lab-worker', False)):
             self.options.host_profile = profile
@@ -241,6 +243,7 @@ class PlanTest(testtools.TestCase):
 
     def test_gateway_on_the_lab(self) -> None:
         """Workers come first; the controller serves where none is left."""
+        self.useFixture(LabProfiles())
         self.options.host_profile = 'lab-worker'
         self.hosts(3)
         for workers, gateway in ((None, False), (3, False), (2, True)):
