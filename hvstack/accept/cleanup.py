@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deleting what interrupted acceptance tests left, by their names."""
 
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import keystoneauth1.exceptions
@@ -12,12 +11,11 @@ from openstack.connection import Connection
 from hvstack import errors
 from hvstack.accept.settings import PREFIX
 from hvstack.cloud.connection import access, refused
+from hvstack.cloud.stacks import until_deleted
 from hvstack.progress import Progress
 
 _SECONDS = 120
 _STACK_SECONDS = 300
-_INTERVAL = 2.0
-_DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 
 
 def clean(
@@ -124,34 +122,24 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    name = stack['stack_name']
-    deadline = time.monotonic() + _STACK_SECONDS
-    tries = 0
-    while True:
-        now = next(
-            (one for one in _listed(conn) if one['id'] == stack['id']), None
-        )
-        if now is None:
-            return f'stack {name}'
-        if now['stack_status'] not in _DELETING:
-            if tries == 2:
-                raise errors.CloudError(
-                    f"stack '{name}' cannot be deleted: "
-                    f'{now.get("stack_status_reason", "Heat failed twice")}'
-                )
-            tries += 1
-            try:
-                conn.orchestration.delete(
-                    f'/stacks/{name}/{stack["id"]}', raise_exc=True
-                )
-            except keystoneauth1.exceptions.NotFound:
-                continue
-        if time.monotonic() > deadline:
-            raise errors.DeadlineExceeded(
-                f"stack '{name}' was not deleted after {_STACK_SECONDS} s: "
-                f"look at 'openstack stack resource list {name}'"
-            )
-        time.sleep(_INTERVAL)
+    name, key = stack['stack_name'], stack['id']
+    now: dict[str, Any] = {}
+
+    def look() -> str | None:
+        nonlocal now
+        now = next((one for one in _listed(conn) if one['id'] == key), {})
+        return now.get('stack_status')
+
+    def ask() -> None:
+        with suppress(keystoneauth1.exceptions.NotFound):
+            conn.orchestration.delete(f'/stacks/{name}/{key}', raise_exc=True)
+
+    def why() -> str:
+        return str(now.get('stack_status_reason', 'Heat failed twice'))
+
+    for _ in until_deleted(name, look, ask, why, _STACK_SECONDS):
+        pass
+    return f'stack {name}'
 
 
 def _stacks(conn: Connection, everywhere: bool) -> Iterator[str]:

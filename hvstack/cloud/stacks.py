@@ -2,7 +2,7 @@
 """Heat stacks: create, wait, say why one failed, delete."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -289,31 +289,63 @@ def delete(
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
+    found: Any = None
+
+    def look() -> str | None:
+        # Not by find_stack: to it a stack is gone at DELETE_COMPLETE, when
+        # Heat may list it, and refuse its name, a moment longer.
+        nonlocal found
+        listed = conn.orchestration.stacks(name=name)
+        found = next((one for one in listed if _own(conn, one)), None)
+        return None if found is None else str(found.status)
+
+    def ask() -> None:
+        conn.orchestration.delete_stack(found, ignore_missing=True)
+
     said = time.monotonic()
-    deadline = said + timeout
-    tries = 0
-    while True:
-        with refused(f"stack '{name}' cannot be deleted"):
-            # Not by find_stack: to it a stack is gone at DELETE_COMPLETE,
-            # when Heat may list it, and refuse its name, a moment longer.
-            listed = conn.orchestration.stacks(name=name)
-            stack = next((one for one in listed if _own(conn, one)), None)
-            if stack is None:
-                return
-            if stack.status not in _DELETING:
-                if tries == 2:
-                    raise errors.CloudError(
-                        f"stack '{name}' cannot be deleted: "
-                        f'{reason(conn, stack)}'
-                    )
-                tries += 1
-                conn.orchestration.delete_stack(stack, ignore_missing=True)
+    for _ in until_deleted(
+        name, look, ask, lambda: reason(conn, found), timeout
+    ):
         now = time.monotonic()
         if progress is not None and now - said > _SAY_SECONDS:
             said = now
-            left = len(resources(conn, stack))
+            left = len(resources(conn, found))
             progress.say(f'  stack: {left} resources left')
-        if now > deadline:
+
+
+def until_deleted(
+    name: str,
+    look: Callable[[], str | None],
+    ask: Callable[[], None],
+    why: Callable[[], str],
+    timeout: float,
+) -> Iterator[None]:
+    """Have Heat delete a stack, twice if it fails, until the stack is gone.
+
+    Yields while Heat is at it.
+
+    :param look: returns the stack's status, none once it is gone.
+    :param ask: asks Heat to delete it.
+    :param why: returns why Heat failed.
+    :raises hvstack.errors.CloudError: Heat failed twice.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    deadline = time.monotonic() + timeout
+    tries = 0
+    while True:
+        with refused(f"stack '{name}' cannot be deleted"):
+            status = look()
+            if status is None:
+                return
+            if status not in _DELETING:
+                if tries == 2:
+                    raise errors.CloudError(
+                        f"stack '{name}' cannot be deleted: {why()}"
+                    )
+                tries += 1
+                ask()
+        yield
+        if time.monotonic() > deadline:
             raise errors.DeadlineExceeded(
                 f"stack '{name}' was not deleted after {timeout:.0f} s: look "
                 f"at 'openstack stack resource list {name}'"

@@ -181,6 +181,7 @@ def taken(
     """
     name = f'hv-bare-{secrets.token_hex(3)}'
     cluster = None
+    failure: errors.HVStackError | None = None
     try:
         with progress.stage(f'bare metal: stack {name}'):
             outputs, key = _create(conn, wanted, name, options, progress)
@@ -199,11 +200,17 @@ def taken(
                 controllers_first=environments.early(wanted.layout),
             )
         yield cluster
+    except errors.HVStackError as exc:
+        failure = exc
+        raise
     finally:
         if cluster is not None:
             cluster.close()
         progress.say('bare metal: give the machines back')
-        undo.undo_own([conn])
+        if failure is None:
+            undo.undo_own([conn], progress)
+        else:
+            undo.undo_failed(failure, [conn], progress)
 
 
 def _create(

@@ -180,6 +180,26 @@ class Providers:
         )
 
 
+def volume_types_and_pools(
+    manager: Any,
+) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Return Cinder's extra specs by volume type, and its backends' pools.
+
+    :param manager: an administrator's clients.
+    """
+    types = manager.volume_types_client_latest.list_volume_types()
+    pools = manager.volume_scheduler_stats_client_latest.list_pools(
+        detail=True
+    )
+    return (
+        {
+            one['name']: one.get('extra_specs', {})
+            for one in types['volume_types']
+        },
+        pools['pools'],
+    )
+
+
 class OperatorTest(Providers, BaseTest):
     """A test with an administrator's API."""
 

@@ -18,7 +18,11 @@ from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, fsck, rest
 from hvstack.hadoop.sites import CONF as HADOOP_CONF
-from hvstack.tempest_plugin.base import BaseTest, admin_available
+from hvstack.tempest_plugin.base import (
+    BaseTest,
+    admin_available,
+    volume_types_and_pools,
+)
 from hvstack.tempest_plugin.heat import StacksClient
 from hvstack.tpcxhs import datacheck
 
@@ -429,15 +433,7 @@ class ClusterTest(MemberTest):
                 'accounts'
             )
         admin = self.get_client_manager(credential_type='admin')
-        specs = {
-            one['name']: one.get('extra_specs', {})
-            for one in admin.volume_types_client_latest.list_volume_types()[
-                'volume_types'
-            ]
-        }
-        pools = admin.volume_scheduler_stats_client_latest.list_pools(
-            detail=True
-        )['pools']
+        specs, pools = volume_types_and_pools(admin)
         show = admin.volumes_client_latest.show_volume
         places = {
             key: str(show(key)['volume']['os-vol-host-attr:host'] or '')

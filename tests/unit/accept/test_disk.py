@@ -51,7 +51,7 @@ class PowerCycleTest(testtools.TestCase):
             (here / 'disk').write_text(text)
 
         boot('1', 7)
-        configure(self, {'hvstack': {'server_timeout': 1}})
+        configure(self, {'hvstack': {'server_timeout': 0}})
         test = test_disk.DiskTest('test_power_cycle')
         test.judged = []
         test.servers_client = SimpleNamespace(

@@ -261,7 +261,7 @@ class CleanupTest(testtools.TestCase):
     ) -> list[str]:
         """Have stacks, of which each is gone after so many tries."""
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.accept.cleanup._INTERVAL', 0)
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0)
         )
         states = dict.fromkeys(
             (self.MINE, self.OTHERS, 'mine'), 'DELETE_FAILED'

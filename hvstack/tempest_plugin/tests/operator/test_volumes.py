@@ -8,7 +8,10 @@ from tempest.lib import decorators
 
 from hvstack import shell
 from hvstack.accept import judge
-from hvstack.tempest_plugin.base import OperatorTest
+from hvstack.tempest_plugin.base import (
+    OperatorTest,
+    volume_types_and_pools,
+)
 
 CONF = config.CONF
 
@@ -34,16 +37,7 @@ class VolumesTest(OperatorTest):
 
         A new one, and all that servers have.
         """
-        manager = self.os_admin
-        types = {
-            one['name']: one.get('extra_specs', {})
-            for one in manager.volume_types_client_latest.list_volume_types()[
-                'volume_types'
-            ]
-        }
-        pools = manager.volume_scheduler_stats_client_latest.list_pools(
-            detail=True
-        )['pools']
+        types, pools = volume_types_and_pools(self.os_admin)
         judged = []
         used = self.attached()
         for name, promised in sorted(CONF.hvstack.volume_backends.items()):
