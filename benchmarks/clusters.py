@@ -104,7 +104,9 @@ def main() -> int:
     try:
         made = {
             role: flavors.publish(
-                conn, derive(profiles.load('vsphere6'), parse(LABEL), role)
+                conn,
+                derive(profiles.load('vsphere6'), parse(LABEL), role),
+                [str(conn.current_project_id)],
             )
             for role in ('worker', 'controller')
         }

@@ -4,7 +4,7 @@
     HVSTACK_LAB=1 OS_CLOUD=hvstack-lab \\
         stestr --test-path ./tests/long run --serial test_host_mode
 
-The lab is made two emulated hosts for the test: about 7 minutes.
+The lab is made two emulated hosts for the test: 1 to 2 minutes.
 """
 
 import os
