@@ -245,9 +245,10 @@ def main() -> int:
         *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
         PLUGIN.replace('.', '/'),
     )
-    # The guests' own programs are run with what their images have.
+    # The guests' own programs are run with what their images have, and keys
+    # are made by ssh-keygen: a bare Debian has neither.
     if os.geteuid() == 0 and shutil.which('apt-get'):
-        packages.install(['curl'])
+        packages.install(['curl', 'openssh-client'])
     suite.stestr('unit', './tests/unit', HVSTACK_LAB='')
     if not args.unit:
         suite.lab(args.long)
