@@ -264,3 +264,12 @@ class TakenTest(_Cloud):
         error = self.assertRaises(errors.CloudError, self.taken().__enter__)
         self.assertIn('w1 has 64 CPUs and 65429 MiB', str(error))
         self.given_back()
+
+    def test_an_undo_that_fails_hides_nothing(self) -> None:
+        self.resources = {}
+        self.http.delete(
+            re.compile(f'{fake.NOVA}/os-keypairs/hv-bare-'), status_code=403
+        )
+        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
+        self.assertIn('nothing of its host', str(error))
+        self.assertIn('not put back (keypair hv-bare-', str(error))
