@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key pairs: the private half stays on this machine, for its owner only."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,15 @@ FOLDER = paths.STATE / 'keys'
 def create(conn: Connection, name: str) -> Path:
     """Make a key pair and return the private key's file (0600).
 
-    :raises hvstack.errors.InputError: the user has one of that name.
+    :raises hvstack.errors.InputError: the user has one of that name; there
+        is no ssh on this machine.
     :raises hvstack.errors.CloudError: Nova refused it.
     """
+    if shutil.which('ssh-keygen') is None:
+        raise errors.InputError(
+            'ssh-keygen is not on this machine: install openssh-client, by '
+            'which hvstack reaches the nodes, too'
+        )
     # Before it is in the journal: undoing would delete the user's own.
     with refused(f"key pair '{name}' cannot be looked up"):
         there = any(one.name == name for one in conn.compute.keypairs())

@@ -324,9 +324,11 @@ def until_deleted(
 
     Yields while Heat is at it.
 
+    :param name: of the stack, for messages.
     :param look: returns the stack's status, none once it is gone.
     :param ask: asks Heat to delete it.
     :param why: returns why Heat failed.
+    :param timeout: seconds.
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """

@@ -185,6 +185,9 @@ def volume_types_and_pools(
 ) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
     """Return Cinder's extra specs by volume type, and its backends' pools.
 
+    Block Storage API v3, "List all volume types" and "List all back-end
+    storage pools".
+
     :param manager: an administrator's clients.
     """
     types = manager.volume_types_client_latest.list_volume_types()

@@ -118,17 +118,30 @@ def ready(
     test.assertIsNotNone(re.search(f'Total Nodes: *{count}', nodes), nodes)
 
 
-def sort(test: testtools.TestCase, cluster: StackCluster) -> None:
-    """Sort 100 MB, validated, from where clients are."""
+def sort(
+    test: testtools.TestCase,
+    cluster: StackCluster,
+    rows: int = _ROWS,
+    settings: str = '',
+    timeout: float = _JOB_SECONDS,
+) -> None:
+    """Sort 100 MB, validated, from where clients are.
+
+    :param rows: of 100 bytes, in place of as many as make 100 MB.
+    :param settings: of Hadoop, as ``-D`` words, for each of the three jobs.
+    :param timeout: seconds for each of them.
+    """
     jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
     count = len(cluster.workers)
     for program, operands in (
-        (f'teragen -Dmapreduce.job.maps={count}', f'{_ROWS} /in'),
+        (f'teragen -Dmapreduce.job.maps={count}', f'{rows} /in'),
         (f'terasort -Dmapreduce.job.reduces={count}', '/in /out'),
         ('teravalidate', '/out /report'),
     ):
+        # Of two values for one name, Hadoop takes the last.
         cluster.gateway.run(
-            f'hadoop jar {jar} {program} {operands}', timeout=_JOB_SECONDS
+            f'hadoop jar {jar} {program} {settings} {operands}',
+            timeout=timeout,
         )
     report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
     # It has a line for each record that is not in its place.
@@ -137,7 +150,7 @@ def sort(test: testtools.TestCase, cluster: StackCluster) -> None:
     # Beside them is the list of partitions.
     parts = cluster.gateway.run("hdfs dfs -du '/out/part-r-*'").stdout
     sizes = [int(line.split()[0]) for line in parts.splitlines()]
-    test.assertEqual(_ROWS * _ROW_BYTES, sum(sizes))
+    test.assertEqual(rows * _ROW_BYTES, sum(sizes))
 
 
 class TemplatesTest(LabTest):

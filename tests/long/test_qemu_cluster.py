@@ -6,9 +6,10 @@ before at the end. Emulated guests are slow: figures are no matter here.
 """
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from hvstack.lab import ceph, identity, images, lifecycle, settings, values
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from tests.functional import test_templates as templates
 from tests.functional.test_cluster import LabTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -41,20 +43,23 @@ DISKS = {'count': 2, 'size_gb': 2, 'rotational': False}
 STACK_SECONDS, READY_SECONDS, JOB_SECONDS = 1800, 2700, 3600
 #: One worker has a container for a task beside the ApplicationMaster's.
 ONE_BY_ONE = (
-    '-Dmapreduce.job.maps=1 -Dmapreduce.job.reduce.slowstart.completedmaps=1.0'
+    '-Dmapreduce.job.maps=1 -Dmapreduce.job.reduces=1 '
+    '-Dmapreduce.job.reduce.slowstart.completedmaps=1.0'
 )
 #: 1 MB of TeraSort's records.
 ROWS = 10_000
 
 
 class QemuClusterTest(LabTest):
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if os.environ.get('HVSTACK_LAB'):
+            before = settings.load() or settings.LabSettings()
+            cls.addClassCleanup(lifecycle.up, lambda _: before, Progress())
+
     def setUp(self) -> None:
         super().setUp()
-        before = settings.load() or settings.LabSettings()
-        self.addCleanup(lifecycle.up, lambda _: before, Progress())
-        # Before it: a host with servers does not change.
-        self.addCleanup(undo.undo_own, [self.conn])
-        self.lab_up({})
         image = images.build('hadoop', Progress(), outputs=['lxc', 'qemu'])
         images.upload(identity.connect(), image, 'qemu', title=IMAGE)
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'host.yaml'
@@ -72,8 +77,11 @@ class QemuClusterTest(LabTest):
             }
         )
 
-    def lab_up(self, dedicated: dict[str, str]) -> None:
-        """Make the lab two emulated hosts, perhaps with dedicated CPUs."""
+    def lab_up(self, dedicated: Mapping[str, str]) -> None:
+        """Make the lab two emulated hosts.
+
+        :param dedicated: CPUs of a host for guests that ask for their own.
+        """
         lifecycle.up(
             lambda found: found.change(
                 hosts=2,
@@ -85,7 +93,7 @@ class QemuClusterTest(LabTest):
                 options={
                     **found.options,
                     'host_sizes': SIZES,
-                    'dedicated': dedicated,
+                    'dedicated': dict(dedicated),
                 },
             ),
             Progress(),
@@ -119,22 +127,7 @@ class QemuClusterTest(LabTest):
 
     def done_with(self, cluster: StackCluster) -> None:
         """Sort, look at HDFS, and take everything back."""
-        jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
-        for program, operands in (
-            ('teragen', f'{ROWS} /in'),
-            ('terasort', '/in /out'),
-            ('teravalidate', '/out /report'),
-        ):
-            cluster.gateway.run(
-                f'hadoop jar {jar} {program} {ONE_BY_ONE} {operands}',
-                timeout=JOB_SECONDS,
-            )
-        report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
-        # It has a line for each record that is not in its place.
-        self.assertEqual(1, report.strip().count('\n') + 1, report)
-        self.assertTrue(report.startswith('checksum'), report)
-        size = cluster.gateway.run('hdfs dfs -du -s /out').stdout
-        self.assertEqual(str(100 * ROWS), size.split()[0])
+        templates.sort(self, cluster, ROWS, ONE_BY_ONE, JOB_SECONDS)
         self.assertIn('HEALTHY', cluster.gateway.run('hdfs fsck /').stdout)
         cluster.close()
         undo.undo_own([self.conn])
@@ -182,12 +175,15 @@ class QemuClusterTest(LabTest):
             site = node.run('cat /etc/hadoop/hdfs-site.xml').stdout
             self.assertIn('<value>file:///srv/data/0/hdfs</value>', site)
 
-    def test_volumes_whole_disks_and_own_cpus(self) -> None:
+    def test_volumes(self) -> None:
+        self.lab_up({})
         cluster = self.create(self.plan('i2-ceph'))
         self.assertEqual([{'ceph'}] * 2, self.pools())
         self.check_mounted(cluster)
         self.done_with(cluster)
 
+    def test_whole_disks(self) -> None:
+        self.lab_up({})
         cluster = self.create(self.plan('i2-pinned'))
         first, second = (self.disks(pools) for pools in self.pools())
         self.assertEqual((1, 1), (len(first), len(second)))
@@ -195,7 +191,8 @@ class QemuClusterTest(LabTest):
         self.check_mounted(cluster)
         self.done_with(cluster)
 
-        # CPU 1 for guests that ask for their own, CPU 0 for all others.
+    def test_own_cpus(self) -> None:
+        """CPU 1 is for guests that ask for their own, CPU 0 for all others."""
         self.lab_up({SECOND: '1'})
         cluster = self.create(self.plan('i2-dedicated-pinned', workers=1))
         self.assertEqual(1, len(self.disks(self.pools()[0])))

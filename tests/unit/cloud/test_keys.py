@@ -40,6 +40,14 @@ class KeysTest(testtools.TestCase):
         self.assertEqual(1, self.deleted.call_count)
         self.assertEqual([], list(self.folder.iterdir()))
 
+    def test_without_ssh(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
+        error = self.assertRaises(
+            errors.InputError, keys.create, self.conn, 'mine'
+        )
+        self.assertIn('install openssh-client', str(error))
+        self.assertEqual([], journal.own())
+
     def test_the_users_own(self) -> None:
         self.there('mine')
         error = self.assertRaises(
