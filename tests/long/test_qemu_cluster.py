@@ -53,10 +53,12 @@ ROWS = 10_000
 class QemuClusterTest(LabTest):
     @classmethod
     def setUpClass(cls) -> None:
-        super().setUpClass()
         if os.environ.get('HVSTACK_LAB'):
             before = settings.load() or settings.LabSettings()
             cls.addClassCleanup(lifecycle.up, lambda _: before, Progress())
+            # A connection knows the services that there were at its start.
+            cls.lab_up({})
+        super().setUpClass()
 
     def setUp(self) -> None:
         super().setUp()
@@ -77,7 +79,8 @@ class QemuClusterTest(LabTest):
             }
         )
 
-    def lab_up(self, dedicated: Mapping[str, str]) -> None:
+    @classmethod
+    def lab_up(cls, dedicated: Mapping[str, str]) -> None:
         """Make the lab two emulated hosts.
 
         :param dedicated: CPUs of a host for guests that ask for their own.
