@@ -190,9 +190,9 @@ class FilesTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch(name, value))
 
     def configured(
-        self, backend: str = 'lxc', dedicated: str = ''
+        self, backend: str = 'lxc', dedicated: str = '', **fields: Any
     ) -> tuple[Path, set[str]]:
-        one = dataclasses.replace(plan()[1], backend=backend)
+        one = dataclasses.replace(plan()[1], backend=backend, **fields)
         options = {'dedicated': {one.name: dedicated}}
         stale = host.configure(one, options)
         return host.folder(one.name), stale
@@ -228,6 +228,12 @@ class FilesTest(testtools.TestCase):
         self.assertEqual('0', conf['compute']['cpu_shared_set'])
         self.assertIn('virtlogd', (folder / 'supervisord.conf').read_text())
         self.assertIn('libvirt-qemu:', (folder / 'etc/passwd').read_text())
+
+    def test_room_for_translated_code(self) -> None:
+        for fields, size in (({}, '64'), ({'tb_cache_mib': 512}, '512')):
+            folder, _ = self.configured('qemu', **fields)
+            conf = self.nova(folder)
+            self.assertEqual(size, conf['libvirt']['tb_cache_size'])
 
     def test_secrets_are_roots(self) -> None:
         folder, _ = self.configured()
