@@ -5,6 +5,8 @@
 once; without node groups some blocks had all their replicas on them.
 """
 
+import testtools
+
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import fsck
 from hvstack.hadoop.sites import CONF
@@ -16,6 +18,12 @@ BLOCK_BYTES = 1024 * 1024
 BLOCKS = 3 * FILES
 #: Pairs of hosts, drawn at random beside the one that lost data without HVE.
 PAIRS = 2
+#: A copy whose target loses its power is tried again after 300 s
+#: (dfs.namenode.reconstruction.pending.timeout-sec), which one host of a pair
+#: may be for the other's blocks.
+COPY_SECONDS = 900
+#: What the NameNode says of copies.
+COPIES = 'PendingReconstruction|Failed to place|ask .* to replicate'
 #: Takes HVE's properties out of a site file; they are lines of their own.
 OFF = f"""
 cd {CONF}
@@ -44,6 +52,17 @@ class HVETest(BigLabTest):
         self.servers = {
             one['address']: one['server_id'] for one in self.outputs['workers']
         }
+        self.addOnException(self.tell)
+
+    def tell(self, _: object) -> None:
+        """Keep what HDFS says of its blocks where the test fails."""
+        said = self.fsck(self.cluster) + str(
+            self.cluster.gateway.run(
+                f"grep -E '{COPIES}' /var/log/hadoop/namenode.log | tail -60",
+                check=False,
+            ).stdout
+        )
+        self.addDetail('hdfs', testtools.content.text_content(said))
 
     def put(self, folder: str) -> None:
         """Write the files from the controller, which stores nothing."""
@@ -116,7 +135,7 @@ class HVETest(BigLabTest):
         for drawn in (pair, *pairs):
             self.off(drawn)
             self.readable('/on')
-            self.until(lambda: self.whole(cluster), 'the copies')
+            self.until(lambda: self.whole(cluster), 'the copies', COPY_SECONDS)
             self.on(drawn)
             self.until(lambda: self.whole(cluster), 'every block')
             self.assertEqual([], self.violations())
