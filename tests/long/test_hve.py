@@ -10,6 +10,8 @@ import testtools
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import fsck
 from hvstack.hadoop.sites import CONF
+from hvstack.lab import lock
+from hvstack.lab.hosts import host
 from tests.long.biglab import BigLabTest
 
 FILES = 10
@@ -18,9 +20,9 @@ BLOCK_BYTES = 1024 * 1024
 BLOCKS = 3 * FILES
 #: Pairs of hosts, drawn at random beside the one that lost data without HVE.
 PAIRS = 2
-#: A copy whose target loses its power is tried again after 300 s
-#: (dfs.namenode.reconstruction.pending.timeout-sec), which one host of a pair
-#: may be for the other's blocks.
+#: A copy whose target has lost its power is tried again after 300 s
+#: (dfs.namenode.reconstruction.pending.timeout-sec): a host of the pair, if
+#: HDFS noticed the other one first.
 COPY_SECONDS = 900
 #: What the NameNode says of copies.
 COPIES = 'PendingReconstruction|Failed to place|ask .* to replicate'
@@ -85,15 +87,19 @@ class HVETest(BigLabTest):
         }
 
     def off(self, pair: list[str]) -> None:
-        """Cut the power of two hosts, and wait until HDFS knows."""
-        for host in pair:
-            self.power('off', host)
+        """Cut the power of two hosts at once, wait until HDFS knows.
+
+        Not by two commands: HDFS would copy one's blocks to the other.
+        """
+        with lock.exclusive():
+            for name in pair:
+                host.power_off(name)
         self.until(lambda: self.live(self.cluster) == 8, 'HDFS to notice')
 
     def on(self, pair: list[str]) -> None:
         """Give them power, and wait until all is as before."""
-        for host in pair:
-            self.power('on', host)
+        for name in pair:
+            self.power('on', name)
         self.until(lambda: self.live(self.cluster) == 12, 'all DataNodes')
 
     def readable(self, folder: str) -> None:
