@@ -18,12 +18,12 @@ FOLDER = paths.STATE / 'keys'
 def create(conn: Connection, name: str) -> Path:
     """Make a key pair and return the private key's file (0600).
 
-    :raises hvstack.errors.InputError: the user has one of that name; there
-        is no ssh on this machine.
+    :raises hvstack.errors.InputError: the user has one of that name.
+    :raises hvstack.errors.MissingPrerequisite: there is no ssh-keygen here.
     :raises hvstack.errors.CloudError: Nova refused it.
     """
     if shutil.which('ssh-keygen') is None:
-        raise errors.InputError(
+        raise errors.MissingPrerequisite(
             'ssh-keygen is not on this machine: install openssh-client, by '
             'which hvstack reaches the nodes, too'
         )

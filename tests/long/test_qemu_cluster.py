@@ -18,13 +18,22 @@ import fixtures
 import yaml
 
 from hvstack import profiles, shell
-from hvstack.cloud import undo
+from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
-from hvstack.lab import ceph, identity, images, lifecycle, settings, values
+from hvstack.lab import (
+    ceph,
+    clouds,
+    identity,
+    images,
+    lifecycle,
+    settings,
+    values,
+)
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from hvstack.sweep import recovery
 from tests.functional import test_templates as templates
 from tests.functional.test_cluster import LabTest
 
@@ -68,6 +77,8 @@ class QemuClusterTest(LabTest):
         if os.environ.get('HVSTACK_LAB'):
             before = settings.load() or settings.LabSettings()
             cls.addClassCleanup(lifecycle.up, lambda _: before, Progress())
+            # A host with servers does not change.
+            recovery.recover([connection.connect(clouds.ADMIN_CLOUD)])
             # A connection knows the services that there were at its start.
             cls.lab_up({})
         super().setUpClass()

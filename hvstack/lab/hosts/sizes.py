@@ -36,9 +36,9 @@ _CACHE_MANY_MIB = 2048
 #: the rest is for what the kernel charges to the host beside them (page
 #: tables, sockets' and Open vSwitch's buffers, images on their way to disks).
 RESERVED_MIB = 768
-#: MiB of translated code, QEMU's default being 1024. Busy JVMs want more:
-#: a guest of five threw 64 MiB of it away every seven seconds.
-TB_CACHE_MIB = 64
+#: Enough for tiny guests; one with five JVMs threw 64 MiB away every seven
+#: seconds (QEMU's monitor, 'info jit').
+_TB_CACHE_MIB = 64
 _LARGEST_MIB = 5120
 _SMALLEST_MIB = 1536
 _STEP_MIB = 256
@@ -64,8 +64,9 @@ class HostSize:
     :param reserved_mib: memory that stays with its agents.
     :param backend: compute backend, ``lxc``, ``qemu`` or ``kvm``.
     :param zone: availability zone, or an empty string for Nova's own.
-    :param tb_cache_mib: translated code that QEMU keeps for each guest of
-        emulated CPUs, beside the guest's own memory.
+    :param tb_cache_mib: MiB of translated code that QEMU keeps for each
+        guest of emulated CPUs, beside the guest's own memory (Nova's
+        ``[libvirt] tb_cache_size``).
     """
 
     name: str
@@ -77,7 +78,7 @@ class HostSize:
     reserved_mib: int
     backend: str
     zone: str = ''
-    tb_cache_mib: int = TB_CACHE_MIB
+    tb_cache_mib: int = _TB_CACHE_MIB
 
     @property
     def mgmt(self) -> str:

@@ -43,7 +43,7 @@ class KeysTest(testtools.TestCase):
     def test_without_ssh(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
         error = self.assertRaises(
-            errors.InputError, keys.create, self.conn, 'mine'
+            errors.MissingPrerequisite, keys.create, self.conn, 'mine'
         )
         self.assertIn('install openssh-client', str(error))
         self.assertEqual([], journal.own())
