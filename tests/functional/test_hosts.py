@@ -80,8 +80,9 @@ class HostsTest(GuestTest):
         try:
             return self.cloud.compute.wait_for_server(server, wait=120)
         except openstack.exceptions.ResourceFailure:
-            fault = self.cloud.compute.get_server(server).fault
-            self.fail(f'{server.name}: {fault["message"]}')
+            # Nova sets the state first; some failures have no fault at all.
+            fault = self.cloud.compute.get_server(server).fault or {}
+            self.fail(f'{server.name}: {fault.get("message", "ERROR")}')
 
     def address(self, server: Any) -> str:
         """Return a server's only address."""
@@ -216,6 +217,7 @@ class AgentsTest(HostsTest):
                     before[agent],
                 ]
             )
+        killed = time.time()
         shell.wait_for(
             lambda: (
                 set(host.agents(LAST).values()) == {'RUNNING'}
@@ -223,6 +225,13 @@ class AgentsTest(HostsTest):
             ),
             'agents to be started again',
             timeout=60,
+        )
+        # What Nova schedules to a nova-compute that is still starting, that
+        # one takes for a server it was killed over, and sets it to ERROR.
+        shell.wait_for(
+            lambda: nova.ready(self.cloud, [LAST], {LAST: killed}),
+            'nova-compute to report again',
+            timeout=90,
         )
         server = self.active(self.start(self.flavor(), LAST))
         self.answers(server)
