@@ -55,18 +55,20 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
 def dedicated(wanted: LabSettings, mode: str) -> dict[str, str]:
     """Return the CPUs that guests get for themselves, by host.
 
-    The first CPU of each host stays shared, as ``--dedicated`` has it.
+    All of a worker's host, so that a configuration is the same hardware in
+    either mode; an only host carries controllers too, which take shared ones.
 
     :param mode: ``shared`` for none, else ``dedicated``.
     """
     free = wanted.change(options={**wanted.options, 'dedicated': {}})
+    first = int(wanted.hosts == 1)
     return {
-        one.name: f'1-{one.cpus - 1}'
+        one.name: f'{first}-{one.cpus - 1}'
         for one in planned(free, probing=False)
         if mode == 'dedicated'
         and one.role == 'worker'
         and one.backend != 'lxc'
-        and one.cpus > 1
+        and one.cpus > first
     }
 
 

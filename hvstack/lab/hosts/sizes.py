@@ -167,10 +167,9 @@ def rest_of(dedicated: str, cpus: int) -> str:
     """Return the CPUs that are not in a set, as Nova writes sets.
 
     :param dedicated: such as ``1`` or ``0-1,4``; nothing leaves nothing to
-        say.
+        say. All of them leave Nova without an inventory of VCPU.
     :param cpus: how many there are.
-    :raises hvstack.errors.InputError: a CPU of the set does not exist, or
-        none is left: Nova would have no VCPU.
+    :raises hvstack.errors.InputError: a CPU of the set does not exist.
     """
     if not dedicated:
         return ''
@@ -184,13 +183,12 @@ def rest_of(dedicated: str, cpus: int) -> str:
                 f"--dedicated: '{dedicated}' is not a set of CPUs: give one "
                 "such as '1' or '2-3,6'"
             ) from None
-    left = sorted(set(range(cpus)) - taken)
-    if not left or not taken <= set(range(cpus)):
+    if not taken <= set(range(cpus)):
         raise errors.InputError(
-            f"--dedicated: '{dedicated}' of {cpus} CPUs: leave one at least "
-            f'and name none above {cpus - 1}'
+            f"--dedicated: '{dedicated}' of {cpus} CPUs: name none above "
+            f'{cpus - 1}'
         )
-    return ','.join(str(cpu) for cpu in left)
+    return ','.join(str(cpu) for cpu in sorted(set(range(cpus)) - taken))
 
 
 def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:

@@ -115,6 +115,7 @@ class DedicatedTest(testtools.TestCase):
     def test_rest_is_shared(self) -> None:
         self.assertEqual('0', sizes.rest_of('1', 2))
         self.assertEqual('0,4,5,7', sizes.rest_of('1-3,6', 8))
+        self.assertEqual('', sizes.rest_of('0-1', 2))
         self.assertEqual('', sizes.rest_of('', 2))
 
     def test_a_mode_for_the_workers_hosts(self) -> None:
@@ -131,10 +132,13 @@ class DedicatedTest(testtools.TestCase):
                 fixtures.MonkeyPatch(name, lambda found=value: found)
             )
         self.assertEqual({}, dedicated(wanted, 'shared'))
-        self.assertEqual({'hv-host2': '1-3'}, dedicated(wanted, 'dedicated'))
+        self.assertEqual({'hv-host2': '0-3'}, dedicated(wanted, 'dedicated'))
+        # Its controllers take shared ones.
+        alone = LabSettings(hosts=1, compute='qemu')
+        self.assertEqual({'hv-host1': '1-3'}, dedicated(alone, 'dedicated'))
 
     def test_sets_that_cannot_be(self) -> None:
-        for text in ('0-1', '2', 'one', '1-'):
+        for text in ('0-2', '2', 'one', '1-'):
             exc = self.assertRaises(errors.InputError, sizes.rest_of, text, 2)
             self.assertIn(repr(text), str(exc))
 
