@@ -4,6 +4,7 @@
 A sample with all of them is ``etc/hvstack/hvstack.conf.sample``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ _CLOUD = (
         'backend',
         choices=('kvm', 'lxc', 'qemu'),
         help="Compute backend of the workers' hosts. Nova's API tells lxc "
-        'from the others, but not kvm from qemu: that is taken for kvm.',
+        'from the others, but not kvm from qemu: that is taken for kvm, but '
+        'on the lab.',
     ),
     cfg.StrOpt(
         'image', default='hvstack-hadoop', help='Guest image with Hadoop.'
@@ -124,6 +126,19 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         ('sweep', list(_SWEEP)),
         ('telemetry', list(_TELEMETRY)),
     ]
+
+
+def variables(options: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return what lets another process take options before the files'.
+
+    :param options: values by option by group.
+    :returns: environment variables, as oslo.config reads them.
+    """
+    return {
+        f'OS_{group}__{name}'.upper(): value
+        for group, values in options.items()
+        for name, value in values.items()
+    }
 
 
 def load(files: tuple[Path, ...] = FILES) -> Any:

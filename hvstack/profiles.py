@@ -62,6 +62,18 @@ def read(path: Path) -> dict[str, HostProfile]:
     return {profile.name: profile}
 
 
+def absolute(name: str) -> str:
+    """Return what names the same profile in any folder.
+
+    :param name: as :func:`load` takes it.
+    """
+    return str(Path(name).resolve()) if _is_path(name) else name
+
+
+def _is_path(name: str) -> bool:
+    return '/' in name or name.endswith(('.yaml', '.yml'))
+
+
 def load(name: str) -> HostProfile:
     """Return a profile by name, or by the path of its file.
 
@@ -69,7 +81,7 @@ def load(name: str) -> HostProfile:
         a slash or ends in ``.yaml``.
     :raises hvstack.errors.InputError: unknown, or not well formed.
     """
-    if '/' in name or name.endswith(('.yaml', '.yml')):
+    if _is_path(name):
         profiles = read(Path(name))
         if len(profiles) != 1:
             raise errors.InputError(

@@ -60,7 +60,6 @@ class Demo(Command):
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
         profiles = hadoop.chosen(parsed_args)
-        hadoop.hand_on(profiles)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
             lifecycle.up(lambda before: before, Progress())
@@ -122,6 +121,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
                 },
                 sweep.id,
                 progress,
+                {'hadoop': sweep.profiles},
             )
     finally:
         conn = connection.connect(clouds.ADMIN_CLOUD)

@@ -2,14 +2,9 @@
 """Options of every command that sets Hadoop up."""
 
 import argparse
-import os
-from collections.abc import Mapping
 
 from hvstack import conf, errors
 from hvstack.hadoop import osprofiles, tables
-
-#: What oslo.config reads before its files.
-_VARIABLE = 'OS_HADOOP__{}'
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -62,12 +57,3 @@ def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:
         name: getattr(parsed_args, name) or getattr(options, name)
         for name in ('tuning', 'os_profile')
     }
-
-
-def hand_on(profiles: Mapping[str, str]) -> None:
-    """Let Rally's process, which reads hvstack.conf itself, know them.
-
-    :param profiles: as :func:`chosen` returns them.
-    """
-    for name, value in profiles.items():
-        os.environ[_VARIABLE.format(name.upper())] = value

@@ -125,6 +125,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         '--host',
         required=True,
         metavar='PROFILE',
+        type=profiles.absolute,
         help="profile of the workers' hosts: its name (lab-worker) or its "
         'YAML file',
     )

@@ -46,7 +46,6 @@ class _Running(Command):
             metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
-        hadoop.hand_on(sweep.profiles)
         cloud = os_cloud or os.environ.get('OS_CLOUD')
         cloud = cloud or conf.load().cloud.os_cloud
         rallyenv.ensure(cloud)

@@ -108,6 +108,8 @@ class Host:
     :param data_disks: block devices for HDFS and YARN; one that holds
         nothing gets a file system, any other keeps its own.
     :param reach: how ssh reaches it, instead of ``enter``.
+    :param backend: compute backend of its guests, when Nova has it; only the
+        lab's are known.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Host:
     memory_cap_mib: int | None = None
     data_disks: tuple[str, ...] = ()
     reach: Reach | None = None
+    backend: str = ''
 
 
 def inventory(path: Path) -> list[Host]:

@@ -18,6 +18,7 @@ from hvstack.cluster.baremetal import Host as Host
 from hvstack.cluster.base import LOCAL_DROP_CACHES, Members, Node
 from hvstack.cluster.command import CommandNode
 from hvstack.hadoop import daemons, osprofiles, sites, sizing
+from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
 #: Where the lab says how its hosts are entered without Nova.
@@ -77,6 +78,7 @@ def read(path: Path = LAB) -> list[Host]:
             },
             'cpu_cap': item.get('cpu_cap'),
             'memory_cap_mib': item.get('memory_cap_mib'),
+            'backend': item.get('backend', ''),
         }
         hosts.append(Host(**given))
     return baremetal.check_roles(path, hosts)
@@ -85,6 +87,21 @@ def read(path: Path = LAB) -> list[Host]:
 def lab_machine() -> Node:
     """Return the machine that the lab's hosts share: its kernel and CPUs."""
     return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')
+
+
+def lab_backend(profile: HostProfile) -> str | None:
+    """Return the compute backend of the lab's workers.
+
+    Nova's API does not tell kvm from qemu.
+
+    :param profile: of the workers' hosts; those of the lab have a cap.
+    :returns: None where they are not the lab's, or have several.
+    :raises hvstack.errors.InputError: the lab's file is wrong.
+    """
+    if profile.cpu_cap is None or not LAB.exists():
+        return None
+    found = {host.backend for host in read(LAB) if host.role == 'worker'}
+    return next(iter(found)) or None if len(found) == 1 else None
 
 
 def environment(hosts: Sequence[Host]) -> dict[str, Any]:

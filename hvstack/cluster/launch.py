@@ -220,7 +220,8 @@ def plan(
         up = sum(name in known and known[name].up for name in able)
         refusals.controllers(controllers, up, chief)
     backend = hosts.backend(
-        [known[name] for name in providers], options.backend
+        [known[name] for name in providers],
+        options.backend or bare.lab_backend(profile),
     )
     refused = refuse(configuration, backend)
     if refused:

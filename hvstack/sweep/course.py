@@ -167,6 +167,13 @@ def run(
             },
             sweep.id,
             progress,
+            {
+                'hadoop': sweep.profiles,
+                'cloud': {
+                    'host_profile': sweep.course.host,
+                    'backend': sweep.course.backend,
+                },
+            },
         )
         now = look(sweep)
         if told:

@@ -154,12 +154,13 @@ def backend_of(
 ) -> str:
     """Return the backend of the workers' hosts, up or not.
 
-    :param given: what the user says; Nova cannot tell kvm from qemu.
+    :param given: what the user says; Nova cannot tell kvm from qemu, but
+        the lab does.
     :raises hvstack.errors.CloudError: they have several.
     """
     names = placement.providers(conn, profile.traits.get('worker'))
     known = [one for one in hosts.hypervisors(conn) if one.name in names]
-    return hosts.backend(known, given)
+    return hosts.backend(known, given or bare.lab_backend(profile))
 
 
 def check_backend(
@@ -167,12 +168,13 @@ def check_backend(
 ) -> None:
     """Refuse a backend that the workers' hosts do not have.
 
-    Nova's API does not tell kvm from qemu.
+    Nova's API does not tell kvm from qemu; the lab does.
 
     :raises hvstack.errors.InputError: they have another one.
     """
+    told = bare.lab_backend(profile)
     seen = backend_of(conn, profile)
-    if (seen == 'lxc') != (backend == 'lxc'):
+    if told not in (None, backend) or (seen == 'lxc') != (backend == 'lxc'):
         raise errors.InputError(
             f"--backend {backend}: the workers' hosts are of kind {seen}, "
             'give theirs'

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hvstack import paths, shell
+from hvstack import conf, paths, shell
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, state
 
@@ -33,13 +33,19 @@ def folder() -> Path:
 
 
 def start(
-    task: str, arguments: Mapping[str, Any], sweep: str, progress: Progress
+    task: str,
+    arguments: Mapping[str, Any],
+    sweep: str,
+    progress: Progress,
+    options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Run a task to its end; what came of it is in the records.
 
     :param task: its file's name.
     :param arguments: the task's.
     :param sweep: names the log.
+    :param options: of hvstack.conf, by group, that Rally's process takes
+        instead of the files'.
     :raises hvstack.errors.HVStackError: Rally ended without a run, as its
         database is locked, old or broken.
     """
@@ -65,7 +71,11 @@ def start(
             text=True,
             errors='replace',
             start_new_session=True,
-            env={**os.environ, 'PYTHONUNBUFFERED': '1'},
+            env={
+                **os.environ,
+                **conf.variables(options or {}),
+                'PYTHONUNBUFFERED': '1',
+            },
         ) as process,
         _ended(process),
     ):

@@ -43,6 +43,14 @@ class ConfTest(testtools.TestCase):
         found = conf.load((one, two))
         self.assertEqual(('b', 'n'), (found.cloud.image, found.cloud.network))
 
+    def test_another_process_takes_options_before_the_files(self) -> None:
+        given = {'cloud': {'backend': 'qemu'}, 'hadoop': {'tuning': 'vsan'}}
+        for name, value in conf.variables(given).items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        found = conf.load((self.file('[cloud]\nbackend = kvm\n'),))
+        self.assertEqual('qemu', found.cloud.backend)
+        self.assertEqual('vsan', found.hadoop.tuning)
+
     def test_mistakes(self) -> None:
         for text in (
             '[cloud]\nstack_timeout = soon\n',

@@ -262,6 +262,7 @@ def write_baseline(hosts: list[HostSize]) -> None:
                 'memory_mib': one.memory_mib,
                 'cpu_cap': one.cpu_cap,
                 'memory_cap_mib': one.memory_mib,
+                'backend': one.backend,
                 'enter': [str(here / 'enter-bare')],
                 'prepare': bare_command(one.name, 'prepare'),
                 'release': bare_command(one.name, 'release'),

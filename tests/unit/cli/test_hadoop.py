@@ -23,8 +23,6 @@ class ChosenTest(testtools.TestCase):
                 'hvstack.conf.load', lambda: load((self.file,))
             )
         )
-        for name in ('TUNING', 'OS_PROFILE'):
-            self.useFixture(fixtures.EnvironmentVariable(f'OS_HADOOP__{name}'))
 
     def parsed(self, *words: str) -> argparse.Namespace:
         parser = argparse.ArgumentParser()
@@ -42,9 +40,3 @@ class ChosenTest(testtools.TestCase):
                 self.parsed('--tuning', 'stock', '--os-profile', 'vsan')
             ),
         )
-
-    def test_rallys_process_knows_them(self) -> None:
-        hadoop.hand_on(hadoop.chosen(self.parsed('--tuning', 'vsan')))
-        found = conf.load().hadoop
-        self.assertEqual('vsan', found.tuning)
-        self.assertEqual('vsphere6', found.os_profile)

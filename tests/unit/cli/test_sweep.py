@@ -3,6 +3,7 @@
 
 import io
 import json
+import os
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import fixtures
 import testtools
 import yaml
 
+from hvstack import profiles
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
@@ -62,8 +64,11 @@ class SweepTest(testtools.TestCase):
     def ensured(self, os_cloud: str) -> None:
         self.asked.append(os_cloud)
 
-    def rally(self, _: str, given: Any, sweep: str, __: Progress) -> None:
+    def rally(
+        self, _: str, given: Any, sweep: str, __: Progress, options: Any
+    ) -> None:
         """Leave a record for each run that is asked for."""
+        self.options = options
         for one in given['workloads']:
             name = one['configuration']
             self.ran.append(name)
@@ -100,6 +105,23 @@ class SweepTest(testtools.TestCase):
         )
         self.assertEqual(['test'], self.asked)
         self.assertIn('100.0', out)
+        self.assertEqual(
+            {'host_profile': 'vsphere6', 'backend': 'kvm'},
+            self.options['cloud'],
+        )
+
+    def test_a_profile_of_the_users_is_rallys_as_well(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'mine.yaml'
+        mapping = profiles.load('vsphere6').to_mapping()
+        path.write_text(yaml.safe_dump({**mapping, 'name': 'mine'}))
+        before = Path.cwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(path.parent)
+        status, _, err = self.start(
+            *('--values', 'instances=1', '--host', 'mine.yaml')
+        )
+        self.assertEqual(0, status, err)
+        self.assertEqual(str(path), self.options['cloud']['host_profile'])
 
     def test_a_configuration_that_fails_is_status_6(self) -> None:
         self.broken = 'i2-'

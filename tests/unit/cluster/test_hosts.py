@@ -7,9 +7,10 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, profiles
 from hvstack.cluster import hosts
 from hvstack.hadoop import sites, sizing
+from tests.unit.lab.written import LabProfiles
 
 
 def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
@@ -50,6 +51,29 @@ class HostsFileTest(testtools.TestCase):
         self.assertEqual(['c', 'w'], [host.name for host in found])
         self.assertEqual(('true',), found[1].release)
         self.assertIsNone(found[1].cpu_cap)
+
+    def test_the_lab_tells_kvm_from_qemu(self) -> None:
+        self.useFixture(LabProfiles())
+        profile = profiles.load('lab-worker')
+        path = self.folder / 'baseline.json'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', path)
+        )
+        self.assertIsNone(hosts.lab_backend(profile))
+        first = entry('c', 'controller', backend='lxc')
+        for kinds, told in (
+            (('qemu', 'qemu'), 'qemu'),
+            (('qemu', 'lxc'), None),
+            (('', ''), None),
+        ):
+            workers = [
+                entry(f'w{number}', 'worker', backend=kind)
+                for number, kind in enumerate(kinds)
+            ]
+            self.write([first, *workers])
+            self.assertEqual(told, hosts.lab_backend(profile))
+        self.write([first, entry('w', 'worker', backend='qemu')])
+        self.assertIsNone(hosts.lab_backend(profiles.load('vsphere6')))
 
     def test_refused(self) -> None:
         good = [entry('c', 'controller'), entry('w', 'worker')]

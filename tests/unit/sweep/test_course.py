@@ -54,9 +54,13 @@ class CourseTest(testtools.TestCase):
 
         self.broken = ''
 
-    def rally(self, task: str, given: dict, sweep: str, _: Progress) -> None:
+    def rally(
+        self, task: str, given: dict, sweep: str, _: Progress, options: dict
+    ) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
+        self.assertEqual('vsphere6', options['cloud']['host_profile'])
+        self.assertEqual('hvstack', options['hadoop']['tuning'])
         self.baselines.add(given['baseline'])
         for one in given['workloads']:
             name = one['configuration']

@@ -90,6 +90,31 @@ class LacksTest(testtools.TestCase):
         made = self.cloud.http.request_history[before:]
         self.assertEqual([], [one.url for one in made if 'cinder' in one.url])
 
+    def test_the_backend_that_the_lab_tells(self) -> None:
+        self.cloud.hosts(2)
+        conn = self.cloud.connect()
+        for told, given, good in (
+            (None, 'kvm', True),
+            (None, 'qemu', True),
+            (None, 'lxc', False),
+            ('qemu', 'qemu', True),
+            ('qemu', 'kvm', False),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.cluster.hosts.lab_backend',
+                    lambda _, told=told: told,
+                )
+            )
+            if good:
+                lacks.check_backend(conn, self.profile, given)
+                continue
+            error = self.assertRaises(
+                errors.InputError,
+                *(lacks.check_backend, conn, self.profile, given),
+            )
+            self.assertIn(told or 'kvm', str(error))
+
     def test_a_configuration_is_refused(self) -> None:
         conn = self.cloud.connect()
         options = SimpleNamespace(

@@ -36,7 +36,10 @@ class RallyTaskTest(testtools.TestCase):
         path = self.folder / 'rally'
         path.write_text(f"#!/bin/sh\ncat <<'EOF'\n{said}EOF\n{more}\nexit 1\n")
         path.chmod(0o755)
-        rallytask.start('sweep.yaml', {}, 'mine', Progress(stream=self.stream))
+        rallytask.start(
+            *('sweep.yaml', {}, 'mine', Progress(stream=self.stream)),
+            {'cloud': {'backend': 'qemu'}},
+        )
 
     def test_a_database_that_is_locked_meanwhile(self) -> None:
         error = self.assertRaises(errors.Busy, self.start, LOCKED)
@@ -49,6 +52,11 @@ class RallyTaskTest(testtools.TestCase):
         self.start('no such scenario\n')
         self.assertIn('no such scenario', self.stream.getvalue())
         self.assertNotIn('SQL', self.stream.getvalue())
+
+    def test_it_takes_options_before_the_files(self) -> None:
+        path = self.folder / 'seen'
+        self.start('', f'echo $OS_CLOUD__BACKEND >{path}')
+        self.assertEqual('qemu\n', path.read_text())
 
     def test_records_count_for_more_than_words(self) -> None:
         self.start(
