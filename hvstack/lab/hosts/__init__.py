@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,15 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
     :raises hvstack.errors.InputError: dedicated CPUs, or Ceph, where no
         guest could use them.
     """
-    found = [
-        replace(size, backend=backend.resolve(size.backend, probing=probing))
-        for size in sizes.plan(wanted)
-    ]
+    found = sizes.plan(
+        wanted.change(
+            compute=backend.resolve(wanted.compute, probing=probing),
+            host_compute={
+                name: backend.resolve(one, probing=probing)
+                for name, one in wanted.host_compute.items()
+            },
+        )
+    )
     backends = {one.name: one.backend for one in found}
     for name in wanted.options.get('dedicated', {}):
         if backends.get(name, 'lxc') == 'lxc':
@@ -102,8 +106,9 @@ def up(wanted: LabSettings, progress: Progress) -> None:
         nova.discover()
     nova.set_traits(cloud, [one for one in hosts if one.name in names])
     nova.set_zones(cloud, hosts)
-    sizes.write_profiles(hosts)
-    sizes.write_catalogues(hosts)
+    profiles = sizes.profiles(hosts, ceph=wanted.ceph).values()
+    sizes.write_profiles(profiles)
+    sizes.write_catalogues(profiles)
     write_baseline(hosts)
     fake.up(wanted, progress)
 

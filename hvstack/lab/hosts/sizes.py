@@ -3,6 +3,7 @@
 
 import dataclasses
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive
-from hvstack.model.host import HostProfile, NumaCell
+from hvstack.model.host import Disks, HostProfile, NumaCell
 
 #: Profiles of the two kinds of lab host, as flavors name them.
 PROFILES = settings.LAB / 'hosts.yaml'
@@ -39,6 +40,14 @@ RESERVED_MIB = 768
 #: Enough for tiny guests; one with five JVMs threw 64 MiB away every seven
 #: seconds (QEMU's monitor, 'info jit').
 _TB_CACHE_MIB = 64
+#: For Hadoop's; and of the host for each such guest, with QEMU's own.
+_HADOOP_TB_CACHE_MIB = 512
+_EMULATED_GUEST_MIB = 768
+#: Most guests of a worker's host where all are emulated.
+_EMULATED_GUESTS = 2
+#: Whole disks of a worker's host: those of Ceph's that its guests can have
+#: volumes on, which are two at least for I = 2.
+_DISKS = Disks(count=2, size_gb=2, rotational=False)
 _LARGEST_MIB = 5120
 _SMALLEST_MIB = 1536
 _STEP_MIB = 256
@@ -113,7 +122,10 @@ def plan(
     """Size all hosts of a lab.
 
     The first host carries the controllers where there are two or more.
-    ``options['host_sizes']`` may replace fields by host name.
+    Where all workers' hosts are emulated, every emulated host may use all
+    cores, as no figure of theirs is compared, and has memory for the
+    translated code of Hadoop's JVMs. ``options['host_sizes']`` may replace
+    fields by host name.
 
     :param cores: the machine's; asked for if not given.
     :param memory: the machine's MiB; asked for if not given.
@@ -159,8 +171,23 @@ def plan(
                 else ''
             ),
         )
-        sizes.append(_changed(size, wanted.options))
-    return sizes
+        sizes.append(size)
+    if {one.backend for one in sizes if one.role == 'worker'} == {'qemu'}:
+        sizes = [_emulated(one) for one in sizes]
+    return [_changed(one, wanted.options) for one in sizes]
+
+
+def _emulated(size: HostSize) -> HostSize:
+    """Return a host for Hadoop on emulated CPUs."""
+    if size.backend != 'qemu':
+        return size
+    guests = 1 if size.role == 'controller' else _EMULATED_GUESTS
+    return dataclasses.replace(
+        size,
+        cpu_cap=float(size.cpus),
+        reserved_mib=RESERVED_MIB + guests * _EMULATED_GUEST_MIB,
+        tb_cache_mib=_HADOOP_TB_CACHE_MIB,
+    )
 
 
 def rest_of(dedicated: str, cpus: int) -> str:
@@ -201,8 +228,11 @@ def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
         ) from exc
 
 
-def profile(size: HostSize) -> HostProfile:
-    """Return the host profile that flavors are derived from."""
+def profile(size: HostSize, disks: Disks | None = None) -> HostProfile:
+    """Return the host profile that flavors are derived from.
+
+    :param disks: that its guests can have for themselves.
+    """
     return HostProfile(
         name=f'lab-{size.role}',
         sockets=1,
@@ -218,27 +248,44 @@ def profile(size: HostSize) -> HostProfile:
         memory_cap_mib=size.memory_mib,
         # They would be the machine's, outside every cap.
         large_pages=False,
+        disks=disks,
     )
 
 
-def write_profiles(hosts: list[HostSize]) -> None:
+def profiles(
+    hosts: list[HostSize], *, ceph: bool = False
+) -> dict[str, HostProfile]:
+    """Return the lab's host profiles by name.
+
+    :param ceph: there is one, whose disks workers can have volumes on.
+    """
+    backends = {one.backend for one in hosts if one.role == 'worker'}
+    disks = _DISKS if ceph and 'lxc' not in backends else None
+    return {
+        one.name: one
+        for size in hosts
+        for one in [profile(size, disks if size.role == 'worker' else None)]
+    }
+
+
+def write_profiles(found: Iterable[HostProfile]) -> None:
     """Write the lab's host profiles for flavors to be derived from."""
-    profiles = {}
-    for size in hosts:
-        data = profile(size).to_mapping()
-        profiles[data.pop('name')] = data
+    named = {}
+    for one in found:
+        data = one.to_mapping()
+        named[data.pop('name')] = data
     paths.write_whole(
-        PROFILES, yaml.safe_dump({'profiles': profiles}, sort_keys=False)
+        PROFILES, yaml.safe_dump({'profiles': named}, sort_keys=False)
     )
 
 
-def write_catalogues(hosts: list[HostSize]) -> None:
+def write_catalogues(profiles: Iterable[HostProfile]) -> None:
     """Write a catalogue for each of the lab's host profiles.
 
     What a catalogue says of a flavor that is still the same stays, such as
     its evidence; flavors of other sizes go.
     """
-    for found in {one.name: one for one in map(profile, hosts)}.values():
+    for found in profiles:
         path = CATALOGUES / f'{found.name}.yaml'
         before = {}
         if path.exists():

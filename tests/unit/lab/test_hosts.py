@@ -68,6 +68,34 @@ class SizesTest(testtools.TestCase):
         exc = self.assertRaises(errors.InputError, plan, options=options)
         self.assertIn('hv-host2', str(exc))
 
+    def test_hadoop_on_emulated_hosts(self) -> None:
+        first, second = plan(compute='qemu', hosts=2)
+        self.assertEqual((2.0, 2.0), (first.cpu_cap, second.cpu_cap))
+        self.assertEqual(
+            (768 + 768, 768 + 2 * 768),
+            (first.reserved_mib, second.reserved_mib),
+        )
+        self.assertEqual((512, 512), (first.tb_cache_mib, second.tb_cache_mib))
+        # What is set by hand stays, and so do hosts beside others.
+        options = {'host_sizes': {'hv-host2': {'cpu_cap': 0.3}}}
+        _, second = plan(compute='qemu', hosts=2, options=options)
+        self.assertEqual(0.3, second.cpu_cap)
+        for one in plan(host_compute={'hv-host3': 'qemu'}):
+            self.assertEqual(64, one.tb_cache_mib)
+            self.assertLess(one.cpu_cap, 1)
+
+    def test_disks_of_ceph_are_for_machines_only(self) -> None:
+        for compute, ceph, count in (
+            ('qemu', True, 2),
+            ('qemu', False, None),
+            ('lxc', True, None),
+        ):
+            found = sizes.profiles(plan(compute=compute), ceph=ceph)
+            self.assertEqual({'lab-controller', 'lab-worker'}, set(found))
+            self.assertIsNone(found['lab-controller'].disks)
+            disks = found['lab-worker'].disks
+            self.assertEqual(count, disks and disks.count)
+
     def test_profile_keeps_the_agents_memory(self) -> None:
         worker = sizes.profile(plan()[1])
         self.assertEqual('lab-worker', worker.name)
@@ -90,9 +118,12 @@ class CataloguesTest(testtools.TestCase):
         path = self.folder / f'lab-{role}.yaml'
         return [one['name'] for one in yamlfile.load(path).data['flavors']]
 
+    def write(self, hosts: list[sizes.HostSize]) -> None:
+        sizes.write_catalogues(sizes.profiles(hosts).values())
+
     def test_each_role_has_its_host(self) -> None:
         hosts = plan()
-        sizes.write_catalogues(hosts)
+        self.write(hosts)
         self.assertEqual(2, len(self.names('worker')))
         self.assertEqual(1, len(self.names('controller')))
         for one in hosts[:2]:
@@ -102,12 +133,12 @@ class CataloguesTest(testtools.TestCase):
                 self.assertNotEqual(lint.ERROR, finding.level, str(finding))
 
     def test_what_is_approved_stays_while_its_size_does(self) -> None:
-        sizes.write_catalogues(plan())
+        self.write(plan())
         path = self.folder / 'lab-worker.yaml'
         path.write_text(path.read_text().replace('candidate', 'approved'))
-        sizes.write_catalogues(plan())
+        self.write(plan())
         self.assertEqual(2, path.read_text().count('status: approved'))
-        sizes.write_catalogues(plan(hosts=6))
+        self.write(plan(hosts=6))
         self.assertNotIn('approved', path.read_text())
 
 

@@ -16,6 +16,7 @@ class LabProfiles(fixtures.Fixture):
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'hosts.yaml'
         for name in ('hvstack.profiles.LAB', f'{sizes.__name__}.PROFILES'):
             self.useFixture(fixtures.MonkeyPatch(name, path))
-        sizes.write_profiles(
-            sizes.plan(LabSettings(compute='lxc'), cores=2, memory=24 * 1024)
+        found = sizes.plan(
+            LabSettings(compute='lxc'), cores=2, memory=24 * 1024
         )
+        sizes.write_profiles(sizes.profiles(found).values())
