@@ -7,11 +7,10 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, paths
-from hvstack.cli import hadoop, report
+from hvstack.cli import hadoop, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.lab import clouds, hosts, images, lifecycle, settings
-from hvstack.lab.settings import LabSettings
+from hvstack.lab import clouds, lifecycle
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL, Record
@@ -64,7 +63,7 @@ class Demo(Command):
         with progress.stage('the lab'):
             lifecycle.up(lambda before: before, Progress())
         with progress.stage('guest image'):
-            _image(progress)
+            image.ensure(progress)
         with progress.stage('Rally'):
             rallyenv.ensure(clouds.ADMIN_CLOUD)
         sweep, again = state.resume_or_begin(
@@ -79,18 +78,6 @@ class Demo(Command):
             progress.say(f'{seconds:6.0f} s  {title}')
         self.app.stdout.write(report.render(records, 'table'))
         _judge(sweep)
-
-
-def _image(progress: Progress) -> None:
-    """Build the image for the hosts' backend, and have it in Glance."""
-    backends = {
-        one.backend for one in hosts.planned(settings.load() or LabSettings())
-    }
-    output = 'lxc' if 'lxc' in backends else 'qemu'
-    # Bare metal takes the same content from the lxc output.
-    outputs = sorted({'lxc', output})
-    image = images.build('hadoop', progress, outputs=outputs)
-    images.upload(connection.connect(clouds.ADMIN_CLOUD), image, output)
 
 
 def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:

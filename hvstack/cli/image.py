@@ -8,8 +8,10 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack.lab import images
+from hvstack.cloud import connection
+from hvstack.lab import clouds, hosts, images, settings
 from hvstack.lab.images import recipes
+from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
 
 
@@ -67,6 +69,20 @@ class Build(Command):
             for path in image.outputs.values():
                 print(path, file=self.app.stdout)
         return 0
+
+
+def ensure(progress: Progress) -> None:
+    """Have Hadoop's image for the lab's hosts built, and in its Glance.
+
+    :raises hvstack.errors.HVStackError: it cannot be.
+    """
+    wanted = settings.load() or LabSettings()
+    backends = {one.backend for one in hosts.planned(wanted)}
+    output = 'lxc' if 'lxc' in backends else 'qemu'
+    # Bare metal takes the same content from the lxc output.
+    outputs = sorted({'lxc', output})
+    image = images.build('hadoop', progress, outputs=outputs)
+    images.upload(connection.connect(clouds.ADMIN_CLOUD), image, output)
 
 
 class List(Lister):

@@ -14,7 +14,7 @@ from openstack.connection import Connection
 from hvstack import conf, errors, paths, profiles
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.model.backends import BACKENDS
+from hvstack.model import backends
 from hvstack.results import record
 from hvstack.sweep import forecast, lacks, space, strategies
 from hvstack.sweep.space import LACKS, Space
@@ -92,7 +92,8 @@ class Plan(Command):
             )
             run = known[0] if run is None else run
             setup = known[1] if setup is None else setup
-        least, most = strategies.extent(strategy)
+        bare = not backends.emulates(parsed_args.backend)
+        least, most = strategies.extent(strategy, bare=bare)
         shown: dict[str, Any] = {
             'cloud': said
             if parsed_args.os_cloud
@@ -106,6 +107,7 @@ class Plan(Command):
             ],
             'runs_of_each': strategy.runs,
             'runs': [least.runs, most.runs],
+            'bare_metal': bare,
             'measured': [least.configurations, most.configurations],
             'run_seconds': run,
             'setup_seconds': setup,
@@ -132,7 +134,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--backend',
         required=True,
-        choices=BACKENDS,
+        choices=backends.BACKENDS,
         help='compute backend of these hosts',
     )
     which = parser.add_mutually_exclusive_group(required=True)
@@ -229,7 +231,12 @@ def _lines(shown: dict[str, Any]) -> list[str]:
     lines.append(
         f'{shown["strategy"]} from {shown["start"]}, {shown["runs_of_each"]} '
         f'runs of each: measures {_range(shown["measured"])} of them in '
-        f'{_range(shown["runs"])} runs, those on bare metal included'
+        f'{_range(shown["runs"])} runs, '
+        + (
+            'those on bare metal included'
+            if shown['bare_metal']
+            else 'none on bare metal: nothing compares with emulated CPUs'
+        )
     )
     if shown['seconds'] is None:
         lines.append(

@@ -12,11 +12,12 @@ from cliff.command import Command
 from cliff.show import ShowOne
 
 from hvstack import conf, errors
-from hvstack.cli import hadoop, report
+from hvstack.cli import hadoop, image, report
 from hvstack.cli.journey import way
 from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
+from hvstack.lab import clouds
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import answer
@@ -49,6 +50,8 @@ class _Running(Command):
         cloud = os_cloud or os.environ.get('OS_CLOUD')
         cloud = cloud or conf.load().cloud.os_cloud
         rallyenv.ensure(cloud)
+        if cloud == clouds.ADMIN_CLOUD:
+            image.ensure(progress)
         progress.say(f'sweep {sweep.id}')
         try:
             with progress.stage('sweep'):

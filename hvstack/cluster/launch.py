@@ -28,7 +28,7 @@ from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, osprofiles
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing, size_node
-from hvstack.model.backends import refuse
+from hvstack.model.backends import patience, refuse
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive
 from hvstack.model.host import HostProfile
@@ -492,6 +492,7 @@ def launch(
         key_name=name,
     )
     key = keys.create(tenant, name)
+    longer = patience(wanted.backend)
     stack_id = stacks.create(
         tenant,
         name,
@@ -502,7 +503,7 @@ def launch(
     outputs = stacks.wait(
         tenant,
         stack_id,
-        timeout=options.stack_timeout
+        timeout=longer * options.stack_timeout
         + (_SIGNAL_SECONDS if wanted.readiness else 0),
         progress=progress,
     )
@@ -523,7 +524,7 @@ def launch(
         settle(
             cluster,
             topology.of_nodes(topology.nodes(tenant, outputs)),
-            options.ready_timeout,
+            longer * options.ready_timeout,
             progress,
             controllers_first=environments.early(laid_out),
         )

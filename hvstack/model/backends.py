@@ -43,6 +43,20 @@ _CANNOT_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 BACKENDS = tuple(_CANNOT)
+#: Its guests' CPUs are emulated: what they do is real, how fast is not.
+_EMULATES = 'qemu'
+#: How much longer than others its guests may take.
+_PATIENCE = 6
+
+
+def emulates(backend: str | None) -> bool:
+    """Tell whether CPUs are emulated, so that no figure is compared."""
+    return backend == _EMULATES
+
+
+def patience(backend: str) -> int:
+    """Return how many times as long as usual guests may take to start."""
+    return _PATIENCE if emulates(backend) else 1
 
 
 def refuse(configuration: Configuration, backend: str) -> str | None:

@@ -29,6 +29,7 @@ from hvstack.cluster.hosts import BareHosts
 from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
+from hvstack.model import backends
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import Session
@@ -404,6 +405,9 @@ def _planned(
 
 def _warm_up(here: Session, config: Mapping[str, Any], label: str) -> None:
     assert here.cluster is not None
+    if here.plan is not None and backends.emulates(here.plan.backend):
+        here.progress.say(f'{label}: no warm-up, its CPUs are emulated')
+        return
     work = here.workload(tpcxhs.WARM_UP_BYTES, config)
     with here.progress.stage(f'{label}: warm-up'):
         tpcxhs.warm_up(here.cluster, work)

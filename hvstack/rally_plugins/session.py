@@ -25,6 +25,7 @@ from hvstack.cluster.launch import Plan
 from hvstack.hadoop import osprofiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tables import TUNINGS
+from hvstack.model import backends
 from hvstack.model.configuration import STORAGES, parse
 from hvstack.progress import Progress
 from hvstack.results import record, reference
@@ -250,11 +251,15 @@ class Session:
         """Return what a run sorts: the same tasks on both sides.
 
         Those that fill bare metal's hosts; where no file names these, those
-        of the baseline's record, else as many as fill the cluster.
+        of the baseline's record, else as many as fill the cluster. On
+        emulated CPUs one: it is there to show that a job gets through.
 
         :param config: a workload; its ``replication`` is min(3, worker
             hosts) by default.
         """
+        if self.plan is not None and backends.emulates(self.plan.backend):
+            copies = config.get('replication') or self.plan.replication
+            return Workload(size_bytes, copies, 1, 1, one_jvm=True)
         path = Path(self.options.sweep.baseline_hosts)
         if not path.exists() and config['configuration'] != BARE_METAL:
             return self._workload_without_hosts(size_bytes, config)

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from hvstack import errors
+from hvstack.model import backends
 from hvstack.model.configuration import parse
 from hvstack.results import compare, percents, stats
 from hvstack.results.record import BARE_METAL, Record
@@ -35,8 +36,7 @@ BACKEND_NOTES = {
     ),
 }
 
-#: A backend that emulates the CPU, and what stands instead of a percentage.
-_EMULATES = 'qemu'
+#: What stands instead of a percentage where the CPU is emulated.
 EMULATED = 'emulated, not compared'
 
 #: What of the environment stands at the top of a table or page.
@@ -223,7 +223,8 @@ class Answer:
     def headline(self) -> str:
         """The answer in a sentence or two."""
         if not self.ranked:
-            if self.bare_metal is None:
+            every = {row.status for row in self.rows if row.valid}
+            if self.bare_metal is None and every != {EMULATED}:
                 return (
                     'No percentage: there is no valid run on bare metal to '
                     'compare with.'
@@ -685,7 +686,8 @@ def _judge(
 
 def emulated(record: Record) -> bool:
     """Tell whether a run's guests had emulated CPUs."""
-    return record.environment.get('backend') == _EMULATES
+    backend: str | None = record.environment.get('backend')
+    return backends.emulates(backend)
 
 
 def _usual(records: list[Record]) -> Record:

@@ -118,7 +118,7 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
             strategy,
             records,
             sweep.size_bytes,
-            bare=not sweep.course.baseline,
+            bare=sweep.course.bare,
         ),
         even,
         strategy.choice(measured, even),

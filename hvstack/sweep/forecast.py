@@ -90,7 +90,7 @@ def _extents(sweep: Sweep) -> tuple[Extent, Extent]:
         nothing = Extent(0, 0, 0)
         return nothing, nothing
     return strategies.extent(
-        here.strategy, here.measured, bare=not sweep.course.baseline
+        here.strategy, here.measured, bare=sweep.course.bare
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hvstack import errors, paths
 from hvstack.hadoop import osprofiles, sizing
+from hvstack.model import backends
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep.plan import Step, quick
@@ -51,6 +52,14 @@ class Course:
     kit: str = ''
     baseline: str = ''
     allow: tuple[str, ...] = ()
+
+    @property
+    def bare(self) -> bool:
+        """Whether bare metal is measured in between.
+
+        Emulated runs are compared with nothing.
+        """
+        return not self.baseline and not backends.emulates(self.backend)
 
 
 @dataclass(frozen=True)

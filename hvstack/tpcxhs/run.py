@@ -160,6 +160,7 @@ def run(
     outcome.seen = {
         **cluster.seen(),
         'os_not_set': list(system.not_set),
+        'one_jvm': workload.one_jvm,
     }
     unready = _rest(cluster)
     if unready:
@@ -411,6 +412,8 @@ class _Runner:
         self._say(f'{phase} ...')
         most = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
         block = min(work.block_bytes, most)
+        if work.one_jvm:
+            program += ' -Dmapreduce.job.ubertask.enable=true'
         begin = time.monotonic()
         result = self.cluster.gateway.run(
             f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '

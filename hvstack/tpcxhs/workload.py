@@ -26,6 +26,8 @@ class Workload:
     :param replication: of input and output.
     :param maps: map tasks of HSGen, and files of the input.
     :param reduces: reduce tasks of HSSort, and files of the output.
+    :param one_jvm: a job's tasks run in its ApplicationMaster's JVM, if they
+        are few: on emulated CPUs each JVM takes minutes to start.
     :raises hvstack.errors.InputError: such a data set cannot be made.
     """
 
@@ -33,6 +35,7 @@ class Workload:
     replication: int
     maps: int
     reduces: int
+    one_jvm: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no run can sort."""

@@ -234,6 +234,10 @@ class Emulated(testtools.TestCase):
         alone = [*self.records[:1], *self.records[-2:]]
         self.assertIn('emulated CPUs', answer.build(alone).headline)
         self.assertIsNone(answer.build(alone).choice)
+        # A sweep of them alone measures no bare metal.
+        self.assertIn(
+            'emulated CPUs', answer.build(self.records[-2:]).headline
+        )
 
     def test_each_form(self) -> None:
         data = report.results_json(self.records)

@@ -4,6 +4,7 @@
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import fixtures
@@ -110,6 +111,16 @@ class CourseTest(testtools.TestCase):
         path = next(state.FOLDER.glob(f'{sweep.id}.json'))
         path.write_text('{')
         self.assertEqual(journey.Journey(), journey.of(records))
+
+    def test_emulated_runs_need_no_bare_metal(self) -> None:
+        sweep = replace(
+            self.sweep, course=replace(self.sweep.course, backend='qemu')
+        )
+        here = course.run(sweep, Progress())
+        names = {name for task in self.tasks for name, _, _ in task}
+        self.assertNotIn(record.BARE_METAL, names)
+        self.assertEqual([], here.left)
+        self.assertEqual('', forecast.left(sweep))
 
     def test_resume_runs_each_once(self) -> None:
         course.run(self.sweep, Progress())

@@ -17,11 +17,13 @@ from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
+from hvstack.progress import Progress
 from hvstack.rally_plugins import contexts, scenario, session, slas
 from hvstack.results import record, skips
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import state
 from hvstack.sweep.plan import Step
+from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.test_hosts import entry
 from tests.unit.results import factory
 
@@ -394,10 +396,11 @@ class SessionTest(testtools.TestCase):
         )
         self.assertIn("baseline 'auto'", str(error))
 
-    def plan(self, workers: int) -> None:
+    def plan(self, workers: int, backend: str = 'kvm') -> None:
         self.here.plan = SimpleNamespace(  # type: ignore[assignment]
             sizing=SimpleNamespace(containers=4),
             workers=workers,
+            backend=backend,
             tuning='hvstack',
             replication=2,
         )
@@ -469,6 +472,20 @@ class SessionTest(testtools.TestCase):
             self.here.workload,
             *(SIZE, workload(configuration=BARE_METAL)),
         )
+
+    def test_emulated_guests_do_little(self) -> None:
+        self.plan(workers=2, backend='qemu')
+        self.assertEqual(
+            Workload(SIZE, 2, 1, 1, one_jvm=True),
+            self.here.workload(SIZE, workload()),
+        )
+        stream = io.StringIO()
+        self.here.progress = Progress(stream=stream)
+        self.here.cluster = self.taken()
+        contexts._warm_up(self.here, workload(), 'i2')
+        self.assertIn('no warm-up, its CPUs are emulated', stream.getvalue())
+        self.plan(workers=2)
+        self.assertGreater(self.here.workload(SIZE, workload()).maps, 1)
 
     def test_tasks_are_those_of_a_baselines_record(self) -> None:
         self.no_hosts()

@@ -409,7 +409,13 @@ class PlanCommandTest(testtools.TestCase):
         self.assertIn('7 of 12 configurations can exist: i1, i2, ', out)
         self.assertIn('skipped: i4: 4 instances leave no CPU', out)
         self.assertIn('measures 7 of them in 22 runs', out)
+        self.assertIn('those on bare metal included', out)
         self.assertIn('how long is not known', out)
+        _, out, _ = self.call(
+            *('--values', *WORDS, '--strategy', 'full-factorial'),
+            *('--backend', 'qemu'),
+        )
+        self.assertIn('measures 7 of them in 14 runs, none on bare', out)
 
     def test_json_with_recorded_times(self) -> None:
         for configuration, index, minute, seconds in (

@@ -246,6 +246,15 @@ class RunTest(testtools.TestCase):
         self.assertIn('-Ddfs.blocksize=134217728 ', jobs[-1])
         self.assertIn('-Ddfs.blocksize=2097152 ', jobs[0])
 
+    def test_tasks_in_one_jvm(self) -> None:
+        self.assertFalse(self.run_once().seen['one_jvm'])
+        self.assertNotIn('ubertask', ' '.join(self.gateway.commands))
+        self.work = Workload(BYTES, 2, 6, 6, one_jvm=True)
+        self.assertTrue(self.run_once().seen['one_jvm'])
+        jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
+        for one in jobs[3:]:
+            self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', one)
+
     def test_phases_in_order(self) -> None:
         outcome = self.run_once()
         self.assertEqual('', outcome.reason)

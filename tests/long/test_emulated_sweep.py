@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep over what only virtual machines have. The lab is up.
+
+It becomes two emulated hosts with Ceph, and what it was before at the end.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import testtools
+
+from hvstack import shell
+from hvstack.cloud import connection, journal
+from hvstack.cluster import hosts
+from hvstack.lab import clouds
+from hvstack.report.answer import EMULATED
+from hvstack.sweep import recovery, state
+from tests.long import labs
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: Clusters are up after some six minutes, a run takes ten.
+SECONDS = 4 * 3600
+
+
+class EmulatedSweepTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        # A host with servers does not change.
+        recovery.recover([connection.connect(clouds.ADMIN_CLOUD)])
+        labs.change(
+            self,
+            {'dedicated': {}, 'host_sizes': {}},
+            hosts=2,
+            fake_hosts=0,
+            racks=0,
+            compute='qemu',
+            host_compute={},
+            ceph=True,
+            ceph_copies=1,
+        )
+        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
+        self.addCleanup(self.cloud.close)
+        self.addCleanup(recovery.recover, [self.cloud])
+
+    def test_storage_cpu_policy_and_disk_pinning(self) -> None:
+        done = shell.run(
+            [
+                *(HVSTACK, 'sweep', 'run', '--os-cloud', clouds.ADMIN_CLOUD),
+                *('--host', 'lab-worker', '--backend', 'qemu'),
+                *('--size', '1MB', '--runs', '1', '--values'),
+                *('storage=ceph,local', 'cpu_policy=shared,dedicated'),
+                'disk_pinning=off,on',
+            ],
+            timeout=SECONDS,
+            check=False,
+        )
+        said = done.stdout + done.stderr[-3000:]
+        self.addDetail('said', testtools.content.text_content(said))
+        self.assertEqual(0, done.returncode)
+        records = state.records(state.known()[-1].id)
+        names = {one.configuration for one in records}
+        for part in ('ceph', 'local', 'shared', 'dedicated', 'pinned'):
+            self.assertTrue(any(part in one.split('-') for one in names), part)
+        for one in records:
+            self.assertTrue(one.valid, one.reason)
+            self.assertEqual('configuration', one.kind)
+        shown = shell.run([HVSTACK, 'report', records[0].sweep, '-f', 'json'])
+        rows = json.loads(shown.stdout)['rows']
+        self.assertEqual(len(names), len(rows))
+        for row in rows:
+            self.assertEqual(EMULATED, row['percent_of_bare_metal'])
+        # Nothing is left.
+        self.assertEqual([], journal.entries())
+        self.assertEqual([], list(self.cloud.orchestration.stacks()))
+        self.assertEqual([], list(self.cloud.block_storage.volumes()))
+        self.assertEqual([], list(hosts.TAKEN.glob('*.json')))
