@@ -8,7 +8,7 @@ from pathlib import Path
 from hvstack import shell
 from hvstack.cloud import undo
 from hvstack.cluster import launch
-from hvstack.hadoop import rest
+from hvstack.hadoop import fsck, rest
 from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
@@ -53,6 +53,17 @@ class HostFailureTest(LabTest):
         state = rest.namenode(self.cluster.gateway, 'FSNamesystemState')
         return int(state['NumLiveDataNodes'])
 
+    def holds(self, address: str) -> bool:
+        """Tell whether a DataNode has a replica of the files.
+
+        HDFS no longer counts a dead one before it lets go of its replicas.
+        """
+        return any(
+            address in block.places
+            for one in fsck.run(self.cluster.gateway, '/data')
+            for block in one.blocks
+        )
+
     def whole(self) -> bool:
         """Tell whether all blocks have all their replicas."""
         text = self.cluster.gateway.run('hdfs fsck /data', check=False).stdout
@@ -69,7 +80,9 @@ class HostFailureTest(LabTest):
             'hdfs dfs -put /tmp/[1-6] /data; cat /tmp/[1-6] | md5sum >/tmp/sum'
         )
         self.assertTrue(self.whole())
-        server_id = self.outputs['workers'][0]['server_id']
+        worker = self.outputs['workers'][0]
+        server_id = worker['server_id']
+        self.assertTrue(self.holds(worker['address']))
         victim = self.conn.compute.get_server(server_id).hypervisor_hostname
         self.lab('host', 'off', victim)
 
@@ -81,7 +94,8 @@ class HostFailureTest(LabTest):
             }
 
         self.until(lambda: states()[victim] == 'down', 'Nova to say down')
-        self.until(lambda: self.live() == HOSTS - 2, 'HDFS to notice')
+        self.until(lambda: not self.holds(worker['address']), 'HDFS to notice')
+        self.assertEqual(HOSTS - 2, self.live())
         self.until(self.whole, 'the blocks to be copied')
         for name, state in states().items():
             self.assertEqual('down' if name == victim else 'up', state, name)
