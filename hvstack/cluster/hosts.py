@@ -101,7 +101,9 @@ def lab_backend(profile: HostProfile) -> str | None:
     if profile.cpu_cap is None or not LAB.exists():
         return None
     found = {host.backend for host in read(LAB) if host.role == 'worker'}
-    return next(iter(found)) or None if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    return found.pop() or None
 
 
 def environment(hosts: Sequence[Host]) -> dict[str, Any]:

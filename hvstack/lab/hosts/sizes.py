@@ -279,13 +279,13 @@ def write_profiles(found: Iterable[HostProfile]) -> None:
     )
 
 
-def write_catalogues(profiles: Iterable[HostProfile]) -> None:
+def write_catalogues(every: Iterable[HostProfile]) -> None:
     """Write a catalogue for each of the lab's host profiles.
 
     What a catalogue says of a flavor that is still the same stays, such as
     its evidence; flavors of other sizes go.
     """
-    for found in profiles:
+    for found in every:
         path = CATALOGUES / f'{found.name}.yaml'
         before = {}
         if path.exists():
