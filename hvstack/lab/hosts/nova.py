@@ -29,6 +29,16 @@ def _reported(service: Any) -> float:
     return moment.replace(tzinfo=UTC).timestamp()
 
 
+def _lost_libvirt(service: Any) -> bool:
+    """Tell whether nova-compute has taken its host out of scheduling.
+
+    Nova's reason then begins with AUTO (its libvirt driver); the host comes
+    back some ten seconds after libvirtd. An administrator's own stays.
+    """
+    reason = str(service.disabled_reason or '')
+    return service.status == 'disabled' and reason.startswith('AUTO')
+
+
 def agents(cloud: Any) -> dict[str, int]:
     """Return how many of each host's network agents are alive."""
     found: dict[str, int] = {}
@@ -51,6 +61,7 @@ def ready(
         service.host: service.state
         for service in cloud.compute.services(binary='nova-compute')
         if _reported(service) > since.get(service.host, -1.0)
+        and not _lost_libvirt(service)
     }
     alive = agents(cloud)
     listed = {item.name for item in cloud.compute.hypervisors()}

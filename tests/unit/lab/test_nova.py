@@ -16,20 +16,19 @@ class ReadyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         cloud = self.useFixture(fake.FakeCloud(more={'network': NEUTRON}))
+        self.service = {
+            'id': 'x',
+            'host': 'h0',
+            'state': 'up',
+            'status': 'enabled',
+            'disabled_reason': None,
+            'binary': 'nova-compute',
+            'updated_at': '2026-11-21T19:48:51.000000',
+        }
         for path, answer in (
             (
                 f'{fake.NOVA}/os-services',
-                {
-                    'services': [
-                        {
-                            'id': 'x',
-                            'host': 'h0',
-                            'state': 'up',
-                            'binary': 'nova-compute',
-                            'updated_at': '2026-11-21T19:48:51.000000',
-                        }
-                    ]
-                },
+                lambda _, __: {'services': [self.service]},
             ),
             (f'{NEUTRON}/agents', {'agents': [self.agent('a'), self.agent()]}),
             (
@@ -53,6 +52,14 @@ class ReadyTest(testtools.TestCase):
         self.assertTrue(nova.ready(self.conn, ['h0'], {}))
         self.assertTrue(nova.ready(self.conn, ['h0'], {'h1': REPORTED + 1}))
         self.assertFalse(nova.ready(self.conn, ['h0', 'h1'], {}))
+
+    def test_hosts_that_lost_libvirt_get_no_servers(self) -> None:
+        for reason, wanted in (
+            ('AUTO: Connection to libvirt lost: 1', False),
+            ('the administrator mends its fan', True),
+        ):
+            self.service |= {'status': 'disabled', 'disabled_reason': reason}
+            self.assertEqual(wanted, nova.ready(self.conn, ['h0'], {}))
 
 
 class KeystoneTest(testtools.TestCase):
