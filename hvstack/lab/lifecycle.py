@@ -26,6 +26,7 @@ from hvstack.lab import (
     supervise,
     tracking,
 )
+from hvstack.lab.images import builder
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
 from hvstack.progress import Progress
@@ -203,7 +204,7 @@ def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
 
 def stays(*, keep_cache: bool = False) -> list[str]:
     """Return what destroying the lab does not take away."""
-    every = packages.needed(ceph=True)
+    every = (*packages.needed(ceph=True), *builder.PACKAGES)
     installed = sorted(set(every) - set(packages.missing(every)))
     known = {
         line.partition(':')[0]

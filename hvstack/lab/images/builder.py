@@ -25,6 +25,8 @@ TOOLS = ('mmdebstrap', 'debian-archive-keyring', 'e2fsprogs', 'busybox-static')
 #: What is needed beside them for one part only.
 MAVEN = ('maven', 'default-jre-headless')
 QEMU = ('qemu-utils',)
+#: All that building any image may install.
+PACKAGES = (*TOOLS, *MAVEN, *QEMU)
 #: Room that a build takes at most, in MiB, with its caches.
 ROOM_MIB = {'hadoop': 4096, 'tiny': 512}
 #: Outputs that are made unless others are asked for.

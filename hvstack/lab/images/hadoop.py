@@ -32,8 +32,11 @@ def maven_jars() -> Path:
     if target.is_dir():
         return target
     partial = target.with_name(f'.{digest}')
+    # Maven keeps a failed download in mind and, unless it is told to update,
+    # repeats its message for a day in place of trying again.
     argv = [
-        *('mvn', '--batch-mode', '--quiet', '-f', str(recipes.POM)),
+        *('mvn', '--batch-mode', '--quiet', '--update-snapshots'),
+        *('-f', str(recipes.POM)),
         'dependency:copy-dependencies',
         '-DincludeScope=runtime',
         f'-DoutputDirectory={partial}',

@@ -105,6 +105,32 @@ class TestDigest(ImagesCase):
         self.assertIn('hadoop, tiny', str(exc))
 
 
+#: Fails once and, as Maven does, from then on unless it is told to update.
+_MAVEN = """#!/bin/sh
+cd "$(dirname "$0")"
+[ -e failed ] || { touch failed; echo 'transfer failed' >&2; exit 1; }
+case " $* " in
+*' --update-snapshots '*) ;;
+*) echo 'was not found during a previous attempt' >&2; exit 1 ;;
+esac
+mkdir -p "${*##*-DoutputDirectory=}"
+"""
+
+
+class TestMaven(ImagesCase):
+    def test_a_failed_download_is_tried_again(self) -> None:
+        programs = Path(self.useFixture(fixtures.TempDir()).path)
+        maven = programs / 'mvn'
+        maven.write_text(_MAVEN)
+        maven.chmod(0o755)
+        path = f'{programs}:{os.environ["PATH"]}'
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.shell.time.sleep', lambda _: None)
+        )
+        self.assertTrue(hadoop.maven_jars().is_dir())
+
+
 class TestStore(ImagesCase):
     def test_manifest_comes_back(self) -> None:
         image = self.put('tiny', 'abc', 'rootfs', 'lxc')
