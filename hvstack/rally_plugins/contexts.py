@@ -55,6 +55,7 @@ class _Context(context.Context):
         settings of Hadoop if need be; one of another kind is deleted.
         """
         here = session.get(self.context)
+        here.go_on()
         if here.kept is not None and here.kept[0] != _nodes(self.config):
             _drop(here)
         pending = here.pending(self.config)

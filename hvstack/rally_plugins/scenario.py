@@ -143,6 +143,7 @@ class TPCxHS(scenario.OpenStackScenario):
 
 
 def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
+    here.go_on()
     if here.cluster is None:
         raise errors.InputError(
             f'{step.label}: there is no cluster to run on, add the contexts '
@@ -156,6 +157,9 @@ def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
             made = _runs(here.cluster, here, config, step, work)
     except errors.HVStackError as exc:
         here.fail(config, step, str(exc))
+        raise
+    except KeyboardInterrupt:
+        here.interrupted = True
         raise
     here.made += [(state.RECORDS, one) for one in made]
     return next(one for one in made if one.index == step.index)

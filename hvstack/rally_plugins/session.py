@@ -138,6 +138,17 @@ class Session:
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)
     made: list[tuple[Path, record.Record]] = field(default_factory=list)
+    #: Ctrl-C came during a run: Rally's runner loses it, as it returns from
+    #: a "finally".
+    interrupted: bool = False
+
+    def go_on(self) -> None:
+        """Let nothing more begin after Ctrl-C.
+
+        :raises KeyboardInterrupt: it came during a run.
+        """
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     @property
     def conns(self) -> list[Connection]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from hvstack import conf, paths, shell
 from hvstack.progress import Progress
@@ -55,6 +55,8 @@ def start(
     before = len(list(state.RECORDS.glob('*.json')))
     said: collections.deque[str] = collections.deque(maxlen=_JUDGED_LINES)
     argv = [
+        # What is started in the background may ignore it.
+        *('env', '--default-signal=INT'),
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
         *('setpriv', '--pdeathsig', 'KILL', '--'),
@@ -77,7 +79,7 @@ def start(
                 'PYTHONUNBUFFERED': '1',
             },
         ) as process,
-        _ended(process),
+        _ended(process, stream),
     ):
         assert process.stdout is not None
         for line in process.stdout:
@@ -93,7 +95,7 @@ def start(
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+def _ended(process: subprocess.Popen[str], log: TextIO) -> Iterator[None]:
     """End Rally when we are: first asked, so that it can clean up."""
     try:
         yield
@@ -103,6 +105,6 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
                 ProcessLookupError, subprocess.TimeoutExpired
             ):
                 os.killpg(process.pid, number)
-                process.wait(_END_SECONDS)
+                log.write(process.communicate(timeout=_END_SECONDS)[0])
                 break
         raise

@@ -143,6 +143,31 @@ class SweepTest(testtools.TestCase):
             *('--os-cloud', 'hvstack-lab'),
         ]
 
+    def test_ended_in_a_run(self) -> None:
+        """Rally's runner loses Ctrl-C: no other workload may begin."""
+        with subprocess.Popen(
+            [HVSTACK, *self.words('instances=1')],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if 'HSSort ...' in line:
+                    # As Ctrl-C, which tests in the background may ignore.
+                    process.send_signal(signal.SIGTERM)
+                    break
+            said = process.stderr.read()
+        self.assertEqual(130, process.returncode, said)
+        self.assertIn('interrupted', said)
+        sweep = state.known()[-1].id
+        log = state.FOLDER.parent / 'logs' / f'{sweep}.log'
+        self.assertIn('bare metal: give the hosts back', log.read_text())
+        self.assertNotIn('i1: stack', log.read_text())
+        self.assertEqual({}, self.files(sweep))
+        self.assertEqual([], journal.entries())
+        self.assertFalse(taken())
+
     def test_killed_while_the_stack_is_made(self) -> None:
         sweep = self.killed(self.words('instances=1'), lambda: noted('stack'))
         done = self.files(sweep)

@@ -325,6 +325,28 @@ class SessionTest(testtools.TestCase):
         one.setup()
         self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], asked)
 
+    def test_nothing_begins_after_ctrl_c(self) -> None:
+        tried: list[Any] = []
+
+        def interrupted(*words: Any) -> None:
+            tried.append(words)
+            raise KeyboardInterrupt
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.rally_plugins.scenario._runs', interrupted
+            )
+        )
+        self.here.cluster = object()  # type: ignore[assignment]
+        config = {**workload(configuration=BARE_METAL), 'kit': None}
+        # Rally's runner goes on with the next iteration and workload.
+        for step in self.here.steps(config):
+            self.assertRaises(
+                KeyboardInterrupt, scenario._measure, self.here, config, step
+            )
+        self.assertEqual(1, len(tried))
+        self.assertRaises(KeyboardInterrupt, self.flavors().setup)
+
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
         self.assertEqual('i1-ceph: this cloud has no Ceph', self.here.skipped)
