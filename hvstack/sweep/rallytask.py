@@ -55,7 +55,8 @@ def start(
     before = len(list(state.RECORDS.glob('*.json')))
     said: collections.deque[str] = collections.deque(maxlen=_JUDGED_LINES)
     argv = [
-        # What is started in the background may ignore it.
+        # Shells have what they start in the background ignore SIGINT, which
+        # Rally would inherit.
         *('env', '--default-signal=INT'),
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
@@ -96,7 +97,10 @@ def start(
 
 @contextlib.contextmanager
 def _ended(process: subprocess.Popen[str], log: TextIO) -> Iterator[None]:
-    """End Rally when we are: first asked, so that it can clean up."""
+    """End Rally when we are: first asked, so that it can clean up.
+
+    :param log: gets what it says meanwhile.
+    """
     try:
         yield
     except BaseException:
