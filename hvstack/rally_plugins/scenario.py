@@ -118,32 +118,40 @@ class TPCxHS(scenario.OpenStackScenario):
             'kit': kit,
             'setup': setup,
         }
-        name = here.sweep_id(config)
-        if here.skipped:
-            _skipped(self, here, name, configuration)
-            return
-        step = here.steps(config)[self.context['iteration'] - 1]
-        found, _ = state.find(name, step)
-        if found is None:
-            found = _measure(here, config, step)
-        else:
-            here.progress.say(
-                f'{step.label}, run {step.index + 1}: taken from the record '
-                f'of {found.started}'
-            )
-        runs = state.records(name)
-        if baseline and found.valid:
-            runs = [one for one in runs if one.kind == 'configuration']
-            runs += reference.choose(
-                baseline, found, state.RECORDS, allow or ()
-            )
-        _output(self, here, found, runs, allow or ())
-        if not found.valid:
-            raise errors.RunFailed(f'{step.label}: {found.reason}')
+        with here.heeding():
+            _iteration(self, here, config, self.context['iteration'])
+
+
+def _iteration(
+    one: TPCxHS, here: Session, config: dict[str, Any], iteration: int
+) -> None:
+    """Do a workload's run of this number, from 1, or take it as it is."""
+    name = here.sweep_id(config)
+    if here.skipped:
+        _skipped(one, here, name, config['configuration'])
+        return
+    step = here.steps(config)[iteration - 1]
+    found, _ = state.find(name, step)
+    if found is None:
+        found = _measure(here, config, step)
+    else:
+        here.progress.say(
+            f'{step.label}, run {step.index + 1}: taken from the record '
+            f'of {found.started}'
+        )
+    allow = config['allow'] or ()
+    runs = state.records(name)
+    if config['baseline'] and found.valid:
+        runs = [run for run in runs if run.kind == 'configuration']
+        runs += reference.choose(
+            config['baseline'], found, state.RECORDS, allow
+        )
+    _output(one, here, found, runs, allow)
+    if not found.valid:
+        raise errors.RunFailed(f'{step.label}: {found.reason}')
 
 
 def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
-    here.go_on()
     if here.cluster is None:
         raise errors.InputError(
             f'{step.label}: there is no cluster to run on, add the contexts '
@@ -157,9 +165,6 @@ def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
             made = _runs(here.cluster, here, config, step, work)
     except errors.HVStackError as exc:
         here.fail(config, step, str(exc))
-        raise
-    except KeyboardInterrupt:
-        here.interrupted = True
         raise
     here.made += [(state.RECORDS, one) for one in made]
     return next(one for one in made if one.index == step.index)

@@ -9,7 +9,7 @@ it in one process.
 import atexit
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,30 @@ class Session:
     skipped: str = ''
     known_kills: set[str] = field(default_factory=set)
     made: list[tuple[Path, record.Record]] = field(default_factory=list)
-    #: Ctrl-C came during a run: Rally's runner loses it, as it returns from
-    #: a "finally".
+    #: Ctrl-C came in an iteration: Rally's runner loses it, as it returns
+    #: from a "finally".
     interrupted: bool = False
 
     def go_on(self) -> None:
         """Let nothing more begin after Ctrl-C.
 
-        :raises KeyboardInterrupt: it came during a run.
+        :raises KeyboardInterrupt: it came in an iteration.
         """
         if self.interrupted:
             raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def heeding(self) -> Iterator[None]:
+        """Remember a Ctrl-C that comes within, and begin nothing after one.
+
+        :raises KeyboardInterrupt: it came before.
+        """
+        self.go_on()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
 
     @property
     def conns(self) -> list[Connection]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What workloads of one Rally process share: sweeps, what is skipped."""
 
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -326,26 +327,34 @@ class SessionTest(testtools.TestCase):
         self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], asked)
 
     def test_nothing_begins_after_ctrl_c(self) -> None:
-        tried: list[Any] = []
+        # In a run, and while the report's charts are made after it.
+        for where in ('_runs', '_output'):
+            tried: list[Any] = []
 
-        def interrupted(*words: Any) -> None:
-            tried.append(words)
-            raise KeyboardInterrupt
+            def interrupted(*words: Any, tried: list[Any] = tried) -> None:
+                tried.append(words)
+                raise KeyboardInterrupt
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.rally_plugins.scenario._runs', interrupted
-            )
-        )
-        self.here.cluster = object()  # type: ignore[assignment]
-        config = {**workload(configuration=BARE_METAL), 'kit': None}
-        # Rally's runner goes on with the next iteration and workload.
-        for step in self.here.steps(config):
-            self.assertRaises(
-                KeyboardInterrupt, scenario._measure, self.here, config, step
-            )
-        self.assertEqual(1, len(tried))
-        self.assertRaises(KeyboardInterrupt, self.flavors().setup)
+            self.here.interrupted = False
+            self.here.cluster = object()  # type: ignore[assignment]
+            config = workload(configuration=BARE_METAL)
+            one = scenario.TPCxHS.__new__(scenario.TPCxHS)
+            with contextlib.ExitStack() as patched:
+                for name, value in (
+                    ('_runs', lambda *_: [factory.run(BARE_METAL, 0, 60)]),
+                    (where, interrupted),
+                ):
+                    patched.enter_context(
+                        fixtures.MonkeyPatch(
+                            f'hvstack.rally_plugins.scenario.{name}', value
+                        )
+                    )
+                # Rally's runner goes on with the next iteration and workload.
+                for number, _ in enumerate(self.here.steps(config), 1):
+                    one.context = {'iteration': number}
+                    self.assertRaises(KeyboardInterrupt, one.run, **config)
+            self.assertEqual(1, len(tried), where)
+            self.assertRaises(KeyboardInterrupt, self.flavors().setup)
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
