@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The templates, as a member uses them with OpenStack's own client."""
 
-import dataclasses
 import itertools
 import json
 import os
@@ -19,7 +18,6 @@ import yaml
 from hvstack import conf, errors, profiles, shell
 from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
-from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds, identity, images
@@ -39,11 +37,6 @@ _MORE: dict[str, dict[str, Any]] = {
     'deployment-4': {'compute_count': 2, 'compute_env': 'x'},
     'disk-pinning-on': {'volume_types': [['ceph']] * 20},
 }
-
-
-#: 100 MB of them are sorted.
-_ROWS, _ROW_BYTES = 1_000_000, 100
-_JOB_SECONDS = 600
 
 
 def environment(name: str) -> Path:
@@ -118,44 +111,10 @@ def ready(
     test.assertIsNotNone(re.search(f'Total Nodes: *{count}', nodes), nodes)
 
 
-def sort(
-    test: testtools.TestCase,
-    cluster: StackCluster,
-    rows: int = _ROWS,
-    settings: str = '',
-    timeout: float = _JOB_SECONDS,
-) -> None:
-    """Sort 100 MB, validated, from where clients are.
+class MemberTest(LabTest):
+    """Gives a test the member's key pair, flavors and stack."""
 
-    :param rows: of 100 bytes, in place of as many as make 100 MB.
-    :param settings: of Hadoop, as ``-D`` words, for each of the three jobs.
-    :param timeout: seconds for each of them.
-    """
-    jar = '/opt/hadoop/hadoop-mapreduce-examples.jar'
-    count = len(cluster.workers)
-    for program, operands in (
-        (f'teragen -Dmapreduce.job.maps={count}', f'{rows} /in'),
-        (f'terasort -Dmapreduce.job.reduces={count}', '/in /out'),
-        ('teravalidate', '/out /report'),
-    ):
-        # Of two values for one name, Hadoop takes the last.
-        cluster.gateway.run(
-            f'hadoop jar {jar} {program} {settings} {operands}',
-            timeout=timeout,
-        )
-    report = cluster.gateway.run("hdfs dfs -cat '/report/part*'").stdout
-    # It has a line for each record that is not in its place.
-    test.assertEqual(1, len(report.strip().splitlines()), report)
-    test.assertTrue(report.startswith('checksum'), report)
-    # Beside them is the list of partitions.
-    parts = cluster.gateway.run("hdfs dfs -du '/out/part-r-*'").stdout
-    sizes = [int(line.split()[0]) for line in parts.splitlines()]
-    test.assertEqual(rows * _ROW_BYTES, sum(sizes))
-
-
-class TemplatesTest(LabTest):
     tenant: ClassVar[Any]
-    base: Path
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -182,6 +141,16 @@ class TemplatesTest(LabTest):
             self.flavors,
             *('--key-name', NAME, '--hosts', '2', *words),
         )
+
+    def create(self, path: Path) -> dict[str, Any]:
+        """Create the stack with OpenStack's own client, return its outputs."""
+        self.addCleanup(stacks.delete, self.tenant, NAME)
+        created(NAME, path)
+        return stacks.outputs(self.tenant, NAME)
+
+
+class TemplatesTest(MemberTest):
+    base: Path
 
     def preview(self, names: Sequence[str]) -> Any:
         """Have Heat check a combination of environment files."""
@@ -222,12 +191,6 @@ class TemplatesTest(LabTest):
             if volumes or 'storage-ceph' not in names:
                 self.assertTrue(self.preview(names), names)
 
-    def create(self, path: Path) -> dict[str, Any]:
-        """Create the stack with OpenStack's own client, return its outputs."""
-        self.addCleanup(stacks.delete, self.tenant, NAME)
-        created(NAME, path)
-        return stacks.outputs(self.tenant, NAME)
-
     def test_plain_create(self) -> None:
         path = self.environment()
         began = time.monotonic()
@@ -242,73 +205,8 @@ class TemplatesTest(LabTest):
             outputs, keys.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:
             ready(self, cluster, began)
-            sort(self, cluster)
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
-
-    def test_readiness_and_gateway(self) -> None:
-        """A complete stack is one whose nodes run, seen from a client's."""
-        outputs = self.create(
-            self.environment('--workers', '1', '--readiness', '--gateway')
-        )
-        self.assertIn('every node said', outputs['readiness'])
-        self.check_signals(outputs)
-        worker, client = *outputs['workers'], outputs['gateway']
-        self.assertNotEqual(worker['host_id'], client['host_id'])
-        self.assertEqual(f'ssh root@{client["address"]}', outputs['ssh'])
-        with StackCluster.from_outputs(
-            outputs, keys.FOLDER / NAME, name=NAME, processors=2
-        ) as cluster:
-            assert isinstance(cluster.gateway, SSHNode)
-            gateway = dataclasses.replace(
-                cluster.gateway,
-                name=client['name'],
-                address=client['address'],
-                role='gateway',
-            )
-            # It tells Heat nothing, having no daemons.
-            shell.wait_for(
-                lambda: not gateway.run('true', check=False).returncode,
-                'the gateway to answer',
-                timeout=120,
-            )
-            # At once: nobody waits for daemons any more.
-            report = gateway.run('hdfs dfsadmin -report').stdout
-            self.assertIn('Live datanodes (1)', report)
-            nodes = gateway.run('yarn node -list').stdout
-            self.assertIsNotNone(re.search('Total Nodes: *1', nodes), nodes)
-            running = gateway.run('ls /run/hadoop/*.pid', check=False)
-            self.assertEqual('', running.stdout)
-            gateway.close()
-        stacks.delete(self.tenant, NAME)
-        self.assertEqual([], list(self.tenant.compute.servers()))
-
-    def check_signals(self, outputs: dict[str, Any]) -> None:
-        """Each node with daemons has said so, and nobody shows the URL."""
-        (stack,) = self.tenant.orchestration.stacks(name=NAME)
-
-        def asked(path: str) -> Any:
-            return self.tenant.orchestration.get(
-                f'/stacks/{NAME}/{stack.id}{path}', raise_exc=True
-            ).json()
-
-        handle = asked('/resources/ready_handle')['resource']
-        said = asked('/resources/ready_handle/metadata')['metadata']
-        self.assertEqual({f'{NAME}-controller', f'{NAME}-worker-0'}, set(said))
-        self.assertEqual({'SUCCESS'}, {one['status'] for one in said.values()})
-        ready = asked('/resources/ready')['resource']
-        self.assertEqual('CREATE_COMPLETE', ready['resource_status'])
-        url = json.loads(handle['attributes']['signal'])['alarm_url']
-        secret = url.rpartition('Signature=')[2]
-        self.assertTrue(secret)
-        for shown in (
-            outputs,
-            asked('')['stack']['parameters'],
-            asked('/events?nested_depth=5'),
-            asked('/resources/files')['resource'],
-            asked('/resources/controller_files')['resource'],
-        ):
-            self.assertNotIn(secret, json.dumps(shown))
 
     def check_secrets(self, outputs: dict[str, Any]) -> None:
         """Neither outputs nor events have a password or a private key."""

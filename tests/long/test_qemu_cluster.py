@@ -34,8 +34,8 @@ from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
-from tests.functional import test_templates as templates
 from tests.functional.test_cluster import LabTest
+from tests.long import jobs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 NAME = 'hv-test-qemu'
@@ -153,7 +153,7 @@ class QemuClusterTest(LabTest):
 
     def done_with(self, cluster: StackCluster) -> None:
         """Sort, look at HDFS, and take everything back."""
-        templates.sort(self, cluster, ROWS, IN_ONE_JVM, JOB_SECONDS)
+        jobs.sort(self, cluster, ROWS, IN_ONE_JVM, JOB_SECONDS)
         self.assertIn('HEALTHY', cluster.gateway.run('hdfs fsck /').stdout)
         cluster.close()
         undo.undo_own([self.conn])

@@ -15,6 +15,7 @@ from hvstack.cloud import keys, stacks
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from tests.functional import test_templates as templates
+from tests.long import jobs
 from tests.long.biglab import BigLabTest
 
 
@@ -59,7 +60,7 @@ class TwoPerHostTest(BigLabTest):
             outputs, key, name=self.NAME, processors=1
         ) as cluster:
             templates.ready(self, cluster, began)
-            templates.sort(self, cluster)
+            jobs.sort(self, cluster)
         self.done('topology', '--refresh')
         self.assertEqual([], self.done('topology', '--refresh', '--dry-run'))
         self.assertEqual([], self.done('topology', '--check'))
