@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster on the lab: created, sorted on, deleted without a trace."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 
 import testtools
 
-from hvstack import conf, errors, profiles, shell
+from hvstack import conf, errors, profiles
 from hvstack.cloud import connection, journal, keys, placement, ratios, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
@@ -126,48 +125,6 @@ class ClusterTest(LabTest):
             {'VCPU': 1.0, 'MEMORY_MB': 1.0},
             cluster.placement['allocation_ratio']['during'],
         )
-
-
-class FailureTest(LabTest):
-    """A cluster that fails is taken back, at once or when it is asked for."""
-
-    def hvstack(self, command: str, *words: str, **env: str) -> shell.Result:
-        """Run a command for the cluster."""
-        return shell.run(
-            [
-                *(HVSTACK, 'cluster', command, NAME),
-                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *words),
-            ],
-            env={f'OS_CLOUD__{name}': value for name, value in env.items()},
-            timeout=600,
-            check=False,
-        )
-
-    def test_nothing_is_left(self) -> None:
-        before, entries = self.made(), journal.entries()
-        # Heat refuses it, when flavors and key pair are there.
-        failed = self.hvstack('create', IMAGE='hv-no-such-image')
-        self.assertNotEqual(0, failed.returncode)
-        self.assertIn('hv-no-such-image', failed.stderr)
-        self.assertEqual(before, self.made())
-        self.assertEqual(entries, journal.entries())
-
-        # It has no Hadoop: the stack is complete, the cluster never.
-        image = images.upload(
-            identity.connect(), images.build('tiny', Progress()), 'lxc'
-        )
-        failed = self.hvstack(
-            'create', '--no-rollback', IMAGE=image, READY_TIMEOUT='30'
-        )
-        self.addCleanup(self.hvstack, 'delete')
-        self.assertNotEqual(0, failed.returncode)
-        self.assertIn('to see every worker', failed.stderr)
-        shown = json.loads(self.hvstack('show').stdout)
-        self.assertEqual(2, len(shown['workers']))
-        gone = self.hvstack('delete')
-        self.assertEqual(0, gone.returncode, gone.stderr)
-        self.assertEqual(before, self.made())
-        self.assertEqual(entries, journal.entries())
 
 
 class RefusalTest(LabTest):

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import fixtures
 import testtools
-import yaml
 
-from hvstack import conf, errors, profiles, shell
+from hvstack import profiles, shell
 from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
 from hvstack.cluster.stack import StackCluster
@@ -221,26 +220,3 @@ class TemplatesTest(MemberTest):
         for secret in (key, *known):
             self.assertNotIn(secret, events)
             self.assertNotIn(secret, json.dumps(outputs))
-
-    def test_what_failed_is_shown(self) -> None:
-        """One worker on a host, and two hosts: a third one fails."""
-        content = yaml.safe_load(self.environment().read_text())
-        content['parameters']['worker_count'] = 3
-        path = self.folder / 'cluster.yaml'
-        path.write_text(yaml.safe_dump(content))
-        stack = stacks.create(
-            self.tenant,
-            NAME,
-            environments.folder() / environments.TEMPLATE,
-            {},
-            [path],
-        )
-        error = self.assertRaises(
-            errors.CloudError,
-            stacks.wait,
-            self.tenant,
-            stack,
-            timeout=conf.load().cloud.stack_timeout,
-        )
-        self.assertIn('server (OS::Nova::Server)', str(error))
-        self.assertIn('No valid host', str(error))

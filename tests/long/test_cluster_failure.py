@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters that fail: what is said of it, and that nothing is left.
+
+The lab is up, with two hosts for workers.
+"""
+
+import json
+
+import yaml
+
+from hvstack import conf, errors, shell
+from hvstack.cloud import journal, stacks
+from hvstack.cluster import environments
+from hvstack.lab import clouds, identity, images
+from hvstack.progress import Progress
+from tests.functional import test_templates as templates
+from tests.functional.test_cluster import HVSTACK, NAME, LabTest
+
+
+class FailureTest(LabTest):
+    """A cluster that fails is taken back, at once or when it is asked for."""
+
+    def hvstack(self, command: str, *words: str, **env: str) -> shell.Result:
+        """Run a command for the cluster."""
+        return shell.run(
+            [
+                *(HVSTACK, 'cluster', command, NAME),
+                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *words),
+            ],
+            env={f'OS_CLOUD__{name}': value for name, value in env.items()},
+            timeout=600,
+            check=False,
+        )
+
+    def test_nothing_is_left(self) -> None:
+        before, entries = self.made(), journal.entries()
+        # Heat refuses it, when flavors and key pair are there.
+        failed = self.hvstack('create', IMAGE='hv-no-such-image')
+        self.assertNotEqual(0, failed.returncode)
+        self.assertIn('hv-no-such-image', failed.stderr)
+        self.assertEqual(before, self.made())
+        self.assertEqual(entries, journal.entries())
+
+        # It has no Hadoop: the stack is complete, the cluster never.
+        image = images.upload(
+            identity.connect(), images.build('tiny', Progress()), 'lxc'
+        )
+        failed = self.hvstack(
+            'create', '--no-rollback', IMAGE=image, READY_TIMEOUT='30'
+        )
+        self.addCleanup(self.hvstack, 'delete')
+        self.assertNotEqual(0, failed.returncode)
+        self.assertIn('to see every worker', failed.stderr)
+        shown = json.loads(self.hvstack('show').stdout)
+        self.assertEqual(2, len(shown['workers']))
+        gone = self.hvstack('delete')
+        self.assertEqual(0, gone.returncode, gone.stderr)
+        self.assertEqual(before, self.made())
+        self.assertEqual(entries, journal.entries())
+
+
+class ResourceTest(templates.MemberTest):
+    def test_what_failed_is_shown(self) -> None:
+        """One worker on a host, and two hosts: a third one fails."""
+        content = yaml.safe_load(self.environment().read_text())
+        content['parameters']['worker_count'] = 3
+        path = self.folder / 'cluster.yaml'
+        path.write_text(yaml.safe_dump(content))
+        stack = stacks.create(
+            self.tenant,
+            templates.NAME,
+            environments.folder() / environments.TEMPLATE,
+            {},
+            [path],
+        )
+        error = self.assertRaises(
+            errors.CloudError,
+            stacks.wait,
+            self.tenant,
+            stack,
+            timeout=conf.load().cloud.stack_timeout,
+        )
+        self.assertIn('server (OS::Nova::Server)', str(error))
+        self.assertIn('No valid host', str(error))
