@@ -153,13 +153,16 @@ class Growth:
         small, large = self.seconds[phase]
         return large / small if small else None
 
-    def fixed(self, phase: str) -> float:
+    def fixed(self, phase: str) -> float | None:
         """Return the seconds that do not grow: for doubled data 2 t1 - t2.
 
-        Time is taken as a part that stays plus one in proportion to data.
+        Time is taken as a part that stays plus one in proportion to data;
+        None where no such line has both: the machine was not as fast in one
+        of the runs as in the others.
         """
         small, large = self.seconds[phase]
-        return (self.factor * small - large) / (self.factor - 1)
+        fixed = (self.factor * small - large) / (self.factor - 1)
+        return fixed if 0 <= fixed <= small else None
 
 
 @dataclass

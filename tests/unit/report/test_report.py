@@ -6,7 +6,7 @@ import testtools
 
 from hvstack import errors, report
 from hvstack.report import answer, exchange
-from hvstack.report.answer import DERIVED
+from hvstack.report.answer import DERIVED, Growth
 from hvstack.results.record import Record
 from tests.unit.results.factory import run
 
@@ -89,6 +89,16 @@ class Json(testtools.TestCase):
         self.assertAlmostEqual(100, growth['seconds'][1])
         self.assertAlmostEqual(100 / 61.5, growth['ratio'])
         self.assertAlmostEqual(2 * 61.5 - 100, growth['fixed_seconds'])
+
+    def test_no_line_through_runs_of_a_machine_that_changed(self) -> None:
+        found = Growth(
+            1000,
+            2000,
+            {'HSGen': (56, 92), 'HSSort': (142, 313), 'HSValidate': (80, 70)},
+        )
+        self.assertEqual(
+            [20, None, None], [found.fixed(phase) for phase in found.seconds]
+        )
 
     def test_doubled_run_is_no_baseline(self) -> None:
         self.assertEqual(10**9, self.data['size_bytes'])
