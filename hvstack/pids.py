@@ -37,6 +37,15 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] == 'Z' else int(fields[19])
 
 
+def command(pid: int) -> str:
+    """Return the command line of a process, empty if there is none."""
+    try:
+        words = Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
+    except OSError:
+        return ''
+    return b' '.join(words).decode(errors='replace').strip()
+
+
 def write(path: Path, pid: int) -> None:
     """Write a process' pid file.
 

@@ -2,12 +2,15 @@
 """``hvstack lab``: an OpenStack with hosts of its own on this machine."""
 
 import argparse
+import contextlib
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors, profiles
+from hvstack import errors, pids, profiles
+from hvstack.cloud import journal
+from hvstack.cluster import hosts as cluster_hosts
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
@@ -174,12 +177,25 @@ def _pairs(option: str, words: list[str], example: str) -> dict[str, str]:
     return pairs
 
 
+def name_holders(progress: Progress) -> None:
+    """Say which processes will miss the lab: what they measure is lost."""
+    # A file that is none of ours is no reason to keep a lab.
+    with contextlib.suppress(errors.InputError, OSError, ValueError):
+        for pid in sorted(journal.holders() | cluster_hosts.holders()):
+            progress.say(
+                f'the lab is in use, which will fail: process {pid}, '
+                f'{pids.command(pid)[:100]}'
+            )
+
+
 class Down(Command):
     """Stop the lab and keep all its data."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Stop it."""
-        lifecycle.down(Progress())
+        progress = Progress()
+        name_holders(progress)
+        lifecycle.down(progress)
 
 
 class Destroy(Command):
@@ -201,6 +217,7 @@ class Destroy(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Remove it."""
         progress = Progress()
+        name_holders(progress)
         keep = parsed_args.keep_cache
         for line in lifecycle.destroy(progress, keep_cache=keep):
             self.app.stdout.write(f'{line}\n')

@@ -132,6 +132,13 @@ def own() -> list[Entry]:
     ]
 
 
+def holders() -> set[int]:
+    """Return the other processes that have changes to undo."""
+    return {
+        entry.pid for entry in entries() if not entry.owner and entry.alive
+    } - {os.getpid()}
+
+
 def owned(owner: str) -> list[Entry]:
     """Return the entries that a cluster keeps, oldest first."""
     return [entry for entry in entries() if entry.owner == owner]

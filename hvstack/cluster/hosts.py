@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,9 +137,8 @@ def recover() -> list[str]:
         start tries again.
     """
     names: list[str] = []
-    for path in sorted(TAKEN.glob('*.json')):
-        entry = json.loads(path.read_text())
-        if pids.start_time(entry['pid']) == entry['started']:
+    for path, entry in _taken():
+        if _alive(entry):
             continue
         _release(
             [(one['name'], tuple(one['release'])) for one in entry['hosts']]
@@ -147,6 +146,23 @@ def recover() -> list[str]:
         names += [one['name'] for one in entry['hosts']]
         path.unlink(missing_ok=True)
     return names
+
+
+def holders() -> set[int]:
+    """Return the other processes that have taken hosts."""
+    return {entry['pid'] for _, entry in _taken() if _alive(entry)} - {
+        os.getpid()
+    }
+
+
+def _taken() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield what processes wrote before they took hosts."""
+    for path in sorted(TAKEN.glob('*.json')):
+        yield path, json.loads(path.read_text())
+
+
+def _alive(entry: Mapping[str, Any]) -> bool:
+    return pids.start_time(entry['pid']) == entry['started']
 
 
 def _release(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> None:

@@ -2,6 +2,7 @@
 """The journal knows dead processes from live ones."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, pids
 from hvstack.cloud import journal
 
 
@@ -61,6 +62,20 @@ class JournalTest(testtools.TestCase):
         self.rewrite(entry, boot='of yesterday')
         self.assertTrue(journal.entries()[0].abandoned)
         self.assertEqual([], journal.own())
+
+    def test_holders_are_others_that_live(self) -> None:
+        first = os.getppid()
+        start = pids.start_time(first)
+        assert start is not None
+        for change in (
+            {},
+            {'pid': first},
+            {'pid': first, 'start': start, 'owner': 'cluster a'},
+        ):
+            self.rewrite(journal.note('stack', {}), **change)
+            self.assertEqual(set(), journal.holders(), change)
+        self.rewrite(journal.note('stack', {}), pid=first, start=start)
+        self.assertEqual({first}, journal.holders())
 
     def test_handed_over(self) -> None:
         entry = journal.note('stack', {'name': 'a'})
