@@ -44,23 +44,26 @@ def workload(
     maps: int | None,
     reduces: int | None,
 ) -> Workload:
-    """Return what to sort on these hosts, by default in one wave of tasks."""
+    """Return what to sort on these hosts, by default in one wave at most."""
     worker = next(host for host in cluster.hosts if host.role == 'worker')
-    wave = _wave(
+    parts = _tasks(
+        size_bytes,
         worker.vcpus,
         worker.memory_mib,
         len(cluster.workers),
         cluster.tuning,
     )
     return Workload(
-        size_bytes, cluster.replication, maps or wave, reduces or wave
+        size_bytes, cluster.replication, maps or parts, reduces or parts
     )
 
 
-def _wave(vcpus: int, memory_mib: int, workers: int, tuning: str) -> int:
-    """Return how many maps, and reduces, all workers run at a time."""
+def _tasks(
+    size_bytes: int, vcpus: int, memory_mib: int, workers: int, tuning: str
+) -> int:
+    """Return how many maps, and reduces, sort on so many workers."""
     sizing = size_node(vcpus, memory_mib, tuning=tuning)
-    return tasks(sizing.containers * workers, tuning)
+    return tasks(size_bytes, sizing.containers * workers, workers, tuning)
 
 
 def baselines(folder: Path) -> list[record.Record]:
@@ -260,14 +263,18 @@ class Run(Lister):
             replication=given.replication,
             **hadoop.chosen(given),
         )
-        wave = _wave(
-            wanted.vcpus, wanted.ram, given.workers, wanted.layout.tuning
+        parts = _tasks(
+            given.size,
+            wanted.vcpus,
+            wanted.ram,
+            given.workers,
+            wanted.layout.tuning,
         )
         work = Workload(
             given.size,
             wanted.layout.replication,
-            given.maps or wave,
-            given.reduces or wave,
+            given.maps or parts,
+            given.reduces or parts,
         )
         return machines.taken(conn, wanted, options, progress), work
 

@@ -32,6 +32,9 @@ NOT_IN_DEFAULTS = {
     '.TeraSortConfigKeys',
     'mapreduce.terasort.use.terascheduler': 'examples.terasort'
     '.TeraSortConfigKeys',
+    'yarn.scheduler.capacity.per-node-heartbeat'
+    '.multiple-assignments-enabled': 'yarn.server.resourcemanager.scheduler'
+    '.capacity.CapacitySchedulerConfiguration',
 }
 
 

@@ -795,6 +795,26 @@ _HVSTACK: Table = {
             'false',
             "Hadoop's default",
         ),
+        _own(
+            YARN,
+            'yarn.scheduler.capacity.per-node-heartbeat.'
+            'multiple-assignments-enabled',
+            'false',
+            'else the first host to say that it lives gets all tasks of a '
+            'job that has fewer than there are containers',
+        ),
+        _own(
+            YARN,
+            'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms',
+            '250',
+            'one container at a time, and no later than by default',
+        ),
+        _own(
+            MAPRED,
+            'yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms',
+            '250',
+            'the other half of the way to a container',
+        ),
     ),
 }
 

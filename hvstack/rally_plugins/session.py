@@ -294,7 +294,7 @@ class Session:
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
-        parts = tasks(containers, tuning)
+        parts = tasks(config['sizes'][0], containers, len(workers), tuning)
         copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
@@ -312,7 +312,10 @@ class Session:
                 'plan of a cluster to take the number of tasks from'
             )
         parts = tasks(
-            self.plan.sizing.containers * self.plan.workers, self.plan.tuning
+            config['sizes'][0],
+            self.plan.sizing.containers * self.plan.workers,
+            len(self.plan.providers),
+            self.plan.tuning,
         )
         return Workload(
             size_bytes, copies or self.plan.replication, parts, parts

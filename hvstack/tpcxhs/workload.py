@@ -12,6 +12,10 @@ RECORD_BYTES = 100
 MIB = 1024 * 1024
 #: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
 LARGEST_BLOCK_MIB = 256
+#: Smallest part of a data set that is worth a task of its own: with less
+#: than HDFS' usual block of a small worker the start of its JVM is what is
+#: measured.
+SMALLEST_PART_MIB = 64
 #: Decimal, as TPCx-HS counts its scale factors.
 _UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
 #: Room for intermediate data, as a part of the data set.
@@ -89,14 +93,22 @@ def size(text: str) -> int:
     return int(value)
 
 
-def tasks(containers: int, tuning: str = sizing.DEFAULT) -> int:
-    """Return how many maps, and reduces, a cluster runs at a time.
+def tasks(
+    size_bytes: int,
+    containers: int,
+    hosts: int,
+    tuning: str = sizing.DEFAULT,
+) -> int:
+    """Return how many maps, and reduces, sort so much data.
 
     vsphere6 "Parameter Tuning": all of a phase's tasks in one wave. One
     container is the ApplicationMaster's, one stays free for reduces that
-    start before the last map has ended.
+    start before the last map has ended. Of a small data set each task has
+    64 MiB at least, and each host as many tasks as the others.
 
     :param containers: of the whole cluster.
+    :param hosts: worker hosts.
     :param tuning: profile of its settings.
     """
-    return sizing.tasks(containers, tuning)
+    each = size_bytes // (hosts * SMALLEST_PART_MIB * MIB)
+    return min(sizing.tasks(containers, tuning), hosts * max(1, each))

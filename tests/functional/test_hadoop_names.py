@@ -58,7 +58,7 @@ class HadoopNamesTest(testtools.TestCase):
 
     def test_the_others_are_read_by_their_classes(self) -> None:
         classes = {}
-        for jar in self.jars.glob(f'hadoop-mapreduce-*-{VERSION}.jar'):
+        for jar in self.jars.glob(f'hadoop-*-{VERSION}.jar'):
             with zipfile.ZipFile(jar) as archive:
                 for name in archive.namelist():
                     classes[name] = jar

@@ -434,6 +434,7 @@ class SessionTest(testtools.TestCase):
             backend=backend,
             tuning='hvstack',
             replication=2,
+            providers={'a': 'uuid-a', 'b': 'uuid-b'},
         )
 
     def no_hosts(self) -> None:
@@ -496,7 +497,11 @@ class SessionTest(testtools.TestCase):
         self.plan(workers=4)
         large = self.here.workload(SIZE, workload(replication=1))
         self.assertEqual((2, 1), (small.replication, large.replication))
-        self.assertLess(small.maps, large.maps)
+        self.assertEqual((6, 14), (small.maps, large.maps))
+        config = workload(replication=1, sizes=[SIZE // 1000])
+        # As many on each host, for data of any size that it asks for.
+        for size in (SIZE // 1000, SIZE):
+            self.assertEqual(2, self.here.workload(size, config).maps)
         # Bare metal itself cannot do without its hosts.
         self.assertRaises(
             errors.InputError,

@@ -28,7 +28,21 @@ class WorkloadTest(testtools.TestCase):
             self.assertRaises(errors.InputError, Workload, *given)
 
     def test_tasks_leave_room_for_the_master(self) -> None:
-        self.assertEqual([6, 1, 1], [tasks(n) for n in (8, 3, 1)])
+        self.assertEqual([6, 1, 1], [tasks(10**9, n, 1) for n in (8, 3, 1)])
+
+    def test_little_data_has_few_tasks_and_as_many_on_each_host(self) -> None:
+        for megabytes, wanted in (
+            (1, 2),
+            (100, 2),
+            (268, 2),
+            (269, 4),
+            (402, 4),
+            (403, 6),
+            (800, 6),
+        ):
+            self.assertEqual(wanted, tasks(megabytes * 10**6, 8, 2), megabytes)
+        # The wave of three hosts is no multiple of them.
+        self.assertEqual([3, 22], [tasks(n, 24, 3) for n in (10**8, 10**10)])
 
 
 class SizeTest(testtools.TestCase):
