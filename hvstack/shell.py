@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hvstack import errors
 
@@ -16,6 +17,8 @@ from hvstack import errors
 TAIL_LINES = 15
 #: Colours that programs print even where no terminal reads them.
 _COLOURS = re.compile(r'\x1b\[[0-9;]*m')
+#: Linux' account of CPU time (man 5 proc_stat).
+_STAT = Path('/proc/stat')
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def run(
     its children too.
 
     :param argv: the program and its arguments; no shell is involved.
-    :param timeout: seconds it may take.
+    :param timeout: seconds it may take, by :func:`clock`.
     :param check: raise if it exits with another status than 0.
     :param stdin: text for its standard input; none otherwise.
     :param env: variables added to this process' environment.
@@ -81,7 +84,7 @@ def run(
     except OSError as exc:
         raise errors.CommandFailed(names, 127, str(exc)) from exc
     try:
-        out, err = process.communicate(stdin, timeout=timeout)
+        out, err = _communicate(process, stdin, timeout)
     except subprocess.TimeoutExpired:
         _kill_session(process)
         out, err = process.communicate()
@@ -99,6 +102,27 @@ def run(
             names, result.returncode, tail(err) or tail(out)
         )
     return result
+
+
+def clock() -> float:
+    """Return the seconds that this machine had its CPUs, for deadlines.
+
+    A hypervisor that runs others on the same CPUs takes them away for a part
+    of the time, on a busy one for most of it: everything on this machine is
+    late by that, and nothing is wrong with it. That part, ``steal`` of all
+    CPUs together, does not count. Without steal this is a monotonic clock.
+    """
+    now = time.monotonic()
+    try:
+        total, *each = [
+            line.split()
+            for line in _STAT.read_text().splitlines()
+            if line.startswith('cpu')
+        ]
+        stolen = int(total[8]) / os.sysconf('SC_CLK_TCK') / len(each)
+    except (OSError, ValueError, IndexError, ZeroDivisionError):
+        return now
+    return now - stolen
 
 
 def retried(
@@ -121,6 +145,21 @@ def retried(
             time.sleep(pause)
 
 
+def _communicate(
+    process: subprocess.Popen[str], stdin: str | None, timeout: float
+) -> tuple[str, str]:
+    end = clock() + timeout
+    left = timeout
+    while True:
+        try:
+            return process.communicate(stdin, timeout=left)
+        except subprocess.TimeoutExpired:
+            left = end - clock()
+            if left <= 0:
+                raise
+            stdin = None  # It is on its way, and may be given only once.
+
+
 def _kill_session(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -139,13 +178,14 @@ def wait_for(
     :param condition: returns whether it does; hvstack's own errors raised
         in it count as "not yet".
     :param what: words for the error, such as ``"nova-api to answer"``.
-    :param timeout: seconds to wait.
+    :param timeout: seconds to wait, by :func:`clock`.
     :param interval: seconds between two looks.
     :param why: gives the reason for a time-out, such as a log's last lines.
     :returns: seconds waited.
     :raises hvstack.errors.DeadlineExceeded: it did not in that time.
     """
     start = time.monotonic()
+    end = clock() + timeout
     last = ''
     while True:
         try:
@@ -153,10 +193,10 @@ def wait_for(
                 return time.monotonic() - start
         except errors.HVStackError as exc:
             last = str(exc)
-        if time.monotonic() - start > timeout:
+        if clock() > end:
             reason = (why() if why else '') or last
             raise errors.DeadlineExceeded(
-                f'waited {timeout:.0f} s in vain for {what}'
+                f'waited {time.monotonic() - start:.0f} s in vain for {what}'
                 + (f': {reason}' if reason else '')
             )
         time.sleep(interval)

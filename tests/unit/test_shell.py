@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+import time
+from pathlib import Path
+
+import fixtures
 import testtools
+from testtools import matchers
 
 from hvstack import errors, shell
 
@@ -51,6 +57,68 @@ class RunTest(testtools.TestCase):
             errors.CommandFailed, shell.run, ['/nonexistent/program']
         )
         self.assertEqual(127, exc.returncode)
+
+
+class ClockTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.stat = folder / 'stat'
+        self.steal(0)
+        self.useFixture(fixtures.MonkeyPatch('hvstack.shell._STAT', self.stat))
+
+    def steal(self, seconds: float) -> None:
+        """Say how long each of two CPUs was away."""
+        ticks = int(seconds * os.sysconf('SC_CLK_TCK'))
+        self.stat.write_text(
+            f'cpu  5 0 5 90 0 0 0 {2 * ticks} 0 0\n'
+            f'cpu0 5 0 5 40 0 0 0 {ticks} 0 0\n'
+            f'cpu1 0 0 0 50 0 0 0 {ticks} 0 0\n'
+            'intr 17\n'
+        )
+
+    def test_stolen_time_does_not_count(self) -> None:
+        before = shell.clock()
+        self.steal(50)
+        self.assertThat(shell.clock() - before, matchers.LessThan(-49))
+
+    def test_without_the_account(self) -> None:
+        before = time.monotonic()
+        for text in ('', 'cpu  1 2 3\ncpu0 1 2 3\n', 'intr 1\n'):
+            self.stat.write_text(text)
+            self.assertThat(shell.clock() - before, matchers.LessThan(60))
+            self.assertThat(shell.clock(), matchers.GreaterThan(before))
+
+    def test_waits_longer(self) -> None:
+        looks = iter(range(10))
+
+        def late() -> bool:
+            number = next(looks)
+            self.steal(1 + number)
+            time.sleep(0.002)
+            return number == 5
+
+        shell.wait_for(late, 'it', timeout=0.001, interval=0)
+
+    def test_runs_longer(self) -> None:
+        done = shell.run(
+            [
+                *('sh', '-c', 'read word; cp $0 $1; sleep 0.3; echo $word'),
+                *(self.later(60), self.stat),
+            ],
+            stdin='late\n',
+            timeout=0.1,
+        )
+        self.assertEqual('late\n', done.stdout)
+
+    def later(self, seconds: float) -> Path:
+        """Return a file that says so of the steal, not yet in its place."""
+        was = self.stat.read_text()
+        self.steal(seconds)
+        path = self.stat.with_name('later')
+        path.write_text(self.stat.read_text())
+        self.stat.write_text(was)
+        return path
 
 
 class WaitForTest(testtools.TestCase):
