@@ -133,19 +133,28 @@ def recover() -> list[str]:
     """Give back the hosts that dead processes had taken.
 
     :returns: names of these hosts.
-    :raises hvstack.errors.CommandFailed: one cannot be given back; the next
+    :raises hvstack.errors.HVStackError: one cannot be given back; the next
         start tries again.
     """
-    names: list[str] = []
+    given: list[str] = []
     for path, entry in _taken():
         if _alive(entry):
             continue
-        _release(
-            [(one['name'], tuple(one['release'])) for one in entry['hosts']]
-        )
-        names += [one['name'] for one in entry['hosts']]
+        release = {
+            one['name']: tuple(one['release']) for one in entry['hosts']
+        }
+        try:
+            _release(release.items())
+        except errors.HVStackError as exc:
+            said = str(getattr(exc, 'tail', exc))
+            raise errors.HVStackError(
+                f'{", ".join(release)} cannot be given back after bare metal: '
+                f'{" ".join(said.split())}; the next start tries again; '
+                f'if they are gone for good, delete {path}'
+            ) from exc
+        given += release
         path.unlink(missing_ok=True)
-    return names
+    return given
 
 
 def holders() -> set[int]:

@@ -12,7 +12,7 @@ import testtools
 import yaml
 
 from hvstack import shell
-from hvstack.cluster import hosts
+from hvstack.cluster import baremetal, hosts
 from hvstack.lab import images
 from hvstack.results import record
 
@@ -42,12 +42,23 @@ class SSHBaselineTest(testtools.TestCase):
         self.hosts = hosts.read()
         for host in self.hosts:
             self.addCleanup(shell.run, host.release, timeout=300)
+            self.addCleanup(self.forget, host.address)
             shell.run(host.prepare, timeout=300)
             shell.run(
                 [*host.enter, 'sh', '-c', SSHD],
                 stdin=self.key.with_suffix('.pub').read_text(),
                 timeout=60,
             )
+
+    def forget(self, address: str) -> None:
+        """The next file system on that host has another host key."""
+        shell.run(
+            [
+                *('ssh-keygen', '-R', address),
+                *('-f', baremetal.SSH / 'known_hosts'),
+            ],
+            check=False,
+        )
 
     def inventory(self, **more: str) -> Path:
         path = self.folder / 'hosts.yaml'

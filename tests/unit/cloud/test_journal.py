@@ -69,7 +69,7 @@ class JournalTest(testtools.TestCase):
         assert start is not None
         for change in (
             {},
-            {'pid': first},
+            {'pid': first, 'start': start - 1},
             {'pid': first, 'start': start, 'owner': 'cluster a'},
         ):
             self.rewrite(journal.note('stack', {}), **change)

@@ -214,7 +214,9 @@ class HostsFileTest(testtools.TestCase):
         path.write_text(
             json.dumps({'pid': 1, 'started': 'x', 'hosts': [lost]})
         )
-        self.assertRaises(errors.CommandFailed, hosts.recover)
+        exc = self.assertRaises(errors.HVStackError, hosts.recover)
+        self.assertIn(f'delete {path}', str(exc))
+        self.assertNotIn('\n', str(exc))
         self.assertTrue(path.exists())
 
     def test_one_at_a_time(self) -> None:
