@@ -171,7 +171,7 @@ def _taken() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _alive(entry: Mapping[str, Any]) -> bool:
-    return pids.start_time(entry['pid']) == entry['started']
+    return bool(pids.start_time(entry['pid']) == entry['started'])
 
 
 def _release(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> None:
