@@ -17,7 +17,7 @@ from hvstack import errors
 TAIL_LINES = 15
 #: Colours that programs print even where no terminal reads them.
 _COLOURS = re.compile(r'\x1b\[[0-9;]*m')
-#: Linux' account of CPU time (man 5 proc_stat).
+#: Linux' account of CPU time.
 _STAT = Path('/proc/stat')
 
 
@@ -110,7 +110,8 @@ def clock() -> float:
     A hypervisor that runs others on the same CPUs takes them away for a part
     of the time, on a busy one for most of it: everything on this machine is
     late by that, and nothing is wrong with it. That part, ``steal`` of all
-    CPUs together, does not count. Without steal this is a monotonic clock.
+    CPUs together (man 5 proc_stat), does not count. Without steal, and where
+    there is no such account, this is a monotonic clock.
     """
     now = time.monotonic()
     try:

@@ -69,8 +69,8 @@ class Suite:
     @contextmanager
     def _limited(
         self, stage: str, process: subprocess.Popen
-    ) -> Iterator[threading.Event]:
-        """End a program that takes too long; tell by the event.
+    ) -> Iterator[list[str]]:
+        """End a program that takes too long; yield where the reason will be.
 
         A stage's own limit leaves out the time for which a hypervisor took
         the CPUs away, the limit of everything does not. Cleaning up has its
@@ -78,14 +78,17 @@ class Suite:
         """
         end = shell.clock() + LIMITS[stage]
         last = math.inf if stage == 'destroy' else self.end
-        late, done = threading.Event(), threading.Event()
+        late: list[str] = []
+        done = threading.Event()
 
         def watch() -> None:
-            while not done.wait(1):
-                if shell.clock() > end or time.monotonic() > last:
-                    late.set()
+            while not late and not done.wait(1):
+                if shell.clock() > end:
+                    late.append(f'{LIMITS[stage]} s without stolen time')
+                elif time.monotonic() > last:
+                    late.append('the time for everything is over')
+                if late:
                     end_session(process)
-                    return
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -97,11 +100,6 @@ class Suite:
         finally:
             done.set()
             thread.join()
-
-    def _limit(self, stage: str) -> str:
-        if time.monotonic() > self.end:
-            return f'{DEADLINE} s for everything together'
-        return f'{LIMITS[stage]} s, time without CPUs left out'
 
     def fail(self, what: str) -> None:
         """Count and show one failure."""
@@ -135,9 +133,9 @@ class Suite:
             self._limited(stage, process) as late,
         ):
             status = process.wait()
-        if late.is_set():
+        if late:
             raise errors.DeadlineExceeded(
-                f'{" ".join(argv)} took too long: {self._limit(stage)}'
+                f'{" ".join(argv)} took too long: {late[0]}'
             )
         if status:
             raise errors.CommandFailed(list(argv), status, 'see above')
@@ -171,8 +169,8 @@ class Suite:
             ).run(result)
             result.stopTestRun()
             status = process.wait()
-            if late.is_set():
-                self.fail(f'{stage} tests took too long: {self._limit(stage)}')
+            if late:
+                self.fail(f'{stage} tests took too long: {late[0]}')
             elif self.counts['passed'] + self.counts['failed'] == seen:
                 self.fail(f'{stage}: no test was run (status {status})')
 

@@ -146,7 +146,7 @@ def recover() -> list[str]:
         try:
             _release(release.items())
         except errors.HVStackError as exc:
-            said = str(getattr(exc, 'tail', exc))
+            said = str(getattr(exc, 'tail', '') or exc)
             raise errors.HVStackError(
                 f'{", ".join(release)} cannot be given back after bare metal: '
                 f'{" ".join(said.split())}; the next start tries again; '

@@ -294,6 +294,7 @@ class Session:
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
+        # The warm-up and a doubled run have as many tasks as the others.
         parts = tasks(config['sizes'][0], containers, len(workers), tuning)
         copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)

@@ -106,6 +106,7 @@ def tasks(
     start before the last map has ended. Of a small data set each task has
     64 MiB at least, and each host as many tasks as the others.
 
+    :param size_bytes: of the data set.
     :param containers: of the whole cluster.
     :param hosts: worker hosts.
     :param tuning: profile of its settings.
