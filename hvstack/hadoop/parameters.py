@@ -155,11 +155,15 @@ def _every_jvm(facts: Facts) -> str:
 
 
 def small_jvm(facts: Facts) -> str:
-    """The heap, the serial collector and the first compiler."""
+    """The heap, the serial collector, the first compiler, class data."""
     return (
         f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
         f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
-        '--add-opens=java.base/java.lang=ALL-UNNAMED'
+        '--add-opens=java.base/java.lang=ALL-UNNAMED '
+        # The image's archive, for class paths that begin with its jar; where
+        # neither is there, Java goes on without.
+        '-XX:SharedArchiveFile=/opt/hadoop/hadoop.jsa '
+        '-cp /opt/hadoop/hadoop.jar:$CLASSPATH'
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from hvstack import errors
 from hvstack.lab import packages
 from hvstack.lab.images import (
+    classdata,
     disks,
     hadoop,
     kernel,
@@ -152,6 +153,9 @@ def _build(
         versions['hadoop'] = hadoop.install(tree, tarball)
     identity = {'name': recipe.name, 'digest': digest, **versions}
     rootfs.finish(tree, recipe, identity)
+    if recipe.hadoop:
+        say(f'image {recipe.name}: class data of a first run')
+        classdata.make(tree)
     made: dict[str, Path] = {}
     sizes = {'slack_mib': recipe.slack_mib, 'journal_mib': recipe.journal_mib}
     # The last one adds a kernel to the tree.

@@ -13,6 +13,8 @@ from hvstack import errors
 FILES = Path(__file__).with_name('files')
 #: Hadoop's dependencies from Maven Central.
 POM = Path(__file__).with_name('pom.xml')
+#: Hadoop's first run in the tree.
+TRAINING = Path(__file__).with_name('training.sh')
 #: Debian's release inside the images.
 SUITE = 'bookworm'
 #: Raised when code that builds changes what comes out of the same recipe.
@@ -152,6 +154,7 @@ def digest(recipe: Recipe, tarball: str = '') -> str:
             parts += [path.read_bytes()]
     if recipe.hadoop:
         parts.append(tarball.encode() or POM.read_bytes())
+        parts.append(TRAINING.read_bytes())
     return _sha256(*parts)
 
 

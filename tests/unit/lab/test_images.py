@@ -8,6 +8,7 @@ import os
 import struct
 import tarfile
 import types
+import zipfile
 from pathlib import Path
 
 import fixtures
@@ -16,6 +17,7 @@ import testtools
 from hvstack import errors, paths
 from hvstack.lab.images import (
     builder,
+    classdata,
     disks,
     glance,
     hadoop,
@@ -100,6 +102,17 @@ class TestDigest(ImagesCase):
             ),
         )
 
+    def test_the_first_run_is_part_of_it(self) -> None:
+        (self.files / 'hadoop').mkdir()
+        wanted = recipes.recipe('hadoop')
+        before = recipes.digest(wanted)
+        other = self.files / 'training.sh'
+        other.write_text('exit 0')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.images.recipes.TRAINING', other)
+        )
+        self.assertNotEqual(before, recipes.digest(wanted))
+
     def test_unknown_image(self) -> None:
         exc = self.assertRaises(errors.InputError, recipes.recipe, 'huge')
         self.assertIn('hadoop, tiny', str(exc))
@@ -129,6 +142,35 @@ class TestMaven(ImagesCase):
             fixtures.MonkeyPatch('hvstack.shell.time.sleep', lambda _: None)
         )
         self.assertTrue(hadoop.maven_jars().is_dir())
+
+
+class TestClassData(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        library = self.root / 'opt/hadoop/lib'
+        library.mkdir(parents=True)
+        self.names = [f'library-number-{count}.jar' for count in range(10, 40)]
+        for name in reversed(self.names):
+            (library / name).touch()
+
+    def test_jar_names_all_jars_in_order(self) -> None:
+        classdata.write_jar(self.root)
+        with zipfile.ZipFile(self.root / classdata.JAR) as jar:
+            text = jar.read('META-INF/MANIFEST.MF').decode()
+        self.assertLessEqual(max(map(len, text.split('\r\n'))), 72)
+        line = text.replace('\r\n ', '').split('\r\n')[1]
+        self.assertEqual(
+            ['Class-Path:', *(f'lib/{name}' for name in self.names)],
+            line.split(),
+        )
+
+    def test_same_jar_from_the_same_jars(self) -> None:
+        made = []
+        for _ in range(2):
+            classdata.write_jar(self.root)
+            made.append((self.root / classdata.JAR).read_bytes())
+        self.assertEqual(*made)
 
 
 class TestStore(ImagesCase):

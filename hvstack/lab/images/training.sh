@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs in the image's tree, in namespaces of its own: Hadoop on one node sorts
+# a few rows. What its client, ApplicationMasters and tasks load is noted, and
+# /opt/hadoop/hadoop.jsa made of it. Everything else goes with the namespaces.
+set -eu
+
+for folder in /tmp /run /var/log /etc/hadoop; do
+    mount -t tmpfs tmpfs $folder
+done
+ip link set lo up
+hostname localhost
+export HADOOP_LOG_DIR=/var/log
+. /usr/lib/hvstack/hadoop-env
+at=127.0.0.1
+archive=$HADOOP_HOME/hadoop.jsa
+rm -f "$archive"
+
+# What Hadoop says itself, without where in its code.
+fail() {
+    grep -hv '^[[:space:]]*at ' "$1" | tail -n 5 >&2
+    exit 1
+}
+
+# site FILE KEY=VALUE...
+site() {
+    file=$HADOOP_CONF_DIR/$1-site.xml
+    shift
+    {
+        echo '<configuration>'
+        for pair; do
+            echo "<property><name>${pair%%=*}</name>"
+            echo "<value>${pair#*=}</value></property>"
+        done
+        echo '</configuration>'
+    } >"$file"
+}
+
+note='-XX:DumpLoadedClassList=<LOG_DIR>/classes'
+note=$(echo "$note" | sed 's/</\&lt;/; s/>/\&gt;/')
+jvm="-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $note"
+jvm="$jvm --add-opens=java.base/java.lang=ALL-UNNAMED"
+jvm="$jvm -cp $HADOOP_HOME/hadoop.jar:\$CLASSPATH"
+site core fs.defaultFS=hdfs://$at:8020 hadoop.tmp.dir=/tmp/hadoop
+site hdfs dfs.replication=1 dfs.namenode.datanode.registration.ip-hostname-check=false
+site mapred mapreduce.framework.name=yarn \
+    "yarn.app.mapreduce.am.command-opts=$jvm" \
+    "mapreduce.map.java.opts=$jvm" "mapreduce.reduce.java.opts=$jvm" \
+    mapreduce.task.io.sort.mb=10 \
+    yarn.app.mapreduce.am.resource.mb=256 \
+    mapreduce.map.memory.mb=256 mapreduce.reduce.memory.mb=256 \
+    "mapreduce.application.classpath=$classpath"
+site yarn yarn.resourcemanager.hostname=$at yarn.nodemanager.hostname=$at \
+    yarn.nodemanager.aux-services=mapreduce_shuffle \
+    yarn.nodemanager.resource.memory-mb=1024 \
+    yarn.scheduler.minimum-allocation-mb=128 \
+    yarn.nodemanager.vmem-check-enabled=false \
+    yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage=100 \
+    yarn.nodemanager.log-dirs=/var/log/tasks \
+    yarn.nodemanager.delete.debug-delay-sec=3600 \
+    "yarn.application.classpath=$classpath"
+
+daemon() {
+    java $java_options -Xmx192m -cp "$classpath" \
+        "org.apache.hadoop.$1" >>"/tmp/daemons.log" 2>&1 &
+}
+
+java $java_options -Xmx128m -cp "$classpath" \
+    org.apache.hadoop.hdfs.server.namenode.NameNode -format -nonInteractive \
+    >/tmp/daemons.log 2>&1
+daemon hdfs.server.namenode.NameNode
+daemon hdfs.server.datanode.DataNode
+daemon yarn.server.resourcemanager.ResourceManager
+daemon yarn.server.nodemanager.NodeManager
+
+# says URL TEXT, waiting up to five minutes for it.
+says() {
+    tries=300
+    until busybox wget -q -O - "http://$at:$1" 2>/dev/null | grep -q "$2"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || fail /tmp/daemons.log
+        sleep 1
+    done
+}
+says '9870/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem' \
+    '"NumLiveDataNodes" : 1'
+says 8088/ws/v1/cluster/metrics '"activeNodes":1'
+
+lists=/tmp/lists
+mkdir $lists
+client() {
+    name=$1
+    shift
+    HADOOP_CLIENT_OPTS="-XX:DumpLoadedClassList=$lists/$name" "$@"
+}
+examples=$HADOOP_HOME/hadoop-mapreduce-examples.jar
+two='-D mapreduce.job.maps=2 -D mapreduce.job.reduces=2'
+{
+    client gen hadoop jar $examples teragen $two 100 /in &&
+        client sort hadoop jar $examples terasort $two /in /out &&
+        client validate hadoop jar $examples teravalidate $two /out /report &&
+        client shell hadoop fs -cat '/report/*'
+} >/tmp/jobs.log 2>&1 || fail /tmp/jobs.log
+
+# Loaders of an application's own classes are not for a shared archive, and
+# ids are one list's own.
+cat $lists/* $(find /var/log/tasks -name classes) |
+    grep -v ' source: ' | sed 's/ id: [0-9]*$//' | awk '!seen[$0]++' \
+    >/tmp/classes
+java -Xshare:dump -XX:SharedClassListFile=/tmp/classes \
+    -XX:SharedArchiveFile="$archive" -cp "$HADOOP_HOME/hadoop.jar" \
+    >/tmp/dump.log 2>&1 || fail /tmp/dump.log
+# It is of use only if Java takes it, which without "on" would say nothing.
+java -Xshare:on -XX:SharedArchiveFile="$archive" -XX:+UseSerialGC \
+    -cp "$HADOOP_HOME/hadoop.jar:$classpath" \
+    org.apache.hadoop.util.VersionInfo >/tmp/use.log 2>&1 || fail /tmp/use.log
