@@ -2,14 +2,18 @@
 """``hvstack sweep``: sweeps that were begun, and what they left."""
 
 import argparse
+import os
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import conf, errors
+from hvstack.cli import image
 from hvstack.cloud import connection, journal
-from hvstack.sweep import recovery, state
+from hvstack.lab import clouds
+from hvstack.progress import Progress
+from hvstack.sweep import rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
 from hvstack.tpcxhs.workload import size
 
@@ -98,3 +102,18 @@ def add_cloud(parser: argparse.ArgumentParser) -> None:
         help='entry of clouds.yaml (default: OS_CLOUD, else os_cloud of '
         'hvstack.conf)',
     )
+
+
+def ready(os_cloud: str | None, progress: Progress) -> str:
+    """Have Rally set up for a cloud and, on the lab, the guests' image there.
+
+    :param os_cloud: what the user says.
+    :returns: the cloud's name in clouds.yaml.
+    :raises hvstack.errors.HVStackError: one of them cannot be had.
+    """
+    cloud = os_cloud or os.environ.get('OS_CLOUD')
+    cloud = cloud or conf.load().cloud.os_cloud
+    rallyenv.ensure(cloud)
+    if cloud == clouds.ADMIN_CLOUD:
+        image.ensure(progress)
+    return str(cloud)

@@ -3,7 +3,6 @@
 
 import argparse
 import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,18 @@ from typing import Any
 from cliff.command import Command
 from cliff.show import ShowOne
 
-from hvstack import conf, errors
-from hvstack.cli import hadoop, image, report
+from hvstack import errors
+from hvstack.cli import hadoop, report
 from hvstack.cli.journey import way
-from hvstack.cli.sweep import add_cloud, add_size
+from hvstack.cli.sweep import add_cloud, add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection
-from hvstack.lab import clouds
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import answer
 from hvstack.results import compare, record, reference
 from hvstack.results.record import Record
-from hvstack.sweep import course, rallyenv, recovery, state
+from hvstack.sweep import course, recovery, state
 from hvstack.sweep.course import Standing
 from hvstack.sweep.state import Sweep
 
@@ -47,11 +45,7 @@ class _Running(Command):
             metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
-        cloud = os_cloud or os.environ.get('OS_CLOUD')
-        cloud = cloud or conf.load().cloud.os_cloud
-        rallyenv.ensure(cloud)
-        if cloud == clouds.ADMIN_CLOUD:
-            image.ensure(progress)
+        cloud = ready(os_cloud, progress)
         progress.say(f'sweep {sweep.id}')
         try:
             with progress.stage('sweep'):

@@ -8,12 +8,12 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import conf, errors
-from hvstack.cli.sweep import add_cloud, add_size
+from hvstack import errors
+from hvstack.cli.sweep import add_cloud, add_size, ready
 from hvstack.cloud import connection
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import rallyenv, recovery, trials
+from hvstack.sweep import recovery, trials
 
 
 class Run(Command):
@@ -90,8 +90,7 @@ class Run(Command):
             )
         progress = Progress()
         progress.say(f'trials {begun.id}')
-        cloud = parsed_args.os_cloud or conf.load().cloud.os_cloud
-        rallyenv.ensure(cloud)
+        cloud = ready(parsed_args.os_cloud, progress)
         try:
             trials.run(begun, progress, parsed_args.most)
         finally:

@@ -95,6 +95,22 @@ class SweepTest(testtools.TestCase):
             *words,
         )
 
+    def test_trials_on_the_lab_have_its_image(self) -> None:
+        """A lab that has just come up has none in Glance."""
+        done: list[str] = []
+        for name, value in (
+            ('cli.image.ensure', lambda _: done.append('image')),
+            ('sweep.trials.run', lambda *_: done.append('trials')),
+            ('cloud.connection.connect', lambda _: None),
+            ('sweep.recovery.recover', lambda _: []),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        for cloud in ('hvstack-lab', 'test'):
+            status, _, err = self.call('trials', 'run', '--os-cloud', cloud)
+            self.assertEqual(0, status, err)
+        self.assertEqual(['hvstack-lab', 'test'], self.asked)
+        self.assertEqual(['image', 'trials', 'trials'], done)
+
     def test_run_skips_what_the_cloud_lacks(self) -> None:
         status, out, err = self.start('--values', 'storage=local,ceph')
         self.assertEqual(0, status, err)
