@@ -191,8 +191,9 @@ class Racing(Strategy):
     configuration is dropped when the 95 % interval of its ratio to the best
     one excludes 100. A value is gone with its last configuration. Runs that
     this saves go to those left, up to :data:`MOST` times as many of each as
-    full-factorial has, and never more in all. Runs on bare metal are not in
-    that: a race sets more clusters up, each with one before it.
+    full-factorial has. It never takes more runs in all, those on bare metal
+    included, but for the pair that what is left has at least: a race sets
+    more clusters up, each with a run on bare metal before it.
     """
 
     name = 'racing'
@@ -216,7 +217,8 @@ class Racing(Strategy):
     ) -> tuple[list[Ask], list[Configuration]]:
         """Run the rounds again, each with the runs that it had."""
         alive = [one for one in self.space.possible if not measured.lost(one)]
-        budget = self.runs * len(alive)
+        # Full-factorial's runs, with one on bare metal before each visit.
+        budget = (self.runs + 1) * len(alive)
         seen: dict[str, Sequence[float]] = {}
         count = min(self.FIRST, self.runs)
         visits = 0
@@ -229,11 +231,11 @@ class Racing(Strategy):
             # One on bare metal stands before each visit of a configuration.
             base = measured.of(BARE_METAL)[:visits]
             alive = self._left(alive, seen, base)
-            left = budget - sum(map(len, seen.values()))
+            left = budget - sum(map(len, seen.values())) - visits
             further = min(
                 self.FURTHER,
                 self.runs * self.MOST - count,
-                left // len(alive),
+                left // len(alive) - 1,
             )
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.

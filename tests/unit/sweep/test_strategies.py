@@ -259,8 +259,8 @@ class StrategyTest(testtools.TestCase):
         one.whole()
         self.assertEqual(1, one.count('i4-c2'))
         self.assertEqual(1, one.count('i2-c2'))
-        self.assertEqual(6, one.count('i1'))
-        self.assertEqual(6, one.count('i2'))
+        self.assertEqual(4, one.count('i1'))
+        self.assertEqual(4, one.count('i2'))
         choice = one.strategy.choice(strategies.measured(one.records, SIZE))
         assert choice
         self.assertEqual('i1', parse(choice.taken).label)
@@ -274,12 +274,18 @@ class StrategyTest(testtools.TestCase):
         assert choice
         self.assertEqual('i2', parse(choice.winner or '').label)
 
-    def test_a_race_never_runs_more_configurations_than_all(self) -> None:
-        for runs in (1, 2, 3, 4):
+    def test_a_race_never_runs_more_than_all(self) -> None:
+        """Nothing can be dropped here; bare metal is measured more often."""
+        for runs, most in ((1, 7), (3, 13), (4, 16)):
             one = self.play('racing', 'instances=1,2,4', runs=runs)
             one.whole()
-            count = len(one.runs) - one.count('bare')
-            self.assertEqual(3 * runs, count)
+            self.assertLessEqual(len(one.runs), most)
+            self.assertGreater(len(one.runs), most - 3)
+
+    def test_a_race_leaves_pairs(self) -> None:
+        one = self.play('racing', 'instances=1,2,4', runs=2)
+        one.whole()
+        self.assertEqual((2, 2, 2), tuple(map(one.count, ('i1', 'i2', 'i4'))))
 
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
         """Played asks anew after each run, so each run ends a process."""
