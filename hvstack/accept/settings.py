@@ -19,7 +19,7 @@ from openstack.connection import Connection
 
 import hvstack
 from hvstack import errors, paths, yamlfile
-from hvstack.cloud import connection
+from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
@@ -270,20 +270,16 @@ def services(
     :param image: name or id of an image that every flavor starts.
     :raises hvstack.errors.InputError: no such image or network.
     """
-    with refused('images and networks cannot be listed'):
-        found: Any = conn.image.find_image(image, ignore_missing=True)
+    found = servers.image(conn, image)
+    with refused('networks cannot be listed'):
         net: Any = conn.network.find_network(network, ignore_missing=True)
+    if net is None:
+        raise errors.InputError(
+            f"network '{network}' is not on the cloud: set 'network' in "
+            "hvstack.conf to one of 'openstack network list'"
+        )
     catalog = connection.access(conn).service_catalog.catalog
     kinds = {item['type'] for item in catalog}
-    for what, name, there in (
-        ('image', image, found),
-        ('network', network, net),
-    ):
-        if there is None:
-            raise errors.InputError(
-                f"{what} '{name}' is not on the cloud: set '{what}' in "
-                f"hvstack.conf to one of 'openstack {what} list'"
-            )
     volumes = [name for name in _VOLUME_TYPES if name in kinds]
     return {
         'DEFAULT': {

@@ -7,6 +7,7 @@ from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
+from openstack.connection import Connection
 
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, settings
@@ -71,18 +72,57 @@ class Build(Command):
         return 0
 
 
+class Upload(Command):
+    """Put Hadoop's guest image into a cloud's Glance, built if need be."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Describe the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--output',
+            choices=('lxc', 'qemu'),
+            help='qemu is for kvm, too (default: for the hosts of the lab '
+            'there, and qemu for other clouds)',
+        )
+        parser.add_argument(
+            '--os-cloud',
+            metavar='NAME',
+            help='entry of clouds.yaml, an administrator: the image is '
+            'public (default: OS_CLOUD, else os_cloud of hvstack.conf)',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Build and upload what is missing; print the image's id."""
+        conn = connection.connect(parsed_args.os_cloud)
+        output = parsed_args.output or _output(conn)
+        found = _upload(conn, output, Progress())
+        self.app.stdout.write(f'{found}\n')
+
+
 def ensure(progress: Progress) -> None:
     """Have Hadoop's image for the lab's hosts built, and in its Glance.
 
     :raises hvstack.errors.HVStackError: it cannot be.
     """
+    conn = connection.connect(clouds.ADMIN_CLOUD)
+    _upload(conn, _output(conn), progress)
+
+
+def _output(conn: Connection) -> str:
+    """Return the kind of image that a cloud's hosts take."""
+    if conn.config.name != clouds.ADMIN_CLOUD:
+        return 'qemu'
     wanted = settings.load() or LabSettings()
     backends = {one.backend for one in hosts.planned(wanted)}
-    output = 'lxc' if 'lxc' in backends else 'qemu'
+    return 'lxc' if 'lxc' in backends else 'qemu'
+
+
+def _upload(conn: Connection, output: str, progress: Progress) -> str:
     # Bare metal takes the same content from the lxc output.
     outputs = sorted({'lxc', output})
     image = images.build('hadoop', progress, outputs=outputs)
-    images.upload(connection.connect(clouds.ADMIN_CLOUD), image, output)
+    return images.upload(conn, image, output)
 
 
 class List(Lister):

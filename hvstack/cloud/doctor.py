@@ -472,8 +472,7 @@ def _image(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
             'image',
             FAULT,
             f"'{wanted.image}' is not there",
-            "'hvstack image build hadoop' and 'openstack image create', or "
-            "set 'image' in hvstack.conf",
+            "'hvstack image upload', or set 'image' in hvstack.conf",
         )
         return
     state = f'{image.name}: {image.status}, {image.visibility}'

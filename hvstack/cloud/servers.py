@@ -6,7 +6,26 @@ from typing import Any
 
 from openstack.connection import Connection
 
+from hvstack import errors
 from hvstack.cloud.connection import refused
+
+
+def image(conn: Connection, name: str) -> Any:
+    """Return the image that servers are to start from.
+
+    :param name: or its id.
+    :raises hvstack.errors.InputError: there is no such image.
+    :raises hvstack.errors.CloudError: Glance does not answer.
+    """
+    with refused('images cannot be listed'):
+        found = conn.image.find_image(name, ignore_missing=True)
+    if found is None:
+        raise errors.InputError(
+            f"image '{name}' is not on the cloud: 'hvstack image upload' puts "
+            "hvstack's there, or set 'image' in hvstack.conf to one of "
+            "'openstack image list'"
+        )
+    return found
 
 
 def flavor(conn: Connection, server: str) -> dict[str, Any]:

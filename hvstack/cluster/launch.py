@@ -441,7 +441,8 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
     :param tenant: whose stack it is.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
-        user data would be too large, or there are no such volume types.
+        user data would be too large, or there are no such volume types, or
+        no such image.
     :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
     """
     flavor_ids = {
@@ -458,6 +459,7 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
     refusals.readiness(wanted.readiness, environments.early(laid_out))
     refusals.stack(laid_out, options.max_resources_per_stack)
     stacks.refuse_user_data(environments.parameters(laid_out))
+    servers.image(tenant, options.image)
     volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
     quotas.check(
         tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)

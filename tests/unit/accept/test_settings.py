@@ -35,7 +35,6 @@ from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
 from tests.unit.cloud import fake
 
 NEUTRON = 'http://neutron.test/v2.0'
-GLANCE = 'http://glance.test/v2'
 VOLUME = 'http://cinder.test/v3'
 
 
@@ -131,9 +130,9 @@ class ServicesTest(testtools.TestCase):
             (('block-storage',), {'volumev3': VOLUME}, ('volumev3', True)),
             (('block-storage',), {}, ('block-storage', False)),
         ):
-            more = {'image': GLANCE, 'network': NEUTRON, **more}
+            more = {'image': fake.GLANCE, 'network': NEUTRON, **more}
             with fake.FakeCloud(without=without, more=more) as cloud:
-                cloud.http.get(f'{GLANCE}/images/i', json={'id': 'i'})
+                cloud.http.get(f'{fake.GLANCE}/images/i', json={'id': 'i'})
                 cloud.http.get(
                     f'{NEUTRON}/networks/n',
                     json={'network': {'id': 'n', 'name': 'n'}},

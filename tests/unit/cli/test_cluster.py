@@ -45,7 +45,9 @@ class ClusterTest(testtools.TestCase):
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
-        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud = self.useFixture(
+            fake.FakeCloud(more={'image': fake.GLANCE})
+        )
 
     def run_main(self, *words: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
@@ -63,6 +65,8 @@ class OnHostsTest(ClusterTest):
         self.option('BACKEND', 'kvm')
         self.cloud.hosts(8)
         self.cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
+        image = {'id': 'i', 'name': 'hvstack-hadoop'}
+        self.cloud.http.get(f'{fake.GLANCE}/images/hvstack-hadoop', json=image)
 
     def option(self, name: str, value: str) -> None:
         """Set an option of group cloud."""
@@ -85,6 +89,11 @@ class OnHostsTest(ClusterTest):
             found = {f'maxTotal{name}': 5}
             self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
             yield (), 'quota too small'
+        self.cloud.http.get(
+            f'{fake.GLANCE}/images/hvstack-hadoop', status_code=404
+        )
+        self.cloud.http.get(f'{fake.GLANCE}/images', json={'images': []})
+        yield (), "image 'hvstack-hadoop' is not on the cloud"
 
 
 class CreateTest(OnHostsTest):

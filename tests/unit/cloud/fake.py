@@ -16,6 +16,7 @@ NOVA = 'http://nova.test/v2.1'
 PLACEMENT = 'http://placement.test'
 HEAT = 'http://heat.test/v1/p1'
 CINDER = 'http://cinder.test/v3/p1'
+GLANCE = 'http://glance.test/v2'
 
 CREDENTIAL = {
     'auth_url': KEYSTONE,
