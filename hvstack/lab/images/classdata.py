@@ -37,16 +37,12 @@ def make(root: Path) -> None:
         [
             *('unshare', '--mount', '--net', '--uts', '--ipc', '--pid'),
             *('--fork', '--kill-child', '--root', root, '--wd', '/'),
-            *(
-                '--mount-proc',
-                'sh',
-                '-c',
-                recipes.TRAINING.read_text(),
-                'training',
-            ),
+            *('--mount-proc', 'env', '-i'),
+            # JAVA_HOME and its like are of the machine that builds.
+            *('PATH=/usr/sbin:/usr/bin', 'HOME=/root'),
+            *('sh', '-c', recipes.TRAINING.read_text(), 'training'),
         ],
         timeout=900,
-        env={'PATH': '/usr/sbin:/usr/bin', 'HOME': '/root'},
         shown=['sh', str(recipes.TRAINING)],
     )
     hosts.unlink()
