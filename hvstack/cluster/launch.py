@@ -441,8 +441,8 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
     :param tenant: whose stack it is.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
-        user data would be too large, or there are no such volume types, or
-        no such image.
+        user data would be too large, there is no such image, or no such
+        volume types.
     :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
     """
     flavor_ids = {

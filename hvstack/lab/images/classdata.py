@@ -15,14 +15,13 @@ from pathlib import Path
 from hvstack import shell
 from hvstack.lab.images import recipes
 
-#: Names all jars, in one order: a wildcard's is the file system's.
+#: Names all jars, in one order: a wildcard's is the file system's. The
+#: archive, hadoop.jsa beside it, is for class paths that begin with it.
 JAR = 'opt/hadoop/hadoop.jar'
-#: The archive; Java takes it for class paths that begin with :data:`JAR`.
-ARCHIVE = 'opt/hadoop/hadoop.jsa'
 
 
 def make(root: Path) -> None:
-    """Add :data:`JAR` and :data:`ARCHIVE` to a tree that is otherwise whole.
+    """Add :data:`JAR` and its archive to a tree that is otherwise whole.
 
     Hadoop runs in it for that, on one node and in namespaces of its own.
 
@@ -40,10 +39,10 @@ def make(root: Path) -> None:
             *('--mount-proc', 'env', '-i'),
             # JAVA_HOME and its like are of the machine that builds.
             *('PATH=/usr/sbin:/usr/bin', 'HOME=/root'),
-            *('sh', '-c', recipes.TRAINING.read_text(), 'training'),
+            *('sh', '-c', recipes.FIRST_RUN.read_text(), 'first_run'),
         ],
         timeout=900,
-        shown=['sh', str(recipes.TRAINING)],
+        shown=['sh', str(recipes.FIRST_RUN)],
     )
     hosts.unlink()
 

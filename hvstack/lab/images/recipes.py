@@ -14,7 +14,7 @@ FILES = Path(__file__).with_name('files')
 #: Hadoop's dependencies from Maven Central.
 POM = Path(__file__).with_name('pom.xml')
 #: Hadoop's first run in the tree.
-TRAINING = Path(__file__).with_name('training.sh')
+FIRST_RUN = Path(__file__).with_name('first_run.sh')
 #: Debian's release inside the images.
 SUITE = 'bookworm'
 #: Raised when code that builds changes what comes out of the same recipe.
@@ -154,7 +154,7 @@ def digest(recipe: Recipe, tarball: str = '') -> str:
             parts += [path.read_bytes()]
     if recipe.hadoop:
         parts.append(tarball.encode() or POM.read_bytes())
-        parts.append(TRAINING.read_bytes())
+        parts.append(FIRST_RUN.read_bytes())
     return _sha256(*parts)
 
 

@@ -106,10 +106,10 @@ class TestDigest(ImagesCase):
         (self.files / 'hadoop').mkdir()
         wanted = recipes.recipe('hadoop')
         before = recipes.digest(wanted)
-        other = self.files / 'training.sh'
+        other = self.files / 'first_run.sh'
         other.write_text('exit 0')
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.lab.images.recipes.TRAINING', other)
+            fixtures.MonkeyPatch('hvstack.lab.images.recipes.FIRST_RUN', other)
         )
         self.assertNotEqual(before, recipes.digest(wanted))
 

@@ -9,7 +9,6 @@ for folder in /tmp /run /var/log /etc/hadoop; do
 done
 ip link set lo up
 hostname localhost
-export HADOOP_LOG_DIR=/var/log
 . /usr/lib/hvstack/hadoop-env
 at=127.0.0.1
 archive=$HADOOP_HOME/hadoop.jsa
@@ -35,8 +34,8 @@ site() {
     } >"$file"
 }
 
-note='-XX:DumpLoadedClassList=<LOG_DIR>/classes'
-note=$(echo "$note" | sed 's/</\&lt;/; s/>/\&gt;/')
+# YARN puts a container's own folder there.
+note='-XX:DumpLoadedClassList=&lt;LOG_DIR&gt;/classes'
 jvm="-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $note"
 jvm="$jvm --add-opens=java.base/java.lang=ALL-UNNAMED"
 jvm="$jvm -cp $HADOOP_HOME/hadoop.jar:\$CLASSPATH"
