@@ -217,8 +217,10 @@ class Racing(Strategy):
     ) -> tuple[list[Ask], list[Configuration]]:
         """Run the rounds again, each with the runs that it had."""
         alive = [one for one in self.space.possible if not measured.lost(one)]
-        # Full-factorial's runs, with one on bare metal before each visit.
-        budget = (self.runs + 1) * len(alive)
+        # Full-factorial's runs. One on bare metal stands before each visit,
+        # unless the sweep is compared with recorded ones.
+        bare = int(bool(measured.of(BARE_METAL)))
+        budget = (self.runs + bare) * len(alive)
         seen: dict[str, Sequence[float]] = {}
         count = min(self.FIRST, self.runs)
         visits = 0
@@ -231,11 +233,12 @@ class Racing(Strategy):
             # One on bare metal stands before each visit of a configuration.
             base = measured.of(BARE_METAL)[:visits]
             alive = self._left(alive, seen, base)
-            left = budget - sum(map(len, seen.values())) - visits
+            left = budget - sum(map(len, seen.values()))
+            left -= bare * visits
             further = min(
                 self.FURTHER,
                 self.runs * self.MOST - count,
-                left // len(alive) - 1,
+                left // len(alive) - bare,
             )
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.

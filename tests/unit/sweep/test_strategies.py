@@ -281,6 +281,15 @@ class StrategyTest(testtools.TestCase):
             one.whole()
             self.assertLessEqual(len(one.runs), most)
             self.assertGreater(len(one.runs), most - 3)
+            self.assertLessEqual(len(one.runs) - one.count('bare'), 3 * runs)
+
+    def test_a_race_against_recorded_runs_has_all_for_itself(self) -> None:
+        for runs in (1, 2, 3, 4):
+            area = explored('instances=1,2,4')
+            _, most = strategies.extent(
+                strategies.make('racing', area, runs), bare=False
+            )
+            self.assertEqual(3 * runs, most.runs)
 
     def test_a_race_leaves_pairs(self) -> None:
         one = self.play('racing', 'instances=1,2,4', runs=2)
