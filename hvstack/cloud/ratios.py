@@ -107,13 +107,14 @@ def check(
     *,
     shared: bool = True,
 ) -> dict[str, dict[str, float]]:
-    """Check that the compute service has not overwritten the ratios.
+    """Check that the ratios are still as they were set.
 
     Starting a server makes it update its host's inventory: call this once
     the cluster's servers are there.
 
     :param shared: as for :func:`set_ratios`.
-    :raises hvstack.errors.CloudError: it has; says what to change.
+    :raises hvstack.errors.CloudError: one is not, by the compute service or
+        by someone's hand; says what to change.
     """
     found = current(conn, providers)
     for name, ratios in found.items():
@@ -123,9 +124,10 @@ def check(
             if ratios.get(kind) != ratio:
                 raise errors.CloudError(
                     f'{name}: Placement has ratio {ratios.get(kind)} of '
-                    f'{kind} instead of {ratio}; nova-compute overwrites it, '
-                    f'unset {OPTIONS[kind]} in its nova.conf (use '
-                    f'initial_{OPTIONS[kind]}) and restart it'
+                    f'{kind} instead of {ratio}: someone has set it since, or '
+                    f'nova-compute overwrites it (unset {OPTIONS[kind]} in '
+                    f'its nova.conf, use initial_{OPTIONS[kind]}, and restart '
+                    'it)'
                 )
     return found
 

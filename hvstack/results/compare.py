@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparability: two measurements may differ only in what was swept."""
 
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,9 @@ OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
 #: Fields of the environment that some configuration may change.
 ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
+#: Characters of one value in a line that tells a difference.
+LONGEST = 200
+
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
 SHOWN = frozenset({'worker_hosts'})
@@ -66,15 +70,18 @@ def differences(
 ) -> list[str]:
     """Return one line for each field that should agree and does not.
 
+    Of mappings it tells only the entries that differ.
+
     :param one: environment of a run.
     :param other: environment of the run that it is compared with.
     :param swept: fields that may differ.
     """
+    here, there = (_differing(*pair) for pair in ((one, other), (other, one)))
     return [
-        f'{name} is {_shown(one.get(name))} here and '
-        f'{_shown(other.get(name))} there'
-        for name in sorted(set(one) | set(other))
-        if one.get(name) != other.get(name) and name not in swept
+        f'{name} is {_shown(here.get(name))} here and '
+        f'{_shown(there.get(name))} there'
+        for name in sorted(set(here) | set(there))
+        if name not in swept
     ]
 
 
@@ -205,5 +212,22 @@ def _workload(one: Record) -> dict[str, Any]:
     return {name: getattr(one, name) for name in WORKLOAD}
 
 
+def _differing(
+    one: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the entries of the first that the second has otherwise."""
+    found = {}
+    for name, value in one.items():
+        theirs = other.get(name)
+        if value == theirs:
+            continue
+        if isinstance(value, Mapping) and isinstance(theirs, Mapping):
+            value = _differing(value, theirs)
+        found[name] = value
+    return found
+
+
 def _shown(value: Any) -> str:
-    return 'missing' if value is None else str(value)[:80]
+    if value is None:
+        return 'missing'
+    return textwrap.shorten(str(value), LONGEST, placeholder=' ...')

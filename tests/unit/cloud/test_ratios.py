@@ -150,7 +150,8 @@ class RatiosTest(testtools.TestCase):
             self.hosts,
             {'VCPU': 2.0, 'MEMORY_MB': 1.0},
         )
-        self.assertIn('cpu_allocation_ratio', str(error))
+        self.assertIn('someone has set it since', str(error))
+        self.assertIn('initial_cpu_allocation_ratio', str(error))
         self.assertNotIn('\n', str(error))
 
     def test_no_inventory(self) -> None:

@@ -62,6 +62,24 @@ class Comparable(testtools.TestCase):
             ['a is 1 here and missing there'], differences({'a': 1}, {})
         )
 
+    def test_only_entries_that_differ_are_told(self) -> None:
+        hosts = {
+            f'hv-host{n}': {'cpu': 0.65, 'memory_mib': 4864} for n in 'ab'
+        }
+        other = {**hosts, 'hv-hostb': {'cpu': 0.455, 'memory_mib': 4864}}
+        self.assertEqual(
+            [
+                "caps is {'hv-hostb': {'cpu': 0.65}} here and "
+                "{'hv-hostb': {'cpu': 0.455}} there"
+            ],
+            differences({'caps': hosts}, {'caps': other}),
+        )
+
+    def test_a_long_value_ends_at_a_word(self) -> None:
+        (line,) = differences({'a': 'word ' * 100}, {})
+        self.assertIn('word word ... here and missing there', line)
+        self.assertTrue(len(line) < 300, line)
+
     def test_replication_is_refused_by_name(self) -> None:
         one, other = run('i1', 0, 90), run('bare-metal', 0, 90)
         other.replication = 3
