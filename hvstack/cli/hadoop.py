@@ -9,17 +9,22 @@ from hvstack.hadoop import osprofiles, tables
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the two profiles."""
-    parser.add_argument(
-        '--tuning',
-        choices=sorted(tables.TUNINGS),
-        help="profile of Hadoop's settings (default: [hadoop] tuning of "
-        'hvstack.conf, else hvstack)',
-    )
+    add_tuning(parser)
     parser.add_argument(
         '--os-profile',
         choices=sorted(osprofiles.PROFILES),
         help="profile of the nodes' operating system (default: [hadoop] "
         'os_profile of hvstack.conf, else vsphere6)',
+    )
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """Add the profile of Hadoop's settings alone."""
+    parser.add_argument(
+        '--tuning',
+        choices=sorted(tables.TUNINGS),
+        help="profile of Hadoop's settings (default: [hadoop] tuning of "
+        'hvstack.conf, else hvstack)',
     )
 
 

@@ -12,6 +12,7 @@ from cliff.command import Command
 from openstack.connection import Connection
 
 from hvstack import conf, errors, paths, profiles
+from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.model import backends
@@ -33,6 +34,7 @@ class Plan(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         add_space(parser)
+        hadoop.add_tuning(parser)
         parser.add_argument(
             '-f',
             '--format',
@@ -198,6 +200,7 @@ def chosen_space(
     else:
         found = space.from_words(parsed_args.values, parsed_args.start)
     profile = profiles.load(parsed_args.host)
+    options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
         lacks.check_backend(conn, profile, parsed_args.backend)
@@ -209,11 +212,17 @@ def chosen_space(
                 storage, why = 'local', space.LACKS['ceph'][2]
             found = replace(found, start=replace(found.start, storage=storage))
             say(f'start {found.start.label}, storage {storage}: {why}')
-        seen = lacks.find(conn, found, profile, conf.load().sweep)
+        seen = lacks.find(conn, found, profile, options.sweep)
         for name, why in seen.items():
             say(f'this cloud lacks {name}: {why}')
         missing |= seen
-    area = space.explored(found, profile, parsed_args.backend, missing)
+    area = space.explored(
+        found,
+        profile,
+        parsed_args.backend,
+        missing,
+        parsed_args.tuning or options.hadoop.tuning,
+    )
     return area, tuple(missing)
 
 

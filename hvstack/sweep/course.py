@@ -75,9 +75,10 @@ def begin(
     )
 
 
-def area(course: Course) -> Space:
+def area(course: Course, tuning: str) -> Space:
     """Return a sweep's space, with what can exist of it.
 
+    :param tuning: the sweep's profile of Hadoop's settings.
     :raises hvstack.errors.InputError: the hosts are no longer so that its
         start can exist.
     """
@@ -86,6 +87,7 @@ def area(course: Course) -> Space:
         profiles.load(course.host),
         course.backend,
         course.lacks,
+        tuning,
     )
 
 
@@ -101,7 +103,9 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
             'with it'
         )
     strategy = strategies.make(
-        sweep.course.strategy, area(sweep.course), sweep.runs
+        sweep.course.strategy,
+        area(sweep.course, sweep.tuning),
+        sweep.runs,
     )
     records = state.records(sweep.id, folder)
     measured = strategies.measured(records, sweep.size_bytes)

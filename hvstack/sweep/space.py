@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, yamlfile
+from hvstack.hadoop import sizing
 from hvstack.model import backends
 from hvstack.model.configuration import (
     Configuration,
@@ -213,12 +214,14 @@ def explored(
     profile: HostProfile,
     backend: str,
     lacks: Collection[str] = (),
+    tuning: str = sizing.DEFAULT,
 ) -> Space:
     """Return the space with what can exist on these hosts, and what not.
 
     :param profile: of the workers' hosts.
     :param backend: their compute backend.
     :param lacks: of :data:`LACKS`.
+    :param tuning: profile of Hadoop's settings, which has a smallest worker.
     :raises hvstack.errors.InputError: nothing of it can exist, or not the
         start.
     """
@@ -235,7 +238,7 @@ def explored(
         try:
             configuration = Configuration(**fixed, **point)
             name = configuration.label
-            _refuse(configuration, profile, backend, lacks)
+            _refuse(configuration, profile, backend, lacks, tuning)
         except errors.InputError as exc:
             reason = str(exc).removeprefix(f'{name}: ')
             skipped.append(Skipped(name, reason))
@@ -255,14 +258,16 @@ def _refuse(
     profile: HostProfile,
     backend: str,
     lacks: Collection[str],
+    tuning: str,
 ) -> None:
     """Raise the reason why a configuration cannot exist, if there is one."""
     reason = backends.refuse(configuration, backend)
     if reason:
         raise errors.InputError(reason)
     refuse_lacking(configuration, lacks)
-    for role in ('worker', 'namenode'):
-        derive(profile, configuration, role)
+    worker = derive(profile, configuration)
+    derive(profile, configuration, 'namenode')
+    sizing.size_node(worker.vcpus, worker.ram, tuning=tuning)
 
 
 def refuse_lacking(

@@ -31,7 +31,7 @@ CONTROLLER_TRAIT = 'CUSTOM_HVSTACK_LAB_CONTROLLER'
 #: MiB of the machine for the control plane, and for page cache beside the
 #: hosts' caps: with few hosts a run's data should not press on them.
 _CONTROL_MIB = 4096
-_CACHE_MIB = 6144
+_CACHE_MIB = 4864
 _CACHE_MANY_MIB = 2048
 #: MiB of a host for its agents: 290 to 330 PSS were measured, with guests;
 #: the rest is for what the kernel charges to the host beside them (page
@@ -48,7 +48,8 @@ _EMULATED_GUESTS = 2
 #: Whole disks of a worker's host: those of Ceph's that its guests can have
 #: volumes on, which are two at least for I = 2.
 _DISKS = Disks(count=2, size_gb=2, rotational=False)
-_LARGEST_MIB = 5120
+#: Room for four guests of 1152 MiB, Hadoop's least, beside the agents.
+_LARGEST_MIB = 5376
 _SMALLEST_MIB = 1536
 _STEP_MIB = 256
 #: Share of the machine's cores for hosts, and for the controllers' one.

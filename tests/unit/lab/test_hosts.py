@@ -12,6 +12,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, pids, profiles, shell, yamlfile
+from hvstack.hadoop import sizing
 from hvstack.lab import settings
 from hvstack.lab.hosts import cgroups, dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
@@ -35,11 +36,17 @@ class SizesTest(testtools.TestCase):
         )
         for one in (second, third):
             self.assertEqual(
-                ('worker', 0.65, 5120),
+                ('worker', 0.65, 5376),
                 (one.role, one.cpu_cap, one.memory_mib),
             )
         self.assertEqual('10.251.0.13', third.mgmt)
         self.assertEqual('10.253.0.13', third.tunnel)
+
+    def test_four_guests_of_hadoops_least_fit(self) -> None:
+        # A machine that is sold as 24 GiB has somewhat less.
+        (_, worker, _) = plan(memory=24 * GIB - 512)
+        room = worker.memory_mib - worker.reserved_mib
+        sizing.size_node(1, room // 4)
 
     def test_caps_leave_the_control_plane_something(self) -> None:
         for count in range(1, 8):
@@ -297,7 +304,7 @@ class FilesTest(testtools.TestCase):
     def test_reported_memory_is_the_cap(self) -> None:
         folder, _ = self.configured()
         words = (folder / 'sys/meminfo').read_text().split()
-        self.assertEqual(str(5120 * 1024), words[words.index('MemTotal:') + 1])
+        self.assertEqual(str(5376 * 1024), words[words.index('MemTotal:') + 1])
         self.assertEqual('0-1\n', (folder / 'sys/cpus').read_text())
         self.assertEqual('3\n', (folder / 'sys/cpumap').read_text())
 

@@ -245,7 +245,12 @@ class CourseTest(testtools.TestCase):
             )
             record.save(made, state.RECORDS)
         sweep = course.begin(
-            *(course.area(self.sweep.course), 'one-at-a-time', 2, SIZE),
+            *(
+                course.area(self.sweep.course, self.sweep.tuning),
+                'one-at-a-time',
+                2,
+                SIZE,
+            ),
             host='vsphere6',
             backend='kvm',
             baseline='imported',

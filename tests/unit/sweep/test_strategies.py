@@ -5,6 +5,7 @@ import io
 import json
 import math
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import fixtures
@@ -31,13 +32,13 @@ HOST = HostProfile(
     sockets=1,
     cores_per_socket=2,
     threads_per_core=1,
-    memory_mib=4864,
-    cells=(NumaCell(0, (0, 1), 4864),),
+    memory_mib=5376,
+    cells=(NumaCell(0, (0, 1), 5376),),
     root_gb=12,
     reserved_memory_mib=768,
     controllers_rule='host',
     cpu_cap=0.65,
-    memory_cap_mib=4864,
+    memory_cap_mib=5376,
 )
 #: A host on which all that is asked for can exist.
 LARGE = HostProfile(
@@ -68,9 +69,27 @@ class SpaceTest(testtools.TestCase):
         self.assertEqual(
             {'i1-m1.2', 'i1-c2', 'i1-c2-m1.2', 'i4', 'i4-m1.2'}, set(reasons)
         )
-        self.assertIn('4915 MiB', reasons['i1-m1.2'])
+        self.assertIn('5529 MiB', reasons['i1-m1.2'])
         self.assertIn('cpu_ratio of at most 1', reasons['i1-c2'])
         self.assertIn('no CPU or memory for each', reasons['i4'])
+
+    def test_workers_too_small_for_hadoop(self) -> None:
+        small = replace(
+            HOST,
+            memory_mib=4864,
+            memory_cap_mib=4864,
+            cells=(NumaCell(0, (0, 1), 4864),),
+        )
+        found = space.explored(space.from_words(WORDS), small, 'lxc')
+        self.assertNotIn('i4-c2', [one.label for one in found.possible])
+        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertIn('1152 MiB are the least', reasons['i4-c2'])
+        # Another tuning has larger containers.
+        found = space.explored(
+            space.from_words(WORDS), HOST, 'lxc', tuning='stock'
+        )
+        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertIn("tuning profile 'stock'", reasons['i4-c2'])
 
     def test_what_backend_and_cloud_cannot(self) -> None:
         words = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
