@@ -34,6 +34,11 @@ class HostsTest(GuestTest):
 
     cloud: Any
 
+    def need_fake_hosts(self) -> None:
+        """Skip the test on a lab without them."""
+        if not (settings.load() or settings.LabSettings()).fake_hosts:
+            self.skipTest('needs a lab with fake hosts (make test)')
+
     def flavor(
         self, suffix: str = '', *, ram: int = 128, disk: int = 1, **specs: str
     ) -> Any:
@@ -311,8 +316,7 @@ class BareTest(HostsTest):
 
 class FakeHostsTest(HostsTest):
     def test_dedicated_cpus_are_found_on_fake_hosts_only(self) -> None:
-        if not (settings.load() or settings.LabSettings()).fake_hosts:
-            self.skipTest('the lab has no fake hosts')
+        self.need_fake_hosts()
         flavor = self.flavor(**{'hw:cpu_policy': 'dedicated'})
         server = self.active(self.start(flavor, image=self.no_system()))
         self.assertIn('hv-fake', server.compute_host)

@@ -11,7 +11,6 @@ import openstack
 
 from hvstack import profiles, shell
 from hvstack.cloud import flavors
-from hvstack.lab import settings
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.functional.test_hosts import HostsTest
@@ -25,8 +24,7 @@ ASK_FOR_HOST = '2.74'
 class FillTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
-        if not getattr(settings.load(), 'fake_hosts', 0):
-            self.skipTest('needs a lab with fake hosts (make test)')
+        self.need_fake_hosts()
         self.profile = profiles.load('vsphere6')
         self.image_id = self.no_system()
 

@@ -451,6 +451,12 @@ class PlanCommandTest(testtools.TestCase):
         )
         self.assertIn('measures 7 of them in 14 runs, none on bare', out)
 
+    def test_tuning_says_how_small_a_worker_may_be(self) -> None:
+        status, out, err = self.call('--values', *WORDS, '--tuning', 'stock')
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn('skipped: i4-c2: a worker of 1 vCPUs and 1152 MiB', out)
+        self.assertIn("tuning profile 'stock'", out)
+
     def test_json_with_recorded_times(self) -> None:
         for configuration, index, minute, seconds in (
             (BARE_METAL, 0, 0, 100),
