@@ -73,10 +73,11 @@ class Demo(Command):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
             records = state.records(sweep.id)
-            _answer(records)
+            page = _answer(records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')
         self.app.stdout.write(report.render(records, 'table'))
+        self.app.stdout.write(report.where_the_rest_is(records, page))
         _judge(sweep)
 
 
@@ -133,8 +134,11 @@ def _repeatable(sweep: Sweep) -> bool:
     return False
 
 
-def _answer(records: list[Record]) -> None:
-    """Write results.json and results.html into the current folder."""
+def _answer(records: list[Record]) -> Path:
+    """Write results.json and results.html into the current folder.
+
+    :returns: the page.
+    """
     for form in ('json', 'html'):
         path = Path.cwd() / f'results.{form}'
         try:
@@ -144,6 +148,7 @@ def _answer(records: list[Record]) -> None:
                 f'{path}: cannot be written ({exc.strerror}), run it in '
                 'another folder'
             ) from exc
+    return Path.cwd() / 'results.html'
 
 
 def _judge(sweep: Sweep) -> None:

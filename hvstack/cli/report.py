@@ -27,11 +27,15 @@ def render(
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
     folder: Path | None = None,
+    *,
+    details: bool = False,
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
+    :param details: whether a table comes with everything that fits a
+        terminal.
     :param folder: of the records, where their telemetry is, if it is
         another one than :data:`RECORDS`.
     """
@@ -39,9 +43,11 @@ def render(
         data = report.results_json(records, left_out, allow)
         data |= asdict(journey.of(records, folder))
         return json.dumps(data, indent=1) + '\n'
-    if form == 'table':
-        return report.table(records, left_out, allow)
     told = journey.of(records, folder)
+    if form == 'table' and details:
+        return report.details(records, left_out, allow, told.lines())
+    if form == 'table':
+        return report.table(records, left_out, allow, len(told.skipped))
     skipped = [(one.name, one.reason) for one in told.skipped]
     if form in EXCHANGE:
         built = answer.build(records, left_out, allow)
@@ -88,6 +94,13 @@ class Report(Command):
             choices=FORMS,
             default='table',
             help='form of the answer (default: table)',
+        )
+        parser.add_argument(
+            '--details',
+            action='store_true',
+            help='Print everything that fits a terminal above the table: '
+            'provenance, reasons, seconds of every phase, observations. JSON '
+            'and the page always contain it.',
         )
         parser.add_argument(
             '-o',
@@ -152,8 +165,7 @@ class Report(Command):
             )
         tail = ''
         if form == 'table' and len(given) == 1:
-            lines = journey.of(given[0][0], parsed_args.records).lines()
-            tail = ''.join(f'{line}\n' for line in lines)
+            tail = where_the_rest_is(given[0][0], details=parsed_args.details)
         if len(given) == 2:
             before, after = (
                 answer.build(*one, parsed_args.allow) for one in given
@@ -163,6 +175,7 @@ class Report(Command):
             text = render(
                 *(given[0][0], form, given[0][1], parsed_args.allow),
                 folder=parsed_args.records,
+                details=parsed_args.details,
             )
         if output is None:
             self.app.stdout.write(text + tail)
@@ -174,6 +187,26 @@ class Report(Command):
                 f'{output}: cannot be written ({exc.strerror}), '
                 'give another file'
             ) from exc
+
+
+def where_the_rest_is(
+    records: Sequence[record.Record],
+    page: Path | None = None,
+    *,
+    details: bool = False,
+) -> str:
+    """Return the last line of a table: where page and details are.
+
+    :param page: the page, if it has been written.
+    :param details: whether the details were just printed.
+    """
+    sweeps = {one.sweep for one in records if one.kind == 'configuration'}
+    name = min(sweeps or {one.sweep for one in records}, default='')
+    command = f'hvstack report {name}'
+    text = f'Page: {page}' if page else f"Page: '{command} --html FILE'"
+    if not details:
+        text += f". Details: '{command} --details'"
+    return f'{text}.\n'
 
 
 def last_sweep(records: Sequence[record.Record], baseline: str | None) -> str:

@@ -65,6 +65,7 @@ class _Running(Command):
             write(f'{line}\n')
         records = compared_with(baseline, here.records, allow)
         write(report.render(records, 'table', allow=allow))
+        write(report.where_the_rest_is(records))
         failed = sorted(parse(one).label for one in here.measured.given_up)
         found = []
         if failed:

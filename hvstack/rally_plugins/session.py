@@ -257,7 +257,9 @@ class Session:
         with contextlib.suppress(errors.InputError):
             for one in state.known():
                 if one.id == name and (line := forecast.left(one)):
-                    self.progress.say(line)
+                    step = self.pending(config)[:1]
+                    label = f'; next: {step[0].label}' if step else ''
+                    self.progress.say(f'{line}{label}')
 
     def pending(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs that have no valid record yet."""

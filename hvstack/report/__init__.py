@@ -29,15 +29,34 @@ def table(
     records: Sequence[Record],
     left_out: Sequence[str] = (),
     allow: Collection[str] = (),
+    skipped: int = 0,
 ) -> str:
-    """Return the answer as a table for a terminal.
+    """Return the answer for a terminal in its short form.
 
     :param left_out: why further records could not be used.
     :param allow: facts that may differ between runs.
+    :param skipped: number of configurations that could not exist.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.table(answer.build(records, left_out, allow))
+    return text.table(answer.build(records, left_out, allow), skipped)
+
+
+def details(
+    records: Sequence[Record],
+    left_out: Sequence[str] = (),
+    allow: Collection[str] = (),
+    remarks: Sequence[str] = (),
+) -> str:
+    """Return the answer for a terminal with everything that fits there.
+
+    :param left_out: why further records could not be used.
+    :param allow: facts that may differ between runs.
+    :param remarks: lines about how the sweep went, such as what it skipped.
+    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    """
+    return text.details(answer.build(records, left_out, allow), remarks)
 
 
 def page(

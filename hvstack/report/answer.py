@@ -331,8 +331,8 @@ class Answer:
         return f'HSph@SF{factor:.0f}'
 
     @property
-    def notes(self) -> list[str]:
-        """What must be said beside every figure."""
+    def provenance_notes(self) -> list[str]:
+        """What must be said beside every figure, also in a short form."""
         lines = []
         if self.derived or self.rate_name == 'TPCx-HS-derived rate':
             lines.append(f'These figures are {DERIVED}.')
@@ -357,15 +357,20 @@ class Answer:
                 f'Replication is {low[0]}: below the three copies that the '
                 'benchmark asks for.'
             )
-        lines += self._unready
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
+        return lines
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said beside the figures where there is room for it."""
+        lines = [*self.provenance_notes, *self._unready]
         unknown = compare.unknown(self.records)
         if unknown:
             lines.append(
                 'Not recorded by all runs, so not compared: '
                 f'{", ".join(unknown)}.'
             )
-        lines += [self._drift_note, *self._choice_note]
+        lines += [self._drift_note, *self.choice_note]
         lines += [
             f'Not to be taken: {label}, a run of it failed for good.'
             for label in self._lost
@@ -434,7 +439,8 @@ class Answer:
         )
 
     @property
-    def _choice_note(self) -> list[str]:
+    def choice_note(self) -> list[str]:
+        """Which configuration wins, or which are tied."""
         label = {row.configuration: row.label for row in self.rows}
         label.pop(BARE_METAL, None)
         if self.choice is None or len(label) < 2:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer as a table for a terminal."""
+"""The answer for a terminal: a short form, and one with all details.
+
+Both end with the table and the sentences that answer the question: a
+terminal shows the end of what it was given.
+"""
 
 import textwrap
 from collections.abc import Sequence
@@ -28,6 +32,13 @@ _COLUMNS = (
     'perf. runs %',
     'verdict',
 )
+#: Columns of the short form; they fit 80 characters.
+_SHORT_COLUMNS = (
+    *('configuration', 'runs', 'total s', '% of bare metal'),
+    *('95 % interval', 'verdict'),
+)
+#: Provenance that the short form leaves to the details.
+ONLY_IN_DETAILS = ('os_release', 'jre', 'libvirt', 'qemu', 'runs')
 #: What was seen but would fill screens: the page has own tables.
 ON_THE_PAGE = ('parameters', 'telemetry')
 _CHANGE_COLUMNS = (
@@ -42,33 +53,102 @@ _CHANGE_COLUMNS = (
 )
 
 
-def table(answer: Answer) -> str:
-    """Return the whole answer as text: notes, table, what was seen."""
-    lines = [*_facts(answer), '', *_wrapped(answer.headline), '']
-    lines += _aligned(
-        [_COLUMNS, *(_cells(row) for row in answer.rows)], left=(0, -1)
-    )
-    lines.append('')
-    lines += _wrapped(
-        f'Seconds are means. The rate is the {answer.rate_name}, a geometric '
-        f'mean. Intervals: variance of log rates pooled over all rows, '
-        f'{answer.pooled.degrees_of_freedom} degrees of freedom; "no '
-        'difference" where 100 is inside; for bare metal, of its own mean.'
-    )
-    for note in answer.notes:
-        lines += _wrapped(note)
+def table(answer: Answer, skipped: int = 0) -> str:
+    """Return the short form: provenance, table, headline.
+
+    :param skipped: number of configurations that could not exist.
+    """
+    lines = _provenance(answer)
+    failures = 0
     for row in answer.rows:
-        for reason in row.reasons:
-            lines += _wrapped(f'{row.label}, {_kind(row)}: {reason}')
-    for growth in answer.growth:
-        lines += ['', *_growth(growth)]
-    lines += ['', 'What was seen:']
+        if row.status != 'ok' and row.reasons:
+            reason = textwrap.shorten(row.reasons[0], 160, placeholder=' ...')
+            lines += _wrapped(f'{row.label}, {row.status}: {reason}', width=79)
+        failures += len(row.failed)
+    counts = [
+        f'{noun}: {count}'
+        for noun, count in (
+            ('skipped configurations', skipped),
+            ('failed runs', failures),
+            ('invalid records', len(answer.left_out)),
+            ('missing runs', len(answer.gaps)),
+        )
+        if count
+    ]
+    if counts:
+        lines += _wrapped(
+            f'{", ".join(counts).capitalize()}; --details shows the reasons.',
+            width=79,
+        )
+    lines += ['', *_rows(answer, short=True), '']
+    sentences = [answer.headline]
+    if answer.choice and not answer.choice.winner:
+        sentences += answer.choice_note
+    lines += _wrapped(' '.join(sentences))
+    return '\n'.join(lines) + '\n'
+
+
+def details(answer: Answer, remarks: Sequence[str] = ()) -> str:
+    """Return everything that fits a terminal, the table last.
+
+    :param remarks: lines about how the sweep went, such as what it skipped.
+    """
+    lines = ['What was seen:']
     for row in answer.rows:
         for name, value in row.seen.items():
             if name in ON_THE_PAGE:
                 continue
             lines += _wrapped(f'{row.label}: {name}: {plain(value)}', '  ')
+    lines += ['', *_facts(answer)]
+    if remarks:
+        lines += ['', *remarks]
+    for growth in answer.growth:
+        lines += ['', *_growth(growth)]
+    lines.append('')
+    for row in answer.rows:
+        for reason in row.reasons:
+            lines += _wrapped(f'{row.label}, {_kind(row)}: {reason}')
+    for note in answer.notes:
+        lines += _wrapped(note)
+    lines += _wrapped(
+        f'Seconds are means. The rate is the {answer.rate_name}, a geometric '
+        'mean. The 95 % confidence intervals use the variance of the '
+        'logarithms of the rates, pooled over all rows '
+        f'({answer.pooled.degrees_of_freedom} degrees of freedom). "No '
+        'difference" means that the interval contains 100. For bare metal, '
+        'the interval is that of its own mean.'
+    )
+    lines += ['', *_rows(answer, short=False), '', *_wrapped(answer.headline)]
     return '\n'.join(lines) + '\n'
+
+
+def _provenance(answer: Answer) -> list[str]:
+    """Return what no figure is shown without, in a few lines."""
+    facts = [
+        f'{name}: {value}'
+        for name, value in answer.facts()
+        if name not in ONLY_IN_DETAILS
+    ]
+    lines = _wrapped(f'Percent of bare metal. {"; ".join(facts)}.', width=79)
+    for note in answer.provenance_notes:
+        lines += _wrapped(note, width=79)
+    return lines
+
+
+def _rows(answer: Answer, *, short: bool) -> list[str]:
+    """Return the table.
+
+    :param short: leave out the columns that are in the details.
+    """
+    columns = [
+        number
+        for number, title in enumerate(_COLUMNS)
+        if not short or title in _SHORT_COLUMNS
+    ]
+    rows = [_COLUMNS, *(_cells(row) for row in answer.rows)]
+    return _aligned(
+        [[row[number] for number in columns] for row in rows], left=(0, -1)
+    )
 
 
 def _kind(row: Row) -> str:
@@ -196,10 +276,10 @@ def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
     return [lines[0], '-' * max(map(len, lines)), *lines[1:]]
 
 
-def _wrapped(text: str, indent: str = '') -> list[str]:
+def _wrapped(text: str, indent: str = '', width: int = _WIDTH) -> list[str]:
     return textwrap.wrap(
         text,
-        _WIDTH,
+        width,
         initial_indent=indent,
         subsequent_indent=f'{indent}  ',
         break_on_hyphens=False,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a sweep still takes, by the runs so far."""
 
+import datetime
 import itertools
 import statistics
 from collections.abc import Sequence
@@ -68,9 +69,16 @@ def left(sweep: Sweep) -> str:
         low, high = (f'{span / 60:.0f}' for span in spans)
     beside = f' and {setup:.0f} s a cluster' if setup is not None else ''
     return (
-        f'about {_range(low, high)} {unit} left: {amount} of {run:.0f} s'
-        f'{beside}'
+        f'about {_range(low, high)} {unit} left, until about '
+        f'{_clock(spans[1])}: {amount} of {run:.0f} s{beside}'
     )
+
+
+def _clock(seconds: float) -> str:
+    """Return the local time after some seconds, with the day if it ends."""
+    now = datetime.datetime.now().astimezone()
+    end = now + datetime.timedelta(seconds=seconds)
+    return end.strftime('%H:%M' if end.date() == now.date() else '%a %H:%M')
 
 
 def _extents(sweep: Sweep) -> tuple[Extent, Extent]:

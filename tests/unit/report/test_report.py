@@ -205,7 +205,7 @@ class Refusals(testtools.TestCase):
         records = [*sweep(), run('i1', 2, 9, reason='a worker went away')]
         rows = report.results_json(records)['rows']
         self.assertEqual(('ok', 2, 1), (*_counts(rows[1]),))
-        self.assertIn('a worker went away', report.table(records))
+        self.assertIn('a worker went away', report.details(records))
 
     def test_too_few_runs(self) -> None:
         records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
@@ -323,14 +323,14 @@ class Allowed(testtools.TestCase):
         text = report.table(self.sweep(100, 101, 100, 99, 100, 102))
         self.assertIn('the cheapest, i1, is taken', ' '.join(text.split()))
         records = self.sweep(100, 151, 101, 99, 150, 100)
-        self.assertIn('Winner: i2.', report.table(records))
+        self.assertIn('Winner: i2.', report.details(records))
         choice = report.results_json(records)['choice']
         self.assertEqual('i2-c1-m1-local-shared-unpinned', choice['winner'])
 
     def test_drift(self) -> None:
         self.assertIn(
             'it takes 4 valid runs',
-            ' '.join(report.table(self.sweep(100, 101, 102)).split()),
+            ' '.join(report.details(self.sweep(100, 101, 102)).split()),
         )
         slower = [100 * 1.1**hour for hour in range(12)]
         for hour in (3, 5, 8):
@@ -351,7 +351,7 @@ class Allowed(testtools.TestCase):
             self.assertAlmostEqual(100, percent['percent'], delta=1)
             self.assertEqual(9, percent['degrees_of_freedom'])
         self.assertEqual(9, data['pooled']['degrees_of_freedom'])
-        text = ' '.join(report.table(records).split())
+        text = ' '.join(report.details(records).split())
         self.assertIn('taken out of all rates', text)
 
     def test_drift_of_another_day(self) -> None:
@@ -371,7 +371,7 @@ class Allowed(testtools.TestCase):
         self.assertEqual(
             [runs[0].configuration], data['drift']['not_corrected']
         )
-        text = ' '.join(report.table([*base, *runs]).split())
+        text = ' '.join(report.details([*base, *runs]).split())
         self.assertIn(
             'Not corrected, with a run before all or after all', text
         )
@@ -417,8 +417,8 @@ def _counts(row: dict[str, object]) -> tuple[object, ...]:
 class Words(testtools.TestCase):
     """What must stand beside every figure."""
 
-    def test_table(self) -> None:
-        text = report.table(sweep())
+    def test_details(self) -> None:
+        text = report.details(sweep())
         flat = ' '.join(text.split())
         for words in (
             DERIVED,
@@ -433,23 +433,53 @@ class Words(testtools.TestCase):
         ):
             self.assertIn(words, flat)
 
+    def test_short_form_ends_with_the_answer(self) -> None:
+        records = sweep()
+        lines = report.table(records, ['x.json: edited'], (), 3).splitlines()
+        start = lines.index('') + 1
+        self.assertEqual(
+            ['configuration', '-', 'bare', 'i1', 'i2', 'i2-m1.2', ''],
+            [
+                line[:13].split(' ')[0].strip('-') or line[:1]
+                for line in lines[start : start + 7]
+            ],
+        )
+        self.assertIn('i1 is best: 97.1 %', lines[start + 7])
+        self.assertLess(len(lines), 25)
+        head = ' '.join(lines[:start])
+        for words in (
+            DERIVED,
+            'compute backend: lxc',
+            'no hypervisor is measured',
+            'i2-m1.2, failed: OOM kill of java',
+            'Skipped configurations: 3, failed runs: 1, invalid records: 1; '
+            '--details shows the reasons.',
+        ):
+            self.assertIn(words, ' '.join(head.split()))
+        self.assertNotIn('guest_vcpus', head)
+
+    def test_details_end_with_the_answer(self) -> None:
+        lines = report.details(sweep(), remarks=['skipped: i4']).splitlines()
+        self.assertIn('skipped: i4', lines)
+        self.assertIn('i1 is best', ' '.join(lines[-2:]))
+
     def test_what_could_not_be_had_before_a_run(self) -> None:
         why = {'before_run': ['caches were not dropped (no rights)']}
         records = [
             run('bare-metal', 0, 9),
             run('bare-metal', 1, 9, seen={'workers': 4, **why}),
         ]
-        flat = ' '.join(report.table(records).split())
+        flat = ' '.join(report.details(records).split())
         self.assertIn(
             'Before 1 of 2 runs not all was as it should be; the last time '
             'caches were not dropped (no rights).',
             flat,
         )
-        self.assertNotIn('Before', report.table(records[:1]))
+        self.assertNotIn('Before', report.details(records[:1]))
 
     def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
         one = {'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}}
-        text = report.table(
+        text = report.details(
             [run('bare-metal', 0, 9, seen={'workers': 4, 'parameters': one})]
         )
         self.assertIn('bare metal: workers: 4', text)
@@ -501,7 +531,7 @@ class Words(testtools.TestCase):
     def test_missing_and_left_out(self) -> None:
         records = [one for one in sweep() if one.index != 1]
         records.append(run('i1', 2, 125))
-        text = ' '.join(report.table(records, ['x.json: edited']).split())
+        text = ' '.join(report.details(records, ['x.json: edited']).split())
         self.assertIn('Left out: x.json: edited.', text)
         self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)
         # Of bare metal run 1 is not there either, and nothing says it was.
