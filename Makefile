@@ -21,4 +21,4 @@ lint:
 sample:
 	@$(bootstrap)
 	$(bin)/oslo-config-generator --namespace hvstack \
-		--output-file etc/hvstack/hvstack.conf.sample
+		--output-file hvstack/share/hvstack.conf.sample

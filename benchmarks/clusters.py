@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hvstack import profiles, shell
+from hvstack import profiles, share, shell
 from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
 from hvstack.lab import clouds
@@ -53,7 +53,7 @@ def write(path: Path, names: dict[str, str]) -> None:
 
 def create(conn: Any, path: Path) -> None:
     """Create the stack and wait for it."""
-    template = environments.folder() / environments.TEMPLATE
+    template = share.HEAT_TEMPLATES / environments.TEMPLATE
     made = stacks.create(conn, NAME, template, {}, [path])
     stacks.wait(conn, made, timeout=900)
 

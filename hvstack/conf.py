@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of hvstack, read with oslo.config from ``hvstack.conf``.
 
-A sample with all of them is ``etc/hvstack/hvstack.conf.sample``.
+A sample with all of them is ``hvstack/share/hvstack.conf.sample``.
 """
 
 from collections.abc import Mapping

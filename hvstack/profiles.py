@@ -5,10 +5,9 @@ A file holds one profile, or under ``profiles`` several by name, as the lab's
 ``hosts.yaml`` does.
 """
 
-import sysconfig
 from pathlib import Path
 
-from hvstack import errors, paths, yamlfile
+from hvstack import errors, paths, share, yamlfile
 from hvstack.model import catalogue
 from hvstack.model.fields import Fields
 from hvstack.model.host import HostProfile, from_mapping
@@ -19,12 +18,8 @@ LAB = paths.STATE / 'lab' / 'hosts.yaml'
 
 
 def folders() -> list[Path]:
-    """Return where profiles are looked for, in order."""
-    return [
-        Path(__file__).parent.parent / 'etc' / 'hvstack' / 'hosts',
-        Path('/etc/hvstack/hosts'),
-        Path(sysconfig.get_path('data')) / 'etc' / 'hvstack' / 'hosts',
-    ]
+    """Return the directories of profiles: a user's own come first."""
+    return [Path('/etc/hvstack/hosts'), share.HOST_PROFILES]
 
 
 def known() -> dict[str, Path]:

@@ -18,7 +18,7 @@ import yaml
 from openstack.connection import Connection
 
 import hvstack
-from hvstack import errors, paths, yamlfile
+from hvstack import errors, paths, share, yamlfile
 from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
@@ -333,7 +333,7 @@ def stack_request(
     )
     with refused('the templates cannot be read'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(
-            template_file=str(environments.folder() / environments.TEMPLATE),
+            template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE),
             environment_files=[str(one) for one in environments.files(layout)],
         )
     return {

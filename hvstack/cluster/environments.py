@@ -5,7 +5,6 @@ A tenant may give the same to ``openstack stack create``, with other files of
 ``heat-templates/environments`` on top.
 """
 
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from hvstack import share
 from hvstack.cloud import stacks
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
@@ -83,14 +83,6 @@ class Layout:
     gateway: bool = False
 
 
-def folder() -> Path:
-    """Return the folder of the Heat templates: the clone's, or installed."""
-    clone = Path(__file__).parent.parent.parent / 'heat-templates'
-    if clone.is_dir():
-        return clone
-    return Path(sysconfig.get_path('data')) / 'etc/hvstack/heat-templates'
-
-
 def disk_types(
     configuration: Configuration, disks: int, volume_type: str = 'ceph'
 ) -> list[list[str]]:
@@ -124,7 +116,10 @@ def files(layout: Layout) -> list[Path]:
         names.append('disk-pinning-on')
     if layout.gateway:
         names.append('gateway-on')
-    return [folder() / 'environments' / f'{name}.yaml' for name in names]
+    return [
+        share.HEAT_TEMPLATES / 'environments' / f'{name}.yaml'
+        for name in names
+    ]
 
 
 def early(layout: Layout) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, profiles
+from hvstack import errors, profiles, share
 from hvstack.cloud import (
     flavors,
     hosts,
@@ -498,7 +498,7 @@ def launch(
     stack_id = stacks.create(
         tenant,
         name,
-        environments.folder() / environments.TEMPLATE,
+        share.HEAT_TEMPLATES / environments.TEMPLATE,
         environments.parameters(laid_out),
         environments.files(laid_out),
     )

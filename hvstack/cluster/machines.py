@@ -14,7 +14,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.cloud import (
     flavors,
     keys,
@@ -223,7 +223,7 @@ def _create(
     """Create the stack; return its outputs and the private key's file."""
     key = keys.create(conn, name)
     layout = replace(wanted.layout, key_name=name)
-    folder = environments.folder()
+    folder = share.HEAT_TEMPLATES
     stack_id = stacks.create(
         conn,
         name,

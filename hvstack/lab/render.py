@@ -7,8 +7,8 @@ from typing import Any
 
 import jinja2
 
-from hvstack import errors, paths
-from hvstack.lab import templates, values
+from hvstack import errors, paths, share
+from hvstack.lab import values
 
 
 @cache
@@ -33,14 +33,10 @@ def render(template: str, context: dict[str, Any] | None = None) -> str:
     """
     names = {**values.context(), **(context or {})}
     try:
-        return (
-            _environment(templates.folder())
-            .get_template(template)
-            .render(names)
-        )
+        return _environment(share.LAB).get_template(template).render(names)
     except jinja2.TemplateError as exc:
         raise errors.InputError(
-            f'template {templates.folder() / template}: {exc}'
+            f'template {share.LAB / template}: {exc}'
         ) from exc
 
 

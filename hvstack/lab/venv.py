@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from hvstack import errors, paths, shell
-from hvstack.lab import child, templates
+from hvstack import errors, paths, share, shell
+from hvstack.lab import child
 
 #: Debian's own interpreter: native bindings of Debian's packages fit it.
 PYTHON = Path('/usr/bin/python3')
@@ -22,7 +22,7 @@ PYTHON = Path('/usr/bin/python3')
 
 def constraints() -> Path:
     """Return the file that pins every package of the services."""
-    return templates.folder() / 'constraints.txt'
+    return share.LAB / 'constraints.txt'
 
 
 @cache

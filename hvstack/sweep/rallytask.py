@@ -8,12 +8,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, TextIO
 
-from hvstack import conf, paths, shell
+from hvstack import conf, paths, share, shell
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, state
 
@@ -22,14 +20,6 @@ _OURS = re.compile(r'\[\d{2,}:\d\d\] ')
 _END_SECONDS = 180.0
 #: SQLAlchemy's message is followed by the statement and a page of others.
 _JUDGED_LINES = 60
-
-
-def folder() -> Path:
-    """Return where tasks are: the clone's folder, or the installed one."""
-    clone = Path(__file__).parent.parent.parent / 'rally-tasks'
-    if clone.is_dir():
-        return clone
-    return Path(sys.prefix) / 'etc/hvstack/rally-tasks'
 
 
 def start(
@@ -61,7 +51,8 @@ def start(
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
         *('setpriv', '--pdeathsig', 'KILL', '--'),
-        *(str(rallyenv.program()), 'task', 'start', str(folder() / task)),
+        *(str(rallyenv.program()), 'task', 'start'),
+        str(share.RALLY_TASKS / task),
         *('--task-args', json.dumps(arguments)),
     ]
     with (

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import fixtures
 import testtools
 
-from hvstack import profiles, shell
+from hvstack import profiles, share, shell
 from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
 from hvstack.cluster.stack import StackCluster
@@ -40,7 +40,7 @@ _MORE: dict[str, dict[str, Any]] = {
 
 def environment(name: str) -> Path:
     """Return one of the environment files."""
-    return environments.folder() / 'environments' / f'{name}.yaml'
+    return share.HEAT_TEMPLATES / 'environments' / f'{name}.yaml'
 
 
 def published(
@@ -85,7 +85,7 @@ def created(name: str, path: Path) -> None:
         [
             *(OPENSTACK, 'stack', 'create', '--wait', '-e', str(path)),
             *('-e', str(environment('lab')), '-t'),
-            *(str(environments.folder() / environments.TEMPLATE), name),
+            *(str(share.HEAT_TEMPLATES / environments.TEMPLATE), name),
         ],
         env=MEMBER,
         timeout=900,
@@ -154,7 +154,7 @@ class TemplatesTest(MemberTest):
     def preview(self, names: Sequence[str]) -> Any:
         """Have Heat check a combination of environment files."""
         content = self.tenant.orchestration.read_env_and_templates(
-            template_file=str(environments.folder() / environments.TEMPLATE),
+            template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE),
             environment_files=[
                 str(one)
                 for one in (self.base, *(environment(n) for n in names))

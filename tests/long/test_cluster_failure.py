@@ -8,7 +8,7 @@ import json
 
 import yaml
 
-from hvstack import conf, errors, shell
+from hvstack import conf, errors, share, shell
 from hvstack.cloud import journal, stacks
 from hvstack.cluster import environments
 from hvstack.lab import clouds, identity, images
@@ -69,7 +69,7 @@ class ResourceTest(templates.MemberTest):
         stack = stacks.create(
             self.tenant,
             templates.NAME,
-            environments.folder() / environments.TEMPLATE,
+            share.HEAT_TEMPLATES / environments.TEMPLATE,
             {},
             [path],
         )

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from hvstack import errors, profiles, shell
+from hvstack import errors, profiles, share, shell
 from hvstack.cloud import connection, flavors, journal, stacks, undo
 from hvstack.cluster import environments
 from hvstack.lab import clouds
@@ -19,7 +19,7 @@ from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 HOSTS, SLOTS, WORKERS = 8, 4, 30
-TEMPLATE = environments.folder() / environments.TEMPLATE
+TEMPLATE = share.HEAT_TEMPLATES / environments.TEMPLATE
 
 
 class FakeClusterTest(HostsTest):

@@ -13,8 +13,8 @@ from typing import Any
 
 import testtools
 
-from hvstack import shell
-from hvstack.sweep import rallyenv, rallytask
+from hvstack import share, shell
+from hvstack.sweep import rallyenv
 
 
 class TaskArgumentsTest(testtools.TestCase):
@@ -26,7 +26,7 @@ class TaskArgumentsTest(testtools.TestCase):
 
     def validate(self, name: str, **given: Any) -> shell.Result:
         return rallyenv.rally(
-            *('task', 'validate', '--task', str(rallytask.folder() / name)),
+            *('task', 'validate', '--task', str(share.RALLY_TASKS / name)),
             *('--task-args', json.dumps(given)),
             check=False,
         )

@@ -7,12 +7,12 @@ import fixtures
 import testtools
 from oslo_config import generator
 
-from hvstack import conf, errors
+from hvstack import conf, errors, share
 from hvstack.hadoop import osprofiles, sizing
 from hvstack.hadoop.osprofiles import PROFILES
 from hvstack.hadoop.tables import TUNINGS
 
-SAMPLE = Path(__file__).parents[2] / 'etc/hvstack/hvstack.conf.sample'
+SAMPLE = share.ROOT / 'hvstack.conf.sample'
 
 
 class ConfTest(testtools.TestCase):

@@ -13,7 +13,10 @@ ROOT = Path(hvstack.__file__).parent
 
 #: From the bottom up; rooms of one level do not import each other.
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ('', 'errors', 'shell', 'progress', 'paths', 'pids', 'conf', 'yamlfile'),
+    (
+        *('', 'errors', 'shell', 'progress', 'paths', 'share'),
+        *('pids', 'conf', 'yamlfile'),
+    ),
     ('model',),
     ('results', 'profiles'),
     ('hadoop', 'cloud'),

@@ -10,8 +10,8 @@ import json
 import shutil
 from typing import Any
 
-from hvstack import paths, shell
-from hvstack.lab import render, settings, supervise, templates, venv
+from hvstack import paths, share, shell
+from hvstack.lab import render, settings, supervise, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
@@ -44,7 +44,7 @@ DEFAULT_PROFILE: dict[str, Any] = {
 def install() -> None:
     """Put the drivers into the services' environment."""
     site = next((venv.folder() / 'lib').glob('python3*/site-packages'))
-    source = templates.folder() / 'fake'
+    source = share.LAB / 'fake'
     shutil.copyfile(
         source / 'nova_driver.py', site / 'nova' / 'virt' / 'hvstack_fake.py'
     )
@@ -149,7 +149,7 @@ def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
     render.write(
         'fake/nova.conf.j2', config, context={'name': name, 'folder': folder}
     )
-    driver = templates.folder() / 'fake' / 'nova_driver.py'
+    driver = share.LAB / 'fake' / 'nova_driver.py'
     digest = hashlib.sha256()
     for file in (folder / 'profile.json', config, driver):
         digest.update(file.read_bytes())

@@ -14,8 +14,7 @@ import fixtures
 import testtools
 import yaml
 
-import hvstack
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.accept import power, runner
 from hvstack.accept.settings import Workspace
 from hvstack.cli import accept
@@ -23,7 +22,7 @@ from hvstack.cli.app import main
 from hvstack.progress import Progress
 from tests.unit.cloud import fake
 
-CATALOGUES = Path(hvstack.__file__).parent.parent / 'flavors'
+CATALOGUES = share.CATALOGUES
 
 
 class RefusalTest(testtools.TestCase):

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import fixtures
 import testtools
 
+from hvstack import share
 from hvstack.cli.app import main
 from hvstack.results import record
 from tests.unit.results.factory import run
@@ -243,7 +244,7 @@ class Commands(testtools.TestCase):
             self.assertIn(words, err)
 
     def test_catalogues_of_the_repository_have_no_errors(self) -> None:
-        folder = Path(__file__).parents[3] / 'flavors'
+        folder = share.CATALOGUES
         paths = sorted(folder.glob('*.yaml'))
         self.assertEqual(3, len(paths))
         for path in paths:

@@ -2,13 +2,11 @@
 """A cloud is looked at before anything is made on it."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import testtools
 
-import hvstack
-from hvstack import errors, profiles
+from hvstack import errors, profiles, share
 from hvstack.cloud import doctor
 from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
 from hvstack.model.configuration import parse
@@ -17,7 +15,7 @@ from tests.unit.cloud import fake
 from tests.unit.lab.written import LabProfiles
 
 UUID = '11111111-2222-3333-4444-555555555555'
-SNIPPETS = Path(hvstack.__file__).parent.parent / 'etc' / 'nova'
+SNIPPETS = share.ROOT / 'nova'
 
 
 def quota(limit: int, used: int = 0) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import testtools
 import yaml
 
-from hvstack.cluster import environments
+from hvstack import share
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import size_node
 from hvstack.model import topology
@@ -16,12 +16,12 @@ from hvstack.model import topology
 
 def load(name: str) -> Any:
     """Return a template."""
-    return yaml.safe_load((environments.folder() / name).read_text())
+    return yaml.safe_load((share.HEAT_TEMPLATES / name).read_text())
 
 
 def names() -> list[str]:
     """Return the names of all templates."""
-    return [path.name for path in environments.folder().glob('*.yaml')]
+    return [path.name for path in share.HEAT_TEMPLATES.glob('*.yaml')]
 
 
 def walk(node: Any) -> Any:

@@ -13,7 +13,7 @@ import yaml
 from fixtures import TempDir
 from openstack.orchestration.util import template_utils
 
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.cloud import stacks
 from hvstack.cluster import environments
 from hvstack.cluster.environments import Layout
@@ -22,7 +22,7 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from tests.unit.cloud.test_template import load, walk
 
-FOLDER = environments.folder() / 'environments'
+FOLDER = share.HEAT_TEMPLATES / 'environments'
 TEMPLATE = load(environments.TEMPLATE)
 LAYOUT = Layout(
     configuration=parse('i2'),
@@ -46,7 +46,7 @@ def aliases() -> set[str]:
     """Return the types that environments must say what they are."""
     return {
         node['type']
-        for path in environments.folder().glob('*.yaml')
+        for path in share.HEAT_TEMPLATES.glob('*.yaml')
         for node in walk(load(path.name))
         if str(node.get('type')).startswith('HVStack::')
     }
@@ -116,7 +116,7 @@ class EnvironmentTest(testtools.TestCase):
             [str(path) for path in environments.files(layout)]
         )
         main, _ = template_utils.get_template_contents(
-            template_file=str(environments.folder() / environments.TEMPLATE)
+            template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE)
         )
         self.assertEqual(
             {

@@ -10,12 +10,10 @@ import fixtures
 import testtools
 import yaml
 
-import hvstack
-from hvstack import errors, shell
+from hvstack import errors, share, shell
 
-ETC = Path(hvstack.__file__).parent.parent / 'etc'
-ANSIBLE = ETC / 'ceph-ansible'
-CEPHADM = ETC / 'cephadm'
+ANSIBLE = share.ROOT / 'ceph-ansible'
+CEPHADM = share.ROOT / 'cephadm'
 #: Disk groups of a host and capacity disks of each: the vsan paper, Table 7.
 TABLE_7 = {2: 7, 3: 4, 4: 3}
 VARIABLES = {

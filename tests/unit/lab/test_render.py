@@ -5,8 +5,8 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
-from hvstack.lab import render, services, settings, templates, values
+from hvstack import errors, share
+from hvstack.lab import render, services, settings, values
 from hvstack.lab.settings import LabSettings
 
 
@@ -77,11 +77,7 @@ class RenderTest(testtools.TestCase):
 
     def test_unknown_name_is_refused_with_the_template(self) -> None:
         (self.folder / 'x.j2').write_text('{{ nonsense }}')
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.lab.templates.folder', lambda: self.folder
-            )
-        )
+        self.useFixture(fixtures.MonkeyPatch('hvstack.share.LAB', self.folder))
         exc = self.assertRaises(errors.InputError, render.render, 'x.j2')
         self.assertIn('x.j2', str(exc))
         self.assertIn('nonsense', str(exc))
@@ -96,7 +92,7 @@ class RenderTest(testtools.TestCase):
         self.assertTrue(render.write(template, target))
 
     def test_every_package_is_pinned_and_no_host_is_named(self) -> None:
-        text = (templates.folder() / 'constraints.txt').read_text()
+        text = (share.LAB / 'constraints.txt').read_text()
         for line in text.splitlines():
             if line and not line.startswith('#'):
                 self.assertRegex(line, r'^[a-z0-9.-]+==[0-9][^ ]*$')

@@ -10,7 +10,7 @@ import jinja2
 import testtools
 import yaml
 
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
@@ -21,7 +21,7 @@ from hvstack.results.record import BARE_METAL
 from hvstack.sweep import plan, state
 from tests.unit.results import factory
 
-FOLDER = Path(__file__).parents[3] / 'rally-tasks'
+FOLDER = share.RALLY_TASKS
 TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
 
 

@@ -3,7 +3,6 @@
 
 import importlib
 import re
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -16,12 +15,13 @@ from rally.task import sla, task_cfg
 from rally.task.context import Context
 from rally.task.scenario import Scenario
 
+from hvstack import share
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
 from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
 from tests.unit.results import factory
 
-FOLDER = Path(__file__).parents[3] / 'rally-tasks'
+FOLDER = share.RALLY_TASKS
 TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
 NAMES = sorted(
     path.name for path in FOLDER.glob('*.yaml') if path.name != 'sweep.yaml'
