@@ -5,9 +5,13 @@ The lab's control plane, records and journal must be found by any clone, also
 after the one that made them is gone.
 """
 
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
+
+from hvstack import errors
 
 #: Everything that must survive a reboot: records, journal, the lab's data.
 #: Another folder (``HVSTACK_STATE_DIR``) is a lab of its own: the tests' lab
@@ -19,23 +23,136 @@ RUN = Path('/run/hvstack')
 CACHE = Path('/var/cache/hvstack')
 
 
-def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a reader sees the old or the new one, never half.
+def write_whole(path: Path, text: str, mode: int | None = None) -> None:
+    """Write a file so that a reader sees its old or its new content.
 
-    :param path: the file; its folder is made if it is missing.
+    A regular file is replaced, and the new file survives a power failure
+    when this function returns. A symbolic link stays: the file that it
+    names is replaced. A character device, a FIFO and the files that
+    ``/dev/stdout`` and ``/dev/fd`` name are written to and never replaced.
+
+    :param path: the file; missing directories are created.
     :param text: the new content.
-    :param mode: permission bits of the new file.
-    :raises OSError: no room, no rights.
+    :param mode: permission bits of the new file; None keeps the bits and the
+        owner of an existing file, and uses 0644 for a new file.
+    :raises OSError: no room, no permission, or a file of a type to which
+        hvstack does not write (block device, socket, directory, a FIFO
+        without a reader, another user's link in a shared directory).
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
+    target = _link_target(path)
     try:
-        with os.fdopen(handle, 'w') as stream:
+        status = target.stat()
+    except FileNotFoundError:
+        status = None
+    if status and (not stat.S_ISREG(status.st_mode) or _is_in_proc(target)):
+        _write_special(target, status.st_mode, text)
+        return
+    make_directory(target.parent)
+    handle, name = tempfile.mkstemp(
+        dir=target.parent, prefix=f'.{target.name}.'
+    )
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
+            if status and mode is None:
+                if os.geteuid() == 0:
+                    os.fchown(handle, status.st_uid, status.st_gid)
+                mode = stat.S_IMODE(status.st_mode)
+            os.fchmod(handle, 0o644 if mode is None else mode)
+            os.fsync(handle)
+        Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    sync_directory(target.parent)
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a file that the user named on the command line.
+
+    :param path: the file, see :func:`write_whole`.
+    :param text: the content.
+    :raises hvstack.errors.InputError: the file cannot be written.
+    """
+    try:
+        write_whole(path, text)
+    except OSError as exc:
+        raise errors.InputError(
+            f'Cannot write {path}: {exc.strerror or exc}. Use another file.'
+        ) from exc
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its missing parents, and sync their parents.
+
+    :param path: the directory; it may exist.
+    :raises OSError: no permission, or a parent is not a directory.
+    """
+    missing = [path, *path.parents]
+    while missing and missing[-1].is_dir():
+        missing.pop()
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+        sync_directory(directory.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Write a directory's entries to its disk.
+
+    Only after this does a created, renamed or deleted file stay so when
+    the power fails.
+
+    :param path: the directory.
+    :raises OSError: the disk failed.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError as exc:
+        # Some network file systems do not sync directories.
+        if exc.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _is_in_proc(path: Path) -> bool:
+    """Return whether a path names an open file of a process."""
+    return Path(os.path.realpath(path.parent)).is_relative_to('/proc')
+
+
+def _link_target(path: Path) -> Path:
+    """Return the file to which symbolic links lead, existing or not.
+
+    The link of an open file below ``/proc`` is returned as it is.
+    """
+    for _ in range(40):
+        if not path.is_symlink() or _is_in_proc(path):
+            return path
+        link, parent = path.lstat(), path.parent.stat()
+        # The kernel's rule fs.protected_symlinks, which can be off.
+        shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & 0o002
+        if shared and link.st_uid not in (os.geteuid(), parent.st_uid):
+            raise PermissionError(
+                errno.EACCES,
+                "it is another user's symbolic link in a shared directory",
+            )
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _write_special(path: Path, mode: int, text: str) -> None:
+    """Write to an existing file without replacing or shortening it."""
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise OSError(errno.EINVAL, 'it is a block device or a socket')
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK
+    try:
+        handle = os.open(path, flags)
+    except OSError as exc:
+        if exc.errno == errno.ENXIO:
+            raise OSError(exc.errno, 'no process reads this FIFO') from exc
+        raise
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, 'w', encoding='utf-8') as stream:
+        stream.write(text)

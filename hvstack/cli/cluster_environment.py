@@ -148,7 +148,7 @@ class Environment(Command):
         if parsed_args.file is None:
             sys.stdout.write(text)
         else:
-            paths.write_whole(Path(parsed_args.file), text, mode=0o644)
+            paths.write_output(Path(parsed_args.file), text)
 
     def _environment(self, given: argparse.Namespace) -> dict[str, object]:
         options = conf.load().cloud

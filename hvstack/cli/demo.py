@@ -141,13 +141,7 @@ def _answer(records: list[Record]) -> Path:
     """
     for form in ('json', 'html'):
         path = Path.cwd() / f'results.{form}'
-        try:
-            paths.write_whole(path, report.render(records, form))
-        except OSError as exc:
-            raise errors.InputError(
-                f'{path}: cannot be written ({exc.strerror}), run it in '
-                'another folder'
-            ) from exc
+        paths.write_output(path, report.render(records, form))
     return Path.cwd() / 'results.html'
 
 

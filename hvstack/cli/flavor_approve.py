@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cliff.command import Command
 
-from hvstack import errors, paths, profiles, yamlfile
+from hvstack import paths, profiles, yamlfile
 from hvstack.cli.report import RECORDS, add_baseline, last_sweep
 from hvstack.report import earned
 from hvstack.results import record, reference
@@ -84,7 +84,8 @@ class Approve(Command):
             if one.changed
         }
         if changes and not parsed_args.dry_run:
-            _rewrite(path, yamlfile.with_fields(path.read_text(), changes))
+            text = yamlfile.with_fields(path.read_text(), changes)
+            paths.write_output(path, text)
         for one in found:
             done = 'approved' if one.changed else 'approved before'
             if one.changed and parsed_args.dry_run:
@@ -96,13 +97,3 @@ class Approve(Command):
                 f'least {told["min_percent"]:g} needed), {told["runs"]} runs '
                 f'beside {told["baseline_runs"]}, backend {told["backend"]}\n'
             )
-
-
-def _rewrite(path: Path, text: str) -> None:
-    try:
-        paths.write_whole(path, text, mode=path.stat().st_mode & 0o777)
-    except OSError as exc:
-        raise errors.InputError(
-            f'{path}: cannot be written ({exc.strerror}), nothing is '
-            'approved: give a file that you may change'
-        ) from exc

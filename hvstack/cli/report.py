@@ -180,13 +180,7 @@ class Report(Command):
         if output is None:
             self.app.stdout.write(text + tail)
             return
-        try:
-            paths.write_whole(output, text + tail)
-        except OSError as exc:
-            raise errors.InputError(
-                f'{output}: cannot be written ({exc.strerror}), '
-                'give another file'
-            ) from exc
+        paths.write_output(output, text + tail)
 
 
 def where_the_rest_is(
