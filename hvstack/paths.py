@@ -6,7 +6,9 @@ after the one that made them is gone.
 """
 
 import errno
+import json
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -21,6 +23,8 @@ STATE = Path(os.environ.get('HVSTACK_STATE_DIR') or '/var/lib/hvstack')
 RUN = Path('/run/hvstack')
 #: What can be made again: guest images, the services' virtual environment.
 CACHE = Path('/var/cache/hvstack')
+#: File by which hvstack recognizes a directory that it created.
+STAMP = '.hvstack-directory.json'
 
 
 def write_whole(path: Path, text: str, mode: int | None = None) -> None:
@@ -86,15 +90,85 @@ def write_output(path: Path, text: str) -> None:
 def make_directory(path: Path) -> None:
     """Create a directory and its missing parents, and sync their parents.
 
+    The state, lab, run and cache directories get hvstack's stamp if hvstack
+    creates them or if they are empty.
+
     :param path: the directory; it may exist.
     :raises OSError: no permission, or a parent is not a directory.
     """
+    new_roots = [
+        root
+        for root in (STATE, STATE / 'lab', RUN, CACHE)
+        if path.is_relative_to(root) and is_empty(root)
+    ]
     missing = [path, *path.parents]
     while missing and missing[-1].is_dir():
         missing.pop()
     for directory in reversed(missing):
         directory.mkdir(exist_ok=True)
         sync_directory(directory.parent)
+    for root in new_roots:
+        (root / STAMP).write_text(json.dumps(_identity(root)) + '\n')
+        sync_directory(root)
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether a directory has no entries or does not exist."""
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def is_owned(path: Path) -> bool:
+    """Return whether hvstack created a directory, by its stamp.
+
+    The stamp holds the directory's path and inode number: it does not count
+    in a copy of the directory, and not after the directory was moved.
+
+    :param path: the directory.
+    """
+    try:
+        return bool(json.loads((path / STAMP).read_text()) == _identity(path))
+    except (OSError, ValueError):
+        return False
+
+
+def remove_owned(path: Path) -> None:
+    """Delete a directory that hvstack created, with its content.
+
+    :param path: the directory; it may be missing.
+    :raises hvstack.errors.InputError: hvstack did not create it, or a file
+        in it cannot be deleted.
+    """
+    if not path.exists():
+        return
+    if not is_owned(path):
+        raise errors.InputError(
+            f'Cannot delete {path}: hvstack did not create this directory '
+            f'(no valid {STAMP}). Delete it yourself if it is not needed.'
+        )
+    stamp = path / STAMP
+    try:
+        # The stamp goes last: an interrupted deletion can be repeated.
+        for entry in path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry != stamp:
+                entry.unlink()
+        stamp.unlink()
+        path.rmdir()
+    except OSError as exc:
+        raise errors.InputError(
+            f'Cannot delete {exc.filename or path}: {exc.strerror}. Remove '
+            'the cause, then run the command again.'
+        ) from exc
+
+
+def _identity(path: Path) -> dict[str, str | int]:
+    """Return what a directory's stamp holds."""
+    return {
+        'created_by': 'hvstack',
+        'path': os.path.realpath(path),
+        'inode': path.stat().st_ino,
+    }
 
 
 def sync_directory(path: Path) -> None:

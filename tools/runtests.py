@@ -207,7 +207,8 @@ class Suite:
         # is deleted: a test must not find what another one left.
         self.check('destroy', hvstack, 'lab', 'down', HVSTACK_STATE_DIR='')
         if not self.check(
-            'destroy', hvstack, 'lab', 'destroy', '--keep-cache'
+            'destroy',
+            *(hvstack, 'lab', 'destroy', '--keep-cache', '--records'),
         ):
             return
         ready = all(
@@ -227,7 +228,8 @@ class Suite:
                 self.stestr('long', './tests/long', '--serial')
         finally:
             gone = self.check(
-                'destroy', hvstack, 'lab', 'destroy', '--keep-cache'
+                'destroy',
+                *(hvstack, 'lab', 'destroy', '--keep-cache', '--records'),
             )
         if gone:
             self.stestr('destroy', './tests/after', '--serial')

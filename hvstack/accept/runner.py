@@ -263,6 +263,7 @@ def _lock(workspace: Workspace, url: str) -> TextIO:
     name = re.sub(r'[^\w.-]', '_', bare) + '.held'
     try:
         folder = paths.STATE / 'accept'
+        paths.make_directory(paths.STATE)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return (folder / name).open('a+')
     except OSError:

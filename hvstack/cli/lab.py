@@ -199,9 +199,10 @@ class Down(Command):
 
 
 class Destroy(Command):
-    """Remove the lab, all its data and everything hvstack wrote.
+    """Remove the lab and all its data.
 
-    Installed packages and their users stay, and are listed.
+    Run records, keys and the journal of all clouds stay, as do installed
+    packages and their users. The command lists what stays.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -212,14 +213,24 @@ class Destroy(Command):
             action='store_true',
             help="keep guest images and the services' environment",
         )
+        parser.add_argument(
+            '--records',
+            action='store_true',
+            help='delete run records, sweeps, keys and the journal too; '
+            'refused while the journal contains changes on another cloud',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Remove it."""
         progress = Progress()
         name_holders(progress)
-        keep = parsed_args.keep_cache
-        for line in lifecycle.destroy(progress, keep_cache=keep):
+        lines = lifecycle.destroy(
+            progress,
+            keep_cache=parsed_args.keep_cache,
+            records=parsed_args.records,
+        )
+        for line in lines:
             self.app.stdout.write(f'{line}\n')
 
 

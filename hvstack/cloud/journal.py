@@ -147,7 +147,7 @@ def owned(owner: str) -> list[Entry]:
 @contextmanager
 def recovering() -> Iterator[None]:
     """Let only one process at a time undo what dead ones left."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(FOLDER)
     with (FOLDER / '.lock').open('w') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -35,11 +35,11 @@ def create(conn: Connection, name: str) -> Path:
             f"a key pair '{name}' is there already: take another name, or "
             f"'openstack keypair delete {name}' if nobody needs it"
         )
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(FOLDER)
     FOLDER.chmod(0o700)
     path = FOLDER / name
     journal.note(KIND, {'name': name, 'path': str(path)}, scope(conn))
-    _remove_files(path)
+    remove_files(path)
     shell.run(
         ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', path]
     )
@@ -53,9 +53,13 @@ def undo(conn: Connection, data: dict[str, Any]) -> None:
     """Delete a key pair that we made, both halves."""
     with refused(f"key pair '{data['name']}' cannot be deleted"):
         conn.compute.delete_keypair(data['name'], ignore_missing=True)
-    _remove_files(Path(data['path']))
+    remove_files(Path(data['path']))
 
 
-def _remove_files(path: Path) -> None:
+def remove_files(path: Path) -> None:
+    """Delete the files of a key pair.
+
+    :param path: file of the private key.
+    """
     path.unlink(missing_ok=True)
     path.with_name(f'{path.name}.pub').unlink(missing_ok=True)

@@ -323,7 +323,7 @@ class BareHosts(Members):
 
     def _take_lock(self) -> None:
         """Let no other process take hosts; the kernel drops it with us."""
-        TAKEN.mkdir(parents=True, exist_ok=True)
+        paths.make_directory(TAKEN)
         lock = (TAKEN / 'lock').open('a+')
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import paths, shell
 from hvstack.cluster.base import ShellNode
 
 _CONNECT_SECONDS = 10
@@ -55,7 +55,7 @@ class SSHNode(ShellNode):
         check = ['ssh', *self.options(), '-O', 'check', target]
         if shell.run(check, check=False, timeout=30).returncode == 0:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        paths.make_directory(self.folder)
         opened = ['ssh', *self.options(), '-M', '-N', '-f', target]
         shell.run(
             ['sh', '-c', f'{shlex.join(opened)} </dev/null >/dev/null 2>&1'],

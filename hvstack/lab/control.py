@@ -95,12 +95,12 @@ def configure() -> None:
     """Write every configuration file that differs from its template."""
     for name, owner in _FOLDERS:
         folder = settings.LAB / name
-        folder.mkdir(parents=True, exist_ok=True)
+        paths.make_directory(folder)
         if owner:
             shutil.chown(folder, owner, owner)
     (settings.LAB / 'tmp').chmod(0o1777)
     # What is in here is trusted by commands that run as root.
-    paths.RUN.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(paths.RUN)
     paths.RUN.chmod(0o755)
     sockets = services.MYSQL_SOCKET.parent
     sockets.mkdir(exist_ok=True)

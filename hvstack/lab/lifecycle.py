@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bringing the whole lab up, stopping it, removing it, looking at it."""
 
+import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from hvstack.lab import (
     lock,
     network,
     packages,
+    remains,
     services,
     settings,
     stages,
@@ -33,6 +34,7 @@ from hvstack.progress import Progress
 
 #: Says which state folder the running lab belongs to.
 _RUNNING = paths.RUN / 'lab.json'
+_CLIENT_CONFIG = f'[cloud]\nos_cloud = {clouds.ADMIN_CLOUD}\n'
 #: Users that packages of the lab's made, and that stay with them.
 PACKAGE_USERS = (
     'ceph',
@@ -112,18 +114,40 @@ def up(
 
 def _begin(wanted: LabSettings) -> None:
     # Refuses what can be known to be impossible now, not minutes later.
+    _check_lab_directory()
     hosts.planned(wanted, probing=False)
     settings.save(wanted)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')
 
 
+def _check_lab_directory() -> None:
+    """Refuse a directory that another program filled.
+
+    :raises hvstack.errors.InputError: the directory has content, and hvstack
+        did not create it.
+    """
+    is_lab = paths.is_owned(settings.LAB) or settings.load() is not None
+    if not is_lab and not paths.is_empty(settings.LAB):
+        raise errors.InputError(
+            f'Cannot use {settings.LAB} for the lab: hvstack did not create '
+            'this directory, and it is not empty. Set HVSTACK_STATE_DIR to '
+            'another directory.'
+        )
+
+
 def _configure_client() -> None:
     """Point hvstack's own configuration at the lab, unless there is one."""
     path = paths.STATE / 'hvstack.conf'
     if not path.exists():
-        text = f'[cloud]\nos_cloud = {clouds.ADMIN_CLOUD}\n'
-        paths.write_whole(path, text)
+        paths.write_whole(path, _CLIENT_CONFIG)
+
+
+def _remove_client_config() -> None:
+    """Delete hvstack.conf, unless the user changed it."""
+    path = paths.STATE / 'hvstack.conf'
+    if path.is_file() and path.read_text() == _CLIENT_CONFIG:
+        path.unlink()
 
 
 def _elsewhere(state: Path, *words: str) -> None:
@@ -174,32 +198,75 @@ def _stop(progress: Progress) -> None:
         raise failed
 
 
-def destroy(progress: Progress, *, keep_cache: bool = False) -> list[str]:
+def destroy(
+    progress: Progress, *, keep_cache: bool = False, records: bool = False
+) -> list[str]:
     """Remove the lab with all its data.
+
+    Run records, keys and the journal of other clouds stay.
 
     :param keep_cache: keep images and the services' environment, which
         would have to be made again.
+    :param records: delete the whole state directory, too.
     :returns: what stays on the machine, a line each.
+    :raises hvstack.errors.InputError: the records are to be deleted, and the
+        journal names changes on another cloud, or hvstack did not create the
+        state directory; nothing was removed.
     """
     other = owner()
+    is_own = other is None or other == paths.STATE
     with lock.exclusive():
-        if other is None or other == paths.STATE:
+        if records:
+            remains.check_records()
+        if is_own:
             try:
                 _stop(progress)
             except errors.HVStackError as exc:
                 progress.say(f'going on: {exc}')
-            wanted = settings.load() or LabSettings()
+            settings_before = settings.load() or LabSettings()
             with progress.stage('removing what hosts left'):
-                hosts.destroy(wanted)
+                hosts.destroy(settings_before)
         with progress.stage('removing files'):
-            clouds.remove(clouds.users_file())
-            leftovers.release(paths.STATE)
-            shutil.rmtree(paths.STATE, ignore_errors=True)
+            if is_own:
+                clouds.remove(clouds.users_file())
+            _remove_client_config()
+            try:
+                remains.forget_lab()
+            except errors.InputError as exc:
+                progress.say(f'going on: {exc}')
+            lines = _remove(settings.LAB)
+            names = {path.name for path in remains.state_entries()}
+            if records or names == {paths.STAMP}:
+                lines += _remove(paths.STATE)
             if not keep_cache:
-                shutil.rmtree(paths.CACHE, ignore_errors=True)
-            if other is None or other == paths.STATE:
-                shutil.rmtree(paths.RUN, ignore_errors=True)
-    return stays(keep_cache=keep_cache)
+                lines += _remove(paths.CACHE)
+            if is_own:
+                lines += _remove_run()
+    return [*lines, *stays(keep_cache=keep_cache)]
+
+
+def _remove(directory: Path) -> list[str]:
+    """Delete a directory that hvstack created.
+
+    :returns: the reason, if it could not be deleted.
+    """
+    try:
+        if paths.is_owned(directory):
+            leftovers.release(directory)
+        paths.remove_owned(directory)
+    except errors.HVStackError as exc:
+        return [str(exc)]
+    return []
+
+
+def _remove_run() -> list[str]:
+    """Delete the run directory, also the empty one of an older release."""
+    if not paths.is_owned(paths.RUN):
+        lock.remove()
+        with contextlib.suppress(OSError):
+            for name in ('ceph', 'mysql', ''):
+                (paths.RUN / name).rmdir()
+    return _remove(paths.RUN)
 
 
 def stays(*, keep_cache: bool = False) -> list[str]:
@@ -217,6 +284,9 @@ def stays(*, keep_cache: bool = False) -> list[str]:
     ]
     if keep_cache and paths.CACHE.exists():
         lines.append(f'cache that stays: {paths.CACHE}')
+    names = [path.name for path in remains.state_entries()]
+    if set(names) - {paths.STAMP}:
+        lines.append(f'records that stay in {paths.STATE}: {" ".join(names)}')
     return lines
 
 

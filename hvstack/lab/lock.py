@@ -11,6 +11,11 @@ from hvstack import errors, paths
 _LOCK = paths.RUN / 'lab.lock'
 
 
+def remove() -> None:
+    """Delete the lock file, while this process holds the lock."""
+    _LOCK.unlink(missing_ok=True)
+
+
 @contextmanager
 def exclusive() -> Iterator[None]:
     """Hold the machine-wide lock.
@@ -21,7 +26,7 @@ def exclusive() -> Iterator[None]:
     :raises hvstack.errors.MissingPrerequisite: only root may.
     """
     try:
-        paths.RUN.mkdir(parents=True, exist_ok=True)
+        paths.make_directory(paths.RUN)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         handle = os.open(_LOCK, flags, 0o600)
     except PermissionError as exc:

@@ -120,9 +120,9 @@ def ensure() -> None:
         pids.end([stale], grace=0)
     tracking.end(grace=10)
     SOCKET.unlink(missing_ok=True)
-    (settings.LAB / 'log').mkdir(parents=True, exist_ok=True)
+    paths.make_directory(settings.LAB / 'log')
     _PROGRAMS.mkdir(parents=True, exist_ok=True)
-    paths.RUN.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(paths.RUN)
     render.write('supervisord.conf.j2', _CONFIG)
     argv = [venv.program('supervisord'), '--configuration', str(_CONFIG)]
     if Path('/run/systemd/system').is_dir():

@@ -61,6 +61,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     if ready():
         return
     target = folder()
+    paths.make_directory(target.parent)
     shutil.rmtree(target, ignore_errors=True)
     uv = _uv()
     shell.run([uv, 'venv', '--quiet', '--python', PYTHON, target])

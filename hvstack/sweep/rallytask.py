@@ -40,7 +40,7 @@ def start(
         database is locked, old or broken.
     """
     log = paths.STATE / 'logs' / f'{sweep}.log'
-    log.parent.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
     before = len(list(state.RECORDS.glob('*.json')))
     said: collections.deque[str] = collections.deque(maxlen=_JUDGED_LINES)

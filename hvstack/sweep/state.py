@@ -274,7 +274,7 @@ def exclusive() -> Iterator[None]:
 
     :raises hvstack.errors.Busy: another one does.
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    paths.make_directory(FOLDER)
     with (FOLDER / '.lock').open('w') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -41,6 +41,7 @@ def maven_jars() -> Path:
         '-DincludeScope=runtime',
         f'-DoutputDirectory={partial}',
     ]
+    paths.make_directory(target.parent)
     shutil.rmtree(partial, ignore_errors=True)
     shell.retried(lambda: shell.run(argv, timeout=600))
     partial.replace(target)

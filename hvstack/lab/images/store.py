@@ -152,7 +152,7 @@ def building(patience: float = 900) -> Iterator[Path]:
     :param patience: seconds to wait for another build to end.
     :raises hvstack.errors.Busy: it did not end.
     """
-    root().mkdir(parents=True, exist_ok=True)
+    paths.make_directory(root())
     with (root() / '.lock').open('w') as lock:
         deadline = time.monotonic() + patience
         while True:
