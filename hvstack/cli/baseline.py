@@ -181,6 +181,8 @@ class Run(Lister):
                     'an even number'
                 )
         progress = Progress()
+        if parsed_args.sweep is not None:
+            state.checked(parsed_args.sweep)
         sweep = parsed_args.sweep or datetime.now(UTC).strftime(
             'baseline-%Y%m%dT%H%M%SZ'
         )

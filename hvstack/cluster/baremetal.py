@@ -6,44 +6,19 @@ entered by chroot: the same Hadoop, JRE and programs on both sides. Without
 ``rootfs`` the hosts themselves have what the guest image has.
 """
 
-import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, paths, yamlfile
+from hvstack import errors, yamlfile
+from hvstack.cluster import actions
 from hvstack.cluster.ssh import SSHNode
 from hvstack.model.fields import Fields
 
-#: Known host keys and connections: the same for every process, since any
-#: later one may have to give hosts back.
-SSH = paths.STATE / 'ssh'
 ROOT = '/var/lib/hvstack-bare/root'
-#: Nothing that a shell, or whoever deletes it, could take for more.
-_FOLDER = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*){2,}')
-_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,62}')
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _MOST_MIB = 64 * 1024 * 1024
 
-#: What ends everything that runs in the root file system given as $1.
-END = """
-inside() {
-    for entry in /proc/[0-9]*; do
-        [ "$(readlink "$entry/root")" = "$1" ] && echo "${entry#/proc/}"
-    done
-}
-for signal in TERM KILL; do
-    pids=$(inside "$1")
-    [ -n "$pids" ] || break
-    kill -$signal $pids
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [ -n "$(inside "$1")" ] || break
-        sleep 0.5
-    done
-done
-mountpoint -q "$1" && umount -R "$1"
-exit 0
-"""
 #: $1 the root file system, $2 a folder for data or nothing, $3 address, $4
 #: name. The copies of /dev must not take the host's with them when they go.
 _MOUNT = """
@@ -102,11 +77,10 @@ class Host:
     :param memory_mib: memory that it reports.
     :param enter: program that runs what follows it on the host.
     :param prepare: program that makes it ready for Hadoop; none if empty.
-    :param release: program that undoes this, also when it was not ready.
+    :param release: action that undoes this, also when it was not ready;
+        None if ``prepare`` is empty.
     :param cpu_cap: cores that it may use; None is all of them.
     :param memory_cap_mib: memory that it may use.
-    :param data_disks: block devices for HDFS and YARN; one that holds
-        nothing gets a file system, any other keeps its own.
     :param reach: how ssh reaches it, instead of ``enter``.
     :param backend: compute backend of its guests, when Nova has it; only the
         lab's are known.
@@ -119,10 +93,9 @@ class Host:
     memory_mib: int
     enter: tuple[str, ...]
     prepare: tuple[str, ...] = ()
-    release: tuple[str, ...] = ()
+    release: actions.Action | None = None
     cpu_cap: float | None = None
     memory_cap_mib: int | None = None
-    data_disks: tuple[str, ...] = ()
     reach: Reach | None = None
     backend: str = ''
 
@@ -138,7 +111,7 @@ def inventory(path: Path) -> list[Host]:
     )
     key = _file(top, 'key')
     rootfs = _file(top, 'rootfs') if top.has('rootfs') else None
-    root = _folder(top, 'root', ROOT)
+    root = actions.directory(top, 'root', ROOT)
     items = top.raw('hosts')
     if not isinstance(items, list):
         raise top.wrong('hosts', 'is no list, give name, role and address')
@@ -163,12 +136,10 @@ def inventory(path: Path) -> list[Host]:
 
 
 def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
-    name = fields.text('name')
-    if not _NAME.fullmatch(name):
-        raise fields.wrong('name', 'is no host name')
-    address = fields.text('address')
-    root = _folder(fields, 'root', root)
-    data = _folder(fields, 'data', '') if fields.has('data') else ''
+    name = actions.host_name(fields)
+    address = actions.address(fields)
+    root = actions.directory(fields, 'root', root)
+    data = actions.directory(fields, 'data') if fields.has('data') else ''
     chroot = ('env', '-i', 'HOME=/root', 'LANG=C.UTF-8', f'PATH={_PATH}')
     reach = Reach(
         name=name,
@@ -176,22 +147,22 @@ def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
         role=fields.choice('role', ('controller', 'worker')),
         host=name,
         key=key,
-        folder=SSH,
+        folder=actions.SSH,
         inside=(*chroot, 'chroot', root) if rootfs else (),
     )
     prepare: tuple[str, ...] = ()
-    release: tuple[str, ...] = ()
+    action: actions.Action | None = None
     if rootfs:
         ssh = ('ssh', *reach.options(), f'root@{address}')
-        end = shlex.join(['sh', '-c', END, 'end', root])
+        action = actions.ReleaseSSHHost(name, address, root, str(key))
+        end = action.argv()[-1]
         mount = shlex.join(
             ['sh', '-c', _MOUNT, 'm', root, data, address, name]
         )
         prepare = (
             *('sh', '-c', _PREPARE, 'prepare', str(rootfs)),
-            *(_stamp(rootfs), root, end, mount, str(SSH), *ssh),
+            *(_stamp(rootfs), root, end, mount, str(actions.SSH), *ssh),
         )
-        release = (*ssh, end)
     return Host(
         name=name,
         role=reach.role,
@@ -200,7 +171,7 @@ def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
         memory_mib=fields.integer('memory_mib', 1, _MOST_MIB),
         enter=(),
         prepare=prepare,
-        release=release,
+        release=action,
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
         if fields.has('memory_cap_mib')
@@ -213,15 +184,8 @@ def _optional(fields: Fields, name: str) -> float | None:
     return fields.number(name, 0.01, 4096) if fields.has(name) else None
 
 
-def _folder(fields: Fields, name: str, default: str) -> str:
-    found = fields.text(name, default)
-    if not _FOLDER.fullmatch(found):
-        raise fields.wrong(name, f"is '{found}', give a folder such as {ROOT}")
-    return found
-
-
 def _file(fields: Fields, name: str) -> Path:
-    path = Path(fields.text(name)).expanduser()
+    path = Path(fields.text(name)).expanduser().absolute()
     if not path.is_file():
         raise fields.wrong(name, f"is '{path}', and there is no such file")
     return path

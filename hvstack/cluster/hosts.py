@@ -6,14 +6,14 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
 from hvstack import errors, paths, pids, shell
-from hvstack.cluster import baremetal, probe
+from hvstack.cluster import actions, baremetal, probe
 from hvstack.cluster.baremetal import Host as Host
 from hvstack.cluster.base import LOCAL_DROP_CACHES, Members, Node
 from hvstack.cluster.command import CommandNode
@@ -23,7 +23,8 @@ from hvstack.progress import Progress
 
 #: Where the lab says how its hosts are entered without Nova.
 LAB = paths.STATE / 'lab' / 'baseline.json'
-#: One file per process that has taken hosts, with how to give them back.
+#: One file per process that has taken hosts, with the actions that release
+#: them (:mod:`hvstack.cluster.actions`).
 TAKEN = paths.STATE / 'journal' / 'hosts'
 
 #: A host may have to unpack the root file system first, over its network.
@@ -39,6 +40,13 @@ _FIELDS = {
     'vcpus': int,
     'memory_mib': int,
     'enter': list,
+}
+#: Fields that may be missing, with their types.
+_OPTIONAL = {
+    'lab': bool,
+    'cpu_cap': int | float,
+    'memory_cap_mib': int,
+    'backend': str,
 }
 
 
@@ -70,18 +78,37 @@ def read(path: Path = LAB) -> list[Host]:
                 raise errors.InputError(
                     f"{path}: host {number} '{name}' must be a {kind.__name__}"
                 )
-        given: dict[str, Any] = {
-            **{name: item[name] for name in _FIELDS},
-            **{
-                name: tuple(item.get(name) or ())
-                for name in ('enter', 'prepare', 'release', 'data_disks')
-            },
-            'cpu_cap': item.get('cpu_cap'),
-            'memory_cap_mib': item.get('memory_cap_mib'),
-            'backend': item.get('backend', ''),
-        }
-        hosts.append(Host(**given))
+        for name in sorted(set(item) - set(_FIELDS) - set(_OPTIONAL)):
+            raise errors.InputError(
+                f"{path}: host {number} '{name}' is unknown. Delete the "
+                'field; hosts outside a lab need an inventory (.yaml), see '
+                'doc/benchmark.md.'
+            )
+        for name, types in _OPTIONAL.items():
+            if not isinstance(item.get(name), types | None):
+                raise errors.InputError(
+                    f"{path}: host {number} '{name}' is {item[name]!r:.60}"
+                )
+        if not actions.NAME.fullmatch(item['name']):
+            raise errors.InputError(
+                f"{path}: host {number} 'name' is no host name"
+            )
+        hosts.append(_lab_host(item))
     return baremetal.check_roles(path, hosts)
+
+
+def _lab_host(item: dict[str, Any]) -> Host:
+    is_lab = item.get('lab', False)
+    name = item['name']
+    return Host(
+        **{field: item[field] for field in _FIELDS if field != 'enter'},
+        enter=tuple(item['enter']),
+        prepare=tuple(actions.lab_command('prepare', name)) if is_lab else (),
+        release=actions.ReleaseLabHost(name) if is_lab else None,
+        cpu_cap=item.get('cpu_cap'),
+        memory_cap_mib=item.get('memory_cap_mib'),
+        backend=item.get('backend', ''),
+    )
 
 
 def lab_machine() -> Node:
@@ -136,52 +163,88 @@ def recover() -> list[str]:
     :raises hvstack.errors.HVStackError: one cannot be given back; the next
         start tries again.
     """
-    given: list[str] = []
-    for path, entry in _taken():
-        if _alive(entry):
+    names: list[str] = []
+    for mark in _marks():
+        if mark.is_alive:
             continue
-        release = {
-            one['name']: tuple(one['release']) for one in entry['hosts']
-        }
+        releases = [actions.load(data, mark.path) for data in mark.hosts]
         try:
-            _release(release.items())
+            _release(releases)
         except errors.HVStackError as exc:
-            said = str(getattr(exc, 'tail', '') or exc)
+            reason = str(getattr(exc, 'tail', '') or exc)
             raise errors.HVStackError(
-                f'{", ".join(release)} cannot be given back after bare metal: '
-                f'{" ".join(said.split())}; the next start tries again; '
-                f'if they are gone for good, delete {path}'
+                f'{", ".join(action.name for action in releases)} cannot be '
+                f'given back after bare metal: {" ".join(reason.split())}; '
+                'the next start tries again; if they are gone for good, '
+                f'delete {mark.path}'
             ) from exc
-        given += release
-        path.unlink(missing_ok=True)
-    return given
+        names += [action.name for action in releases]
+        mark.path.unlink(missing_ok=True)
+    return names
 
 
 def holders() -> set[int]:
-    """Return the other processes that have taken hosts."""
-    return {entry['pid'] for _, entry in _taken() if _alive(entry)} - {
-        os.getpid()
-    }
+    """Return the other processes that have taken hosts.
+
+    :raises hvstack.errors.InputError: a mark cannot be read.
+    """
+    return {mark.pid for mark in _marks() if mark.is_alive} - {os.getpid()}
 
 
-def _taken() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield what processes wrote before they took hosts."""
+@dataclass(frozen=True)
+class _Mark:
+    """A file that a process wrote before it took hosts.
+
+    :param pid: the process.
+    :param started: its start, in clock ticks since boot.
+    :param hosts: actions that release the hosts, as they were read.
+    """
+
+    path: Path
+    pid: int
+    started: int
+    hosts: list[Any]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return pids.start_time(self.pid) == self.started
+
+
+def _marks() -> Iterator[_Mark]:
+    """Yield the marks of all processes.
+
+    :raises hvstack.errors.InputError: a file is not a mark.
+    """
     for path in sorted(TAKEN.glob('*.json')):
-        yield path, json.loads(path.read_text())
+        try:
+            data = json.loads(path.read_text())
+            mark = _Mark(path, data['pid'], data['started'], data['hosts'])
+            if not (
+                isinstance(mark.pid, int)
+                and isinstance(mark.started, int)
+                and isinstance(mark.hosts, list)
+            ):
+                raise TypeError('a field has another type')
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, TypeError, KeyError) as exc:
+            raise errors.InputError(
+                f'Cannot read which bare-metal hosts to release ({path}): '
+                f'{type(exc).__name__}: {exc}. Check the hosts that the file '
+                f'names, then delete {path}.'
+            ) from exc
+        yield mark
 
 
-def _alive(entry: Mapping[str, Any]) -> bool:
-    return bool(pids.start_time(entry['pid']) == entry['started'])
+def _release(releases: Iterable[actions.Action]) -> None:
+    """Run all actions at once; raise the first error at the end."""
 
-
-def _release(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Run all release programs at once; raise the first error at the end."""
-
-    def one(argv: tuple[str, ...]) -> None:
-        shell.run(argv, timeout=_RELEASE_SECONDS)
+    def run(action: actions.Action) -> None:
+        shell.run(action.argv(), timeout=_RELEASE_SECONDS)
 
     with ThreadPoolExecutor(max_workers=16) as pool:
-        jobs = [pool.submit(one, argv) for _, argv in hosts if argv]
+        jobs = [pool.submit(run, action) for action in releases]
     for job in jobs:
         job.result()
 
@@ -305,7 +368,7 @@ class BareHosts(Members):
         self._say('bare metal: give the hosts back')
         daemons.stop(self.nodes)
         try:
-            _release((host.name, host.release) for host in self.hosts)
+            _release(host.release for host in self.hosts if host.release)
             for host in self.hosts:
                 if host.reach:
                     host.reach.close()
@@ -348,8 +411,9 @@ class BareHosts(Members):
             'pid': pid,
             'started': pids.start_time(pid),
             'hosts': [
-                {'name': host.name, 'release': list(host.release)}
+                actions.dump(host.release)
                 for host in self.hosts
+                if host.release
             ],
         }
         paths.write_whole(self._mark, json.dumps(entry) + '\n')
@@ -392,8 +456,7 @@ class BareHosts(Members):
             )
             setup = osprofiles.fragment(
                 self.os_profile,
-                data_disks=host.data_disks,
-                shared_kernel=self.drop_command is not None,
+                shared_kernel=not host.reach,
             )
             node.put(setup, osprofiles.SETUP)
             env = sites.node_env(roles, host.vcpus)

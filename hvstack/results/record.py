@@ -4,6 +4,7 @@
 import hashlib
 import json
 import math
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -21,6 +22,14 @@ KINDS = ('configuration', 'baseline')
 #: What a baseline's records have for a configuration.
 BARE_METAL = 'bare-metal'
 
+#: These are parts of file names, so that no other character may be in them.
+_SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
+_CONFIGURATION = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,127}', re.ASCII)
+_TIME = re.compile(
+    r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)',
+    re.ASCII,
+)
+
 
 def rate(size_bytes: int, seconds: float) -> float:
     """Return the scale factor in TB over the elapsed hours.
@@ -36,6 +45,23 @@ def rate(size_bytes: int, seconds: float) -> float:
             'more than 0'
         )
     return size_bytes / 1e12 / (seconds / 3600)
+
+
+def is_sweep(name: str) -> bool:
+    """Tell whether a name can be that of a sweep.
+
+    :param name: at most 64 letters, digits, dots, underscores and dashes,
+        of which a letter or a digit comes first.
+    """
+    return _SWEEP.fullmatch(name) is not None
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is a UUID as Python writes it, as IDs are."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def seconds_between(earlier: str, later: str) -> float:
@@ -291,9 +317,15 @@ def _checked(data: Any, source: str) -> Record:
             raise wrong(name, f'is {value!r:.60}')
     if data['kind'] not in KINDS:
         raise wrong('kind', f'is none of {", ".join(KINDS)}')
-    if not data['configuration'] or '/' in data['configuration']:
+    if not is_id(data['id']):
+        raise wrong('id', f'is {data["id"]!r:.60}, not a UUID')
+    if not is_sweep(data['sweep']):
+        raise wrong('sweep', f'is {data["sweep"]!r:.60}, not a name')
+    if not _CONFIGURATION.fullmatch(data['configuration']):
         raise wrong('configuration', 'is no name')
     for name in ('started', 'ended'):
+        if not _TIME.fullmatch(data[name]):
+            raise wrong(name, 'is not a time such as 2026-11-21T05:45:00Z')
         try:
             datetime.fromisoformat(data[name])
         except ValueError as exc:

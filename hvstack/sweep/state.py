@@ -7,7 +7,6 @@ survive a SIGKILL at any moment.
 
 import fcntl
 import json
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from hvstack.sweep.plan import Step, quick
 
 FOLDER = paths.STATE / 'sweeps'
 RECORDS = paths.STATE / 'records'
-_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def checked(sweep: str) -> str:
 
     :raises hvstack.errors.InputError: it cannot.
     """
-    if not _NAME.fullmatch(sweep):
+    if not record.is_sweep(sweep):
         raise errors.InputError(
             f"sweep '{sweep}': take letters, digits, dots and dashes"
         )
@@ -180,6 +178,8 @@ def known() -> list[Sweep]:
     for path in sorted(FOLDER.glob('[!.]*.json')):
         try:
             data = json.loads(path.read_text())
+            if data['id'] != path.stem or not record.is_sweep(data['id']):
+                raise ValueError("'id' is not the name of the file")
             data['configurations'] = tuple(data['configurations'])
             course = data.get('course')
             if course is not None:

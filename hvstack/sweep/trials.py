@@ -119,6 +119,8 @@ def load(name: str) -> Trials:
         )
     try:
         data = json.loads(path.read_text())
+        if data['id'] != name:
+            raise ValueError("'id' is not the name of the file")
         for field in ('configurations', 'before'):
             data[field] = tuple(data[field])
         return Trials(**data)

@@ -12,6 +12,7 @@ from typing import Any
 import openstack
 
 from hvstack import errors, shell
+from hvstack.cluster import actions
 from hvstack.lab import hosts, images, settings
 from hvstack.lab.hosts import bare, cgroups, host, nova, sizes
 from tests.functional.test_images import GuestTest
@@ -234,8 +235,10 @@ class BareTest(HostsTest):
     def test_bare_metal_is_inside_the_cap(self) -> None:
         entry = self.entry()
         image = images.build('hadoop').outputs['lxc']
-        self.addCleanup(shell.run, entry['release'], timeout=240)
-        shell.run([*entry['prepare'], '--image', str(image)], timeout=240)
+        release = actions.lab_command('release', LAST)
+        self.addCleanup(shell.run, release, timeout=240)
+        prepare = actions.lab_command('prepare', LAST)
+        shell.run([*prepare, '--image', str(image)], timeout=240)
         self.assertEqual({'STOPPED'}, set(host.agents(LAST).values()))
         self.assertEqual('hv-host2', self.hostname('hv-host2'))
         self.assertEqual(LAST, self.bare('hostname').stdout.strip())
@@ -275,7 +278,7 @@ class BareTest(HostsTest):
             )
 
         shell.wait_for(inside, 'the sleeper in each cgroup', timeout=10)
-        shell.run(entry['release'], timeout=240)
+        shell.run(release, timeout=240)
         left = shell.run(
             [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
         )

@@ -12,7 +12,7 @@ import testtools
 import yaml
 
 from hvstack import shell
-from hvstack.cluster import baremetal, hosts
+from hvstack.cluster import actions, hosts
 from hvstack.lab import images
 from hvstack.results import record
 
@@ -41,7 +41,8 @@ class SSHBaselineTest(testtools.TestCase):
         hosts.recover()
         self.hosts = hosts.read()
         for host in self.hosts:
-            self.addCleanup(shell.run, host.release, timeout=300)
+            assert host.release
+            self.addCleanup(shell.run, host.release.argv(), timeout=300)
             self.addCleanup(self.forget, host.address)
             shell.run(host.prepare, timeout=300)
             shell.run(
@@ -55,7 +56,7 @@ class SSHBaselineTest(testtools.TestCase):
         shell.run(
             [
                 *('ssh-keygen', '-R', address),
-                *('-f', baremetal.SSH / 'known_hosts'),
+                *('-f', actions.SSH / 'known_hosts'),
             ],
             check=False,
         )

@@ -2,7 +2,6 @@
 """The lab's hosts: several physical hosts' worth of Nova on one machine."""
 
 import json
-import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -269,16 +268,10 @@ def write_baseline(hosts: list[HostSize]) -> None:
                 'memory_cap_mib': one.memory_mib,
                 'backend': one.backend,
                 'enter': [str(here / 'enter-bare')],
-                'prepare': bare_command(one.name, 'prepare'),
-                'release': bare_command(one.name, 'release'),
+                'lab': True,
             }
         )
     paths.write_whole(BASELINE, json.dumps(entries, indent=1) + '\n')
-
-
-def bare_command(name: str, what: str) -> list[str]:
-    """Return the command that prepares or releases a host."""
-    return [sys.executable, '-m', 'hvstack.lab.hosts.bare', what, name]
 
 
 def find(name: str) -> HostSize:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from hvstack import errors, pids, shell
-from hvstack.cluster import baremetal
+from hvstack.cluster import actions
 from hvstack.lab import images
 from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
@@ -85,7 +85,7 @@ def _mounted(name: str) -> bool:
 def _end(name: str) -> None:
     """End what runs on bare metal, unmount and forget its disk."""
     here = host.folder(name)
-    host.enter(name, 'sh', '-c', baremetal.END, 'end', str(here / 'bare'))
+    host.enter(name, 'sh', '-c', actions.END, 'end', str(here / 'bare'))
     (here / 'bare.raw').unlink(missing_ok=True)
 
 
@@ -114,8 +114,8 @@ def release(name: str) -> None:
 
 def main(argv: list[str]) -> int:
     """Prepare or release one host; errors are one line."""
-    actions = {'prepare': prepare, 'release': release}
-    if len(argv) not in (2, 4) or argv[0] not in actions:
+    verbs = {'prepare': prepare, 'release': release}
+    if len(argv) not in (2, 4) or argv[0] not in verbs:
         print(
             'usage: bare prepare NAME [--image PATH] | release NAME',
             file=sys.stderr,
@@ -125,7 +125,7 @@ def main(argv: list[str]) -> int:
         if len(argv) == 4 and argv[2] == '--image' and argv[0] == 'prepare':
             prepare(argv[1], Path(argv[3]))
         else:
-            actions[argv[0]](argv[1])
+            verbs[argv[0]](argv[1])
     except errors.HVStackError as exc:
         print(f'hvstack: {exc}', file=sys.stderr)
         return exc.exit_code

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack baseline``: what needs no hosts."""
 
+import hashlib
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
 
 import fixtures
@@ -62,6 +64,29 @@ class BaselineTest(testtools.TestCase):
             self.assertEqual(0, self.call('import', str(given))[0])
         self.assertEqual(1, len(record.load_all(self.records)))
 
+    def test_import_writes_among_the_records_only(self) -> None:
+        """A record's ID was a path: the next recovery ran what it named."""
+        made = run('bare-metal', 0, 120.0)
+        path = record.save(made, self.folder / 'sender')
+        text = json.dumps({'pid': 1, 'started': 0, 'hosts': []})
+        for name in ('../../taken/pwn', '../taken/pwn', '/etc/pwn', '..'):
+            made.id = name
+            made.seen = {
+                'telemetry': {
+                    'sha256': hashlib.sha256(text.encode()).hexdigest()
+                }
+            }
+            made.digest = made.computed_digest()
+            path.write_text(json.dumps(asdict(made)))
+            for folder in (self.folder / 'taken', path.parent / 'telemetry'):
+                folder.mkdir(exist_ok=True)
+            (path.parent / 'telemetry' / 'pwn.json').write_text(text)
+            status, _, err = self.call('import', str(path))
+            self.assertEqual((2, 1), (status, err.count('\n')), err)
+            self.assertIn("'id' is", err)
+            self.assertEqual([], list((self.folder / 'taken').iterdir()))
+            self.assertFalse(self.records.exists())
+
     def test_import_takes_all_or_none(self) -> None:
         good = self.save(self.folder, 'bare-metal')
         for bad in (
@@ -80,6 +105,11 @@ class BaselineTest(testtools.TestCase):
         self.assertEqual(2, status)
         self.assertIn('none.json', err)
         self.assertNotIn('Traceback', err)
+
+    def test_run_for_a_sweep_that_is_no_name(self) -> None:
+        status, _, err = self.call('run', '--sweep', '../x')
+        self.assertEqual(2, status)
+        self.assertIn("'../x'", err)
 
     def test_run_as_a_stack_or_on_hosts(self) -> None:
         for word, *words in (

@@ -74,7 +74,11 @@ class Commands(testtools.TestCase):
         for index in (0, 1):
             record.save(
                 run(
-                    'i1', index, 95, sweep='b', started=f'2027-01-0{index + 1}'
+                    'i1',
+                    index,
+                    95,
+                    sweep='b',
+                    started=f'2027-01-0{index + 1}T00:00:00Z',
                 ),
                 folder,
             )
@@ -94,7 +98,13 @@ class Commands(testtools.TestCase):
     def test_report_with_a_named_baseline(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         imported = [
-            run('bare-metal', n, 90 + n, sweep='lent', started=f'2027-01-0{n}')
+            run(
+                'bare-metal',
+                n,
+                90 + n,
+                sweep='lent',
+                started=f'2027-01-0{n}T00:00:00Z',
+            )
             for n in (1, 2)
         ]
         for one in (
@@ -135,11 +145,11 @@ class Commands(testtools.TestCase):
         words = ('report', '--records', str(folder))
         record.save(run('i1', 0, 95, sweep='b'), folder)
         edited = record.save(
-            run('i1', 1, 95, sweep='b', started='2027-01-01'), folder
+            run('i1', 1, 95, sweep='b', started='2027-01-01T00:00:00Z'), folder
         )
         edited.write_text(edited.read_text().replace('Xeon', 'Xenon'))
         newer = record.save(
-            run('i1', 2, 95, sweep='b', started='2027-01-02'), folder
+            run('i1', 2, 95, sweep='b', started='2027-01-02T00:00:00Z'), folder
         )
         newer.write_text(
             newer.read_text().replace('"schema": 1', '"schema": 2')

@@ -11,7 +11,7 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cluster import baremetal, hosts
+from hvstack.cluster import actions, baremetal, hosts
 from hvstack.cluster.ssh import SSHNode
 
 
@@ -23,7 +23,7 @@ class InventoryTest(testtools.TestCase):
             (self.folder / name).touch()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.baremetal.SSH', self.folder / 'ssh'
+                'hvstack.cluster.actions.SSH', self.folder / 'ssh'
             )
         )
         self.data: dict[str, Any] = {
@@ -73,14 +73,15 @@ class InventoryTest(testtools.TestCase):
         )
         self.assertEqual(20.5, worker.cpu_cap)
         self.assertIsNone(controller.cpu_cap)
-        self.assertEqual('root@192.0.2.11', controller.release[-2])
+        assert isinstance(controller.release, actions.ReleaseSSHHost)
+        self.assertEqual('root@192.0.2.11', controller.release.argv()[-2])
 
     def test_hosts_with_hadoop_of_their_own(self) -> None:
         del self.data['rootfs']
         _, worker = self.read()
         assert worker.reach
         self.assertEqual(
-            ((), (), ()),
+            ((), None, ()),
             (worker.prepare, worker.release, worker.reach.inside),
         )
 
@@ -99,6 +100,7 @@ class InventoryTest(testtools.TestCase):
             ({'root': '/etc'}, 'root'),
             ({'root': '/srv; reboot'}, 'root'),
             ({'root': '/srv/../etc'}, 'root'),
+            ({'address': 'node2; reboot'}, 'address'),
             ({'name': 'a b'}, 'name'),
             ({'name': 'node1'}, 'name'),
             ({'role': 'gateway'}, 'role'),

@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, profiles
-from hvstack.cluster import hosts
+from hvstack.cluster import actions, hosts
 from hvstack.hadoop import sites, sizing
 from tests.unit.lab.written import LabProfiles
 
@@ -23,6 +23,29 @@ def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
         'enter': ['false'],
         **more,
     }
+
+
+#: Notes the commands; what mounts fails where a file "fail" exists.
+SSH = """#!/bin/sh
+for last; do :; done
+case $last in
+*"mount --bind"*)
+    ls "$HVSTACK_TEST/taken" >>"$HVSTACK_TEST/marks"
+    [ ! -e "$HVSTACK_TEST/fail" ] || { echo no room >&2; exit 1; } ;;
+*inside*)
+    echo x >>"$HVSTACK_TEST/ended"
+    [ ! -e "$HVSTACK_TEST/lost" ] || { echo no route >&2; exit 255; } ;;
+esac
+"""
+INVENTORY = """
+key: {folder}/key
+rootfs: {folder}/rootfs.tar
+root: {root}
+hosts:
+- {{name: c, role: controller, address: 192.0.2.1, vcpus: 2,
+   memory_mib: 4096}}
+- {{name: w, role: worker, address: 192.0.2.2, vcpus: 2, memory_mib: 4096}}
+"""
 
 
 class HostsFileTest(testtools.TestCase):
@@ -44,12 +67,14 @@ class HostsFileTest(testtools.TestCase):
             self.write(
                 [
                     entry('c', 'controller', cpu_cap=0.5),
-                    entry('w', 'worker', release=['true']),
+                    entry('w', 'worker', lab=True),
                 ]
             )
         )
         self.assertEqual(['c', 'w'], [host.name for host in found])
-        self.assertEqual(('true',), found[1].release)
+        self.assertEqual(actions.ReleaseLabHost('w'), found[1].release)
+        self.assertEqual(('prepare', 'w'), found[1].prepare[-2:])
+        self.assertEqual((None, ()), (found[0].release, found[0].prepare))
         self.assertIsNone(found[1].cpu_cap)
 
     def test_the_lab_tells_kvm_from_qemu(self) -> None:
@@ -82,6 +107,9 @@ class HostsFileTest(testtools.TestCase):
             ([1], 'mapping'),
             ([{**good[0], 'vcpus': '2'}, good[1]], 'vcpus'),
             ([{k: v for k, v in good[0].items() if k != 'enter'}], 'enter'),
+            ([{**good[0], 'release': ['true']}, good[1]], 'release'),
+            ([{**good[0], 'name': '../x'}, good[1]], 'name'),
+            ([{**good[0], 'lab': 'yes'}, good[1]], 'lab'),
             (good[:1], 'worker'),
             (good[1:], 'controller'),
         ):
@@ -127,17 +155,30 @@ class HostsFileTest(testtools.TestCase):
         self.assertNotIn('caps', found)
         self.assertNotIn('scale_model', found)
 
-    def cluster(self, **more: Any) -> hosts.BareHosts:
-        mark = self.folder / 'released'
-        release = ['sh', '-c', f'echo x >>{mark}']
-        return hosts.BareHosts.from_file(
-            self.write(
-                [
-                    entry('c', 'controller', release=release, **more),
-                    entry('w', 'worker', release=release, **more),
-                ]
+    def cluster(self) -> hosts.BareHosts:
+        """Return hosts that a program instead of ssh answers for."""
+        programs = self.folder / 'bin'
+        programs.mkdir(exist_ok=True)
+        fake = programs / 'ssh'
+        fake.write_text(SSH)
+        fake.chmod(0o755)
+        for name, value in (
+            ('PATH', f'{programs}:{os.environ["PATH"]}'),
+            ('HVSTACK_TEST', str(self.folder)),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.actions.SSH', self.folder / 'ssh'
             )
         )
+        for name in ('key', 'rootfs.tar'):
+            (self.folder / name).touch()
+        path = self.folder / 'hosts.yaml'
+        path.write_text(
+            INVENTORY.format(folder=self.folder, root='/var/lib/x/root')
+        )
+        return hosts.BareHosts.from_file(path)
 
     def test_profiles_reach_every_host(self) -> None:
         log = self.folder / 'log'
@@ -146,7 +187,7 @@ class HostsFileTest(testtools.TestCase):
         path = self.write(
             [
                 entry('c', 'controller', enter=enter),
-                entry('w', 'worker', enter=enter, data_disks=['/dev/sdb']),
+                entry('w', 'worker', enter=enter),
             ]
         )
         bare = hosts.BareHosts.from_file(
@@ -162,12 +203,8 @@ class HostsFileTest(testtools.TestCase):
             self.assertEqual(2, text.count(part))
         self.assertIn('HEAP_datanode=512', text)
         self.assertEqual(2, text.count('os_profile=vsan\n'))
-        self.assertEqual(1, text.count('DATA_DISKS=/dev/sdb\n'))
-        self.assertNotIn('SHARED_KERNEL=yes', text)
         # The lab's hosts have this machine's kernel.
-        bare.drop_command = ('true',)
-        bare._configure()
-        self.assertEqual(2, log.read_text().count('SHARED_KERNEL=yes'))
+        self.assertEqual(2, text.count('SHARED_KERNEL=yes'))
 
     def test_no_such_profile(self) -> None:
         path = self.write([entry('c', 'controller'), entry('w', 'worker')])
@@ -177,23 +214,26 @@ class HostsFileTest(testtools.TestCase):
             )
             self.assertIn("'x', take one of amd", str(failure))
 
-    def released(self) -> int:
-        mark = self.folder / 'released'
-        return len(mark.read_text().splitlines()) if mark.exists() else 0
+    def ended(self) -> int:
+        """Return how often Hadoop's processes were ended on a host."""
+        log = self.folder / 'ended'
+        return len(log.read_text().splitlines()) if log.exists() else 0
 
     def test_given_back_when_preparing_fails(self) -> None:
-        cluster = self.cluster(prepare=['sh', '-c', 'echo no room; exit 1'])
+        cluster = self.cluster()
+        (self.folder / 'fail').touch()
         failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
         self.assertIn('no room', str(failure))
-        self.assertEqual(2, self.released())
+        # Before each of the two is prepared, and when it is released.
+        self.assertEqual(4, self.ended())
         self.assertEqual([], list(self.taken.glob('*.json')))
 
     def test_mark_is_written_before_anything_is_taken(self) -> None:
-        mark = f'{self.taken}/*.json'
-        cluster = self.cluster(prepare=['sh', '-c', f'ls {mark} >&2; exit 1'])
-        failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
-        self.assertIn('.json', str(failure))
-        self.assertNotIn('No such file', str(failure))
+        cluster = self.cluster()
+        (self.folder / 'fail').touch()
+        self.assertRaises(errors.CommandFailed, cluster.__enter__)
+        marks = (self.folder / 'marks').read_text()
+        self.assertEqual(2, marks.count('.json'))
 
     def test_recover_gives_back_what_a_dead_process_took(self) -> None:
         cluster = self.cluster()
@@ -201,30 +241,80 @@ class HostsFileTest(testtools.TestCase):
         path = next(self.taken.glob('*.json'))
         self.assertEqual([], hosts.recover())
         data = json.loads(path.read_text())
-        path.write_text(json.dumps({**data, 'started': '1'}))
+        path.write_text(json.dumps({**data, 'started': 1}))
         self.assertEqual(['c', 'w'], hosts.recover())
-        self.assertEqual(2, self.released())
+        self.assertEqual(2, self.ended())
         self.assertEqual([], hosts.recover())
         self.assertEqual(os.getpid(), data['pid'])
 
     def test_recover_keeps_what_it_cannot_give_back(self) -> None:
-        path = self.taken / 'one.json'
-        path.parent.mkdir()
-        lost = {'name': 'w', 'release': ['false']}
-        path.write_text(
-            json.dumps({'pid': 1, 'started': 'x', 'hosts': [lost]})
+        self.cluster()
+        (self.folder / 'lost').touch()
+        path = self.mark(
+            {
+                'action': 'release-ssh-host',
+                'name': 'w',
+                'address': '192.0.2.2',
+                'root': '/var/lib/x/root',
+                'key': '/key',
+            }
         )
         exc = self.assertRaises(errors.HVStackError, hosts.recover)
+        self.assertIn('no route', str(exc))
         self.assertIn(f'delete {path}', str(exc))
         self.assertNotIn('\n', str(exc))
         self.assertTrue(path.exists())
+
+    def mark(self, host: Any) -> Path:
+        """Write the mark of a process that no longer runs."""
+        path = self.taken / 'dead.json'
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({'pid': 1, 'started': 0, 'hosts': [host]}))
+        return path
+
+    def test_the_journal_names_no_programs(self) -> None:
+        """An entry with a program was run as root by the next command."""
+        proof = self.folder / 'proof'
+        program = ['touch', str(proof)]
+        ssh = {
+            'action': 'release-ssh-host',
+            'name': 'w',
+            'address': '192.0.2.2',
+            'root': '/var/lib/x/root',
+            'key': '/key',
+        }
+        for host, part in (
+            ({'name': 'w', 'release': program}, 'older releases'),
+            ({'action': 'run', 'name': 'w'}, "'run' is not one of"),
+            ({'action': ['run']}, 'is not one of'),
+            ({'action': 'release-lab-host', 'name': '-c'}, "'name'"),
+            ({**ssh, 'address': '-oProxyCommand=x'}, "'address'"),
+            ({**ssh, 'root': '/x; reboot'}, "'root'"),
+            ({**ssh, 'key': '-x'}, "'key'"),
+            ({**ssh, 'argv': program}, "'argv'"),
+            (program, 'is not one of'),
+        ):
+            path = self.mark(host)
+            exc = self.assertRaises(errors.InputError, hosts.recover)
+            self.assertIn(part, str(exc))
+            self.assertIn(str(path), str(exc))
+            self.assertEqual(1, len(str(exc).splitlines()))
+            self.assertTrue(path.exists())
+        self.assertFalse(proof.exists())
+
+    def test_a_mark_that_is_none(self) -> None:
+        path = self.mark({})
+        for text in ('{', '[]', '{"pid": 1, "started": "x", "hosts": []}'):
+            path.write_text(text)
+            exc = self.assertRaises(errors.InputError, hosts.recover)
+            self.assertIn(f'delete {path}', str(exc))
 
     def test_one_at_a_time(self) -> None:
         first, second = self.cluster(), self.cluster()
         first._take_lock()
         failure = self.assertRaises(errors.Busy, second.__enter__)
         self.assertIn(str(os.getpid()), str(failure))
-        self.assertEqual(0, self.released())
+        self.assertEqual(0, self.ended())
         first.release()
         second._take_lock()
         second.release()

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions that release bare-metal hosts, as the journal stores them.
+
+The journal never stores a program. An entry names an action with typed
+arguments, and the code here builds the program from them.
+"""
+
+import ipaddress
+import re
+import shlex
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hvstack import errors, paths
+from hvstack.cluster.ssh import SSHNode
+from hvstack.model.fields import Fields
+
+#: Known host keys and connections: the same for every process, since any
+#: later process may have to release hosts.
+SSH = paths.STATE / 'ssh'
+NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,62}', re.ASCII)
+#: A directory whose name means nothing else to a shell.
+DIRECTORY = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*){2,}', re.ASCII)
+
+#: Ends every process that runs in the root file system $1, and unmounts it.
+END = """
+inside() {
+    for entry in /proc/[0-9]*; do
+        [ "$(readlink "$entry/root")" = "$1" ] && echo "${entry#/proc/}"
+    done
+}
+for signal in TERM KILL; do
+    pids=$(inside "$1")
+    [ -n "$pids" ] || break
+    kill -$signal $pids
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -n "$(inside "$1")" ] || break
+        sleep 0.5
+    done
+done
+mountpoint -q "$1" && umount -R "$1"
+exit 0
+"""
+
+
+def lab_command(verb: str, name: str) -> list[str]:
+    """Return the program that prepares or releases a lab host.
+
+    :param verb: ``prepare`` or ``release``.
+    :param name: name of the lab host.
+    """
+    # -P: no module is loaded from the current directory.
+    return [sys.executable, '-P', '-m', 'hvstack.lab.hosts.bare', verb, name]
+
+
+@dataclass(frozen=True)
+class ReleaseLabHost:
+    """Return a lab host to Nova.
+
+    :param name: name of the lab host.
+    """
+
+    action: ClassVar[str] = 'release-lab-host'
+    name: str
+
+    def argv(self) -> list[str]:
+        """Return the program that does it."""
+        return lab_command('release', self.name)
+
+
+@dataclass(frozen=True)
+class ReleaseSSHHost:
+    """End Hadoop on a host that ssh reaches, and undo the preparation.
+
+    :param name: host name.
+    :param address: IP address.
+    :param root: directory of the root file system on the host.
+    :param key: private key file.
+    """
+
+    action: ClassVar[str] = 'release-ssh-host'
+    name: str
+    address: str
+    root: str
+    key: str
+
+    def argv(self) -> list[str]:
+        """Return the program that does it."""
+        node = SSHNode(
+            name=self.name,
+            address=self.address,
+            role='',
+            host=self.name,
+            key=Path(self.key),
+            folder=SSH,
+        )
+        end = shlex.join(['sh', '-c', END, 'end', self.root])
+        return ['ssh', *node.options(), f'root@{self.address}', end]
+
+
+Action = ReleaseLabHost | ReleaseSSHHost
+_ACTIONS: dict[str, type[Action]] = {
+    action.action: action for action in (ReleaseLabHost, ReleaseSSHHost)
+}
+
+
+def dump(action: Action) -> dict[str, Any]:
+    """Return an action as the journal stores it."""
+    return {'action': action.action, **asdict(action)}
+
+
+def load(data: Any, path: Path) -> Action:
+    """Return an action that the journal stores.
+
+    :param data: the JSON object of one host.
+    :param path: the journal's file, for errors.
+    :raises hvstack.errors.InputError: the action is unknown, an argument is
+        not valid, or an older release wrote the entry.
+    """
+    if isinstance(data, dict) and 'release' in data:
+        raise errors.InputError(
+            f'Cannot release the bare-metal host {data.get("name")!r:.60} '
+            f'({path}): the entry contains a program, as older releases of '
+            'hvstack wrote it. Check on the host that no Hadoop process and '
+            f'no mount remains, then delete {path}.'
+        )
+    name = data.get('action') if isinstance(data, dict) else None
+    if not isinstance(name, str) or name not in _ACTIONS:
+        raise errors.InputError(
+            f'Cannot release bare-metal hosts ({path}): the action '
+            f'{name!r:.60} is not one of {", ".join(_ACTIONS)}. Check the '
+            f'hosts that the file names, then delete {path}.'
+        )
+    if name == ReleaseLabHost.action:
+        fields = Fields(data, str(path), ('action', 'name'))
+        return ReleaseLabHost(host_name(fields))
+    fields = Fields(
+        data, str(path), ('action', 'name', 'address', 'root', 'key')
+    )
+    key = fields.text('key')
+    if not key.startswith('/'):
+        raise fields.wrong('key', 'is not an absolute path')
+    return ReleaseSSHHost(
+        host_name(fields), address(fields), directory(fields, 'root'), key
+    )
+
+
+def host_name(fields: Fields) -> str:
+    """Return the field ``name``.
+
+    :raises hvstack.errors.InputError: it is not a host name.
+    """
+    name = fields.text('name')
+    if not NAME.fullmatch(name):
+        raise fields.wrong('name', 'is no host name')
+    return name
+
+
+def address(fields: Fields) -> str:
+    """Return the field ``address``.
+
+    :raises hvstack.errors.InputError: it is not an IPv4 address.
+    """
+    text = fields.text('address')
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise fields.wrong(
+            'address', 'is not an IPv4 address such as 192.0.2.11'
+        ) from None
+
+
+def directory(fields: Fields, name: str, default: str | None = None) -> str:
+    """Return a field that names a directory of a host.
+
+    :param default: value of a missing field; None refuses a missing field.
+    :raises hvstack.errors.InputError: it is not such a directory.
+    """
+    path = fields.text(name, default)
+    if not DIRECTORY.fullmatch(path):
+        raise fields.wrong(
+            name,
+            f"is '{path}', give a folder such as /var/lib/hvstack-bare/root",
+        )
+    return path
