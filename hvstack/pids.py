@@ -11,11 +11,16 @@ import os
 import signal
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from hvstack import errors, paths
 
 _BOOT = Path('/proc/sys/kernel/random/boot_id')
+#: Inode of the machine's first pid namespace, from which every process is
+#: visible (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+_FIRST_NAMESPACE = 0xEFFFFFFC
 
 
 def boot() -> str:
@@ -35,6 +40,67 @@ def start_time(pid: int) -> int | None:
     # The name in parentheses may itself hold spaces and parentheses.
     fields = text.rpartition(')')[2].split()
     return None if fields[0] == 'Z' else int(fields[19])
+
+
+def namespace() -> int:
+    """Return the inode of the pid namespace of this process."""
+    return Path('/proc/self/ns/pid').stat().st_ino
+
+
+@dataclass(frozen=True)
+class Process:
+    """Identity of a process, which a later process cannot have.
+
+    :param pid: its number within its pid namespace.
+    :param start: its start time in clock ticks since the boot.
+    :param boot: id of the machine's boot.
+    :param namespace: inode of its pid namespace; 0 in files of older
+        releases means the namespace of the process that reads the file.
+    """
+
+    pid: int
+    start: int
+    boot: str
+    namespace: int = 0
+
+    @classmethod
+    def current(cls) -> Self:
+        """Return the identity of this process."""
+        start = start_time(os.getpid())
+        assert start is not None
+        return cls(os.getpid(), start, boot(), namespace())
+
+    def is_alive(self) -> bool | None:
+        """Return whether the process runs.
+
+        :returns: None if this process cannot know, because the process ran
+            in a pid namespace that is not visible from here.
+        """
+        if self.boot != boot():
+            return False
+        if self.namespace in (0, namespace()):
+            return start_time(self.pid) == self.start
+        if any(self._is_at(path) for path in Path('/proc').glob('[0-9]*')):
+            return True
+        # With the mount option hidepid, other users' processes are missing.
+        complete = os.geteuid() == 0 or Path('/proc/1/status').exists()
+        is_first = namespace() == _FIRST_NAMESPACE
+        return False if is_first and complete else None
+
+    def _is_at(self, path: Path) -> bool:
+        """Return whether a directory of /proc is that of the process."""
+        try:
+            if start_time(int(path.name)) != self.start:
+                return False
+            status = (path / 'status').read_text()
+        except OSError:
+            return False
+        numbers = [
+            line.split()[-1]
+            for line in status.splitlines()
+            if line.startswith('NSpid:')
+        ]
+        return numbers == [str(self.pid)]
 
 
 def command(pid: int) -> str:

@@ -5,14 +5,13 @@ They stay when the lab is destroyed, with the users they made; nothing of
 them is started: the lab runs its own instances with its own data.
 """
 
-import shutil
-import stat
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hvstack import errors, shell
+from hvstack import errors, paths, pids, shell
 
 #: What the control plane needs.
 CONTROL = (
@@ -72,6 +71,21 @@ CEPH = (
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
+#: A policy is in force for as long as the process that installs packages
+#: runs. Status 101 forbids an action, 0 allows it (invoke-rc.d(8)).
+_SCRIPT = """#!/bin/sh
+{mark}
+# Left behind by a process that was killed, it has no effect.
+if [ "$(cat /proc/sys/kernel/random/boot_id)" = {boot} ] &&
+    [ "$(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null |
+        cut -d ' ' -f 20)" = {start} ]; then
+    exit 101
+fi
+if [ -x {aside} ]; then
+    exec {aside} "$@"
+fi
+exit 0
+"""
 _APT = (
     'apt-get',
     *('-o', 'DPkg::Lock::Timeout=600'),
@@ -166,14 +180,22 @@ def _wait_for_dpkg(argv: list[str]) -> None:
 def nothing_starts() -> Iterator[None]:
     """Keep packages' scripts from starting services meanwhile.
 
-    A policy of the user's is left as it is, put aside and put back.
+    A policy of the user's is left as it is, put aside and put back. The
+    policy names this process: if it is killed, or the power fails, the
+    policy has no effect any more, and services of the machine start.
     """
-    aside = _POLICY.with_suffix('.hvstack-aside')
-    ours = _POLICY.exists() and _MARK in _POLICY.read_text()
-    if _POLICY.exists() and not ours:
-        shutil.copy2(_POLICY, aside)
-    _POLICY.write_text(f'#!/bin/sh\n{_MARK}\nexit 101\n')
-    _POLICY.chmod(_POLICY.stat().st_mode | stat.S_IXUSR | 0o555)
+    if _POLICY.exists() and not _is_own():
+        policy = _POLICY.read_text()
+        paths.write_whole(_aside(), policy, _POLICY.stat().st_mode & 0o777)
+    process = pids.Process.current()
+    values = {
+        'mark': _MARK,
+        'boot': process.boot,
+        'pid': process.pid,
+        'start': process.start,
+        'aside': shlex.quote(str(_aside())),
+    }
+    paths.write_whole(_POLICY, _SCRIPT.format(**values), 0o755)
     try:
         yield
     finally:
@@ -182,8 +204,19 @@ def nothing_starts() -> Iterator[None]:
 
 def restore_policy() -> None:
     """Put back what :func:`nothing_starts` put aside, also after a crash."""
-    aside = _POLICY.with_suffix('.hvstack-aside')
-    if aside.exists():
-        aside.replace(_POLICY)
-    elif _POLICY.exists() and _MARK in _POLICY.read_text():
-        _POLICY.unlink()
+    if _is_own():
+        if _aside().exists():
+            _aside().replace(_POLICY)
+        else:
+            _POLICY.unlink()
+        paths.sync_directory(_POLICY.parent)
+    # Beside a policy of the user's it is an old copy.
+    _aside().unlink(missing_ok=True)
+
+
+def _aside() -> Path:
+    return _POLICY.with_suffix('.hvstack-aside')
+
+
+def _is_own() -> bool:
+    return _POLICY.exists() and _MARK in _POLICY.read_text()

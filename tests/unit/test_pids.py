@@ -2,12 +2,60 @@
 import json
 import os
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import fixtures
 import testtools
 
 from hvstack import errors, pids
+
+#: Prints the identity of a process in a pid namespace of its own, and waits.
+_IN_NAMESPACE = """
+import json, sys
+from dataclasses import asdict
+from hvstack import pids
+print(json.dumps(asdict(pids.Process.current())), flush=True)
+sys.stdin.read()
+"""
+
+
+class ProcessTest(testtools.TestCase):
+    def test_own(self) -> None:
+        current = pids.Process.current()
+        self.assertIs(True, current.is_alive())
+        for change in ({'start': 1}, {'boot': 'of yesterday'}):
+            self.assertIs(False, replace(current, **change).is_alive())
+
+    def test_another_namespace(self) -> None:
+        """A pid of a container is not that of the process seen from here."""
+        unshare = ['unshare', '--pid', '--fork', '--mount-proc']
+        if subprocess.run([*unshare, 'true'], capture_output=True).returncode:
+            self.skipTest('this user cannot create pid namespaces')
+        with subprocess.Popen(
+            [*unshare, sys.executable, '-c', _IN_NAMESPACE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as container:
+            assert container.stdout
+            process = pids.Process(**json.loads(container.stdout.readline()))
+            self.assertNotEqual(pids.namespace(), process.namespace)
+            self.assertIs(True, process.is_alive())
+            container.communicate(timeout=60)
+        # From the first namespace everything is visible, from others not.
+        self.assertIn(process.is_alive(), (False, None))
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.pids._FIRST_NAMESPACE', 1)
+        )
+        self.assertIsNone(process.is_alive())
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.pids._FIRST_NAMESPACE', pids.namespace()
+            )
+        )
+        if os.geteuid() == 0:
+            self.assertIs(False, process.is_alive())
 
 
 class PidsTest(testtools.TestCase):

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
 from pathlib import Path
 
 import fixtures
@@ -16,11 +18,41 @@ class PolicyTest(testtools.TestCase):
             fixtures.MonkeyPatch('hvstack.lab.packages._POLICY', self.path)
         )
 
+    def status(self) -> int:
+        """Return what invoke-rc.d would hear from the policy."""
+        return subprocess.run([self.path, 'cron', 'start']).returncode
+
     def test_forbids_starts_and_goes_away(self) -> None:
         with packages.nothing_starts():
-            self.assertIn('exit 101', self.path.read_text())
-            self.assertTrue(self.path.stat().st_mode & 0o111)
+            self.assertEqual(101, self.status())
         self.assertFalse(self.path.exists())
+
+    def test_no_effect_after_a_crash(self) -> None:
+        """The killed process' policy would keep services from starting."""
+        for users, status in ((None, 0), ('#!/bin/sh\nexit 42\n', 42)):
+            if users:
+                self.path.write_text(users)
+                self.path.chmod(0o755)
+            code = (
+                'import os, sys; from pathlib import Path; '
+                'from hvstack.lab import packages; '
+                'packages._POLICY = Path(sys.argv[1]); '
+                'policy = packages.nothing_starts(); policy.__enter__(); '
+                'os.kill(os.getpid(), 9)'
+            )
+            subprocess.run([sys.executable, '-c', code, self.path])
+            self.assertIn('hvstack', self.path.read_text())
+            self.assertEqual(status, self.status())
+            packages.restore_policy()
+            self.assertEqual(users is not None, self.path.exists())
+
+    def test_old_copy_does_not_replace_a_newer_policy(self) -> None:
+        self.path.write_text('newer')
+        aside = self.path.with_suffix('.hvstack-aside')
+        aside.write_text('older')
+        packages.restore_policy()
+        self.assertEqual('newer', self.path.read_text())
+        self.assertFalse(aside.exists())
 
     def test_policy_of_the_users_comes_back(self) -> None:
         self.path.write_text('#!/bin/sh\nexit 0\n')
