@@ -68,8 +68,10 @@ exit 3
 """
 #: Each thread of a guest's QEMU with the CPUs that it may run on.
 _THREADS = r"""
+name=%s
 for p in /proc/[0-9]*; do
-    tr '\0' '\n' <"$p/cmdline" 2>/dev/null | grep -q '^guest=%s,' || continue
+    tr '\0' '\n' <"$p/cmdline" 2>/dev/null |
+        grep -qF -e "guest=$name," || continue
     for t in "$p"/task/*; do
         printf '%%s\t' "$(cat "$t/comm")"
         sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$t/status"
@@ -170,7 +172,9 @@ def guest(access: Access, host: str, instance: str) -> Domain:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or has
         no such guest.
     """
-    return domain.parse(_virsh(access, host, f'dumpxml {instance}'))
+    # A name may be any text, even an option or a command of the shell.
+    name = shlex.quote(f'--domain={instance}')
+    return domain.parse(_virsh(access, host, f'dumpxml {name}'))
 
 
 def guests(access: Access, host: str) -> list[Domain]:
@@ -180,7 +184,8 @@ def guests(access: Access, host: str) -> list[Domain]:
     """
 
     def names() -> list[str]:
-        return _virsh(access, host, 'list --name').split()
+        lines = _virsh(access, host, 'list --name').splitlines()
+        return [line for line in lines if line.strip()]
 
     found = []
     for name in names():
@@ -220,7 +225,7 @@ def threads(access: Access, host: str, instance: str) -> dict[str, set[int]]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         such process is there.
     """
-    return domain.threads(_run(access, host, _THREADS % instance))
+    return domain.threads(_run(access, host, _THREADS % shlex.quote(instance)))
 
 
 def nova_conf(access: Access, host: str) -> dict[str, str]:

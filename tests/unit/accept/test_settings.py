@@ -437,6 +437,29 @@ class HostLookTest(testtools.TestCase):
         found = hostlook.guests(Access('local'), 'h1')
         self.assertEqual(['guest-1'], [one.name for one in found])
 
+    def test_names_of_guests_reach_no_shell(self) -> None:
+        """Other users of a host name their guests as they like."""
+        folder = self.program(
+            'virsh',
+            """case "$*" in
+            *list*) printf '%s\n' '--x; touch "${0%/*}/harm"' "a b";;
+            *) printf '%s\n' "$@" >>"${0%/*}/log"
+               echo "<domain><name>x</name></domain>";;
+            esac""",
+        )
+        domains = hostlook.guests(Access('local'), 'h1')
+        self.assertEqual(2, len(domains))
+        log = (folder / 'log').read_text()
+        self.assertIn('--domain=--x; touch "${0%/*}/harm"\n', log)
+        self.assertIn('--domain=a b\n', log)
+        harm = folder / 'harm'
+        self.assertRaises(
+            errors.CloudError,
+            hostlook.threads,
+            *(Access('local'), 'h1', f"'; touch {harm}; '"),
+        )
+        self.assertFalse(harm.exists())
+
     def test_file_systems(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         found = hostlook.file_systems(
