@@ -14,6 +14,8 @@ from pathlib import Path
 from hvstack import errors, paths, shell
 from hvstack.lab.images import recipes, rootfs
 
+#: SHA-256 of every jar, as sha256sum prints it. Made anew with the pom.
+DIGESTS = Path(__file__).with_name('jars.sha256')
 #: Folders of a release that hold jars.
 JARS = re.compile(
     r'share/hadoop/(common|hdfs|yarn|mapreduce|client)?(/lib)?/[^/]+\.jar'
@@ -26,6 +28,8 @@ def maven_jars() -> Path:
     """Return a folder with the jars that the pom names, fetched once.
 
     :raises hvstack.errors.CommandFailed: Maven could not get them.
+    :raises hvstack.errors.MissingPrerequisite: a jar is not the one whose
+        SHA-256 hvstack has.
     """
     digest = hashlib.sha256(recipes.POM.read_bytes()).hexdigest()[:12]
     target = paths.CACHE / 'maven' / digest
@@ -36,6 +40,7 @@ def maven_jars() -> Path:
     # repeats its message for a day in place of trying again.
     argv = [
         *('mvn', '--batch-mode', '--quiet', '--update-snapshots'),
+        '--strict-checksums',
         *('-f', str(recipes.POM)),
         'dependency:copy-dependencies',
         '-DincludeScope=runtime',
@@ -44,8 +49,37 @@ def maven_jars() -> Path:
     paths.make_directory(target.parent)
     shutil.rmtree(partial, ignore_errors=True)
     shell.retried(lambda: shell.run(argv, timeout=600))
+    check_jars(partial)
     partial.replace(target)
     return target
+
+
+def check_jars(directory: Path) -> None:
+    """Compare downloaded jars with the digests that hvstack has.
+
+    :param directory: where Maven put them.
+    :raises hvstack.errors.MissingPrerequisite: a jar is missing, is not in
+        the list, or has another digest.
+    """
+    expected = {}
+    for line in DIGESTS.read_text().splitlines():
+        digest, _, name = line.partition('  ')
+        expected[name] = digest
+    actual = {path.name: sha256(path) for path in directory.glob('*.jar')}
+    differing = sorted(
+        name
+        for name in expected.keys() | actual.keys()
+        if expected.get(name) != actual.get(name)
+    )
+    if differing:
+        name = differing[0]
+        raise errors.MissingPrerequisite(
+            f'Cannot use the jars in {directory}: {len(differing)} of them '
+            f'differ from {DIGESTS.name}, such as {name} (SHA-256 '
+            f'{actual.get(name, "missing")} instead of '
+            f'{expected.get(name, "none")}). Check the Maven repository that '
+            'your settings name, or use --hadoop-tarball.'
+        )
 
 
 def sha256(tarball: Path) -> str:

@@ -2,6 +2,7 @@
 """Recipes, digests, manifests and the cache of guest images."""
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -127,7 +128,10 @@ case " $* " in
 *) echo 'was not found during a previous attempt' >&2; exit 1 ;;
 esac
 mkdir -p "${*##*-DoutputDirectory=}"
+echo content >"${*##*-DoutputDirectory=}/a-1.jar"
 """
+#: SHA-256 of the jar that it writes.
+_JAR_DIGEST = hashlib.sha256(b'content\n').hexdigest()
 
 
 class TestMaven(ImagesCase):
@@ -141,7 +145,37 @@ class TestMaven(ImagesCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.shell.time.sleep', lambda _: None)
         )
+        digests = programs / 'jars.sha256'
+        digests.write_text(f'{_JAR_DIGEST}  a-1.jar\n')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.images.hadoop.DIGESTS', digests)
+        )
         self.assertTrue(hadoop.maven_jars().is_dir())
+
+    def test_jars_are_the_ones_of_the_list(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        lines = hadoop.DIGESTS.read_text().splitlines()
+        self.assertTrue(all('.jar' in line for line in lines))
+        digests = directory / 'jars.sha256'
+        digests.write_text(f'{_JAR_DIGEST}  a-1.jar\n')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.images.hadoop.DIGESTS', digests)
+        )
+        jar = directory / 'a-1.jar'
+        jar.write_text('content\n')
+        hadoop.check_jars(directory)
+        for name, text in (('a-1.jar', 'other'), ('b-1.jar', 'content\n')):
+            (directory / name).write_text(text)
+            error = self.assertRaises(
+                errors.MissingPrerequisite, hadoop.check_jars, directory
+            )
+            self.assertIn(name, str(error))
+            jar.write_text('content\n')
+        (directory / 'b-1.jar').unlink()
+        jar.unlink()
+        self.assertRaises(
+            errors.MissingPrerequisite, hadoop.check_jars, directory
+        )
 
 
 class TestClassData(testtools.TestCase):
