@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal: what hvstack is about to change, written before it does.
 
-One file an entry below ``STATE/journal``. An entry belongs to the process
-that wrote it, until the change is undone or handed over to a cluster that
-stays. Entries of a process that is dead are undone by whoever comes next.
+A file below ``STATE/journal`` holds an entry, or all entries that a process
+handed over to a cluster at once. An entry belongs to the process that wrote
+it, until the change is undone or handed over to a cluster that stays.
+Entries of a process that is dead are undone by whoever comes next.
+
+A change of the journal is on the disk when the function that makes it
+returns: the file and its directory are synced.
 """
 
 import fcntl
@@ -13,7 +17,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,10 @@ class Entry:
     :param scope: whose cloud and project; empty for this machine.
     :param owner: the cluster that keeps it, empty while a process does.
     :param pid: process that made it, with ``start`` (clock ticks since
-        boot) and ``boot``, so that a later process of that number is none.
+        boot), ``boot`` and ``namespace`` (inode of its pid namespace), so
+        that a later process of that number is none.
+    :param made: time of the entry, for people: clocks go backwards.
+    :param sequence: its position among the entries, which gives the order.
     """
 
     kind: str
@@ -43,19 +50,23 @@ class Entry:
     boot: str
     made: float
     id: str
+    namespace: int = 0
+    sequence: int = 0
 
     @property
     def path(self) -> Path:
-        """The entry's file."""
-        return FOLDER / f'{self.made:.6f}-{self.kind}-{self.id}.json'
+        """The entry's own file, which it has until it is handed over."""
+        return FOLDER / f'{self.sequence:09d}-{self.kind}-{self.id}.json'
+
+    @property
+    def process(self) -> pids.Process:
+        """The process that made it."""
+        return pids.Process(self.pid, self.start, self.boot, self.namespace)
 
     @property
     def alive(self) -> bool:
-        """Whether the process that made it still runs."""
-        return (
-            self.boot == pids.boot()
-            and pids.start_time(self.pid) == self.start
-        )
+        """Whether the process that made it may still run."""
+        return self.process.is_alive() is not False
 
     @property
     def abandoned(self) -> bool:
@@ -68,37 +79,64 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
 
     :raises OSError: it cannot be written, so nothing may be changed.
     """
-    start = pids.start_time(os.getpid())
-    assert start is not None
-    entry = Entry(
-        kind=kind,
-        data=data,
-        scope=scope,
-        owner='',
-        pid=os.getpid(),
-        start=start,
-        boot=pids.boot(),
-        made=time.time(),
-        id=str(uuid.uuid4()),
-    )
-    _write(entry)
+    process = pids.Process.current()
+    with _locked(fcntl.LOCK_EX):
+        entry = Entry(
+            kind=kind,
+            data=data,
+            scope=scope,
+            owner='',
+            pid=process.pid,
+            start=process.start,
+            boot=process.boot,
+            made=time.time(),
+            id=str(uuid.uuid4()),
+            namespace=process.namespace,
+            sequence=_next_sequence(),
+        )
+        _write(entry.path, asdict(entry))
     return entry
 
 
-def _write(entry: Entry) -> None:
-    text = json.dumps(asdict(entry), indent=1) + '\n'
-    paths.write_whole(entry.path, text, mode=0o600)
+def _write(path: Path, content: object) -> None:
+    paths.write_whole(path, json.dumps(content, indent=1) + '\n', mode=0o600)
 
 
 def forget(entry: Entry) -> None:
-    """Drop an entry: its change is undone, or never happened."""
-    entry.path.unlink(missing_ok=True)
+    """Drop an entry: its change is undone, or never happened.
+
+    :raises OSError: the disk failed.
+    """
+    with _locked(fcntl.LOCK_EX):
+        entry.path.unlink(missing_ok=True)
+        for path, together in _handed_over():
+            others = [item for item in together if item.id != entry.id]
+            if not others:
+                path.unlink()
+            elif len(others) < len(together):
+                _write(path, [asdict(item) for item in others])
+        paths.sync_directory(FOLDER)
 
 
 def hand_over(found: Iterable[Entry], owner: str) -> None:
-    """Give entries to a cluster that stays when this process ends."""
-    for entry in found:
-        _write(replace(entry, owner=owner))
+    """Give entries to a cluster that stays when this process ends.
+
+    All of them go at once, by one new file: a crash in between leaves the
+    process' own files as they were, which that file then overrides.
+
+    :raises OSError: the new file cannot be written; nothing was handed over.
+    """
+    together = [replace(entry, owner=owner) for entry in found]
+    if not together:
+        return
+    with _locked(fcntl.LOCK_EX):
+        path = FOLDER / f'{together[0].sequence:09d}-together-{uuid.uuid4()}'
+        _write(
+            path.with_suffix('.json'), [asdict(entry) for entry in together]
+        )
+        for entry in together:
+            entry.path.unlink(missing_ok=True)
+        paths.sync_directory(FOLDER)
 
 
 def entries() -> list[Entry]:
@@ -106,29 +144,86 @@ def entries() -> list[Entry]:
 
     :raises hvstack.errors.InputError: a file there is none of ours.
     """
-    found = []
-    for path in sorted(FOLDER.glob('[!.]*.json')):
-        try:
-            found.append(Entry(**json.loads(path.read_text())))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, TypeError) as exc:
-            raise errors.InputError(
-                f'{path}: no whole journal entry ({exc}), look at what it '
-                'names, then move it away'
-            ) from exc
-    return sorted(found, key=lambda entry: entry.made)
+    if not FOLDER.is_dir():
+        return []
+    with _locked(fcntl.LOCK_SH):
+        files = [_read(path) for path in _files()]
+    by_id: dict[str, Entry] = {}
+    for entry in (entry for together in files for entry in together):
+        # After a crash in a hand-over, the entry with an owner counts.
+        if entry.owner or entry.id not in by_id:
+            by_id[entry.id] = entry
+    return sorted(by_id.values(), key=_order)
+
+
+def newest_first(unsorted: Iterable[Entry]) -> list[Entry]:
+    """Return entries in the order in which they are undone."""
+    return sorted(unsorted, key=_order, reverse=True)
+
+
+def _order(entry: Entry) -> tuple[int, float]:
+    # Entries of releases without a sequence are older than all others.
+    return entry.sequence, entry.made
+
+
+def _files() -> list[Path]:
+    return sorted(FOLDER.glob('[!.]*.json'))
+
+
+def _handed_over() -> list[tuple[Path, list[Entry]]]:
+    """Return the files that may hold several entries."""
+    return [
+        (path, _read(path))
+        for path in _files()
+        if path.name.split('-')[1:2] == ['together']
+    ]
+
+
+def _read(path: Path) -> list[Entry]:
+    """Return the entries of a file.
+
+    Fields of a newer release are left alone: what is needed to undo a
+    change is in fields that every release has.
+
+    :raises hvstack.errors.InputError: it is not a file of the journal.
+    """
+    names = {field.name for field in fields(Entry)}
+    try:
+        content = json.loads(path.read_text())
+        items = content if isinstance(content, list) else [content]
+        return [
+            Entry(**{key: item[key] for key in names & set(item)})
+            for item in items
+        ]
+    except (OSError, ValueError, TypeError) as exc:
+        raise errors.InputError(
+            f'{path}: no whole journal entry ({exc}), look at what it '
+            'names, then move it away'
+        ) from exc
+
+
+def _next_sequence() -> int:
+    """Return the number after that of every entry.
+
+    A counter and not the time: a clock that was set back would have the
+    undo begin with the wrong end.
+    """
+    numbers = [path.name.partition('-')[0] for path in _files()]
+    # Older releases began their files' names with a time, such as 1.5.
+    return 1 + max(
+        (int(number) for number in numbers if number.isdecimal()), default=0
+    )
 
 
 def own() -> list[Entry]:
     """Return this process' entries, oldest first."""
-    start = pids.start_time(os.getpid())
+    process = pids.Process.current()
     return [
         entry
         for entry in entries()
         if not entry.owner
-        and (entry.pid, entry.start) == (os.getpid(), start)
-        and entry.boot == pids.boot()
+        and replace(process, namespace=entry.namespace) == entry.process
+        and entry.namespace in (0, process.namespace)
     ]
 
 
@@ -151,3 +246,21 @@ def recovering() -> Iterator[None]:
     with (FOLDER / '.lock').open('w') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def _locked(operation: int) -> Iterator[None]:
+    """Keep a hand-over apart from readers and writers of the files.
+
+    Not the lock of :func:`recovering`, which is held for as long as an undo
+    takes.
+
+    :param operation: of :func:`fcntl.flock`.
+    """
+    paths.make_directory(FOLDER)
+    handle = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, operation)
+        yield
+    finally:
+        os.close(handle)

@@ -7,7 +7,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import errors, interrupts
 from hvstack.cloud import (
     connection,
     flavors,
@@ -34,7 +34,8 @@ def undo(
 ) -> list[str]:
     """Undo entries, newest first, and return a line for each.
 
-    Those of another cloud or project are left alone.
+    Those of another cloud or project are left alone. Ctrl-C does not stop
+    it: it takes effect at the end.
 
     :param conns: connections, an administrator's and a tenant's perhaps;
         each entry takes the one that it was made with.
@@ -42,24 +43,24 @@ def undo(
         and these stay in the journal.
     """
     by_scope = {connection.scope(conn): conn for conn in conns}
+    pending = [
+        (entry, by_scope[entry.scope])
+        for entry in journal.newest_first(found)
+        if entry.scope in by_scope
+    ]
     lines = []
     failed = []
-    for entry in sorted(found, key=lambda one: one.made, reverse=True):
-        conn = by_scope.get(entry.scope)
-        if conn is None:
-            continue
-        name = f'{entry.kind} {entry.data["name"]}'
-        try:
-            with progress.stage(name) if progress else nullcontext():
-                if entry.kind == stacks.KIND:
-                    stacks.undo(conn, entry.data, progress)
-                else:
-                    _UNDO[entry.kind](conn, entry.data)
-        except errors.HVStackError as exc:
-            failed.append(f'{name}: {exc}')
-            continue
-        journal.forget(entry)
-        lines.append(name)
+    with interrupts.deferred('hvstack is undoing its changes', progress):
+        for entry, conn in pending:
+            name = _name(entry)
+            try:
+                with progress.stage(name) if progress else nullcontext():
+                    _undo(entry, conn, progress)
+            except errors.HVStackError as exc:
+                failed.append(f'{name}: {exc}')
+                continue
+            journal.forget(entry)
+            lines.append(name)
     if failed:
         raise errors.CloudError(
             f'not put back ({"; ".join(failed)}): the next hvstack command '
@@ -68,14 +69,62 @@ def undo(
     return lines
 
 
-def recover(conns: Iterable[Connection]) -> list[str]:
+def _undo(
+    entry: journal.Entry, conn: Connection, progress: Progress | None
+) -> None:
+    if entry.kind == stacks.KIND:
+        stacks.undo(conn, entry.data, progress)
+    elif entry.kind in _UNDO:
+        _UNDO[entry.kind](conn, entry.data)
+    else:
+        raise errors.InputError(
+            f'Cannot undo a change of type {entry.kind!r} ({entry.path}): '
+            'this release does not know it. Use the newer release of hvstack '
+            'that wrote it.'
+        )
+
+
+def _name(entry: journal.Entry) -> str:
+    return f'{entry.kind} {entry.data.get("name", entry.id)}'
+
+
+def recover(
+    conns: Iterable[Connection], progress: Progress | None = None
+) -> list[str]:
     """Undo what dead processes left, and return a line for each.
+
+    Entries that this release does not know, and those of processes that may
+    still run where they are not visible, stay, with a line of progress.
 
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
+    output = progress or Progress()
+    conns = list(conns)
+    scopes = {connection.scope(conn) for conn in conns}
+    abandoned = []
     with journal.recovering():
-        left = [entry for entry in journal.entries() if entry.abandoned]
-        return undo(left, conns) if left else []
+        for entry in journal.entries():
+            if entry.owner or entry.scope not in scopes:
+                continue
+            alive = entry.process.is_alive()
+            if alive is None:
+                output.say(
+                    f'Cannot tell whether process {entry.pid} still runs: it '
+                    'ran in another pid namespace. Its change stays: '
+                    f'{_name(entry)}. Run hvstack in that namespace, or, '
+                    'outside of all containers, as root.'
+                )
+            elif alive:
+                continue
+            elif entry.kind == stacks.KIND or entry.kind in _UNDO:
+                abandoned.append(entry)
+            else:
+                output.say(
+                    f'The change {_name(entry)!r} stays: this release does '
+                    f'not know its type ({entry.path}). Use the newer release '
+                    'of hvstack that wrote it.'
+                )
+        return undo(abandoned, conns) if abandoned else []
 
 
 def undo_own(

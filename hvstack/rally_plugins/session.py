@@ -16,7 +16,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import conf, errors, profiles, shell
+from hvstack import conf, errors, interrupts, profiles, shell
 from hvstack.cloud import connection, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
@@ -456,9 +456,21 @@ def get(context: Mapping[str, Any]) -> Session:
 
 
 def _undo(session: Session) -> None:
-    try:
+    """Release the hosts and undo all changes, the one whatever the other."""
+
+    def release() -> None:
         if isinstance(session.cluster, hosts.BareHosts):
             session.cluster.release()
-        undo.undo_own(session.conns)
-    except errors.HVStackError as exc:
-        print(f'hvstack: {exc}', file=sys.stderr)
+
+    # Python prints what an exit function raises with a traceback.
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        interrupts.deferred(
+            'hvstack is undoing its changes', session.progress
+        ),
+    ):
+        for action in (release, lambda: undo.undo_own(session.conns)):
+            try:
+                action()
+            except errors.HVStackError as exc:
+                print(f'hvstack: {exc}', file=sys.stderr)

@@ -15,7 +15,7 @@ ROOT = Path(hvstack.__file__).parent
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'shell', 'progress', 'paths', 'share'),
-        *('pids', 'conf', 'yamlfile'),
+        *('pids', 'conf', 'yamlfile', 'interrupts'),
     ),
     ('model',),
     ('results', 'profiles'),

@@ -85,6 +85,72 @@ class JournalTest(testtools.TestCase):
         self.assertEqual(['a'], [one.data['name'] for one in found])
         self.assertFalse(replace(found[0], start=1).abandoned)
 
+    def test_order_is_not_the_clocks(self) -> None:
+        first = journal.note('stack', {'name': 'a'})
+        self.rewrite(first, made=first.made + 86_400)
+        second = journal.note('stack', {'name': 'b'})
+        names = [entry.data['name'] for entry in journal.entries()]
+        self.assertEqual(['a', 'b'], names)
+        self.assertEqual(
+            ['b', 'a'],
+            [
+                entry.data['name']
+                for entry in journal.newest_first(journal.entries())
+            ],
+        )
+        self.assertLess(first.sequence, second.sequence)
+
+    def test_entry_of_an_older_release(self) -> None:
+        entry = asdict(journal.note('stack', {'name': 'new'}))
+        for name in ('sequence', 'namespace'):
+            del entry[name]
+        entry['id'], entry['data'] = 'old', {'name': 'old'}
+        path = self.folder / '1700000000.123456-stack-old.json'
+        path.write_text(json.dumps(entry))
+        entries = journal.own()
+        names = [entry.data['name'] for entry in entries]
+        self.assertEqual(['old', 'new'], names)
+
+    def test_field_of_a_newer_release(self) -> None:
+        entry = journal.note('stack', {'name': 'a'})
+        content = {**asdict(entry), 'reason': 'of a newer release'}
+        entry.path.write_text(json.dumps(content))
+        self.assertEqual([entry], journal.entries())
+
+    def test_several_are_handed_over_by_one_rename(self) -> None:
+        """Whatever rename a crash comes before, it is all or nothing."""
+        noted = [journal.note('stack', {'name': n}) for n in 'abc']
+        renames: list[str] = []
+
+        def crash(path: Path, target: Path) -> None:
+            renames.append(str(target))
+            raise OSError('crash')
+
+        with fixtures.MonkeyPatch('pathlib.Path.replace', crash):
+            self.assertRaises(OSError, journal.hand_over, noted, 'cluster a')
+        self.assertEqual(1, len(renames))
+        self.assertEqual(noted, journal.own())
+        journal.hand_over(noted, 'cluster a')
+        self.assertEqual(3, len(journal.owned('cluster a')))
+        self.assertEqual(1, len(list(self.folder.glob('*.json'))))
+
+    def test_crash_after_the_hand_over(self) -> None:
+        """Files of the process that stayed do not bring it back."""
+        noted = [journal.note('stack', {'name': n}) for n in 'ab']
+        stale = {entry.path: entry.path.read_text() for entry in noted}
+        journal.hand_over(noted, 'cluster a')
+        for path, text in stale.items():
+            path.write_text(text)
+        self.assertEqual([], journal.own())
+        self.assertEqual(2, len(journal.owned('cluster a')))
+        journal.forget(noted[0])
+        self.assertEqual(
+            ['b'],
+            [entry.data['name'] for entry in journal.owned('cluster a')],
+        )
+        journal.forget(noted[1])
+        self.assertEqual([], list(self.folder.glob('*.json')))
+
     def test_half_written(self) -> None:
         path = self.folder / '1-stack-x.json'
         path.write_text('{"kind": ')

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of code that Ctrl-C does not leave half done."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from hvstack.progress import Progress
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def deferred(
+    activity: str, progress: Progress | None = None
+) -> Iterator[None]:
+    """Finish a block before Ctrl-C, SIGTERM or SIGHUP takes effect.
+
+    Each signal prints a line that says what is going on. Blocks may be
+    nested: the outermost one raises. Signals reach only the main thread, so
+    that in another thread this does nothing. An ignored signal stays ignored.
+
+    :param activity: subject of that line, such as "hvstack is restoring the
+        cloud".
+    :param progress: where the line is printed; None for standard error.
+    :raises KeyboardInterrupt: a signal came, and the block has ended without
+        an exception.
+    """
+    output = progress or Progress()
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        output.say(
+            f'{signal.Signals(number).name}: {activity}. Wait for its end. '
+            "After 'kill -9', the next hvstack command continues it."
+        )
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in handlers.items():
+        # None is a handler that was not installed by Python.
+        if handler not in (signal.SIG_IGN, None):
+            signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler not in (signal.SIG_IGN, None):
+                signal.signal(number, handler)
+    if received:
+        # The handler of the enclosing block, if there is one, notes it.
+        signal.raise_signal(received[-1])

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undoing what dead processes left, whatever else is in the journal."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+from dataclasses import asdict, replace
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import connection, flavors, journal, undo
+from hvstack.progress import Progress
+from tests.unit.cloud import fake
+
+
+class UndoTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = self.cloud.connect()
+        self.stream = io.StringIO()
+        self.progress = Progress(stream=self.stream)
+
+    def note(self, kind: str, name: str, **changes: object) -> journal.Entry:
+        """Write an entry of a dead process."""
+        entry = journal.note(
+            kind, {'name': name, 'id': name}, connection.scope(self.conn)
+        )
+        # An earlier process had the number of this one.
+        dead = replace(entry, **{'start': entry.start - 1, **changes})
+        entry.path.write_text(json.dumps(asdict(dead)))
+        return dead
+
+    def recover(self) -> list[str]:
+        return undo.recover([self.conn], self.progress)
+
+    def test_type_of_a_newer_release(self) -> None:
+        newer = self.note('of-a-newer-release', 'a')
+        self.note(flavors.KIND, 'f1')
+        deleted = self.cloud.http.delete(
+            f'{fake.NOVA}/flavors/f1', status_code=202
+        )
+        self.assertEqual(['flavor f1'], self.recover())
+        self.assertEqual(1, deleted.call_count)
+        self.assertEqual([newer], journal.entries())
+        self.assertIn('does not know its type', self.stream.getvalue())
+        # Where it is asked for, it is an error.
+        error = self.assertRaises(
+            errors.CloudError, undo.undo, [newer], [self.conn]
+        )
+        self.assertIn('newer release', str(error))
+        self.assertEqual([newer], journal.entries())
+
+    def test_process_of_another_pid_namespace(self) -> None:
+        """What cannot be seen to be dead is not undone."""
+        entry = self.note(flavors.KIND, 'f1', namespace=1)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.pids._FIRST_NAMESPACE', 1)
+        )
+        self.assertEqual([], self.recover())
+        self.assertEqual([entry], journal.entries())
+        self.assertIn('another pid namespace', self.stream.getvalue())
+
+    def test_ctrl_c_during_an_undo(self) -> None:
+        for name in ('f1', 'f2', 'f3'):
+            self.note(flavors.KIND, name)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        deleted = []
+
+        def delete(request: Any, context: Any) -> str:
+            deleted.append(request.path)
+            os.kill(os.getpid(), signal.SIGINT)
+            context.status_code = 202
+            return ''
+
+        for name in ('f1', 'f2', 'f3'):
+            self.cloud.http.delete(f'{fake.NOVA}/flavors/{name}', text=delete)
+        message = io.StringIO()
+        with contextlib.redirect_stderr(message):
+            self.assertRaises(KeyboardInterrupt, self.recover)
+        self.assertEqual(3, len(deleted))
+        self.assertEqual([], journal.entries())
+        self.assertIn('hvstack is undoing its changes', message.getvalue())
