@@ -12,7 +12,15 @@ from openstack.connection import Connection
 from hvstack import conf, errors
 from hvstack.cli import hadoop
 from hvstack.cli.sweep import add_cloud
-from hvstack.cloud import connection, journal, keys, ratios, stacks, undo
+from hvstack.cloud import (
+    connection,
+    journal,
+    keys,
+    lease,
+    ratios,
+    stacks,
+    undo,
+)
 from hvstack.cluster import environments, launch
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -185,12 +193,7 @@ class Create(_OnCloud):
                 ids = launch.publish(
                     admin, wanted, [str(tenant.current_project_id)]
                 )
-                ratios.set_ratios(
-                    admin,
-                    wanted.providers,
-                    wanted.ratios,
-                    shared=wanted.shared,
-                )
+                _set_ratios(admin, wanted, progress)
             with progress.stage('cluster'):
                 cluster, outputs = launch.launch(
                     admin, tenant, wanted, ids, name, options, progress
@@ -212,6 +215,29 @@ class Create(_OnCloud):
                 'key': str(keys.FOLDER / name),
                 'configuration': wanted.configuration.name,
             }
+        )
+
+
+def _set_ratios(
+    admin: Connection, plan: launch.Plan, progress: Progress
+) -> None:
+    """Set a cluster's ratios while no sweep of any machine does.
+
+    The cluster keeps them without the lease.
+    """
+    if not ratios.differ(
+        admin, plan.providers, plan.ratios, shared=plan.shared
+    ):
+        return
+    lease.acquire(admin, progress)
+    try:
+        ratios.set_ratios(
+            admin, plan.providers, plan.ratios, shared=plan.shared
+        )
+    finally:
+        undo.undo(
+            [entry for entry in journal.own() if entry.kind == lease.KIND],
+            [admin],
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import journal, placement
+from hvstack.cloud import journal, lease, placement
 from hvstack.cloud.connection import refused, scope
 
 KIND = 'ratio'
@@ -58,10 +58,11 @@ def set_ratios(
     :param shared: guests take VCPU; hosts of those that take PCPU may have
         none, and then no ratio of it.
     :raises hvstack.errors.Busy: another process has changed one of them and
-        not yet put it back.
+        not yet put it back, or this process has lost its lease.
     :raises hvstack.errors.CloudError: Placement refused.
     """
     before = current(conn, providers)
+    lease.check(conn)
     taken = {
         (entry.data['provider'], entry.data['resource_class']): entry
         for entry in journal.entries()
@@ -98,6 +99,27 @@ def set_ratios(
             )
             _put(conn, uuid, name, kind, ratio)
     return before
+
+
+def differ(
+    conn: Connection,
+    providers: Mapping[str, str],
+    wanted: Mapping[str, float],
+    *,
+    shared: bool = True,
+) -> bool:
+    """Return whether any ratio would have to be changed.
+
+    :param providers: UUID by host name.
+    :param wanted: ratio by resource class.
+    :param shared: as for :func:`set_ratios`.
+    """
+    return any(
+        ratios.get(resource_class) != ratio
+        and not _spared(ratios, resource_class, shared)
+        for ratios in current(conn, providers).values()
+        for resource_class, ratio in wanted.items()
+    )
 
 
 def check(

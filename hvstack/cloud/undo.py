@@ -14,6 +14,7 @@ from hvstack.cloud import (
     hostmode,
     journal,
     keys,
+    lease,
     ratios,
     stacks,
 )
@@ -23,6 +24,7 @@ _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
     flavors.KIND: flavors.undo,
     hostmode.KIND: hostmode.undo,
     keys.KIND: keys.undo,
+    lease.KIND: lease.undo,
     ratios.KIND: ratios.undo,
 }
 

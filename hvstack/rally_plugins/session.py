@@ -17,7 +17,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import conf, errors, interrupts, profiles, shell
-from hvstack.cloud import connection, undo
+from hvstack.cloud import connection, lease, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
 from hvstack.cluster.base import Cluster
@@ -451,6 +451,8 @@ def get(context: Mapping[str, Any]) -> Session:
         session.progress.say(f'put back what a dead process left: {line}')
     # Ctrl-C skips Rally's contexts' clean-up, but not this.
     atexit.register(_undo, session)
+    # Sweeps of two machines would change the same ratios.
+    lease.acquire(admin, session.progress)
     _SESSIONS.append(session)
     return session
 
