@@ -108,7 +108,9 @@ def make_directory(path: Path) -> None:
         directory.mkdir(exist_ok=True)
         sync_directory(directory.parent)
     for root in new_roots:
-        (root / STAMP).write_text(json.dumps(_identity(root)) + '\n')
+        (root / STAMP).write_text(
+            json.dumps(_identity(root)) + '\n', encoding='utf-8'
+        )
         sync_directory(root)
 
 
@@ -126,7 +128,10 @@ def is_owned(path: Path) -> bool:
     :param path: the directory.
     """
     try:
-        return bool(json.loads((path / STAMP).read_text()) == _identity(path))
+        return bool(
+            json.loads((path / STAMP).read_text(encoding='utf-8'))
+            == _identity(path)
+        )
     except (OSError, ValueError):
         return False
 

@@ -25,7 +25,7 @@ _FIRST_NAMESPACE = 0xEFFFFFFC
 
 def boot() -> str:
     """Return the id of the machine's current boot."""
-    return _BOOT.read_text().strip()
+    return _BOOT.read_text(encoding='utf-8').strip()
 
 
 def start_time(pid: int) -> int | None:
@@ -34,7 +34,7 @@ def start_time(pid: int) -> int | None:
     :returns: ``None`` if there is no such process, or only a zombie.
     """
     try:
-        text = Path(f'/proc/{pid}/stat').read_text()
+        text = Path(f'/proc/{pid}/stat').read_text('utf-8', 'replace')
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The name in parentheses may itself hold spaces and parentheses.
@@ -92,7 +92,7 @@ class Process:
         try:
             if start_time(int(path.name)) != self.start:
                 return False
-            status = (path / 'status').read_text()
+            status = (path / 'status').read_text(encoding='utf-8')
         except OSError:
             return False
         numbers = [
@@ -127,7 +127,7 @@ def write(path: Path, pid: int) -> None:
 def read(path: Path) -> int | None:
     """Return the pid in a pid file if that very process still runs."""
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding='utf-8'))
         pid, started = int(record['pid']), int(record['start'])
         booted = record['boot']
     except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -75,7 +75,7 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding='utf-8',
             errors='replace',
             env={**os.environ, **(env or {})},
             cwd=cwd,
@@ -117,7 +117,7 @@ def clock() -> float:
     try:
         total, *each = [
             line.split()
-            for line in _STAT.read_text().splitlines()
+            for line in _STAT.read_text(encoding='utf-8').splitlines()
             if line.startswith('cpu')
         ]
         stolen = int(total[8]) / os.sysconf('SC_CLK_TCK') / len(each)

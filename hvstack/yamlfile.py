@@ -59,7 +59,7 @@ def load(path: Path) -> Document:
             raise errors.InputError(
                 f'{path}: larger than {MOST_BYTES} bytes, give a smaller file'
             )
-        text = path.read_text()
+        text = path.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as exc:
         reason = getattr(exc, 'strerror', None) or 'is not UTF-8 text'
         raise errors.InputError(

@@ -104,4 +104,6 @@ def renewed(text: str) -> str:
 
 if __name__ == '__main__':
     target = Path(sys.argv[1])
-    target.write_text(renewed(target.read_text()))
+    target.write_text(
+        renewed(target.read_text(encoding='utf-8')), encoding='utf-8'
+    )

@@ -47,7 +47,7 @@ def restore(folder: Path) -> Iterator[str]:
     """
     for path in sorted(folder.glob('without-power-*.json')):
         try:
-            found = json.loads(path.read_text())
+            found = json.loads(path.read_text(encoding='utf-8'))
             host = str(found['host'])
             give(folder, host, str(found['command']))
         except (errors.HVStackError, ValueError, KeyError, TypeError) as exc:

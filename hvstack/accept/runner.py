@@ -127,7 +127,9 @@ def run(
     if _number(workspace) == before:
         # It refused, or was killed: its last results are another run's.
         _end(process.pid)
-        why = shell.tail(workspace.log.read_text(errors='replace'), 3)
+        why = shell.tail(
+            workspace.log.read_text(errors='replace', encoding='utf-8'), 3
+        )
         raise errors.RunFailed(
             f'stestr ended with status {process.returncode} and left no '
             f'results: {" ".join(why.split()) or "it printed nothing"}: see '
@@ -139,12 +141,12 @@ def run(
 def _number(workspace: Workspace) -> str:
     """Return the number of stestr's next run: it counts them as they end."""
     path = workspace.folder / '.stestr' / 'next-stream'
-    return path.read_text().strip() if path.exists() else ''
+    return path.read_text(encoding='utf-8').strip() if path.exists() else ''
 
 
 def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
     """Show on standard error what a program writes, until it ends."""
-    with log.open(errors='replace') as stream:
+    with log.open(encoding='utf-8', errors='replace') as stream:
         ended = False
         while not ended:
             ended = process.poll() is not None
@@ -202,7 +204,7 @@ def _members(session: int) -> list[int]:
     found = []
     for path in Path('/proc').glob('[0-9]*/stat'):
         try:
-            text = path.read_text()
+            text = path.read_text(encoding='utf-8')
         except OSError:
             continue
         # After the name in parentheses: state, parent, group, session.
@@ -219,7 +221,7 @@ def alone(workspace: Workspace) -> Iterator[None]:
     :raises hvstack.errors.Busy: somebody else holds it.
     """
     workspace.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (workspace.folder / 'held').open('w') as stream:
+    with (workspace.folder / 'held').open('w', encoding='utf-8') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -265,10 +267,10 @@ def _lock(workspace: Workspace, url: str) -> TextIO:
         folder = paths.STATE / 'accept'
         paths.make_directory(paths.STATE)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return (folder / name).open('a+')
+        return (folder / name).open('a+', encoding='utf-8')
     except OSError:
         # Not root: beside the workspace that was given.
-        return (workspace.folder.parent / name).open('a+')
+        return (workspace.folder.parent / name).open('a+', encoding='utf-8')
 
 
 def settle(workspace: Workspace, *, end: bool) -> None:
@@ -295,7 +297,7 @@ def _orphans(workspace: Workspace) -> list[int]:
     To be asked by who holds the workspace: so their 'hvstack accept' is gone.
     """
     try:
-        record = json.loads(workspace.pid.read_text())
+        record = json.loads(workspace.pid.read_text(encoding='utf-8'))
         session, booted = int(record['pid']), record['boot']
     except (OSError, ValueError, KeyError, TypeError):
         return []

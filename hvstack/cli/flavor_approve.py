@@ -84,7 +84,9 @@ class Approve(Command):
             if one.changed
         }
         if changes and not parsed_args.dry_run:
-            text = yamlfile.with_fields(path.read_text(), changes)
+            text = yamlfile.with_fields(
+                path.read_text(encoding='utf-8'), changes
+            )
             paths.write_output(path, text)
         for one in found:
             done = 'approved' if one.changed else 'approved before'

@@ -93,10 +93,10 @@ def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
             )
     memory = {
         int(path.parent.name.removeprefix('node')): detected.node_memory(
-            path.read_text()
+            path.read_text(encoding='utf-8')
         )
         for path in NODES.glob('node[0-9]*/meminfo')
-    } or {0: detected.node_memory(_MEMINFO.read_text())}
+    } or {0: detected.node_memory(_MEMINFO.read_text(encoding='utf-8'))}
     name = platform.node().partition('.')[0].lower()
     return detected.profile(
         parsed_args.name or name,

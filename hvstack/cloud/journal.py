@@ -189,7 +189,7 @@ def _read(path: Path) -> list[Entry]:
     """
     names = {field.name for field in fields(Entry)}
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding='utf-8'))
         items = content if isinstance(content, list) else [content]
         return [
             Entry(**{key: item[key] for key in names & set(item)})
@@ -243,7 +243,7 @@ def owned(owner: str) -> list[Entry]:
 def recovering() -> Iterator[None]:
     """Let only one process at a time undo what dead ones left."""
     paths.make_directory(FOLDER)
-    with (FOLDER / '.lock').open('w') as stream:
+    with (FOLDER / '.lock').open('w', encoding='utf-8') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 

@@ -43,7 +43,7 @@ def create(conn: Connection, name: str) -> Path:
     shell.run(
         ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', path]
     )
-    public = path.with_name(f'{name}.pub').read_text().strip()
+    public = path.with_name(f'{name}.pub').read_text(encoding='utf-8').strip()
     with refused(f"Nova did not take the key pair '{name}'"):
         conn.compute.create_keypair(name=name, public_key=public, type='ssh')
     return path

@@ -191,7 +191,7 @@ def environment(layout: Layout) -> dict[str, Any]:
     registry: dict[str, str] = {}
     values: dict[str, Any] = {}
     for path in files(layout):
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding='utf-8'))
         for alias, target in content.get('resource_registry', {}).items():
             registry[alias] = (
                 str((path.parent / target).resolve())

@@ -59,7 +59,7 @@ def read(path: Path = LAB) -> list[Host]:
     if path.suffix in ('.yaml', '.yml'):
         return baremetal.check_roles(path, baremetal.inventory(path))
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError as exc:
         raise errors.InputError(
             f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
@@ -218,7 +218,7 @@ def _marks() -> Iterator[_Mark]:
     """
     for path in sorted(TAKEN.glob('*.json')):
         try:
-            data = json.loads(path.read_text())
+            data = json.loads(path.read_text(encoding='utf-8'))
             mark = _Mark(path, data['pid'], data['started'], data['hosts'])
             if not (
                 isinstance(mark.pid, int)
@@ -387,7 +387,7 @@ class BareHosts(Members):
     def _take_lock(self) -> None:
         """Let no other process take hosts; the kernel drops it with us."""
         paths.make_directory(TAKEN)
-        lock = (TAKEN / 'lock').open('a+')
+        lock = (TAKEN / 'lock').open('a+', encoding='utf-8')
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -92,7 +92,7 @@ def remove(path: Path) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text()) or {}
+        content = yaml.safe_load(path.read_text(encoding='utf-8')) or {}
     except FileNotFoundError:
         return {}
     except yaml.YAMLError as exc:

@@ -217,10 +217,12 @@ def _clouds() -> Iterator[Finding]:
     path = clouds.users_file()
     if settings.load() is None or not clouds.OURS.exists():
         return
-    ours = yaml.safe_load(clouds.OURS.read_text())['clouds']
+    ours = yaml.safe_load(clouds.OURS.read_text(encoding='utf-8'))['clouds']
     users: dict[str, object] = {}
     if path.exists():
-        users = (yaml.safe_load(path.read_text()) or {}).get('clouds') or {}
+        users = (yaml.safe_load(path.read_text(encoding='utf-8')) or {}).get(
+            'clouds'
+        ) or {}
     same = all(users.get(name) == entry for name, entry in ours.items())
     yield Finding(
         'clouds.yaml',

@@ -45,14 +45,14 @@ def release(folder: Path) -> None:
     :raises hvstack.errors.Busy: something is still mounted there.
     """
     mounted = Path('/proc/self/mounts')
-    for place in mounts(folder, mounted.read_text()):
+    for place in mounts(folder, mounted.read_text(encoding='utf-8')):
         shell.run(['umount', '--lazy', place], check=False)
     listing = shell.run(
         ['losetup', '--json', '--list', '--output', 'NAME,BACK-FILE']
     )
     for device in loops(folder, listing.stdout):
         shell.run(['losetup', '--detach', device], check=False)
-    left = mounts(folder, mounted.read_text())
+    left = mounts(folder, mounted.read_text(encoding='utf-8'))
     if left:
         raise errors.Busy(
             f'{left[0]} cannot be unmounted: end what uses it, then run the '

@@ -69,7 +69,7 @@ class Part:
 def owner() -> Path | None:
     """Return the state folder of the lab that runs, or ran till a crash."""
     try:
-        return Path(json.loads(_RUNNING.read_text())['state'])
+        return Path(json.loads(_RUNNING.read_text(encoding='utf-8'))['state'])
     except (FileNotFoundError, ValueError, KeyError):
         return None
 
@@ -146,7 +146,7 @@ def _configure_client() -> None:
 def _remove_client_config() -> None:
     """Delete hvstack.conf, unless the user changed it."""
     path = paths.STATE / 'hvstack.conf'
-    if path.is_file() and path.read_text() == _CLIENT_CONFIG:
+    if path.is_file() and path.read_text(encoding='utf-8') == _CLIENT_CONFIG:
         path.unlink()
 
 
@@ -275,7 +275,9 @@ def stays(*, keep_cache: bool = False) -> list[str]:
     installed = sorted(set(every) - set(packages.missing(every)))
     known = {
         line.partition(':')[0]
-        for line in Path('/etc/passwd').read_text().splitlines()
+        for line in Path('/etc/passwd')
+        .read_text(encoding='utf-8')
+        .splitlines()
     }
     users = [name for name in PACKAGE_USERS if name in known]
     lines = [
@@ -331,7 +333,9 @@ def _memory() -> dict[int, float]:
     found = {}
     for pid in tracking.members():
         try:
-            text = Path(f'/proc/{pid}/smaps_rollup').read_text()
+            text = Path(f'/proc/{pid}/smaps_rollup').read_text(
+                encoding='utf-8'
+            )
         except OSError:
             continue
         for line in text.splitlines():
@@ -348,7 +352,10 @@ def _family(pid: int) -> set[int]:
         found.add(one)
         for task in Path(f'/proc/{one}/task').glob('*/children'):
             try:
-                todo += [int(word) for word in task.read_text().split()]
+                todo += [
+                    int(word)
+                    for word in task.read_text(encoding='utf-8').split()
+                ]
             except OSError:
                 continue
     return found

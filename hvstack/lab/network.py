@@ -47,7 +47,7 @@ def _quiet(name: str) -> None:
     # No IPv6 autoconfiguration between guests and the machine.
     setting = Path(f'/proc/sys/net/ipv6/conf/{name}/disable_ipv6')
     if setting.exists():
-        setting.write_text('1\n')
+        setting.write_text('1\n', encoding='utf-8')
 
 
 def _addresses() -> list[dict[str, Any]]:

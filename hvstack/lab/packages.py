@@ -99,7 +99,9 @@ _ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
 def distribution() -> str | None:
     """Return ``debian`` or ``ubuntu`` (or what is like them), else None."""
     try:
-        lines = Path('/etc/os-release').read_text().splitlines()
+        lines = (
+            Path('/etc/os-release').read_text(encoding='utf-8').splitlines()
+        )
     except FileNotFoundError:
         return None
     pairs = dict(line.split('=', 1) for line in lines if '=' in line)
@@ -185,7 +187,7 @@ def nothing_starts() -> Iterator[None]:
     policy has no effect any more, and services of the machine start.
     """
     if _POLICY.exists() and not _is_own():
-        policy = _POLICY.read_text()
+        policy = _POLICY.read_text(encoding='utf-8')
         paths.write_whole(_aside(), policy, _POLICY.stat().st_mode & 0o777)
     process = pids.Process.current()
     values = {
@@ -219,4 +221,4 @@ def _aside() -> Path:
 
 
 def _is_own() -> bool:
-    return _POLICY.exists() and _MARK in _POLICY.read_text()
+    return _POLICY.exists() and _MARK in _POLICY.read_text(encoding='utf-8')

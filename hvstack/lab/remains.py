@@ -84,7 +84,7 @@ def _foreign_hosts() -> list[Path]:
 def _is_mark_of_lab(path: Path) -> bool:
     """Return whether a file names hosts of the lab alone."""
     try:
-        items = json.loads(path.read_text())['hosts']
+        items = json.loads(path.read_text(encoding='utf-8'))['hosts']
         return all(item['action'] == _LAB_ACTION for item in items)
     except (OSError, ValueError, KeyError, TypeError):
         return False

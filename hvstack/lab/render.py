@@ -54,7 +54,7 @@ def write(
         reads it must be restarted.
     """
     text = render(template, context)
-    if target.exists() and target.read_text() == text:
+    if target.exists() and target.read_text(encoding='utf-8') == text:
         target.chmod(mode)
         return False
     paths.write_whole(target, text, mode=mode)

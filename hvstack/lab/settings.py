@@ -99,7 +99,7 @@ def load() -> LabSettings | None:
     :raises hvstack.errors.InputError: the file is not what ``save`` wrote.
     """
     try:
-        data = json.loads(_SETTINGS.read_text())
+        data = json.loads(_SETTINGS.read_text(encoding='utf-8'))
         return LabSettings(**data)
     except FileNotFoundError:
         return None
@@ -137,7 +137,7 @@ def secrets(*names: str) -> dict[str, str]:
     """
     known: dict[str, str] = {}
     if _SECRETS.exists():
-        known = json.loads(_SECRETS.read_text())
+        known = json.loads(_SECRETS.read_text(encoding='utf-8'))
     missing = [name for name in names if name not in known]
     if missing:
         known |= {name: random.token_hex(16) for name in missing}

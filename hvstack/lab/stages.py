@@ -86,7 +86,7 @@ def unmark(name: str) -> None:
 
 def _load() -> dict[str, str]:
     try:
-        return dict(json.loads(_MARKS.read_text()))
+        return dict(json.loads(_MARKS.read_text(encoding='utf-8')))
     except FileNotFoundError:
         return {}
 

@@ -189,7 +189,7 @@ def add(program: Program) -> bool:
     """
     text = _section(program)
     path = _PROGRAMS / f'{program.name}.conf'
-    changed = not path.exists() or path.read_text() != text
+    changed = not path.exists() or path.read_text(encoding='utf-8') != text
     if changed:
         paths.write_whole(path, text, mode=0o600)
     _update()
@@ -202,7 +202,7 @@ def add_all(programs: Iterable[Program]) -> set[str]:
     for program in programs:
         path = _PROGRAMS / f'{program.name}.conf'
         text = _section(program)
-        if not path.exists() or path.read_text() != text:
+        if not path.exists() or path.read_text(encoding='utf-8') != text:
             paths.write_whole(path, text, mode=0o600)
             changed.add(program.name)
     _update()
@@ -321,7 +321,7 @@ def log_tail(name: str) -> str:
     """Return a log's last lines and path, for an error message."""
     path = settings.log_path(name)
     try:
-        text = path.read_text(errors='replace')[-8000:]
+        text = path.read_text(errors='replace', encoding='utf-8')[-8000:]
     except FileNotFoundError:
         return f'no log at {path}'
     return f'{shell.tail(text)}\n(log: {path})'

@@ -17,7 +17,9 @@ NAME = 'hvstack-control'
 
 def _hierarchies() -> list[Path]:
     found: list[Path] = []
-    for line in Path('/proc/self/mounts').read_text().splitlines():
+    for line in (
+        Path('/proc/self/mounts').read_text(encoding='utf-8').splitlines()
+    ):
         _, place, kind, options = line.split()[:4]
         if kind == 'cgroup2':
             found.insert(0, Path(place))
@@ -34,7 +36,9 @@ def join(pid: int) -> None:
     for root in _hierarchies():
         try:
             (root / NAME).mkdir(exist_ok=True)
-            (root / NAME / 'cgroup.procs').write_text(f'{pid}\n')
+            (root / NAME / 'cgroup.procs').write_text(
+                f'{pid}\n', encoding='utf-8'
+            )
             return
         except OSError:
             continue
@@ -49,7 +53,7 @@ def members() -> set[int]:
     found: set[int] = set()
     for root in _hierarchies():
         try:
-            text = (root / NAME / 'cgroup.procs').read_text()
+            text = (root / NAME / 'cgroup.procs').read_text(encoding='utf-8')
         except OSError:
             continue
         found |= {int(word) for word in text.split()}

@@ -107,7 +107,9 @@ def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
         'percent_of': percent_of,
         'size_text': size_text,
     }
-    script = (resources.files('hvstack.report') / 'page.js').read_text()
+    script = (resources.files('hvstack.report') / 'page.js').read_text(
+        encoding='utf-8'
+    )
     return environment.get_template(template).render(
         charts=drawn,
         data=script_data(drawn),

@@ -189,7 +189,7 @@ def load(path: Path) -> Record:
         release, or no record.
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError) as exc:
         raise errors.InputError(
             f'{path}: no whole run record ({exc}), move it away'
@@ -256,7 +256,7 @@ def _ordered(records: Iterable[Record]) -> list[Record]:
 
 def _said_sweep(path: Path) -> str:
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError):
         return ''
     return str(data.get('sweep', '')) if isinstance(data, dict) else ''

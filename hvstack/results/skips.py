@@ -38,7 +38,7 @@ def load(records: Path, sweep: str) -> dict[str, str]:
     """
     path = _path(records, sweep)
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding='utf-8'))
         return {str(name): str(reason) for name, reason in data.items()}
     except FileNotFoundError:
         return {}

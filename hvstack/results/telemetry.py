@@ -380,7 +380,7 @@ def read(record: Record, folder: Path) -> str:
         raise errors.InputError('the record has no telemetry')
     path = folder / FOLDER / f'{record.id}.json'
     try:
-        text = path.read_text()
+        text = path.read_text(encoding='utf-8')
     except (OSError, ValueError) as exc:
         raise errors.InputError(
             f'{path}: cannot be read ({exc}), restore it'

@@ -137,7 +137,7 @@ def ensure(os_cloud: str, name: str = NAME) -> None:
         rally('env', 'delete', '--env', name, '--force')
     handle, path = tempfile.mkstemp(prefix='hvstack-env-')
     try:
-        with os.fdopen(handle, 'w') as stream:
+        with os.fdopen(handle, 'w', encoding='utf-8') as stream:
             json.dump(wanted, stream)
         rally('env', 'create', '--name', name, '--spec', path)
     finally:

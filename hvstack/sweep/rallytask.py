@@ -56,13 +56,13 @@ def start(
         *('--task-args', json.dumps(arguments)),
     ]
     with (
-        log.open('a') as stream,
+        log.open('a', encoding='utf-8') as stream,
         subprocess.Popen(
             argv,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            text=True,
+            encoding='utf-8',
             errors='replace',
             start_new_session=True,
             env={

@@ -177,7 +177,7 @@ def known() -> list[Sweep]:
     found = []
     for path in sorted(FOLDER.glob('[!.]*.json')):
         try:
-            data = json.loads(path.read_text())
+            data = json.loads(path.read_text(encoding='utf-8'))
             if data['id'] != path.stem or not record.is_sweep(data['id']):
                 raise ValueError("'id' is not the name of the file")
             data['configurations'] = tuple(data['configurations'])
@@ -275,7 +275,7 @@ def exclusive() -> Iterator[None]:
     :raises hvstack.errors.Busy: another one does.
     """
     paths.make_directory(FOLDER)
-    with (FOLDER / '.lock').open('w') as stream:
+    with (FOLDER / '.lock').open('w', encoding='utf-8') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

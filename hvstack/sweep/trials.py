@@ -118,7 +118,7 @@ def load(name: str) -> Trials:
             f"trials '{name}': there are none, take one of {known or 'none'}"
         )
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding='utf-8'))
         if data['id'] != name:
             raise ValueError("'id' is not the name of the file")
         for field in ('configurations', 'before'):

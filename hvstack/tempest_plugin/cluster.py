@@ -81,7 +81,7 @@ class MemberTest(BaseTest):
         cls.addClassResourceCleanup(shutil.rmtree, folder)
         cls.key = folder / 'key'
         cls.key.touch(0o600)
-        cls.key.write_text(pair['private_key'])
+        cls.key.write_text(pair['private_key'], encoding='utf-8')
 
 
 class ClusterTest(MemberTest):
@@ -118,7 +118,7 @@ class ClusterTest(MemberTest):
         super().resource_setup()
         path = Path(CONF.hvstack.stack_request)
         try:
-            cls.request = json.loads(path.read_text())
+            cls.request = json.loads(path.read_text(encoding='utf-8'))
         except (OSError, ValueError) as exc:
             raise errors.InputError(
                 f'[hvstack] stack_request: {path} cannot be read ({exc}): '

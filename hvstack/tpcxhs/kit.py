@@ -159,7 +159,7 @@ def install(node: Node, path: Path, workload: Workload) -> None:
         timeout=600,
     )
     # The last word of several counts: the kit's own settings stay there.
-    own = (path / PARAMETERS).read_text()
+    own = (path / PARAMETERS).read_text(encoding='utf-8')
     ours = {
         'NUM_MAPS': workload.maps,
         'NUM_REDUCERS': workload.reduces,
@@ -243,7 +243,7 @@ def measure(
     runs = _runs(whole, ''.join(logs))
     runs[1] = _checked(cluster, workload, runs[1])
     slower = _performance(runs)
-    version = (path / 'VERSION.txt').read_text().strip()[:40]
+    version = (path / 'VERSION.txt').read_text(encoding='utf-8').strip()[:40]
     made = []
     for one in runs:
         if one.number not in wanted:

@@ -175,7 +175,7 @@ class GuestsTest(HostsTest):
     def text(path: Path) -> str:
         """Return a file's text; of a process that has ended, nothing."""
         try:
-            return path.read_text()
+            return path.read_text(encoding='utf-8')
         except OSError:
             return ''
 
@@ -290,7 +290,7 @@ class BareTest(HostsTest):
     def command_line(self, pid: str) -> str:
         """Return a process' command line; nothing if it has ended."""
         try:
-            return Path(f'/proc/{pid}/cmdline').read_text()
+            return Path(f'/proc/{pid}/cmdline').read_text(encoding='utf-8')
         except OSError:
             return ''
 

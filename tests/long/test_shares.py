@@ -104,4 +104,4 @@ class SharesTest(HostsTest):
         limit = Path(f'/sys/fs/cgroup/memory/{HOST}/memory.limit_in_bytes')
         cap = profiles.load('lab-worker').memory_cap_mib
         assert cap is not None
-        self.assertEqual(cap * 1024**2, int(limit.read_text()))
+        self.assertEqual(cap * 1024**2, int(limit.read_text(encoding='utf-8')))

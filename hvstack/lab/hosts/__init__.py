@@ -174,7 +174,7 @@ def _record_path(name: str) -> Path:
 
 def _recorded(name: str) -> str:
     path = _record_path(name)
-    return path.read_text() if path.exists() else ''
+    return path.read_text(encoding='utf-8') if path.exists() else ''
 
 
 def power_on(one: HostSize, progress: Progress) -> None:

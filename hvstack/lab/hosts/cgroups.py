@@ -103,13 +103,17 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> None:
         }
         where = {key: ROOT / name / key for key in values}
         (ROOT / 'cgroup.subtree_control').write_text(
-            '+cpu +cpuset +io +memory +pids'
+            '+cpu +cpuset +io +memory +pids', encoding='utf-8'
         )
     else:
         cpuset = ROOT / 'cpuset'
         values = {
-            'cpuset.cpus': (cpuset / 'cpuset.cpus').read_text().strip(),
-            'cpuset.mems': (cpuset / 'cpuset.mems').read_text().strip(),
+            'cpuset.cpus': (cpuset / 'cpuset.cpus')
+            .read_text(encoding='utf-8')
+            .strip(),
+            'cpuset.mems': (cpuset / 'cpuset.mems')
+            .read_text(encoding='utf-8')
+            .strip(),
             'cpu.cfs_period_us': str(PERIOD),
             'cpu.cfs_quota_us': str(quota),
             'memory.limit_in_bytes': str(memory),
@@ -119,7 +123,7 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> None:
         }
     for key, value in values.items():
         try:
-            where[key].write_text(value)
+            where[key].write_text(value, encoding='utf-8')
         except OSError as exc:
             if key == 'memory.swap.max':
                 continue
@@ -134,7 +138,7 @@ def members(name: str) -> set[int]:
     for top in folders(name):
         for folder in (top, *(p for p in top.rglob('*') if p.is_dir())):
             try:
-                text = (folder / 'cgroup.procs').read_text()
+                text = (folder / 'cgroup.procs').read_text(encoding='utf-8')
             except OSError:
                 continue
             found |= {int(word) for word in text.split()}
@@ -194,7 +198,7 @@ def oom_kills(name: str) -> int:
     total = 0
     for folder in (top, *(p for p in top.rglob('*') if p.is_dir())):
         try:
-            lines = (folder / file).read_text().splitlines()
+            lines = (folder / file).read_text(encoding='utf-8').splitlines()
         except OSError:
             continue
         total += sum(int(x.split()[1]) for x in lines if 'oom_kill ' in x)

@@ -52,11 +52,13 @@ def install() -> None:
     info = site / 'hvstack_fake_ml2-1.0.dist-info'
     info.mkdir(exist_ok=True)
     (info / 'METADATA').write_text(
-        'Metadata-Version: 2.1\nName: hvstack-fake-ml2\nVersion: 1.0\n'
+        'Metadata-Version: 2.1\nName: hvstack-fake-ml2\nVersion: 1.0\n',
+        encoding='utf-8',
     )
     (info / 'entry_points.txt').write_text(
         '[neutron.ml2.mechanism_drivers]\n'
-        'hvstack_fake = hvstack_fake_ml2:Driver\n'
+        'hvstack_fake = hvstack_fake_ml2:Driver\n',
+        encoding='utf-8',
     )
 
 

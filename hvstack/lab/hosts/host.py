@@ -177,9 +177,9 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
             stale.add(agent)
     for file, text in _texts(host).items():
         path = here / file
-        if not path.exists() or path.read_text() != text:
+        if not path.exists() or path.read_text(encoding='utf-8') != text:
             # In place: the running host has these files bind-mounted.
-            path.write_text(text)
+            path.write_text(text, encoding='utf-8')
     return stale - {''}
 
 
@@ -201,8 +201,8 @@ def _texts(host: HostSize) -> dict[str, str]:
     """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
     kib = host.memory_mib * 1024
-    users = Path('/etc/passwd').read_text()
-    groups = Path('/etc/group').read_text()
+    users = Path('/etc/passwd').read_text(encoding='utf-8')
+    groups = Path('/etc/group').read_text(encoding='utf-8')
     if 'libvirt-qemu:' not in users:
         users += 'libvirt-qemu:x:64055:64055::/var/lib/libvirt:/bin/false\n'
         groups += 'libvirt-qemu:x:64055:\n'
@@ -270,12 +270,12 @@ def _launch(host: HostSize) -> None:
 
     def child() -> int:
         try:
-            words = children.read_text().split()
+            words = children.read_text(encoding='utf-8').split()
         except OSError:
             return 0
         # The shell's own child is not it: wait until unshare has forked.
         name = Path(f'/proc/{process.pid}/comm')
-        if not words or name.read_text().strip() != 'unshare':
+        if not words or name.read_text(encoding='utf-8').strip() != 'unshare':
             return 0
         return int(words[0])
 
@@ -293,7 +293,7 @@ def _launch(host: HostSize) -> None:
     for path in cgroups.entrances(host.name):
         # Under version 2 only its child may stay in the host's own group,
         # and that one moves as soon as it can.
-        (path / 'cgroup.procs').write_text(str(process.pid))
+        (path / 'cgroup.procs').write_text(str(process.pid), encoding='utf-8')
     pids.write(here / 'pid.json', number)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'
@@ -423,7 +423,9 @@ def memory_mib(name: str) -> float:
         try:
             if Path(f'/proc/{member}/ns/pid').readlink() != namespace:
                 continue
-            text = Path(f'/proc/{member}/smaps_rollup').read_text()
+            text = Path(f'/proc/{member}/smaps_rollup').read_text(
+                encoding='utf-8'
+            )
         except OSError:
             continue
         for line in text.splitlines():
@@ -436,7 +438,7 @@ def log_tail(name: str, agent: str = 'init') -> str:
     """Return a log's last lines and its path."""
     path = folder(name) / 'log' / f'{agent}.log'
     try:
-        text = path.read_text(errors='replace')[-6000:]
+        text = path.read_text(errors='replace', encoding='utf-8')[-6000:]
     except FileNotFoundError:
         return f'no log at {path}'
     return f'{shell.tail(text, 8)}\n(log: {path})'

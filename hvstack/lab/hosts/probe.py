@@ -26,8 +26,8 @@ def known() -> bool | None:
     if not _DEVICE.exists():
         return False
     try:
-        record = json.loads(_ANSWER.read_text())
-        if record['boot'] == _BOOT.read_text().strip():
+        record = json.loads(_ANSWER.read_text(encoding='utf-8'))
+        if record['boot'] == _BOOT.read_text(encoding='utf-8').strip():
             return bool(record['boots'])
     except (OSError, ValueError, KeyError):
         pass
@@ -42,7 +42,10 @@ def kvm_boots() -> bool:
     boots = known()
     if boots is None:
         boots = _try()
-        record = {'boot': _BOOT.read_text().strip(), 'boots': boots}
+        record = {
+            'boot': _BOOT.read_text(encoding='utf-8').strip(),
+            'boots': boots,
+        }
         paths.write_whole(_ANSWER, json.dumps(record) + '\n')
     return boots
 

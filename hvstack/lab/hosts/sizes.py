@@ -113,7 +113,7 @@ def name_of(number: int) -> str:
 
 def machine_mib() -> int:
     """Return the machine's memory in MiB."""
-    line = Path('/proc/meminfo').read_text().splitlines()[0]
+    line = Path('/proc/meminfo').read_text(encoding='utf-8').splitlines()[0]
     return int(line.split()[1]) // 1024
 
 

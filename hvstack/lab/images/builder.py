@@ -191,7 +191,9 @@ def _build(
 def _java(tree: Path) -> dict[str, str]:
     """Return the JRE's version in a tree, if it has one."""
     for path in tree.glob('usr/lib/jvm/*/release'):
-        found = re.search(r'^JAVA_VERSION="([^"]+)"', path.read_text(), re.M)
+        found = re.search(
+            r'^JAVA_VERSION="([^"]+)"', path.read_text(encoding='utf-8'), re.M
+        )
         if found:
             return {'java': found[1]}
     return {}

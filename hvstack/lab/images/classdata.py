@@ -31,7 +31,7 @@ def make(root: Path) -> None:
     """
     write_jar(root)
     hosts = root / 'etc/hosts'
-    hosts.write_text('127.0.0.1 localhost\n')
+    hosts.write_text('127.0.0.1 localhost\n', encoding='utf-8')
     shell.run(
         [
             *('unshare', '--mount', '--net', '--uts', '--ipc', '--pid'),
@@ -39,7 +39,12 @@ def make(root: Path) -> None:
             *('--mount-proc', 'env', '-i'),
             # JAVA_HOME and its like are of the machine that builds.
             *('PATH=/usr/sbin:/usr/bin', 'HOME=/root'),
-            *('sh', '-c', recipes.FIRST_RUN.read_text(), 'first_run'),
+            *(
+                'sh',
+                '-c',
+                recipes.FIRST_RUN.read_text(encoding='utf-8'),
+                'first_run',
+            ),
         ],
         timeout=900,
         shown=['sh', str(recipes.FIRST_RUN)],

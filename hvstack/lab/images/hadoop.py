@@ -62,7 +62,7 @@ def check_jars(directory: Path) -> None:
         the list, or has another digest.
     """
     expected = {}
-    for line in DIGESTS.read_text().splitlines():
+    for line in DIGESTS.read_text(encoding='utf-8').splitlines():
         digest, _, name = line.partition('  ')
         expected[name] = digest
     actual = {path.name: sha256(path) for path in directory.glob('*.jar')}

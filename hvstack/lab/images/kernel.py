@@ -94,7 +94,9 @@ def modules(kernel: Kernel) -> list[Path]:
     """
     folder = kernel.root / 'lib/modules' / kernel.version
     needs: dict[str, list[str]] = {}
-    for line in (folder / 'modules.dep').read_text().splitlines():
+    for line in (
+        (folder / 'modules.dep').read_text(encoding='utf-8').splitlines()
+    ):
         name, _, rest = line.partition(':')
         needs[name] = rest.split()
     by_name = {
@@ -130,7 +132,7 @@ def write_initramfs(
     for path in modules(kernel):
         shutil.copy2(path, tree / 'modules' / path.name)
         order.append(f'/modules/{path.name}\n')
-    (tree / 'modules/order').write_text(''.join(order))
+    (tree / 'modules/order').write_text(''.join(order), encoding='utf-8')
     pack = (
         'b=/bin/busybox; cd /initramfs && '
         '$b find . | $b cpio -o -H newc 2>/dev/null | $b gzip -1 >/initrd'
@@ -142,7 +144,7 @@ def write_initramfs(
 def boot_sectors(kernel: Kernel) -> tuple[bytes, bytes]:
     """Return GRUB's first sector, and what goes into the sectors after it."""
     folder = 'usr/lib/grub/i386-pc'
-    (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG)
+    (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG, encoding='utf-8')
     shell.run(
         [
             *('chroot', kernel.root, 'grub-mkimage', '-O', 'i386-pc'),

@@ -137,10 +137,12 @@ def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
     _busybox(root)
-    (root / 'etc/hostname').write_text('hvstack\n')
-    (root / 'etc/resolv.conf').write_text('')
-    (root / 'etc/fstab').write_text('')
-    (root / 'etc/hvstack/image.json').write_text(json.dumps(identity) + '\n')
+    (root / 'etc/hostname').write_text('hvstack\n', encoding='utf-8')
+    (root / 'etc/resolv.conf').write_text('', encoding='utf-8')
+    (root / 'etc/fstab').write_text('', encoding='utf-8')
+    (root / 'etc/hvstack/image.json').write_text(
+        json.dumps(identity) + '\n', encoding='utf-8'
+    )
 
 
 def _busybox(root: Path) -> None:

@@ -77,7 +77,7 @@ def load(place: Path) -> Image | None:
     """Return the image in a folder; none if it is not whole."""
     try:
         data: dict[str, Any] = json.loads(
-            (place / 'manifest.json').read_text()
+            (place / 'manifest.json').read_text(encoding='utf-8')
         )
         image = Image(
             data['name'],
@@ -137,7 +137,9 @@ def choose_tarball(path: Path | None, sha256: str = '') -> None:
 def chosen_tarball() -> tuple[Path | None, str]:
     """Return path and SHA-256 of the chosen release, or none and ''."""
     try:
-        data = json.loads((root() / 'hadoop-tarball.json').read_text())
+        data = json.loads(
+            (root() / 'hadoop-tarball.json').read_text(encoding='utf-8')
+        )
         return Path(data['path']), str(data['sha256'])
     except (OSError, ValueError, KeyError, TypeError):
         return None, ''
@@ -153,7 +155,7 @@ def building(patience: float = 900) -> Iterator[Path]:
     :raises hvstack.errors.Busy: it did not end.
     """
     paths.make_directory(root())
-    with (root() / '.lock').open('w') as lock:
+    with (root() / '.lock').open('w', encoding='utf-8') as lock:
         deadline = time.monotonic() + patience
         while True:
             try:

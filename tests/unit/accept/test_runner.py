@@ -152,7 +152,7 @@ class RunTest(testtools.TestCase):
 def _runs(pid: int) -> bool:
     """Tell whether a process is there, and no zombie."""
     try:
-        text = Path(f'/proc/{pid}/stat').read_text()
+        text = Path(f'/proc/{pid}/stat').read_text(encoding='utf-8')
     except FileNotFoundError:
         return False
     return not text.rpartition(')')[2].startswith(' Z')

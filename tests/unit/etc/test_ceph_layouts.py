@@ -34,7 +34,7 @@ POOLS = [
 
 def load(path: Path) -> Any:
     """Return the content of a YAML file."""
-    return yaml.safe_load(path.read_text())
+    return yaml.safe_load(path.read_text(encoding='utf-8'))
 
 
 def group_vars(name: str) -> dict[str, Any]:

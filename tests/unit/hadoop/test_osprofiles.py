@@ -258,7 +258,7 @@ class OsProfilesTest(testtools.TestCase):
             f'mkfs.xfs=-i size=2048: refused for {disk}: plain xfs',
             found.not_set,
         )
-        self.assertEqual('xfs\n', Path(disk).read_text())
+        self.assertEqual('xfs\n', Path(disk).read_text(encoding='utf-8'))
 
     def test_without_xfs_a_disk_is_still_of_use(self) -> None:
         (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\nexit 1\n')

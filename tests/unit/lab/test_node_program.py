@@ -88,7 +88,9 @@ class TestNode(testtools.TestCase):
         for path in (self.root / 'run/hadoop').glob('*.pid'):
             pid, began = path.read_text().split()
             stat = Path(f'/proc/{pid}/stat')
-            if stat.exists() and f' {began} ' in stat.read_text():
+            if stat.exists() and f' {began} ' in stat.read_text(
+                encoding='utf-8'
+            ):
                 os.kill(int(pid), signal.SIGKILL)
 
     def test_start_status_stop(self) -> None:
@@ -173,7 +175,9 @@ class TestNode(testtools.TestCase):
         self.assertEqual(0, done.returncode)
         self.assertIn('node-setup ended with status 3', done.stderr)
         self.assertEqual('set up', self.calls(3)[0])
-        limits = Path(f'/proc/{self.pid("datanode")}/limits').read_text()
+        limits = Path(f'/proc/{self.pid("datanode")}/limits').read_text(
+            encoding='utf-8'
+        )
         self.assertRegex(limits, r'Max open files +321 +321')
         # Once all run nothing is set again.
         self.node('start')

@@ -27,7 +27,7 @@ class Driver(fake.FakeDriver):
 
     def __init__(self, virtapi, read_only=False):
         path = pathlib.Path(CONF.state_path) / 'profile.json'
-        self._profile = json.loads(path.read_text())
+        self._profile = json.loads(path.read_text(encoding='utf-8'))
         cells = self._profile['cells']
         self.vcpus = sum(len(c['shared']) for c in cells)
         self._pcpus = sum(len(c['dedicated']) for c in cells)
