@@ -7,13 +7,13 @@ arguments, and the code here builds the program from them.
 
 import ipaddress
 import re
-import shlex
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hvstack import errors, paths
+from hvstack.cluster import host_script
 from hvstack.cluster.ssh import SSHNode
 from hvstack.model.fields import Fields
 
@@ -23,26 +23,6 @@ SSH = paths.STATE / 'ssh'
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,62}', re.ASCII)
 #: A directory whose name means nothing else to a shell.
 DIRECTORY = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*){2,}', re.ASCII)
-
-#: Ends every process that runs in the root file system $1, and unmounts it.
-END = """
-inside() {
-    for entry in /proc/[0-9]*; do
-        [ "$(readlink "$entry/root")" = "$1" ] && echo "${entry#/proc/}"
-    done
-}
-for signal in TERM KILL; do
-    pids=$(inside "$1")
-    [ -n "$pids" ] || break
-    kill -$signal $pids
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [ -n "$(inside "$1")" ] || break
-        sleep 0.5
-    done
-done
-mountpoint -q "$1" && umount -R "$1"
-exit 0
-"""
 
 
 def lab_command(verb: str, name: str) -> list[str]:
@@ -78,6 +58,7 @@ class ReleaseSSHHost:
     :param address: IP address.
     :param root: directory of the root file system on the host.
     :param key: private key file.
+    :param data: directory of HDFS on the host; empty if it is in ``root``.
     """
 
     action: ClassVar[str] = 'release-ssh-host'
@@ -85,9 +66,19 @@ class ReleaseSSHHost:
     address: str
     root: str
     key: str
+    data: str = ''
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
+        return self.on_host(
+            host_script.command('release', self.root, self.data)
+        )
+
+    def on_host(self, command: str) -> list[str]:
+        """Return the program that runs a command on the host.
+
+        :param command: command line for the host's shell.
+        """
         node = SSHNode(
             name=self.name,
             address=self.address,
@@ -96,8 +87,7 @@ class ReleaseSSHHost:
             key=Path(self.key),
             folder=SSH,
         )
-        end = shlex.join(['sh', '-c', END, 'end', self.root])
-        return ['ssh', *node.options(), f'root@{self.address}', end]
+        return ['ssh', *node.options(), f'root@{self.address}', command]
 
 
 Action = ReleaseLabHost | ReleaseSSHHost
@@ -137,13 +127,17 @@ def load(data: Any, path: Path) -> Action:
         fields = Fields(data, str(path), ('action', 'name'))
         return ReleaseLabHost(host_name(fields))
     fields = Fields(
-        data, str(path), ('action', 'name', 'address', 'root', 'key')
+        data, str(path), ('action', 'name', 'address', 'root', 'key', 'data')
     )
     key = fields.text('key')
     if not key.startswith('/'):
         raise fields.wrong('key', 'is not an absolute path')
     return ReleaseSSHHost(
-        host_name(fields), address(fields), directory(fields, 'root'), key
+        host_name(fields),
+        address(fields),
+        directory(fields, 'root'),
+        key,
+        directory(fields, 'data') if fields.raw('data') else '',
     )
 
 

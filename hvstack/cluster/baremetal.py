@@ -2,16 +2,15 @@
 """Bare-metal hosts: what is known of one, and an inventory reached by SSH.
 
 Hadoop runs from the guests' root file system, unpacked on each host and
-entered by chroot: the same Hadoop, JRE and programs on both sides. Without
-``rootfs`` the hosts themselves have what the guest image has.
+entered by chroot: the same Hadoop, JRE and programs on both sides.
 """
 
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, yamlfile
-from hvstack.cluster import actions
+from hvstack import errors, shell, yamlfile
+from hvstack.cluster import actions, host_script
 from hvstack.cluster.ssh import SSHNode
 from hvstack.model.fields import Fields
 
@@ -19,37 +18,22 @@ ROOT = '/var/lib/hvstack-bare/root'
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _MOST_MIB = 64 * 1024 * 1024
 
-#: $1 the root file system, $2 a folder for data or nothing, $3 address, $4
-#: name. The copies of /dev must not take the host's with them when they go.
-_MOUNT = """
-set -e
-mount --bind "$1" "$1"
-mount --make-private "$1"
-mount -t proc proc "$1/proc"
-mount -t sysfs sysfs "$1/sys"
-mount --rbind /dev "$1/dev"
-mount --make-rslave "$1/dev"
-mount -t tmpfs -o mode=755 tmpfs "$1/run"
-if [ -n "$2" ]; then
-    mkdir -p "$2"
-    mount --bind "$2" "$1/srv"
-fi
-printf '127.0.0.1 localhost\\n%s %s\\n' "$3" "$4" >"$1/etc/hosts"
-"""
-#: Runs here: $1 archive, $2 its stamp, $3 the root file system, $4 what ends
-#: and $5 what mounts it, both for the host's shell, $6 the folder of host
-#: keys; then ssh's words.
-_PREPARE = """
-archive=$1 stamp=$2 root=$3 end=$4 mount=$5
-mkdir -p "$6"
-shift 6
-"$@" "$end" || exit 1
-if [ "$("$@" "cat $root.stamp 2>/dev/null")" != "$stamp" ]; then
-    "$@" "rm -rf $root $root.stamp && mkdir -p $root &&
-        tar -x -C $root && echo $stamp >$root.stamp" <"$archive" || exit 1
-fi
-exec "$@" "$mount"
-"""
+#: HDFS is in a directory of this name below ``data``, which hvstack creates.
+DATA = 'hvstack-bare'
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command on a host.
+
+    :param description: why it runs, for people.
+    :param text: command line for the host's shell.
+    :param archive: file that it reads; None for a command without input.
+    """
+
+    description: str
+    text: str
+    archive: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +60,10 @@ class Host:
     :param vcpus: CPUs that it reports.
     :param memory_mib: memory that it reports.
     :param enter: program that runs what follows it on the host.
-    :param prepare: program that makes it ready for Hadoop; none if empty.
-    :param release: action that undoes this, also when it was not ready;
-        None if ``prepare`` is empty.
+    :param prepare: program that makes a lab host ready for Hadoop.
+    :param rootfs: archive that is unpacked on a host that ssh reaches.
+    :param release: action that undoes the preparation, also after a part of
+        it; None for a host that is not prepared.
     :param cpu_cap: cores that it may use; None is all of them.
     :param memory_cap_mib: memory that it may use.
     :param reach: how ssh reaches it, instead of ``enter``.
@@ -93,11 +78,70 @@ class Host:
     memory_mib: int
     enter: tuple[str, ...]
     prepare: tuple[str, ...] = ()
+    rootfs: Path | None = None
     release: actions.Action | None = None
     cpu_cap: float | None = None
     memory_cap_mib: int | None = None
     reach: Reach | None = None
     backend: str = ''
+
+
+def commands(host: Host, action: actions.ReleaseSSHHost) -> dict[str, Command]:
+    """Return the commands that prepare a host that ssh reaches, by name.
+
+    They are run in this order, ``unpack`` only if ``claim`` prints another
+    stamp than :func:`stamp`.
+    """
+    assert host.rootfs
+    root, data = action.root, action.data
+    return {
+        'release': Command(
+            'End and unmount what an earlier run left',
+            host_script.command('release', root, data),
+        ),
+        'claim': Command(
+            'Create the directories, or check that hvstack created them',
+            host_script.command('claim', root, data),
+        ),
+        'unpack': Command(
+            'Unpack the root file system, unless it is unpacked already',
+            host_script.command('unpack', root, stamp(host.rootfs)),
+            host.rootfs,
+        ),
+        'mount': Command(
+            'Mount what Hadoop needs in the root file system',
+            host_script.command(
+                'mount_root', root, data, host.address, host.name
+            ),
+        ),
+    }
+
+
+def prepare(host: Host, timeout: float) -> None:
+    """Prepare a host that ssh reaches.
+
+    :param timeout: seconds for each command.
+    :raises hvstack.errors.CommandFailed: a command failed; its message says
+        why.
+    """
+    action = host.release
+    assert isinstance(action, actions.ReleaseSSHHost) and host.rootfs
+    actions.SSH.mkdir(parents=True, exist_ok=True)
+    unpacked = ''
+    for name, item in commands(host, action).items():
+        if name == 'unpack' and unpacked == stamp(host.rootfs):
+            continue
+        argv = action.on_host(item.text)
+        if item.archive:
+            archive = str(item.archive)
+            argv = ['sh', '-c', 'exec "$@" <"$0"', archive, *argv]
+        result = shell.run(
+            argv,
+            timeout=timeout,
+            shown=[f'{host.name}:', *item.description.split()],
+        )
+        if name == 'claim':
+            unpacked = result.stdout.strip()
 
 
 def inventory(path: Path) -> list[Host]:
@@ -110,7 +154,7 @@ def inventory(path: Path) -> list[Host]:
         document.data, document.place(), ('key', 'rootfs', 'root', 'hosts')
     )
     key = _file(top, 'key')
-    rootfs = _file(top, 'rootfs') if top.has('rootfs') else None
+    rootfs = _file(top, 'rootfs')
     root = actions.directory(top, 'root', ROOT)
     items = top.raw('hosts')
     if not isinstance(items, list):
@@ -135,7 +179,7 @@ def inventory(path: Path) -> list[Host]:
     ]
 
 
-def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
+def _host(fields: Fields, key: Path, rootfs: Path, root: str) -> Host:
     name = actions.host_name(fields)
     address = actions.address(fields)
     root = actions.directory(fields, 'root', root)
@@ -148,21 +192,8 @@ def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
         host=name,
         key=key,
         folder=actions.SSH,
-        inside=(*chroot, 'chroot', root) if rootfs else (),
+        inside=(*chroot, 'chroot', root),
     )
-    prepare: tuple[str, ...] = ()
-    action: actions.Action | None = None
-    if rootfs:
-        ssh = ('ssh', *reach.options(), f'root@{address}')
-        action = actions.ReleaseSSHHost(name, address, root, str(key))
-        end = action.argv()[-1]
-        mount = shlex.join(
-            ['sh', '-c', _MOUNT, 'm', root, data, address, name]
-        )
-        prepare = (
-            *('sh', '-c', _PREPARE, 'prepare', str(rootfs)),
-            *(_stamp(rootfs), root, end, mount, str(actions.SSH), *ssh),
-        )
     return Host(
         name=name,
         role=reach.role,
@@ -170,8 +201,10 @@ def _host(fields: Fields, key: Path, rootfs: Path | None, root: str) -> Host:
         vcpus=fields.integer('vcpus', 1, 4096),
         memory_mib=fields.integer('memory_mib', 1, _MOST_MIB),
         enter=(),
-        prepare=prepare,
-        release=action,
+        rootfs=rootfs,
+        release=actions.ReleaseSSHHost(
+            name, address, root, str(key), f'{data}/{DATA}' if data else ''
+        ),
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
         if fields.has('memory_cap_mib')
@@ -191,7 +224,7 @@ def _file(fields: Fields, name: str) -> Path:
     return path
 
 
-def _stamp(path: Path) -> str:
+def stamp(path: Path) -> str:
     """Return what changes with an archive: its content takes long to read."""
     status = path.stat()
     return f'{status.st_size}-{status.st_mtime_ns}'

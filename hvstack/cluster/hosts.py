@@ -381,7 +381,9 @@ class BareHosts(Members):
                 self._lock = None
 
     def _prepare(self, host: Host) -> None:
-        if host.prepare:
+        if host.rootfs:
+            baremetal.prepare(host, _PREPARE_SECONDS)
+        elif host.prepare:
             shell.run(host.prepare, timeout=_PREPARE_SECONDS)
 
     def _take_lock(self) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from hvstack import errors, pids, shell
-from hvstack.cluster import actions
+from hvstack.cluster import host_script
 from hvstack.lab import images
 from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
@@ -85,7 +85,7 @@ def _mounted(name: str) -> bool:
 def _end(name: str) -> None:
     """End what runs on bare metal, unmount and forget its disk."""
     here = host.folder(name)
-    host.enter(name, 'sh', '-c', actions.END, 'end', str(here / 'bare'))
+    host.enter(name, *host_script.end(str(here / 'bare')))
     (here / 'bare.raw').unlink(missing_ok=True)
 
 

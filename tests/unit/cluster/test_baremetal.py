@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inventories of bare-metal hosts, and what makes such a host ready."""
 
+import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -11,7 +13,7 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cluster import actions, baremetal, hosts
+from hvstack.cluster import actions, baremetal, host_script, hosts
 from hvstack.cluster.ssh import SSHNode
 
 
@@ -76,14 +78,22 @@ class InventoryTest(testtools.TestCase):
         assert isinstance(controller.release, actions.ReleaseSSHHost)
         self.assertEqual('root@192.0.2.11', controller.release.argv()[-2])
 
-    def test_hosts_with_hadoop_of_their_own(self) -> None:
+    def test_no_root_file_system(self) -> None:
         del self.data['rootfs']
-        _, worker = self.read()
-        assert worker.reach
-        self.assertEqual(
-            ((), None, ()),
-            (worker.prepare, worker.release, worker.reach.inside),
-        )
+        error = self.assertRaises(errors.InputError, self.read)
+        self.assertIn('rootfs', str(error))
+
+    def test_hdfs_has_a_directory_of_its_own_below_data(self) -> None:
+        controller, worker = self.read()
+        assert isinstance(controller.release, actions.ReleaseSSHHost)
+        assert isinstance(worker.release, actions.ReleaseSSHHost)
+        self.assertEqual('', controller.release.data)
+        self.assertEqual('/data/1/hvstack-bare', worker.release.data)
+        for release in (controller.release, worker.release):
+            stored = actions.dump(release)
+            self.assertEqual(
+                release, actions.load(stored, self.folder / 'mark')
+            )
 
     def test_a_cluster_of_them(self) -> None:
         path = self.folder / 'hosts.yaml'
@@ -120,40 +130,121 @@ class InventoryTest(testtools.TestCase):
         self.assertIn('key', str(error))
 
 
-class PrepareTest(testtools.TestCase):
-    """The part that runs here, with a shell for the host's."""
+class HostScriptTest(testtools.TestCase):
+    """The program for hosts, run on this one in a temporary directory."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path).resolve()
         self.root = self.folder / 'host' / 'root'
-        (self.folder / 'file').write_text('one')
+        self.archive = self.folder / 'rootfs.tar'
 
-    def prepare(self, stamp: str) -> list[str]:
-        archive = self.folder / 'rootfs.tar'
-        with tarfile.open(archive, 'w') as tar:
-            tar.add(self.folder / 'file', 'file')
-        log = self.folder / 'log'
-        log.write_text('')
-        done = subprocess.run(
-            [
-                *('sh', '-c', baremetal._PREPARE, 'prepare', str(archive)),
-                *(stamp, str(self.root), f'echo end >>{log}'),
-                *(f'echo mount >>{log}', str(self.folder / 'keys')),
-                *('sh', '-c'),
-            ],
-            check=False,
-        )
-        self.assertEqual(0, done.returncode)
-        return log.read_text().split()
+    def run_verb(
+        self, *args: str | Path, before: str = '', stdin: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        verb, *words = map(str, args)
+        text = f'{before}\n{host_script.command(verb, *words)}\n'
+        argv = ['sh', '-c', text]
+        if before:
+            if os.geteuid() != 0:
+                self.skipTest('Only root can mount.')
+            argv = ['unshare', '-m', '--propagation', 'private', *argv]
+        with (stdin or Path('/dev/null')).open() as stream:
+            return subprocess.run(
+                argv, stdin=stream, capture_output=True, text=True, check=False
+            )
+
+    def refused(self, part: str, *args: str | Path, before: str = '') -> None:
+        done = self.run_verb(*args, before=before)
+        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertEqual(1, done.stderr.count('\n'), done.stderr)
+        self.assertIn(part, done.stderr)
+
+    def unpack(self, stamp: str, content: str) -> None:
+        source = self.folder / 'file'
+        source.write_text(content)
+        with tarfile.open(self.archive, 'w') as tar:
+            tar.add(source, 'file')
+        self.assertEqual(0, self.run_verb('claim', self.root, '').returncode)
+        done = self.run_verb('unpack', self.root, stamp, stdin=self.archive)
+        self.assertEqual('', done.stderr)
 
     def test_unpacked_once(self) -> None:
-        self.assertEqual(['end', 'mount'], self.prepare('1'))
+        self.unpack('1', 'one')
         self.assertEqual('one', (self.root / 'file').read_text())
         (self.root / 'mine').touch()
-        self.prepare('1')
-        self.assertTrue((self.root / 'mine').exists())
-        (self.folder / 'file').write_text('two')
-        self.prepare('2')
+        done = self.run_verb('claim', self.root, '')
+        self.assertEqual('1\n', done.stdout)
+        self.unpack('2', 'two')
         self.assertFalse((self.root / 'mine').exists())
         self.assertEqual('two', (self.root / 'file').read_text())
+
+    def test_directories_that_are_not_hvstacks(self) -> None:
+        """The content of root was deleted, whatever it was."""
+        self.root.mkdir(parents=True)
+        (self.root / 'file').write_text("an operator's")
+        stamp = f'hvstack directory {self.root.stat().st_ino + 1}\n'
+        for name, text in (('file', None), ('.hvstack', stamp)):
+            if text:
+                (self.root / name).write_text(text)
+            self.refused('did not create it', 'claim', self.root, '')
+            self.refused('did not create it', 'unpack', self.root, '1')
+            self.refused(
+                'did not create it', 'claim', self.folder / 'a', self.root
+            )
+            done = self.run_verb('release', self.root, self.root)
+            self.assertEqual((0, ''), (done.returncode, done.stderr))
+            self.assertTrue((self.root / 'file').exists())
+
+    def test_links(self) -> None:
+        self.unpack('1', 'one')
+        link = self.folder / 'link'
+        link.symlink_to(self.root)
+        self.refused('symbolic link', 'claim', link, '')
+        self.refused('symbolic link', 'claim', link / 'x', '')
+        self.refused('did not create it', 'unpack', link, '2')
+        self.assertTrue((self.root / 'file').exists())
+
+    def test_a_copy_is_not_hvstacks(self) -> None:
+        self.unpack('1', 'one')
+        copy = self.folder / 'copy'
+        shutil.copytree(self.root, copy)
+        self.refused('did not create it', 'unpack', copy, '2')
+        self.assertTrue((copy / 'file').exists())
+
+    def test_what_is_mounted_is_not_emptied(self) -> None:
+        """A mount that was busy was deleted through: an operator's data."""
+        self.unpack('1', 'one')
+        theirs = self.folder / 'theirs'
+        theirs.mkdir()
+        (theirs / 'file').touch()
+        (self.root / 'srv').mkdir()
+        mount = f'mount --bind {theirs} {self.root}/srv'
+        self.refused('is mounted', 'unpack', self.root, '2', before=mount)
+        busy = f'mount --bind {self.root} {self.root}; {mount}'
+        busy += f'; exec 8<{self.root}/file'
+        self.refused('Cannot unmount', 'release', self.root, '', before=busy)
+        self.assertTrue((theirs / 'file').exists())
+        self.assertTrue((self.root / 'file').exists())
+
+    def test_released(self) -> None:
+        self.unpack('1', 'one')
+        data = self.folder / 'disk' / 'hvstack-bare'
+        theirs = data.parent / 'theirs'
+        self.assertEqual(0, self.run_verb('claim', self.root, data).returncode)
+        theirs.touch()
+        (data / 'hdfs').mkdir()
+        for path in ('srv', 'proc', 'sys', 'dev', 'run', 'etc'):
+            (self.root / path).mkdir()
+        mount = host_script.command(
+            'mount_root', str(self.root), str(data), '192.0.2.1', 'node1'
+        )
+        look = f'touch {self.root}/srv/inside; ls {data}/inside >&2'
+        done = self.run_verb(
+            'release', self.root, data, before=f'{mount}; {look}'
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(f'{data}/inside\n', done.stderr)
+        self.assertEqual([theirs], list(data.parent.iterdir()))
+        self.assertEqual('one', (self.root / 'file').read_text())
+        self.assertIn('192.0.2.1 node1', (self.root / 'etc/hosts').read_text())

@@ -29,10 +29,10 @@ def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
 SSH = """#!/bin/sh
 for last; do :; done
 case $last in
-*"mount --bind"*)
+*"hvstack mount_root"*)
     ls "$HVSTACK_TEST/taken" >>"$HVSTACK_TEST/marks"
     [ ! -e "$HVSTACK_TEST/fail" ] || { echo no room >&2; exit 1; } ;;
-*inside*)
+*"hvstack release"*)
     echo x >>"$HVSTACK_TEST/ended"
     [ ! -e "$HVSTACK_TEST/lost" ] || { echo no route >&2; exit 255; } ;;
 esac
