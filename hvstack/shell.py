@@ -2,6 +2,7 @@
 """Running programs: one function, one error, deadlines everywhere."""
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -11,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors
+from hvstack import errors, speed
+
+LOG = logging.getLogger(__name__)
 
 #: How many trailing lines of a failed program's output an error carries.
 TAIL_LINES = 15
@@ -57,7 +60,8 @@ def run(
     its children too.
 
     :param argv: the program and its arguments; no shell is involved.
-    :param timeout: seconds it may take, by :func:`clock`.
+    :param timeout: seconds it may take on an ordinary server, by
+        :func:`clock`; multiplied by :func:`hvstack.speed.factor`.
     :param check: raise if it exits with another status than 0.
     :param stdin: text for its standard input; none otherwise.
     :param env: variables added to this process' environment.
@@ -69,6 +73,7 @@ def run(
     """
     words = [os.fspath(word) for word in argv]
     names = list(shown or words)
+    timeout *= speed.factor()
     try:
         process = subprocess.Popen(
             words,
@@ -127,22 +132,26 @@ def clock() -> float:
 
 
 def retried(
-    action: Callable[[], object], *, tries: int = 3, pause: float = 5.0
+    action: Callable[[], object], *, pauses: Sequence[float] = (5, 5)
 ) -> None:
     """Do what may fail for reasons that pass, such as a download.
 
+    Each failure is logged as a warning, so that no second try is silent. The
+    deadline of a stage is not caught.
+
     :param action: runs programs.
-    :param pause: seconds between two tries.
+    :param pauses: seconds to wait before each further try.
     :raises hvstack.errors.CommandFailed: the last try failed too.
     :raises hvstack.errors.DeadlineExceeded: the last try took too long.
     """
-    for left in reversed(range(tries)):
+    for pause in (*pauses, None):
         try:
             action()
             return
-        except (errors.CommandFailed, errors.DeadlineExceeded):
-            if not left:
+        except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
+            if pause is None:
                 raise
+            LOG.warning('%s; trying again in %.0f s', exc, pause)
             time.sleep(pause)
 
 
@@ -179,14 +188,15 @@ def wait_for(
     :param condition: returns whether it does; hvstack's own errors raised
         in it count as "not yet".
     :param what: words for the error, such as ``"nova-api to answer"``.
-    :param timeout: seconds to wait, by :func:`clock`.
+    :param timeout: seconds to wait on an ordinary server, by :func:`clock`;
+        multiplied by :func:`hvstack.speed.factor`.
     :param interval: seconds between two looks.
     :param why: gives the reason for a time-out, such as a log's last lines.
     :returns: seconds waited.
     :raises hvstack.errors.DeadlineExceeded: it did not in that time.
     """
     start = time.monotonic()
-    end = clock() + timeout
+    end = clock() + timeout * speed.factor()
     last = ''
     while True:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from hvstack import errors, paths, share
+from hvstack import errors, paths, share, speed
 from hvstack.lab import values
 
 
@@ -23,6 +23,14 @@ def _environment(root: Path) -> jinja2.Environment:
     )
 
 
+def scaled(seconds: int) -> int:
+    """Return a service's timeout for this machine, in seconds.
+
+    :param seconds: the timeout on an ordinary server.
+    """
+    return round(seconds * speed.factor())
+
+
 def render(template: str, context: dict[str, Any] | None = None) -> str:
     """Return a template's text, filled.
 
@@ -31,7 +39,7 @@ def render(template: str, context: dict[str, Any] | None = None) -> str:
         :func:`hvstack.lab.values.context`.
     :raises hvstack.errors.InputError: it names something unknown.
     """
-    names = {**values.context(), **(context or {})}
+    names = {'scaled': scaled, **values.context(), **(context or {})}
     try:
         return _environment(share.LAB).get_template(template).render(names)
     except jinja2.TemplateError as exc:

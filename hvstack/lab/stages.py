@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from hvstack import errors, paths
+from hvstack import errors, paths, speed
 from hvstack.lab import settings
 from hvstack.progress import Progress
 
@@ -21,34 +21,47 @@ class Stage:
     """One step of bringing the lab up.
 
     :param title: words for the person who watches.
-    :param seconds: deadline.
+    :param seconds: deadline on an ordinary server; multiplied by
+        :func:`hvstack.speed.factor`.
     :param work: does it; must be harmless and quick where nothing is left
         to do.
     """
 
     title: str
-    seconds: int
+    seconds: float
     work: Callable[[], None]
+
+
+class _StageTimeout(BaseException):
+    """The time of a stage is over.
+
+    No error of hvstack's: whoever retries a failed program, or waits until a
+    check succeeds, must not take the end of the stage for such a failure.
+    """
 
 
 @contextmanager
 def deadline(title: str, seconds: float) -> Iterator[None]:
     """End a block of code of the main thread after some time.
 
+    :param title: title of the stage, for the error.
+    :param seconds: real seconds.
     :raises hvstack.errors.DeadlineExceeded: the time is over.
     """
 
-    def over(number: int, frame: FrameType | None) -> NoReturn:
-        raise errors.DeadlineExceeded(
-            f"stage '{title}' was not done within {seconds:.0f} s: logs are "
-            f'in {settings.LAB / "log"}, and running the command again goes '
-            'on from here'
-        )
+    def expire(number: int, frame: FrameType | None) -> NoReturn:
+        raise _StageTimeout
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except _StageTimeout:
+        raise errors.DeadlineExceeded(
+            f"Stage '{title}' timed out after {seconds:.0f} s. Read the logs "
+            f'in {settings.LAB / "log"}, then run the command again: it '
+            'continues with this stage.'
+        ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -61,7 +74,9 @@ def run(stages: Sequence[Stage], progress: Progress) -> None:
     """
     progress.stages = [stage.title for stage in stages]
     for stage in stages:
-        with progress.stage(stage.title), deadline(stage.title, stage.seconds):
+        # The first stage measures the factor of the others.
+        seconds = stage.seconds * speed.factor()
+        with progress.stage(stage.title), deadline(stage.title, seconds):
             stage.work()
 
 

@@ -8,7 +8,6 @@ constraints file makes a new one and an unchanged one is found by any clone.
 import hashlib
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -53,7 +52,7 @@ def program(name: str) -> str:
 def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     """Build the environment if it is not there.
 
-    An interrupted build is begun anew; a failed download is tried again.
+    An interrupted build starts again; a failed download is tried again.
 
     :param pauses: seconds to wait before each further try.
     :raises hvstack.errors.CommandFailed: a package cannot be had or built.
@@ -71,14 +70,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
         *('--python', str(target / 'bin' / 'python')),
         *('--requirement', str(constraints())),
     ]
-    for pause in (*pauses, None):
-        try:
-            child.run(install, timeout=900)
-            break
-        except (errors.CommandFailed, errors.DeadlineExceeded):
-            if pause is None:
-                raise
-            time.sleep(pause)
+    shell.retried(lambda: child.run(install, timeout=900), pauses=pauses)
     (target / '.complete').touch()
 
 

@@ -146,13 +146,12 @@ class RetriedTest(testtools.TestCase):
             if len(calls) < 3:
                 raise errors.CommandFailed(['x'], 1, '')
 
-        shell.retried(works_the_third_time, pause=0)
+        shell.retried(works_the_third_time, pauses=(0, 0))
         self.assertEqual(3, len(calls))
         calls.clear()
         self.assertRaises(
             errors.CommandFailed,
             shell.retried,
             works_the_third_time,
-            tries=2,
-            pause=0,
+            pauses=(0,),
         )

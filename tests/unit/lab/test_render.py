@@ -38,6 +38,15 @@ class RenderTest(testtools.TestCase):
                 ):
                     self.parsed(file.template)
 
+    def test_slow_machine_has_longer_timeouts_of_services(self) -> None:
+        nova = self.parsed('control/nova.conf.j2')['DEFAULT']
+        self.assertEqual('20', nova['service_down_time'])
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.speed.factor', lambda: 20.5)
+        )
+        nova = self.parsed('control/nova.conf.j2')['DEFAULT']
+        self.assertEqual('410', nova['service_down_time'])
+
     def test_nova_sets_no_allocation_ratio(self) -> None:
         # A ratio in nova.conf would overwrite what was set in Placement.
         text = render.render('control/nova.conf.j2')

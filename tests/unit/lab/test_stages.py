@@ -7,7 +7,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell
 from hvstack.lab import stages
 from hvstack.lab.stages import Stage
 from hvstack.progress import Progress
@@ -53,6 +53,38 @@ class RunTest(testtools.TestCase):
 
         exc = self.assertRaises(errors.DeadlineExceeded, hang)
         self.assertIn("'hanging'", str(exc))
+
+    def test_who_retries_does_not_catch_the_end_of_a_stage(self) -> None:
+        """A build of a stage that was over began again, in silence."""
+        tries: list[str] = []
+
+        def build() -> None:
+            tries.append('build')
+            time.sleep(10)
+
+        def hang() -> None:
+            with stages.deadline('hanging', 0.1):
+                shell.retried(build, pauses=(0, 0))
+
+        exc = self.assertRaises(errors.DeadlineExceeded, hang)
+        self.assertIn("'hanging' timed out after 0 s", str(exc))
+        self.assertEqual(['build'], tries)
+
+    def test_who_waits_does_not_catch_the_end_of_a_stage(self) -> None:
+        def hang() -> None:
+            with stages.deadline('hanging', 0.1):
+                shell.wait_for(
+                    lambda: bool(time.sleep(10)), 'nothing', timeout=60
+                )
+
+        self.assertRaises(errors.DeadlineExceeded, hang)
+
+    def test_slow_machine_has_longer_deadlines(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.speed.factor', lambda: 30.0)
+        )
+        sleeper = Stage('slow', 0.01, lambda: time.sleep(0.1))
+        stages.run([sleeper], self.progress)
 
     def test_deadline_leaves_no_alarm(self) -> None:
         before = signal.getsignal(signal.SIGALRM)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How slow this machine's CPUs are, for deadlines.
+
+Deadlines were chosen on ordinary servers. An emulated machine is about 20
+times slower, and nothing is wrong with it. ``hvstack lab up`` measures one
+factor, and all deadlines of programs, waits and stages are multiplied by it.
+"""
+
+import json
+import time
+from functools import cache
+from pathlib import Path
+
+from hvstack import paths, pids
+
+#: CPU seconds that :func:`_work` takes on the server where the deadlines
+#: were chosen.
+REFERENCE_SECONDS = 0.012
+#: A machine that is less slow than this has the deadlines as they are.
+_THRESHOLD = 2.0
+#: A wrong measurement must not make deadlines endless.
+_LIMIT = 60.0
+#: Name of the factor's file in the run directory.
+RECORD = Path('speed.json')
+
+
+def measure() -> float:
+    """Return how many times slower than the reference this machine is.
+
+    CPU time is measured, so that other programs on the machine do not count.
+
+    :returns: 1.0 for a machine that is not much slower, 60.0 at most.
+    """
+    shortest = min(_work() for _ in range(3))
+    factor = shortest / REFERENCE_SECONDS
+    return 1.0 if factor < _THRESHOLD else min(_LIMIT, round(factor, 1))
+
+
+def _work() -> float:
+    """Return the CPU seconds of a fixed piece of Python."""
+    start = time.thread_time()
+    counts: dict[str, int] = {}
+    for index in range(60_000):
+        key = str(index % 100)
+        counts[key] = counts.get(key, 0) + index
+    return time.thread_time() - start
+
+
+def record() -> float:
+    """Measure the factor once in a boot, and store it for all commands.
+
+    The services' configuration has it, too, and must not change with noise.
+
+    :returns: the factor.
+    :raises OSError: hvstack's run directory cannot be written.
+    """
+    value = _stored()
+    if value is None:
+        value = measure()
+        data = {'boot': pids.boot(), 'factor': value}
+        paths.write_whole(paths.RUN / RECORD, json.dumps(data) + '\n')
+    factor.cache_clear()
+    return value
+
+
+@cache
+def factor() -> float:
+    """Return the recorded factor, 1.0 if none was recorded in this boot."""
+    return _stored() or 1.0
+
+
+def _stored() -> float | None:
+    try:
+        data = json.loads((paths.RUN / RECORD).read_text(encoding='utf-8'))
+        if data['boot'] != pids.boot():
+            return None
+        return max(1.0, min(_LIMIT, float(data['factor'])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
