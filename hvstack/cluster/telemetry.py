@@ -3,7 +3,7 @@
 
 Nodes with a kernel of their own run sysstat's collector. Where nodes share a
 kernel, /proc shows all of the machine: there a shell loop reads the node's
-control group (version 1), the devices below its file systems, and its
+control group (version 1 or 2), the devices below its file systems, and its
 interface. Nothing here ever fails a run: what is not known is said.
 """
 
@@ -55,15 +55,49 @@ group() {
         echo "$2"
     fi
 }
-cpu=$(group cpuacct)/cpuacct.usage
-[ -r "$cpu" ] || { echo "no control group with cpuacct is seen" >&2; exit 1; }
+# The node's group under version 2. A mount shows the tree from its root on.
+unified() {
+    own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+    [ -n "$own" ] || return
+    set -- $(awk '$(NF - 2) == "cgroup2" { print $5, $4; exit }' \
+        /proc/self/mountinfo)
+    if [ -z "$1" ]; then
+        set -- "$PWD/unified" /
+        mkdir -p "$1" && mount -t cgroup2 cgroup2 "$1" || return
+    fi
+    own=${own#"${2%/}"}
+    [ ! -d "$1${own%/}" ] || echo "$1${own%/}"
+}
 # Throttled is the nearest group that has a quota.
-quota=$(group cpu)
-while [ -r "$quota/cpu.cfs_quota_us" ]; do
-    read -r us <"$quota/cpu.cfs_quota_us"
-    [ "$us" -lt 0 ] || break
-    quota=${quota%/*}
-done
+if grep -q '^[0-9]*:[^:]*cpuacct' /proc/self/cgroup; then
+    cpu=$(group cpuacct)/cpuacct.usage
+    quota=$(group cpu)
+    while [ -r "$quota/cpu.cfs_quota_us" ]; do
+        read -r us <"$quota/cpu.cfs_quota_us"
+        [ "$us" -lt 0 ] || break
+        quota=${quota%/*}
+    done
+else
+    quota=$(unified)
+    cpu=$quota/cpu.stat
+    while [ -r "$quota/cpu.max" ]; do
+        read -r us _ <"$quota/cpu.max"
+        [ "$us" = max ] || break
+        quota=${quota%/*}
+    done
+fi
+[ -r "$cpu" ] || { echo "no control group with cpuacct is seen" >&2; exit 1; }
+# Microseconds get three zeros, to be nanoseconds.
+busy() {
+    case $cpu in
+    */cpu.stat)
+        while read -r key value; do
+            [ "$key" != usage_usec ] || busy=${value}000
+        done <"$cpu"
+        ;;
+    *) read -r busy <"$cpu" ;;
+    esac
+}
 net=$(ip -4 -o addr | awk -v a="$3" 'index($4, a "/") == 1 { print $2; exit }')
 net=/sys/class/net/$net/statistics
 devices=$(for one in / /srv /srv/* /srv/data/*; do
@@ -71,11 +105,14 @@ devices=$(for one in / /srv /srv/* /srv/data/*; do
 done | sort -u)
 sample() {
     read -r up _ </proc/uptime
-    read -r busy <"$cpu"
+    busy
     throttled=-
     if [ -r "$quota/cpu.stat" ]; then
         while read -r key value; do
-            [ "$key" != throttled_time ] || throttled=$value
+            case $key in
+            throttled_time) throttled=$value ;;
+            throttled_usec) throttled=${value}000 ;;
+            esac
         done <"$quota/cpu.stat"
     fi
     read -r rx <"$net/rx_bytes"

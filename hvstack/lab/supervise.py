@@ -3,27 +3,25 @@
 
 One supervisord, from the services' virtual environment, so that it outlives
 the clone that started it. Where systemd is PID 1, supervisord itself runs as
-the transient unit ``hvstack-lab``.
+the transient unit ``hvstack-lab`` in ``hvstack.slice``.
 """
 
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from xmlrpc import client
 
 from supervisor.xmlrpc import SupervisorTransport
 
 from hvstack import errors, paths, pids, shell
-from hvstack.lab import render, settings, tracking, venv
+from hvstack.lab import render, settings, systemd, tracking, venv
 
 SOCKET = paths.RUN / 'supervisor.sock'
 _PID = paths.RUN / 'supervisord.pid.json'
 _CONFIG = settings.LAB / 'supervisord.conf'
 _PROGRAMS = settings.LAB / 'supervisord.d'
-_UNIT = 'hvstack-lab'
 
 #: Faults of supervisord's XML-RPC interface that are no failure here.
 _BAD_NAME, _NOT_RUNNING, _ALREADY_STARTED, _ALREADY_ADDED = 10, 70, 60, 90
@@ -125,8 +123,13 @@ def ensure() -> None:
     paths.make_directory(paths.RUN)
     render.write('supervisord.conf.j2', _CONFIG)
     argv = [venv.program('supervisord'), '--configuration', str(_CONFIG)]
-    if Path('/run/systemd/system').is_dir():
-        unit = ['systemd-run', '--unit', _UNIT, '--collect', '--quiet']
+    if systemd.owns_cgroups():
+        unit = [
+            *('systemd-run', '--collect', '--quiet'),
+            *('--unit', systemd.CONTROL_UNIT, '--slice', systemd.SLICE),
+            # One program that the kernel kills must not stop all others.
+            '--property=OOMPolicy=continue',
+        ]
         names = [f'--setenv={k}={v}' for k, v in environment().items()]
         shell.run([*unit, *names, *argv, '--nodaemon'])
     else:

@@ -3,13 +3,15 @@
 
 All of them are children of one supervisord, which is put into a cgroup of
 its own first: after a SIGKILL of supervisord the orphans are still known.
-Limits are not set here, so any hierarchy will do.
+Limits are not set here, so any hierarchy will do. Where systemd owns the
+cgroups, that of supervisord's unit is used.
 """
 
 import time
 from pathlib import Path
 
 from hvstack import errors, pids
+from hvstack.lab import systemd
 
 #: Name of the cgroup below a hierarchy's root.
 NAME = 'hvstack-control'
@@ -26,6 +28,13 @@ def _hierarchies() -> list[Path]:
         elif kind == 'cgroup' and 'freezer' in options.split(','):
             found.append(Path(place))
     return found
+
+
+def _groups() -> list[Path]:
+    """Return the directories that can hold the control plane's processes."""
+    if systemd.owns_cgroups():
+        return [systemd.directory(systemd.CONTROL_UNIT)]
+    return [root / NAME for root in _hierarchies()]
 
 
 def join(pid: int) -> None:
@@ -51,9 +60,9 @@ def join(pid: int) -> None:
 def members() -> set[int]:
     """Return the process ids of the control plane."""
     found: set[int] = set()
-    for root in _hierarchies():
+    for group in _groups():
         try:
-            text = (root / NAME / 'cgroup.procs').read_text(encoding='utf-8')
+            text = (group / 'cgroup.procs').read_text(encoding='utf-8')
         except OSError:
             continue
         found |= {int(word) for word in text.split()}
@@ -79,8 +88,8 @@ def end(grace: float = 0) -> None:
         if not left:
             break
         pids.end(left, grace=grace)
-    for root in _hierarchies():
+    for group in _groups():
         try:
-            (root / NAME).rmdir()
+            group.rmdir()
         except OSError:
             continue

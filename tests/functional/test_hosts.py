@@ -274,7 +274,7 @@ class BareTest(HostsTest):
                     self.command_line(pid) == 'sleep\x00987\x00'
                     for pid in (folder / 'cgroup.procs').read_text().split()
                 )
-                for folder in cgroups.folders(LAST)
+                for folder in cgroups.entrances(LAST)
             )
 
         shell.wait_for(inside, 'the sleeper in each cgroup', timeout=10)

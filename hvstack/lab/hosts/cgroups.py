@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cgroup that caps a host: agents and guests together.
 
-Written for version 1, where it was tried, and for version 2.
+Three kinds of machine have the same caps: cgroup version 1; version 2 where
+systemd is PID 1, which owns the tree, so that every host is a scope with
+``Delegate=yes``; and version 2 without systemd, where the groups are plain
+directories. Under version 2 processes live in leaves only: a host's agents
+in the group ``agents``, next to libvirt's ``machine``.
+
+A group belongs to hvstack if it is recorded with its inode and the boot, not
+because of its name.
 """
 
+import json
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from hvstack import errors
+from hvstack import errors, paths, pids, shell, speed
+from hvstack.lab import systemd
 
 ROOT = Path('/sys/fs/cgroup')
 #: Version 1 controllers that a host's cgroup exists in.
@@ -23,8 +34,15 @@ CONTROLLERS = (
     'blkio',
     'pids',
 )
+#: Version 2 controllers that caps and libvirt need.
+UNIFIED_CONTROLLERS = ('cpu', 'cpuset', 'io', 'memory', 'pids')
 #: Length of the scheduler's period, in microseconds.
 PERIOD = 100_000
+#: Group of a host's own processes under version 2.
+LEAF = 'agents'
+
+#: A file for each host, as hosts are started and stopped at the same time.
+_RECORDS = paths.RUN / 'cgroups'
 
 
 def version() -> int:
@@ -32,42 +50,88 @@ def version() -> int:
     return 2 if (ROOT / 'cgroup.controllers').exists() else 1
 
 
-def check(untested: bool) -> None:
-    """Refuse what was never tried.
+def has_units() -> bool:
+    """Tell whether systemd owns the cgroup tree, so that hosts are units."""
+    return systemd.owns_cgroups()
 
-    :raises hvstack.errors.MissingPrerequisite: one line with the remedy.
+
+def unit(name: str) -> str:
+    """Return the name of a host's unit where systemd is PID 1."""
+    return f'hvstack-{name}.scope'
+
+
+def check() -> None:
+    """Refuse a machine whose cgroups cannot cap a host.
+
+    Nothing is changed.
+
+    :raises hvstack.errors.MissingPrerequisite: a controller is missing, or
+        the cgroup tree cannot be used.
     """
-    if version() == 2:
-        if not untested:
+    if version() == 1:
+        missing = [c for c in CONTROLLERS if not (ROOT / c / 'tasks').exists()]
+        if missing:
             raise errors.MissingPrerequisite(
-                'this machine has cgroup version 2, on which lab hosts were '
-                "not tried: go on with 'hvstack lab up --untested', or boot "
-                'with systemd.unified_cgroup_hierarchy=0'
+                f'Cannot cap lab hosts ({ROOT}): the cgroup controllers '
+                f'{", ".join(missing)} are not mounted. Mount them with: '
+                f'mount -t cgroup -o NAME cgroup {ROOT}/NAME'
             )
         return
-    missing = [c for c in CONTROLLERS if not (ROOT / c / 'tasks').exists()]
+    existing = (
+        (ROOT / 'cgroup.controllers').read_text(encoding='utf-8').split()
+    )
+    missing = [c for c in UNIFIED_CONTROLLERS if c not in existing]
     if missing:
         raise errors.MissingPrerequisite(
-            f'cgroup controllers {", ".join(missing)} are not mounted below '
-            f'{ROOT}: mount them (mount -t cgroup -o NAME cgroup {ROOT}/NAME)'
+            f'Cannot cap lab hosts ({ROOT}/cgroup.controllers): the cgroup '
+            f'controllers {", ".join(missing)} are missing. Boot without '
+            'cgroup_disable and cgroup_no_v1, or give the container all '
+            'controllers.'
+        )
+    if not os.access(ROOT / 'cgroup.subtree_control', os.W_OK) or (
+        os.statvfs(ROOT).f_flag & os.ST_RDONLY
+    ):
+        raise errors.MissingPrerequisite(
+            f'Cannot cap lab hosts ({ROOT}): the cgroup tree is read-only. '
+            'Use a virtual machine, or a privileged container.'
+        )
+    enabled = (
+        (ROOT / 'cgroup.subtree_control').read_text(encoding='utf-8').split()
+    )
+    if (
+        not has_units()
+        # Only the root of the whole tree has no type, and may have processes
+        # next to children with controllers.
+        and (ROOT / 'cgroup.type').exists()
+        and not set(UNIFIED_CONTROLLERS) <= set(enabled)
+        and (ROOT / 'cgroup.procs').read_text(encoding='utf-8').strip()
+    ):
+        raise errors.MissingPrerequisite(
+            f'Cannot cap lab hosts ({ROOT}/cgroup.subtree_control): the '
+            'cgroup of this container has processes, so that it cannot have '
+            'children with controllers. Move the processes to a child: '
+            f'mkdir {ROOT}/init; for p in $(cat {ROOT}/cgroup.procs); do '
+            f'echo $p >{ROOT}/init/cgroup.procs; done'
         )
 
 
 def folders(name: str) -> list[Path]:
-    """Return the folders that are a host's cgroup."""
+    """Return the directories that are a host's cgroup."""
+    if has_units():
+        return [systemd.directory(unit(name))]
     if version() == 2:
         return [ROOT / name]
     return [ROOT / controller / name for controller in CONTROLLERS]
 
 
 def entrances(name: str) -> list[Path]:
-    """Return the folders that a host's own processes are put into.
+    """Return the directories that a host's own processes are put into.
 
     Under version 2 a group with controllers for its children has no
-    processes of its own: agents get a group beside libvirt's.
+    processes of its own: agents get a group next to libvirt's.
     """
     if version() == 2:
-        return [ROOT / name / 'agents']
+        return [path / LEAF for path in folders(name)]
     return folders(name)
 
 
@@ -85,26 +149,73 @@ def hierarchies() -> dict[str, list[str]]:
     return {','.join(group): group for group in together.values()}
 
 
-def create(name: str, cpu_cap: float, memory_mib: int) -> None:
-    """Make a host's cgroup with its caps.
+def create(name: str, cpu_cap: float, memory_mib: int) -> list[str]:
+    """Create a host's cgroup with its caps.
 
-    :param cpu_cap: cores.
-    :raises hvstack.errors.MissingPrerequisite: the kernel refuses.
+    :param name: host name.
+    :param cpu_cap: cores that all processes of the host share.
+    :param memory_mib: memory that they share, in MiB.
+    :returns: the command that runs a program, given as further arguments, in
+        the host's cgroup. Under systemd the group begins and ends with the
+        processes that the command starts.
+    :raises hvstack.errors.Busy: a cgroup of this name exists, and hvstack
+        did not create it.
+    :raises hvstack.errors.MissingPrerequisite: the kernel rejects a cap.
     """
+    for path in foreign(name):
+        raise errors.Busy(
+            f'Cannot create the cgroup of {name} ({path}): it exists and was '
+            'not created by hvstack. End its processes and remove it.'
+        )
+    _store(name, {str(path): 0 for path in folders(name)})
+    if has_units():
+        return _scope(name, cpu_cap, memory_mib)
+    for path in (*folders(name), *entrances(name)):
+        path.mkdir(exist_ok=True)
+    record(name)
+    _write_caps(name, cpu_cap, memory_mib)
+    joins = '; '.join(
+        f'echo $$ >{path}/cgroup.procs' for path in folders(name)
+    )
+    return ['/bin/sh', '-c', f'set -e; {joins}; exec "$@"', name]
+
+
+def _scope(name: str, cpu_cap: float, memory_mib: int) -> list[str]:
+    """Return the command that starts a host's scope.
+
+    A scope's processes are children of the command, as on other machines;
+    Delegate=yes makes systemd leave everything below it alone.
+    """
+    properties = {
+        'Delegate': 'yes',
+        'CPUQuota': f'{cpu_cap * 100:.1f}%',
+        'CPUQuotaPeriodSec': f'{PERIOD // 1000}ms',
+        'MemoryMax': str(memory_mib * 1024 * 1024),
+        'MemorySwapMax': '0',
+        # libvirt's guests are threads and processes of one host.
+        'TasksMax': 'infinity',
+        'TimeoutStopSec': '20s',
+    }
+    return [
+        *('systemd-run', '--scope', '--quiet', '--collect'),
+        *('--unit', unit(name), '--slice', systemd.SLICE),
+        f'--description=hvstack lab host {name}',
+        *(f'--property={key}={value}' for key, value in properties.items()),
+        '--',
+    ]
+
+
+def _write_caps(name: str, cpu_cap: float, memory_mib: int) -> None:
     quota = round(cpu_cap * PERIOD)
     memory = memory_mib * 1024 * 1024
-    for folder in (*folders(name), *entrances(name)):
-        folder.mkdir(exist_ok=True)
     if version() == 2:
+        enable_controllers(ROOT)
         values = {
             'cpu.max': f'{quota} {PERIOD}',
             'memory.max': str(memory),
             'memory.swap.max': '0',
         }
-        where = {key: ROOT / name / key for key in values}
-        (ROOT / 'cgroup.subtree_control').write_text(
-            '+cpu +cpuset +io +memory +pids', encoding='utf-8'
-        )
+        files = {key: ROOT / name / key for key in values}
     else:
         cpuset = ROOT / 'cpuset'
         values = {
@@ -118,44 +229,134 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> None:
             'cpu.cfs_quota_us': str(quota),
             'memory.limit_in_bytes': str(memory),
         }
-        where = {
+        files = {
             key: ROOT / key.partition('.')[0] / name / key for key in values
         }
     for key, value in values.items():
         try:
-            where[key].write_text(value, encoding='utf-8')
+            files[key].write_text(value, encoding='utf-8')
         except OSError as exc:
             if key == 'memory.swap.max':
+                # The kernel counts no swap.
                 continue
             raise errors.MissingPrerequisite(
-                f'{where[key]}: cannot write {value}: {exc.strerror}'
+                f'Cannot cap {name} ({files[key]}): writing {value} failed: '
+                f'{exc.strerror}. Use a kernel with this controller.'
             ) from exc
+
+
+def enable_controllers(path: Path) -> None:
+    """Give the children of a version 2 group all controllers.
+
+    :raises hvstack.errors.MissingPrerequisite: the kernel refuses.
+    """
+    controllers = ' '.join(f'+{name}' for name in UNIFIED_CONTROLLERS)
+    try:
+        (path / 'cgroup.subtree_control').write_text(
+            controllers, encoding='utf-8'
+        )
+    except OSError as exc:
+        raise errors.MissingPrerequisite(
+            f'Cannot enable cgroup controllers ({path}/cgroup.subtree_control'
+            f'): {exc.strerror}. Move the processes of {path} to a child '
+            'group.'
+        ) from exc
+
+
+def admit(name: str, pid: int) -> None:
+    """Put a process into a host's own group, and record the group.
+
+    :param pid: process of the host that is still in the group above.
+    """
+    for path in entrances(name):
+        path.mkdir(exist_ok=True)
+        (path / 'cgroup.procs').write_text(str(pid), encoding='utf-8')
+    record(name)
+
+
+def record(name: str) -> None:
+    """Record the inodes of a host's groups, which identify them."""
+    _store(
+        name,
+        {
+            str(path): path.stat().st_ino
+            for path in folders(name)
+            if path.exists()
+        },
+    )
+
+
+def _store(name: str, inodes: Mapping[str, int]) -> None:
+    data = {'boot': pids.boot(), 'inodes': inodes}
+    paths.write_whole(
+        _RECORDS / f'{name}.json', json.dumps(data, indent=1) + '\n'
+    )
+
+
+def _load(name: str) -> dict[str, int]:
+    """Return the recorded groups of a host in this boot with their inodes."""
+    try:
+        data: dict[str, Any] = json.loads(
+            (_RECORDS / f'{name}.json').read_text(encoding='utf-8')
+        )
+        if data['boot'] != pids.boot():
+            return {}
+        return {path: int(inode) for path, inode in data['inodes'].items()}
+    except (FileNotFoundError, ValueError, KeyError):
+        return {}
+
+
+def foreign(name: str) -> list[Path]:
+    """Return the directories of a host's name that hvstack did not create."""
+    inodes = _load(name)
+    unrecorded = []
+    for path in folders(name):
+        if not path.exists():
+            continue
+        # 0 was recorded just before the directory was created.
+        if inodes.get(str(path)) not in (0, path.stat().st_ino):
+            unrecorded.append(path)
+    return unrecorded
+
+
+def _tree(top: Path) -> list[Path]:
+    """Return a group and all groups below it, parents first.
+
+    The kernel and systemd remove groups at any time: unlike Path.rglob,
+    os.walk passes over those.
+    """
+    return [Path(path) for path, _, _ in os.walk(top)]
 
 
 def members(name: str) -> set[int]:
     """Return the processes in a host's cgroup, its guests' included."""
-    found: set[int] = set()
+    processes: set[int] = set()
     for top in folders(name):
-        for folder in (top, *(p for p in top.rglob('*') if p.is_dir())):
+        for path in _tree(top):
             try:
-                text = (folder / 'cgroup.procs').read_text(encoding='utf-8')
+                text = (path / 'cgroup.procs').read_text(encoding='utf-8')
             except OSError:
                 continue
-            found |= {int(word) for word in text.split()}
-    return found - {os.getpid()}
+            processes |= {int(word) for word in text.split()}
+    return processes - {os.getpid()}
 
 
 def exists(name: str) -> bool:
-    """Tell whether anything of a host's cgroup is there."""
-    return any(folder.exists() for folder in folders(name))
+    """Tell whether anything of a host's cgroup exists."""
+    return any(path.exists() for path in folders(name))
 
 
 def remove(name: str, seconds: float = 20) -> None:
-    """End whatever runs in a host's cgroup and remove it.
+    """End all processes in a host's cgroup and remove it.
 
+    A group that hvstack did not create is left alone.
+
+    :param seconds: how long processes may take to end.
     :raises hvstack.errors.DeadlineExceeded: a process does not end.
     """
-    deadline = time.monotonic() + seconds
+    if foreign(name):
+        return
+    deadline = time.monotonic() + seconds * speed.factor()
     while True:
         for pid in members(name):
             try:
@@ -163,23 +364,25 @@ def remove(name: str, seconds: float = 20) -> None:
             except ProcessLookupError:
                 continue
         if _drop(name):
-            return
+            break
         if time.monotonic() > deadline:
             raise errors.DeadlineExceeded(
-                f'cgroup {name} still has processes '
-                f'{sorted(members(name))} after {seconds:.0f} s of SIGKILL'
+                f'Cannot remove the cgroup of {name}: its processes '
+                f'{sorted(members(name))} still run {seconds:.0f} s after '
+                'SIGKILL. Run the command again.'
             )
         time.sleep(0.1)
+    if has_units():
+        # Its processes are gone; this waits until systemd has noticed.
+        shell.run(['systemctl', 'stop', unit(name)], check=False)
+    (_RECORDS / f'{name}.json').unlink(missing_ok=True)
 
 
 def _drop(name: str) -> bool:
     for top in folders(name):
-        if not top.exists():
-            continue
-        inner = sorted((p for p in top.rglob('*') if p.is_dir()), reverse=True)
-        for folder in (*inner, top):
+        for path in reversed(_tree(top)):
             try:
-                folder.rmdir()
+                path.rmdir()
             except OSError:
                 continue
     return not exists(name)
@@ -187,21 +390,25 @@ def _drop(name: str) -> bool:
 
 def names() -> list[str]:
     """Return the hosts that have a cgroup, also those of a crashed lab."""
-    where = ROOT if version() == 2 else ROOT / 'cpu'
-    return sorted(path.name for path in where.glob('hv-host*'))
+    recorded = [path.stem for path in _RECORDS.glob('*.json')]
+    return sorted(
+        name for name in recorded if exists(name) and not foreign(name)
+    )
 
 
 def oom_kills(name: str) -> int:
-    """Return how many processes the kernel killed for a host's cap."""
-    top = ROOT / name if version() == 2 else ROOT / 'memory' / name
-    file = 'memory.events' if version() == 2 else 'memory.oom_control'
+    """Return how many processes the kernel killed because of a host's cap."""
+    if version() == 2:
+        # Events of a group count those of all groups below it.
+        files = [path / 'memory.events' for path in folders(name)]
+    else:
+        top = ROOT / 'memory' / name
+        files = [path / 'memory.oom_control' for path in _tree(top)]
     total = 0
-    for folder in (top, *(p for p in top.rglob('*') if p.is_dir())):
+    for file in files:
         try:
-            lines = (folder / file).read_text(encoding='utf-8').splitlines()
+            lines = file.read_text(encoding='utf-8').splitlines()
         except OSError:
             continue
         total += sum(int(x.split()[1]) for x in lines if 'oom_kill ' in x)
-        if version() == 2:
-            break
     return total

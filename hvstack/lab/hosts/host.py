@@ -235,26 +235,23 @@ def start(host: HostSize) -> None:
     if pid(host.name) is not None:
         return
     power_off(host.name)
-    cgroups.create(host.name, host.cpu_cap, host.memory_mib)
+    joined = cgroups.create(host.name, host.cpu_cap, host.memory_mib)
     try:
-        _launch(host)
+        _launch(host, joined)
     except BaseException:
         power_off(host.name)
         raise
 
 
-def _launch(host: HostSize) -> None:
+def _launch(host: HostSize, joined: list[str]) -> None:
     here = folder(host.name)
-    joins = '; '.join(
-        f'echo $$ > {path}/cgroup.procs' for path in cgroups.folders(host.name)
-    )
-    script = (
-        f'set -e; {joins}; exec unshare -m -u -i -p -f -n -C '
-        f'--propagation private {here}/init'
-    )
     with (here / 'log' / 'init.log').open('ab') as log:
         process = subprocess.Popen(
-            ['/bin/sh', '-c', script],
+            [
+                *joined,
+                *('unshare', '-m', '-u', '-i', '-p', '-f', '-n', '-C'),
+                *('--propagation', 'private', str(here / 'init')),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -290,10 +287,8 @@ def _launch(host: HostSize) -> None:
             ['unshare', host.name], process.returncode, log_tail(host.name)
         )
     number = child()
-    for path in cgroups.entrances(host.name):
-        # Under version 2 only its child may stay in the host's own group,
-        # and that one moves as soon as it can.
-        (path / 'cgroup.procs').write_text(str(process.pid), encoding='utf-8')
+    # Its child, the host's PID 1, goes there by itself.
+    cgroups.admit(host.name, process.pid)
     pids.write(here / 'pid.json', number)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'

@@ -14,7 +14,7 @@ import testtools
 from hvstack import errors, pids, profiles, shell, yamlfile
 from hvstack.hadoop import sizing
 from hvstack.lab import settings
-from hvstack.lab.hosts import cgroups, dedicated, fake, host, sizes
+from hvstack.lab.hosts import dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
 
@@ -207,14 +207,6 @@ class FakeProfileTest(testtools.TestCase):
             self.assertEqual([], cell['dedicated'])
             self.assertNotEqual([], cell['shared'])
             self.assertEqual(0, cell['hugepages_2m'])
-
-
-class CgroupsTest(testtools.TestCase):
-    def test_every_controller_is_joined(self) -> None:
-        if cgroups.version() != 1:
-            self.skipTest('this machine has cgroup version 2')
-        names = {path.parent.name for path in cgroups.folders('hv-host1')}
-        self.assertEqual(set(cgroups.CONTROLLERS), names)
 
 
 class FilesTest(testtools.TestCase):

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where systemd is PID 1: the slice with everything that hvstack runs."""
+
+from pathlib import Path
+
+#: Unit above all units of hvstack.
+SLICE = 'hvstack.slice'
+#: Unit of supervisord and the control plane.
+CONTROL_UNIT = 'hvstack-lab.service'
+
+_CGROUPS = Path('/sys/fs/cgroup')
+_RUNNING = Path('/run/systemd/system')
+
+
+def owns_cgroups() -> bool:
+    """Tell whether systemd is PID 1 and owns a version 2 cgroup tree."""
+    return _RUNNING.is_dir() and (_CGROUPS / 'cgroup.controllers').exists()
+
+
+def directory(unit: str) -> Path:
+    """Return the cgroup of a unit in hvstack's slice."""
+    return _CGROUPS / SLICE / unit
