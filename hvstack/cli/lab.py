@@ -107,7 +107,8 @@ class Up(Command):
             '--untested',
             action='store_true',
             default=None,
-            help='go on with what was never tried on such a machine',
+            help='Continue on a release of Debian or Ubuntu that hvstack was '
+            'never tried on (default: refuse).',
         )
         return parser
 

@@ -61,7 +61,7 @@ def plan(
     """
 
     def check() -> None:
-        machine.check()
+        machine.check(wanted)
         ports.check(ceph=wanted.ceph)
         before()
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import yaml
 
-from hvstack import errors, paths
+from hvstack import errors, paths, speed
 from hvstack.lab import (
     ceph,
     clouds,
     lifecycle,
     machine,
+    neighbours,
     network,
     packages,
     ports,
@@ -24,6 +25,8 @@ from hvstack.lab import (
     values,
     venv,
 )
+from hvstack.lab.hosts import cgroups, sizes
+from hvstack.lab.settings import LabSettings
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,8 @@ def _machine() -> Iterator[Finding]:
         f'user id {os.geteuid()}',
         '' if root else "use sudo, or a cloud of your own with '--os-cloud'",
     )
-    name = packages.distribution()
-    yield Finding(
-        'distribution',
-        'ok' if name else 'fault',
-        name or 'neither Debian nor Ubuntu',
-        '' if name else 'take a machine with Debian or Ubuntu',
-    )
-    memory = machine.memory_gib()
-    enough = memory >= machine.MEMORY_GIB
-    yield Finding(
-        'memory',
-        'ok' if enough else 'fault',
-        f'{memory:.1f} GiB, {os.cpu_count()} cores',
-        '' if enough else f'{machine.MEMORY_GIB} GiB are needed',
-    )
+    yield _release()
+    yield _memory()
     for folder in (paths.STATE, paths.CACHE):
         free = machine.free_gib(folder)
         enough = free >= machine.DISK_GIB
@@ -88,15 +78,65 @@ def _machine() -> Iterator[Finding]:
         )
 
 
+def _release() -> Finding:
+    release = packages.release()
+    if release is None:
+        return Finding(
+            'distribution',
+            'fault',
+            'neither Debian nor Ubuntu',
+            f'use a machine with {packages.tried()}',
+        )
+    if not release.is_tried:
+        return Finding(
+            'distribution',
+            'note',
+            f'{release.title}: hvstack was never tried on it',
+            f"use {packages.tried()}, or 'hvstack lab up --untested'",
+        )
+    return Finding('distribution', 'ok', release.title)
+
+
+def _memory() -> Finding:
+    memory = sizes.machine_mib()
+    hosts = (settings.load() or LabSettings()).hosts
+    count = sizes.largest_count(memory)
+    needed = sizes.minimum_mib(hosts)
+    detail = f'{memory / 1024:.1f} GiB, {os.cpu_count()} cores'
+    if memory >= needed:
+        return Finding('memory', 'ok', detail)
+    shortage = f'{detail}; {hosts} hosts need {needed / 1024:.2f} GiB'
+    if count:
+        return Finding(
+            'memory', 'note', shortage, f"'hvstack lab up --hosts {count}'"
+        )
+    return Finding(
+        'memory',
+        'fault',
+        shortage,
+        f'use a machine with {sizes.minimum_mib(1) / 1024:.2f} GiB or more, '
+        "and 'hvstack lab up --hosts 1'",
+    )
+
+
 def _kernel() -> Iterator[Finding]:
-    unified = Path('/sys/fs/cgroup/cgroup.controllers').exists()
+    try:
+        cgroups.check()
+    except errors.MissingPrerequisite as exc:
+        yield Finding('cgroups', 'fault', str(exc), 'see the message')
+    else:
+        units = ', hosts are units of systemd' if cgroups.has_units() else ''
+        yield Finding('cgroups', 'ok', f'version {cgroups.version()}{units}')
+    factor = speed.measure()
     yield Finding(
-        'cgroups',
-        'note' if unified else 'ok',
-        'version 2' if unified else 'version 1',
-        "caps under version 2 were not tried: 'lab up --untested'"
-        if unified
-        else '',
+        'CPU',
+        'ok' if factor == 1 else 'note',
+        'as fast as an ordinary server, or nearly'
+        if factor == 1
+        else f'{factor:g} times slower than an ordinary server',
+        ''
+        if factor == 1
+        else 'deadlines are longer by this factor; figures mean nothing',
     )
     kvm = Path('/dev/kvm').exists()
     yield Finding(
@@ -154,6 +194,14 @@ def _proxy() -> Iterator[Finding]:
             'fault',
             f'{proxies[0]} is set, and no_proxy lacks {values.MGMT}',
             f'export no_proxy="$no_proxy,{values.MGMT}"',
+        )
+
+
+def _neighbours() -> Iterator[Finding]:
+    """Check what else on the machine can interfere with a lab."""
+    for neighbour in neighbours.examine():
+        yield Finding(
+            neighbour.subject, 'note', neighbour.effect, neighbour.remedy
         )
 
 
@@ -238,6 +286,7 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _software,
     _ports,
     _proxy,
+    _neighbours,
     _lab,
     _ceph,
     _clouds,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, paths
+from hvstack import errors, paths, speed
 from hvstack.lab import (
     ceph,
     clouds,
@@ -97,7 +97,7 @@ def up(
         plan = [
             *control.plan(
                 wanted,
-                before=lambda: _begin(wanted),
+                before=lambda: _begin(wanted, progress),
                 storage=ceph.plan(wanted, progress),
             ),
             Stage('hosts', 900, lambda: hosts.up(wanted, progress)),
@@ -112,13 +112,19 @@ def up(
             raise
 
 
-def _begin(wanted: LabSettings) -> None:
+def _begin(wanted: LabSettings, progress: Progress) -> None:
     # Refuses what can be known to be impossible now, not minutes later.
     _check_lab_directory()
     hosts.planned(wanted, probing=False)
     settings.save(wanted)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')
+    factor = speed.record()
+    if factor > 1:
+        progress.say(
+            f'this machine is {factor:g} times slower than an ordinary '
+            f'server: all deadlines are {factor:g} times longer'
+        )
 
 
 def _check_lab_directory() -> None:
@@ -263,8 +269,9 @@ def _remove_run() -> list[str]:
     """Delete the run directory, also the empty one of an older release."""
     if not paths.is_owned(paths.RUN):
         lock.remove()
-        with contextlib.suppress(OSError):
-            for name in ('ceph', 'mysql', ''):
+        (paths.RUN / speed.RECORD).unlink(missing_ok=True)
+        for name in ('ceph', 'cgroups', 'mysql', ''):
+            with contextlib.suppress(OSError):
                 (paths.RUN / name).rmdir()
     return _remove(paths.RUN)
 

@@ -7,34 +7,47 @@ from pathlib import Path
 
 from hvstack import errors, paths
 from hvstack.lab import packages
+from hvstack.lab.hosts import cgroups, sizes
+from hvstack.lab.settings import LabSettings
 
 #: Free disk space that a lab and its guests need, in GiB.
 DISK_GIB = 15
-#: Memory of the smallest machine that a lab makes sense on, in GiB.
-MEMORY_GIB = 7
 _HINT = "or use a cloud of your own with '--os-cloud NAME'"
 
 
-def check() -> None:
+def check(wanted: LabSettings) -> None:
     """Refuse a machine that cannot carry a lab, before anything is changed.
 
+    :param wanted: settings of the lab.
     :raises hvstack.errors.MissingPrerequisite: with the remedy.
     """
     if os.geteuid() != 0:
         raise errors.MissingPrerequisite(
             f'the lab needs root: run the command with sudo, {_HINT}'
         )
-    if packages.distribution() is None:
+    release = packages.release()
+    if release is None:
         raise errors.MissingPrerequisite(
-            'the lab needs Debian or Ubuntu (apt, dpkg): take such a '
-            f'machine, {_HINT}'
+            f'the lab needs {packages.tried()}: take such a machine, {_HINT}'
         )
-    memory = memory_gib()
-    if memory < MEMORY_GIB:
+    if not release.is_tried and not wanted.untested:
         raise errors.MissingPrerequisite(
-            f'the lab needs {MEMORY_GIB} GiB of memory, this machine has '
-            f'{memory:.1f}: take a larger one, {_HINT}'
+            f'Cannot bring up the lab ({release.title}): hvstack was never '
+            f'tried on this release, only on {packages.tried()}. Use one of '
+            'these, or add --untested to try it with the names of packages of '
+            f'the newest of them, {_HINT}.'
         )
+    needed = sizes.minimum_mib(wanted.hosts) / 1024
+    memory = sizes.machine_mib() / 1024
+    if memory < needed:
+        count = sizes.largest_count(sizes.machine_mib())
+        remedy = f'Use --hosts {count}' if count else 'Use a larger machine'
+        raise errors.MissingPrerequisite(
+            f'Cannot bring up {wanted.hosts} lab hosts: they need '
+            f'{needed:.2f} GiB of memory and this machine has {memory:.2f}. '
+            f'{remedy}, {_HINT}.'
+        )
+    cgroups.check()
     check_disk()
 
 
@@ -57,9 +70,3 @@ def free_gib(folder: Path) -> float:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free / 2**30
-
-
-def memory_gib() -> float:
-    """Return the machine's memory in GiB."""
-    pages = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
-    return pages / 2**30

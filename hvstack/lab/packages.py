@@ -1,73 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian packages that the lab needs.
 
-They stay when the lab is destroyed, with the users they made; nothing of
-them is started: the lab runs its own instances with its own data.
+Their names are data, per release, in ``share/lab/packages.yaml``. They stay
+when the lab is destroyed, with the users they made; nothing of them is
+started: the lab runs its own instances with its own data.
 """
 
 import shlex
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from hvstack import errors, paths, pids, shell
+import yaml
 
-#: What the control plane needs.
-CONTROL = (
-    'mariadb-server',
-    'rabbitmq-server',
-    'memcached',
-    'ovn-central',
-    'ovn-common',
-    'openvswitch-common',
-    'iproute2',
-    'ca-certificates',
-)
-#: What building the services' virtual environment needs.
-BUILD = (
-    'gcc',
-    'libc6-dev',
-    'libvirt-dev',
-    'pkg-config',
-    'python3',
-    'python3-dev',
-    'python3-venv',
-)
-#: What lab hosts need.
-HOSTS = (
-    'openvswitch-switch',
-    'ovn-host',
-    'libvirt-daemon',
-    'libvirt-daemon-driver-lxc',
-    'libvirt-daemon-driver-qemu',
-    'libvirt-clients',
-    'qemu-system-x86',
-    'qemu-utils',
-    'busybox-static',
-    'e2fsprogs',
-    'ethtool',
-    'genisoimage',
-    'haproxy',
-    'iptables',
-    'util-linux',
-)
-#: What making guest images needs.
-IMAGES = ('mmdebstrap',)
-#: What reaching guests needs.
-GUESTS = ('iputils-ping', 'openssh-client')
-#: All that the lab needs.
-ALL = (*CONTROL, *BUILD, *HOSTS, *IMAGES, *GUESTS)
-#: What ``--with ceph`` needs beside: bindings for Cinder, a driver for QEMU.
-CEPH = (
-    'ceph-common',
-    'ceph-mgr',
-    'ceph-mon',
-    'ceph-osd',
-    'python3-rados',
-    'python3-rbd',
-    'qemu-block-extra',
-)
+from hvstack import errors, paths, pids, share, shell
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
@@ -96,28 +47,83 @@ _APT = (
 _ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
 
 
-def distribution() -> str | None:
-    """Return ``debian`` or ``ubuntu`` (or what is like them), else None."""
+@dataclass(frozen=True)
+class Release:
+    """A release of a distribution, as ``/etc/os-release`` names it.
+
+    :param distribution: ``debian`` or ``ubuntu``, also for what is derived
+        from them.
+    :param version: version number, empty if the file has none.
+    :param title: name for people.
+    """
+
+    distribution: str
+    version: str
+    title: str
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether hvstack was tried on this release."""
+        return f'{self.distribution}-{self.version}' in _data()['releases']
+
+
+def release(path: Path = Path('/etc/os-release')) -> Release | None:
+    """Return the machine's release; None if it is not like Debian's.
+
+    :param path: the file to read.
+    """
     try:
-        lines = (
-            Path('/etc/os-release').read_text(encoding='utf-8').splitlines()
-        )
+        lines = path.read_text(encoding='utf-8').splitlines()
     except FileNotFoundError:
         return None
-    pairs = dict(line.split('=', 1) for line in lines if '=' in line)
-    words = f'{pairs.get("ID", "")} {pairs.get("ID_LIKE", "")}'
-    for word in words.replace('"', '').split():
-        if word in ('debian', 'ubuntu'):
-            return word
+    pairs = {
+        key: value.strip('"')
+        for line in lines
+        if '=' in line
+        for key, value in [line.split('=', 1)]
+    }
+    identity = pairs.get('ID', '')
+    names = [identity, *pairs.get('ID_LIKE', '').split()]
+    for name in names:
+        if name in ('debian', 'ubuntu'):
+            # The version of what is derived from Debian is not Debian's.
+            version = pairs.get('VERSION_ID', '') if name == identity else ''
+            return Release(name, version, pairs.get('PRETTY_NAME', name))
     return None
 
 
-def needed(*, ceph: bool) -> tuple[str, ...]:
+@cache
+def _data() -> dict[str, Any]:
+    """Return the packages by group, and what releases have differently."""
+    text = (share.LAB / 'packages.yaml').read_text(encoding='utf-8')
+    data: dict[str, Any] = yaml.safe_load(text)
+    return data
+
+
+def tried() -> str:
+    """Return the names of all releases that hvstack was tried on."""
+    return ', '.join(entry['title'] for entry in _data()['releases'].values())
+
+
+def needed(*, ceph: bool, on: Release | None = None) -> tuple[str, ...]:
     """Return the packages that a lab needs.
 
     :param ceph: with Ceph.
+    :param on: release to name them for; None is the machine's. A release
+        that was never tried has the names of the newest one that was.
     """
-    return (*ALL, *CEPH) if ceph else ALL
+    data = _data()
+    names = [
+        name
+        for group, members in data['packages'].items()
+        if ceph or group != 'ceph'
+        for name in members
+    ]
+    on = on or release()
+    releases: dict[str, Any] = data['releases']
+    key = f'{on.distribution}-{on.version}' if on else ''
+    entry = releases.get(key) or list(releases.values())[-1]
+    return (*names, *entry.get('additional', ()))
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -137,7 +143,8 @@ def install(names: Iterable[str]) -> list[str]:
     """Install packages that are missing.
 
     dpkg's lock is waited for, downloads are retried, an interrupted
-    installation is finished first, and no service is started.
+    installation is finished first, and no service is started, now or at the
+    next boot.
 
     :returns: the packages that were missing.
     :raises hvstack.errors.MissingPrerequisite: a package cannot be had.
@@ -159,6 +166,7 @@ def install(names: Iterable[str]) -> list[str]:
             timeout=1500,
         )
 
+    before = enabled_units()
     try:
         with nothing_starts():
             shell.retried(fetch)
@@ -166,7 +174,39 @@ def install(names: Iterable[str]) -> list[str]:
         raise errors.MissingPrerequisite(
             f'cannot install {", ".join(wanted)}: {exc}'
         ) from exc
+    disable_units(enabled_units() - before)
     return wanted
+
+
+def enabled_units(root: Path = Path('/')) -> set[str]:
+    """Return the services and sockets that systemd starts at a boot.
+
+    :param root: root directory of the system; systemd need not run.
+    """
+    if not shutil.which('systemctl'):
+        return set()
+    text = shell.run(
+        [
+            *('systemctl', f'--root={root}', 'list-unit-files'),
+            *('--state=enabled', '--no-legend', '--no-pager'),
+        ],
+        check=False,
+    ).stdout
+    units = {line.split()[0] for line in text.splitlines() if line.strip()}
+    return {unit for unit in units if unit.endswith(('.service', '.socket'))}
+
+
+def disable_units(units: Iterable[str], root: Path = Path('/')) -> None:
+    """Keep services of installed packages from starting at the next boot.
+
+    The lab runs its own instances, which need the ports.
+
+    :param units: services and sockets that the packages enabled.
+    :param root: root directory of the system.
+    """
+    names = sorted(units)
+    if names:
+        shell.run(['systemctl', f'--root={root}', 'disable', *names])
 
 
 def _wait_for_dpkg(argv: list[str]) -> None:

@@ -15,7 +15,7 @@ ROOT = Path(hvstack.__file__).parent
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'shell', 'progress', 'paths', 'share'),
-        *('pids', 'conf', 'yamlfile', 'interrupts'),
+        *('pids', 'speed', 'conf', 'yamlfile', 'interrupts'),
     ),
     ('model',),
     ('results', 'profiles'),

@@ -10,7 +10,7 @@ from typing import Any
 
 from hvstack import errors, paths, shell
 from hvstack.lab import settings
-from hvstack.lab.hosts import backend, cgroups, fake, host, nova, sizes
+from hvstack.lab.hosts import backend, fake, host, nova, sizes
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.lab.settings import LabSettings
@@ -84,7 +84,6 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     :raises hvstack.errors.Busy: servers are in the way; they are named.
     :raises hvstack.errors.DeadlineExceeded: a host does not come up.
     """
-    cgroups.check(wanted.untested)
     hosts = planned(wanted)
     cloud = nova.connect()
     _drop_others(cloud, hosts)

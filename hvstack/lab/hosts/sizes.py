@@ -117,6 +117,27 @@ def machine_mib() -> int:
     return int(line.split()[1]) // 1024
 
 
+def minimum_mib(count: int) -> int:
+    """Return the least memory of a machine for a number of hosts, in MiB."""
+    return _control_mib(count) + count * _SMALLEST_MIB
+
+
+def largest_count(memory: int) -> int:
+    """Return how many hosts fit into a machine, 3 at most; 0 for none.
+
+    :param memory: the machine's MiB.
+    """
+    return max(
+        (count for count in (1, 2, 3) if minimum_mib(count) <= memory),
+        default=0,
+    )
+
+
+def _control_mib(count: int) -> int:
+    """Return the memory of a machine that hosts do not get, in MiB."""
+    return _CONTROL_MIB + (_CACHE_MIB if count <= 3 else _CACHE_MANY_MIB)
+
+
 def plan(
     wanted: LabSettings, *, cores: int | None = None, memory: int | None = None
 ) -> list[HostSize]:
@@ -135,8 +156,7 @@ def plan(
     cores = cores or os.cpu_count() or 1
     memory = memory or machine_mib()
     count = wanted.hosts
-    cache = _CACHE_MIB if count <= 3 else _CACHE_MANY_MIB
-    left = memory - _CONTROL_MIB - cache
+    left = memory - _control_mib(count)
     each = min(_LARGEST_MIB, left // count // _STEP_MIB * _STEP_MIB)
     first = each
     if count > 1:

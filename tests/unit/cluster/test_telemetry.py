@@ -2,6 +2,7 @@
 """Samples as sysstat wrote them, and as the shell loop writes them."""
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,6 +132,67 @@ class SamplerTest(testtools.TestCase):
         self.assertEqual([], told.nodes)
         self.assertIn('n: no sampler', told.gaps[0])
         self.assertIn('no group', told.gaps[0])
+
+
+class GroupTest(testtools.TestCase):
+    """The shell loop, on groups that have the kernel's files."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not shutil.which('findmnt') or not shutil.which('ip'):
+            self.skipTest('needs util-linux and iproute2')
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def sample(self) -> list[str]:
+        """Return the first sample's fields."""
+        script = self.folder / 'sampler'
+        script.write_text(
+            telemetry._CGROUP.replace(
+                '/proc/self/cgroup', f'{self.folder}/groups'
+            ).replace('/proc/self/mountinfo', f'{self.folder}/mounts')
+        )
+        result = shell.run(['sh', script, '0.01', '1', '127.0.0.1'])
+        return result.stdout.splitlines()[1].split()
+
+    def mount(self, root: str, kind: str, options: str) -> str:
+        return (
+            f'34 25 0:30 {root} {self.folder}/tree rw,relatime shared:9 - '
+            f'{kind} {kind} {options}\n'
+        )
+
+    def test_version_2(self) -> None:
+        """The host has the quota, its group of agents is measured."""
+        for root, own in (('/', '/agents'), ('/host', '/host/agents')):
+            self.write(
+                {
+                    'groups': f'0::{own}\n',
+                    'mounts': self.mount(root, 'cgroup2', 'rw'),
+                    'tree/cpu.max': '65000 100000\n',
+                    'tree/cpu.stat': 'usage_usec 9\nthrottled_usec 7\n',
+                    'tree/agents/cpu.max': 'max 100000\n',
+                    'tree/agents/cpu.stat': 'usage_usec 5000\n'
+                    'throttled_usec 0\n',
+                }
+            )
+            self.assertEqual(['5000000', '7000'], self.sample()[1:3])
+
+    def test_version_1_of_a_machine_with_both(self) -> None:
+        self.write(
+            {
+                'groups': '2:cpu,cpuacct:/guest\n0::/\n',
+                'mounts': self.mount('/', 'cgroup', 'rw,cpu,cpuacct'),
+                'tree/guest/cpuacct.usage': '5000000\n',
+                'tree/guest/cpu.cfs_quota_us': '65000\n',
+                'tree/guest/cpu.stat': 'nr_throttled 1\nthrottled_time 7\n',
+            }
+        )
+        self.assertEqual(['5000000', '7'], self.sample()[1:3])
 
 
 class Answers:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
 
 from hvstack import errors, paths
-from hvstack.lab import machine
+from hvstack.lab import machine, packages
+from hvstack.lab.settings import LabSettings
+
+DEBIAN = packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)')
 
 
 class MachineTest(testtools.TestCase):
@@ -34,18 +38,48 @@ class MachineTest(testtools.TestCase):
 
     def test_not_root_is_told_the_other_way(self) -> None:
         self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
-        exc = self.assertRaises(errors.MissingPrerequisite, machine.check)
+        exc = self.refused()
         self.assertIn('sudo', str(exc))
         self.assertIn('--os-cloud', str(exc))
         self.assertNotIn('\n', str(exc))
 
-    def test_other_distribution_is_told_the_other_way(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 0))
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.lab.packages.distribution', lambda: None
-            )
+    def refused(self, **wanted: Any) -> errors.MissingPrerequisite:
+        return self.assertRaises(
+            errors.MissingPrerequisite, machine.check, LabSettings(**wanted)
         )
-        exc = self.assertRaises(errors.MissingPrerequisite, machine.check)
-        self.assertIn('Debian or Ubuntu', str(exc))
+
+    def be(self, release: packages.Release | None, gib: float = 64) -> None:
+        for name, value in {
+            'os.geteuid': lambda: 0,
+            'hvstack.lab.packages.release': lambda: release,
+            'hvstack.lab.hosts.sizes.machine_mib': lambda: int(gib * 1024),
+            'hvstack.lab.hosts.cgroups.check': lambda: None,
+        }.items():
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        self.set('DISK_GIB', 0)
+
+    def test_other_distribution_is_told_the_other_way(self) -> None:
+        self.be(None)
+        exc = self.refused()
+        self.assertIn('Debian 12, Debian 13', str(exc))
         self.assertIn('--os-cloud', str(exc))
+
+    def test_release_that_was_never_tried(self) -> None:
+        self.be(packages.Release('ubuntu', '24.04', 'Ubuntu 24.04 LTS'))
+        exc = self.refused()
+        self.assertIn('Ubuntu 24.04 LTS', str(exc))
+        self.assertIn('--untested', str(exc))
+        machine.check(LabSettings(untested=True))
+
+    def test_too_little_memory_for_the_hosts(self) -> None:
+        self.be(DEBIAN, gib=12)
+        exc = self.refused(hosts=3)
+        self.assertIn('need 13.25 GiB', str(exc))
+        self.assertIn('--hosts 2', str(exc))
+        machine.check(LabSettings(hosts=2))
+
+    def test_too_little_memory_for_any_host(self) -> None:
+        self.be(DEBIAN, gib=7)
+        exc = self.refused(hosts=1)
+        self.assertIn('10.25 GiB', str(exc))
+        self.assertIn('larger machine', str(exc))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,66 @@ class MissingTest(testtools.TestCase):
     def test_tells_what_dpkg_does_not_have(self) -> None:
         names = ['dpkg', 'no-such-package-of-hvstack']
         self.assertEqual(names[1:], packages.missing(names))
+
+
+class ReleaseTest(testtools.TestCase):
+    def release(self, text: str) -> packages.Release | None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'os-release'
+        path.write_text(text)
+        return packages.release(path)
+
+    def test_debian(self) -> None:
+        found = self.release(
+            'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\n'
+            'VERSION_ID="13"\n'
+        )
+        self.assertEqual(
+            packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)'),
+            found,
+        )
+        self.assertTrue(found and found.is_tried)
+
+    def test_derived_release_was_never_tried(self) -> None:
+        mint = self.release(
+            'ID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="12"\n'
+        )
+        self.assertEqual(
+            ('ubuntu', '', False),
+            mint and (mint.distribution, mint.version, mint.is_tried),
+        )
+
+    def test_other_systems(self) -> None:
+        self.assertIsNone(self.release('ID=fedora\nVERSION_ID=43\n'))
+        path = Path(self.useFixture(fixtures.TempDir()).path)
+        self.assertIsNone(packages.release(path / 'os-release'))
+
+    def test_names_by_release(self) -> None:
+        old = packages.Release('debian', '12', '')
+        new = packages.Release('debian', '13', '')
+        unknown = packages.Release('ubuntu', '24.04', '')
+        driver = 'libvirt-daemon-driver-nodedev'
+        self.assertNotIn(driver, packages.needed(ceph=False, on=old))
+        self.assertIn(driver, packages.needed(ceph=False, on=new))
+        self.assertIn(driver, packages.needed(ceph=False, on=unknown))
+
+
+@testtools.skipUnless(shutil.which('systemctl'), 'systemctl is missing')
+class UnitsTest(testtools.TestCase):
+    def test_units_of_packages_do_not_start_at_the_next_boot(self) -> None:
+        root = Path(self.useFixture(fixtures.TempDir()).path)
+        units = root / 'usr/lib/systemd/system'
+        links = root / 'etc/systemd/system/multi-user.target.wants'
+        units.mkdir(parents=True)
+        links.mkdir(parents=True)
+        for name in ('hv-old.service', 'hv-new.service', 'hv-new.timer'):
+            (units / name).write_text(
+                '[Install]\nWantedBy=multi-user.target\n'
+            )
+        (links / 'hv-old.service').symlink_to(units / 'hv-old.service')
+        before = packages.enabled_units(root)
+        self.assertEqual({'hv-old.service'}, before)
+        for name in ('hv-new.service', 'hv-new.timer'):
+            (links / name).symlink_to(units / name)
+        packages.disable_units(packages.enabled_units(root) - before, root)
+        self.assertEqual({'hv-old.service'}, packages.enabled_units(root))
+        self.assertTrue((links / 'hv-new.timer').is_symlink())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+import testtools
+
+from hvstack.lab import neighbours
+
+#: Base chains as ufw and Docker make them; a chain without a hook has no
+#: policy.
+UFW = {
+    'family': 'ip',
+    'table': 'filter',
+    'name': 'INPUT',
+    'handle': 1,
+    'type': 'filter',
+    'hook': 'input',
+    'prio': 0,
+    'policy': 'drop',
+}
+DOCKER = {**UFW, 'name': 'FORWARD', 'hook': 'forward'}
+ACCEPTS = {**UFW, 'policy': 'accept'}
+REGULAR = {'family': 'ip', 'table': 'filter', 'name': 'DOCKER', 'handle': 9}
+
+
+class FirewallTest(testtools.TestCase):
+    def test_input_that_is_dropped(self) -> None:
+        [neighbour] = neighbours.firewall([UFW, ACCEPTS, REGULAR], False)
+        self.assertEqual('firewall ip filter INPUT', neighbour.subject)
+        self.assertIn('ufw allow in on hv-', neighbour.remedy)
+
+    def test_forwarding_counts_where_bridges_are_filtered(self) -> None:
+        self.assertEqual([], list(neighbours.firewall([DOCKER], False)))
+        [neighbour] = neighbours.firewall([DOCKER], True)
+        self.assertIn('br_netfilter', neighbour.effect)
+
+
+class ApparmorTest(testtools.TestCase):
+    def test_programs_of_the_lab_that_are_confined(self) -> None:
+        profiles = (
+            '/usr/sbin/mariadbd (enforce)\n'
+            'libvirtd (enforce)\n'
+            'libvirtd//qemu_bridge_helper (enforce)\n'
+            '/usr/sbin/haproxy (complain)\n'
+            'firefox (enforce)\n'
+        )
+        self.assertEqual(
+            ['AppArmor /usr/sbin/mariadbd', 'AppArmor libvirtd'],
+            [found.subject for found in neighbours.apparmor(profiles)],
+        )
+
+
+class HypervisorsTest(testtools.TestCase):
+    def test_programs_of_the_user(self) -> None:
+        found = neighbours.hypervisors({'dockerd', 'sshd', 'libvirtd'})
+        self.assertEqual(
+            ['dockerd', 'libvirtd'], [entry.subject for entry in found]
+        )
+
+
+class ExamineTest(testtools.TestCase):
+    def test_this_machine(self) -> None:
+        for entry in neighbours.examine():
+            self.assertNotEqual('', entry.remedy)
