@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-.PHONY: demo test test-long unit lint docs sample clean
+.PHONY: demo test test-long test-machines unit lint docs sample clean
 
 bootstrap = ./tools/bootstrap
 bin = .venv/bin
@@ -9,6 +9,10 @@ demo: ; @$(bootstrap) && exec $(bin)/hvstack demo
 test: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py
 
 test-long: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py --long
+
+# Debian in an emulated machine, with systemd and cgroup version 2: hours.
+SUITE ?= bookworm
+test-machines: ; @$(bootstrap) && exec $(bin)/python -m tests.machines $(SUITE)
 
 unit: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py --unit
 

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run hvstack in a machine that boots for real: ``make test-machines``.
+
+Each stage prints its seconds. A stage that succeeded is not run again, so
+that an interrupted run continues; ``--again STAGE`` starts from a stage.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hvstack import errors
+from hvstack.progress import Progress
+from tests.machines import disk, emulator
+
+WORK_DIR = Path(
+    os.environ.get('HVSTACK_MACHINES_DIR') or '/var/cache/hvstack-machines'
+)
+SUITES = ('bookworm', 'trixie')
+#: Memory of a machine with one lab host, and of one that only has cgroups.
+LAB_MIB = 12_288
+CAPS_MIB = 3072
+CPUS = 2
+_PYTHON = f'cd {disk.CLONE} && .venv/bin/python'
+_HVSTACK = f'cd {disk.CLONE} && .venv/bin/hvstack'
+_HOUR = 3600
+
+
+class Machine:
+    """One release in an emulated machine, and the stages of its test.
+
+    :param suite: Debian release by code name.
+    """
+
+    def __init__(self, suite: str) -> None:
+        self.suite = suite
+        self.work_dir = WORK_DIR / suite
+        self.disk = disk.Disk(self.work_dir, suite)
+        self.emulator = emulator.Emulator(self.work_dir)
+        self.marks = self.work_dir / 'stages.json'
+
+    def stages(self) -> dict[str, Callable[[], None]]:
+        """Return what is done, in order, by name."""
+        return {
+            'system': self.disk.build_system,
+            'software': self.disk.build_software,
+            'images': self.disk.build_images,
+            'disk': self.disk.build_disk,
+            'caps-systemd': self.caps_with_systemd,
+            'caps-files': self.caps_without_systemd,
+            'boot': self.boot,
+            'doctor': lambda: self.run('lab doctor', 1),
+            'up': lambda: self.run('lab up --hosts 1 --compute lxc', 8),
+            'processes': self.check_processes,
+            'demo': lambda: self.run(
+                'demo --configurations i1 --runs 1 --size 20MB', 8
+            ),
+            'destroy': lambda: self.run('lab destroy', 1),
+            'off': self.emulator.power_off,
+        }
+
+    def run(self, words: str, hours: float) -> None:
+        """Run hvstack in the machine.
+
+        :param words: subcommand and its arguments.
+        :param hours: deadline.
+        """
+        self.emulator.run(f'{_HVSTACK} {words}', hours * _HOUR)
+
+    def boot(self) -> None:
+        """Boot with systemd and enough memory for a lab."""
+        self.emulator.boot(LAB_MIB, CPUS)
+        disk.copy_sources(self.emulator.ssh('')[:-1])
+
+    def caps_with_systemd(self) -> None:
+        """Measure caps where lab hosts are units of systemd."""
+        self._measure_caps('')
+
+    def caps_without_systemd(self) -> None:
+        """Measure caps on the files of cgroup version 2."""
+        self._measure_caps(emulator.WITHOUT_SYSTEMD)
+
+    def _measure_caps(self, kernel_args: str) -> None:
+        self.emulator.boot(CAPS_MIB, CPUS, kernel_args)
+        disk.copy_sources(self.emulator.ssh('')[:-1])
+        self.emulator.run(f'{_PYTHON} -m tests.machines.caps', _HOUR)
+        self.emulator.run(f'{_PYTHON} -m tests.machines.host', _HOUR)
+
+    def check_processes(self) -> None:
+        """Check that all processes of lab hosts are in leaves below units."""
+        self.emulator.run(f'{_PYTHON} -m tests.machines.processes', _HOUR)
+
+    def passed(self) -> dict[str, float]:
+        """Return the seconds of the stages that succeeded."""
+        try:
+            seconds: dict[str, float] = json.loads(self.marks.read_text())
+        except FileNotFoundError:
+            return {}
+        return seconds
+
+    def mark(self, seconds: dict[str, float]) -> None:
+        """Store the seconds of the stages that succeeded."""
+        self.marks.parent.mkdir(parents=True, exist_ok=True)
+        self.marks.write_text(json.dumps(seconds, indent=1) + '\n')
+
+
+def test(machine: Machine, again: str | None, last: str | None) -> None:
+    """Run all stages that did not succeed yet.
+
+    :param again: first stage to run even though it succeeded.
+    :param last: stage to stop after; None is the last one.
+    :raises hvstack.errors.HVStackError: a stage failed.
+    """
+    stages = machine.stages()
+    names = list(stages)
+    passed = machine.passed()
+    if again:
+        for name in names[names.index(again) :]:
+            passed.pop(name, None)
+        machine.mark(passed)
+    remaining = [name for name in names if name not in passed]
+    if last:
+        remaining = [
+            name
+            for name in remaining
+            if names.index(name) <= names.index(last)
+        ]
+    progress = Progress(remaining)
+    for name in remaining:
+        with progress.stage(name):
+            stages[name]()
+        passed[name] = round(progress.took[-1][1])
+        machine.mark(passed)
+    for name, seconds in machine.passed().items():
+        print(f'{seconds:7.0f} s  {machine.suite} {name}')
+
+
+def main() -> int:
+    """Run the test of one release."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('suite', choices=SUITES)
+    names = list(Machine(SUITES[0]).stages())
+    parser.add_argument(
+        '--again', choices=names, help='start from this stage again'
+    )
+    parser.add_argument('--until', choices=names, help='stop after this stage')
+    args = parser.parse_args()
+    try:
+        test(Machine(args.suite), args.again, args.until)
+    except errors.HVStackError as exc:
+        print(f'test-machines: {exc}', file=sys.stderr)
+        return exc.exit_code
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

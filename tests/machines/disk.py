@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the disk of an emulated machine at native speed.
+
+Everything that depends neither on the kernel nor on PID 1 is put into the
+root directory before the machine boots: Debian's packages, hvstack with its
+virtual environment, the services' environment and the guest images.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from hvstack import shell
+from hvstack.lab.images import builder, store
+
+TOP = Path(__file__).resolve().parents[2]
+#: Directory of the clone in the machine.
+CLONE = '/root/hvstack'
+#: Size of the sparse disk, in GiB.
+DISK_GIB = 32
+#: Packages of an ordinary server.
+SERVER = (
+    *('systemd-sysv', 'dbus', 'libpam-systemd', 'udev', 'systemd-timesyncd'),
+    *('linux-image-cloud-amd64', 'openssh-server', 'ca-certificates', 'kmod'),
+    *('sudo', 'python3', 'python3-venv', 'iproute2', 'git', 'busybox-static'),
+    # systemd-machined, which must not take guests out of their lab hosts.
+    'systemd-container',
+)
+_AUTHORITIES = Path('/usr/local/share/ca-certificates')
+#: QEMU's user-mode network.
+_NETWORK = """[Match]
+Name=en*
+[Network]
+DHCP=yes
+"""
+_NAME_SERVER = 'nameserver 10.0.2.3\n'
+_CHROOT = """
+set -e
+cd "$0"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+exec chroot . "$@"
+"""
+#: Run with the clone's interpreter in the machine's root directory.
+_SOFTWARE = """
+from hvstack.lab import packages, venv
+packages.install(packages.needed(ceph=False))
+venv.ensure()
+"""
+
+
+class Disk:
+    """The root directory and the disk of one machine.
+
+    :param work_dir: directory for all files of the machine.
+    :param suite: Debian release by code name.
+    """
+
+    def __init__(self, work_dir: Path, suite: str) -> None:
+        self.work_dir = work_dir
+        self.suite = suite
+        self.root = work_dir / 'root'
+        self.image = work_dir / 'disk.raw'
+        self.ssh_key = work_dir / 'id_ed25519'
+
+    def build_system(self) -> None:
+        """Install Debian into the root directory and configure it."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        shell.run(
+            [
+                *('unshare', '-m', 'mmdebstrap', '--quiet', '--mode=root'),
+                *('--variant=important', '--format=directory'),
+                f'--include={",".join(SERVER)}',
+                *(self.suite, self.root),
+            ],
+            timeout=1800,
+        )
+        if not self.ssh_key.exists():
+            shell.run(
+                [
+                    *('ssh-keygen', '-q', '-t', 'ed25519', '-N', ''),
+                    *('-f', self.ssh_key),
+                ]
+            )
+        public_key = self.ssh_key.with_suffix('.pub').read_text()
+        for path, text in {
+            'etc/hostname': f'{self.suite}\n',
+            'etc/hosts': f'127.0.0.1 localhost\n127.0.1.1 {self.suite}\n',
+            'etc/fstab': '/dev/vda / ext4 rw,discard 0 1\n',
+            'etc/systemd/network/lan.network': _NETWORK,
+            'etc/environment': 'SSL_CERT_FILE='
+            '/etc/ssl/certs/ca-certificates.crt\n',
+            'root/.ssh/authorized_keys': public_key,
+            'etc/machine-id': '',
+        }.items():
+            target = self.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        (self.root / 'root/.ssh').chmod(0o700)
+        if _AUTHORITIES.is_dir():
+            shutil.copytree(
+                _AUTHORITIES,
+                self.root / str(_AUTHORITIES)[1:],
+                dirs_exist_ok=True,
+            )
+        self.chroot('update-ca-certificates')
+        self.chroot(
+            *('systemctl', 'enable', '--quiet', 'systemd-networkd', 'ssh'),
+            'serial-getty@ttyS0',
+        )
+
+    def build_software(self) -> None:
+        """Install hvstack, the lab's packages, and the services."""
+        resolv_conf = self.root / 'etc/resolv.conf'
+        resolv_conf.unlink(missing_ok=True)
+        shutil.copy('/etc/resolv.conf', resolv_conf)
+        clone = self.root / CLONE[1:]
+        shutil.rmtree(clone, ignore_errors=True)
+        shell.run(['git', 'clone', '--quiet', TOP, clone])
+        self.chroot(f'{CLONE}/tools/bootstrap')
+        self.chroot(f'{CLONE}/.venv/bin/python', '-c', _SOFTWARE, timeout=3600)
+        resolv_conf.write_text(_NAME_SERVER)
+
+    def build_images(self) -> None:
+        """Build the guest images on this machine and copy them."""
+        for name in ('tiny', 'hadoop'):
+            builder.build(name)
+        target = self.root / str(store.root())[1:]
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shell.run(['cp', '-a', '--sparse=always', store.root(), target])
+
+    def build_disk(self) -> None:
+        """Write the root directory to the machine's disk."""
+        (self.root / 'etc/resolv.conf').unlink(missing_ok=True)
+        (self.root / 'etc/resolv.conf').write_text(_NAME_SERVER)
+        for name in ('vmlinuz', 'initrd.img'):
+            newest = sorted((self.root / 'boot').glob(f'{name}-*'))[-1]
+            shutil.copy(newest, self.work_dir / name)
+        self.image.unlink(missing_ok=True)
+        shell.run(
+            [
+                *('mke2fs', '-q', '-t', 'ext4', '-d', self.root),
+                *(self.image, f'{DISK_GIB}G'),
+            ],
+            timeout=1800,
+        )
+
+    def chroot(self, *argv: str, timeout: float = 1800) -> None:
+        """Run a program in the root directory.
+
+        :param timeout: seconds until the program is killed.
+        :raises hvstack.errors.CommandFailed: the program failed.
+        """
+        shell.run(
+            [
+                *('unshare', '-m', '--propagation', 'private', 'sh', '-c'),
+                *(_CHROOT, str(self.root), *argv),
+            ],
+            timeout=timeout,
+            env={
+                'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin'
+                ':/sbin:/bin',
+                'LC_ALL': 'C.UTF-8',
+                'HOME': '/root',
+            },
+        )
+
+
+def copy_sources(ssh: list[str]) -> None:
+    """Replace the clone's files in a running machine by the last commit's.
+
+    :param ssh: command that runs a shell command in the machine.
+    """
+    with subprocess.Popen(
+        ['git', '-C', os.fspath(TOP), 'archive', 'HEAD'],
+        stdout=subprocess.PIPE,
+    ) as archive:
+        subprocess.run(
+            [*ssh, f'tar -x -C {CLONE}'], stdin=archive.stdout, check=True
+        )
