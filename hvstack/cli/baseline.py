@@ -161,6 +161,12 @@ class Run(Lister):
             "(default: Hadoop's TeraSort programs stand in)",
         )
         parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='Print every command that would run on the hosts, and run '
+            'nothing. Not for --stack',
+        )
+        parser.add_argument(
             '--sweep',
             metavar='ID',
             help='sweep that the records belong to (default: a new one)',
@@ -171,6 +177,8 @@ class Run(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run, and return a row per run."""
+        if parsed_args.sweep is not None:
+            state.checked(parsed_args.sweep)
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
         if parsed_args.kit:
@@ -180,9 +188,9 @@ class Run(Lister):
                     "--runs with --kit: TPC's kit does pairs of runs, give "
                     'an even number'
                 )
+        if parsed_args.dry_run:
+            return self._dry_run(parsed_args)
         progress = Progress()
-        if parsed_args.sweep is not None:
-            state.checked(parsed_args.sweep)
         sweep = parsed_args.sweep or datetime.now(UTC).strftime(
             'baseline-%Y%m%dT%H%M%SZ'
         )
@@ -212,6 +220,24 @@ class Run(Lister):
         if not made[-1].valid:
             raise errors.RunFailed(made[-1].reason)
         return _COLUMNS, [row(one) for one in made]
+
+    def _dry_run(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return a row for every command that a run executes on the hosts."""
+        if parsed_args.stack:
+            raise errors.InputError(
+                'Cannot print the commands (--dry-run): with --stack, Nova '
+                'and Ironic prepare the machines. Use --dry-run with --hosts.'
+            )
+        cluster = hosts.BareHosts.from_file(
+            parsed_args.hosts,
+            replication=parsed_args.replication,
+            progress=None,
+            **hadoop.chosen(parsed_args),
+        )
+        rows: list[tuple[Any, ...]] = list(cluster.dry_run())
+        return ('Host', 'Reason', 'Command'), rows
 
     def _source(
         self, given: argparse.Namespace, progress: Progress

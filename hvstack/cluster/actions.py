@@ -8,13 +8,15 @@ arguments, and the code here builds the program from them.
 import ipaddress
 import re
 import sys
-from dataclasses import asdict, dataclass
+import uuid
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hvstack import errors, paths
 from hvstack.cluster import host_script
 from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop import osprofiles
 from hvstack.model.fields import Fields
 
 #: Known host keys and connections: the same for every process, since any
@@ -23,6 +25,20 @@ SSH = paths.STATE / 'ssh'
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,62}', re.ASCII)
 #: A directory whose name means nothing else to a shell.
 DIRECTORY = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*){2,}', re.ASCII)
+#: A disk, or the file of a loop device. The kernel's own names, such as
+#: /dev/sda, are other disks after the next boot.
+_DISK = re.compile(
+    r'/dev/disk/by-(id|path)/[A-Za-z0-9][A-Za-z0-9:._+-]*', re.ASCII
+)
+#: No user of a Linux distribution, container or Samba has this number.
+UID = 1_879_091_000
+_FIREWALL = re.compile(r'hv_[0-9a-f]{16}', re.ASCII)
+_VALUE = re.compile(r'[A-Za-z0-9][A-Za-z0-9 ._+-]{0,99}', re.ASCII)
+_SETTINGS = {
+    name
+    for profile in osprofiles.PROFILES
+    for name in osprofiles.kernel_settings(profile)
+}
 
 
 def lab_command(verb: str, name: str) -> list[str]:
@@ -59,6 +75,11 @@ class ReleaseSSHHost:
     :param root: directory of the root file system on the host.
     :param key: private key file.
     :param data: directory of HDFS on the host; empty if it is in ``root``.
+    :param settings: settings of the kernel to restore, by their names in
+        :func:`hvstack.hadoop.osprofiles.kernel_settings`.
+    :param disks: disks on which Hadoop created file systems, with the UUIDs.
+    :param firewall: name of the firewall's table or chain; empty without.
+    :param uid: user ID of Hadoop's processes.
     """
 
     action: ClassVar[str] = 'release-ssh-host'
@@ -67,12 +88,26 @@ class ReleaseSSHHost:
     root: str
     key: str
     data: str = ''
+    settings: dict[str, str] = field(default_factory=dict)
+    disks: dict[str, str] = field(default_factory=dict)
+    firewall: str = ''
+    uid: int = UID
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
         return self.on_host(
-            host_script.command('release', self.root, self.data)
+            host_script.command(
+                'release', self.root, self.data, *self.changes()
+            )
         )
+
+    def changes(self) -> list[str]:
+        """Return what is to be undone, as the host's program reads it."""
+        changes = [f'{name}={value}' for name, value in self.settings.items()]
+        changes += [f'disk.{uuid}={disk}' for disk, uuid in self.disks.items()]
+        if self.firewall:
+            changes.append(f'firewall.{self.uid}={self.firewall}')
+        return changes
 
     def on_host(self, command: str) -> list[str]:
         """Return the program that runs a command on the host.
@@ -127,17 +162,83 @@ def load(data: Any, path: Path) -> Action:
         fields = Fields(data, str(path), ('action', 'name'))
         return ReleaseLabHost(host_name(fields))
     fields = Fields(
-        data, str(path), ('action', 'name', 'address', 'root', 'key', 'data')
+        data, str(path), ('action', *ReleaseSSHHost.__dataclass_fields__)
     )
     key = fields.text('key')
     if not key.startswith('/'):
         raise fields.wrong('key', 'is not an absolute path')
+    settings = _texts(fields, 'settings')
+    for name, value in settings.items():
+        if name not in _SETTINGS or not _VALUE.fullmatch(value):
+            raise fields.wrong(f'settings.{name}', f'is {value!r:.60}')
+    disks = _texts(fields, 'disks')
+    for disk, disk_uuid in disks.items():
+        check_disk(fields, 'disks', disk)
+        if not is_uuid(disk_uuid):
+            raise fields.wrong(f'disks.{disk}', f'is {disk_uuid!r:.60}')
+    firewall = fields.raw('firewall') or ''
+    if firewall and not _FIREWALL.fullmatch(str(firewall)):
+        raise fields.wrong('firewall', f'is {firewall!r:.60}')
     return ReleaseSSHHost(
         host_name(fields),
         address(fields),
         directory(fields, 'root'),
         key,
         directory(fields, 'data') if fields.raw('data') else '',
+        settings,
+        disks,
+        firewall,
+        user_id(fields),
+    )
+
+
+def _texts(fields: Fields, name: str) -> dict[str, str]:
+    texts = fields.raw(name) or {}
+    if not isinstance(texts, dict) or not all(
+        isinstance(text, str) for item in texts.items() for text in item
+    ):
+        raise fields.wrong(name, 'is not a mapping of texts')
+    return texts
+
+
+def is_uuid(text: str) -> bool:
+    """Tell whether a text is a UUID as Python writes it."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def new_firewall() -> str:
+    """Return a name for a firewall table or chain that exists nowhere."""
+    return f'hv_{uuid.uuid4().hex[:16]}'
+
+
+def user_id(fields: Fields) -> int:
+    """Return the field ``uid``, or the default for a missing field.
+
+    :raises hvstack.errors.InputError: it is root's, or not a user ID.
+    """
+    return fields.integer('uid', 1, 2**31 - 2, UID)
+
+
+def check_disk(fields: Fields, name: str, disk: object) -> str:
+    """Return a disk if its name stays the same at the next boot.
+
+    :param name: the field that it stands in.
+    :param disk: link in ``/dev/disk/by-id`` or ``by-path``, or the file of a
+        loop device.
+    :raises hvstack.errors.InputError: it is another name.
+    """
+    if isinstance(disk, str) and (
+        _DISK.fullmatch(disk)
+        or (DIRECTORY.fullmatch(disk) and not disk.startswith('/dev/'))
+    ):
+        return disk
+    raise fields.wrong(
+        name,
+        f'has {disk!r:.60}. Use a link in /dev/disk/by-id or '
+        '/dev/disk/by-path, or the file of a loop device',
     )
 
 

@@ -6,12 +6,15 @@ entered by chroot: the same Hadoop, JRE and programs on both sides.
 """
 
 import shlex
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hvstack import errors, shell, yamlfile
 from hvstack.cluster import actions, host_script
 from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop import osprofiles
 from hvstack.model.fields import Fields
 
 ROOT = '/var/lib/hvstack-bare/root'
@@ -86,15 +89,25 @@ class Host:
     backend: str = ''
 
 
-def commands(host: Host, action: actions.ReleaseSSHHost) -> dict[str, Command]:
+def commands(
+    host: Host,
+    action: actions.ReleaseSSHHost,
+    members: Sequence[str],
+    os_profile: str,
+) -> dict[str, Command]:
     """Return the commands that prepare a host that ssh reaches, by name.
 
     They are run in this order, ``unpack`` only if ``claim`` prints another
     stamp than :func:`stamp`.
+
+    :param members: addresses of all hosts.
+    :param os_profile: its settings are read, before Hadoop's start makes
+        them.
     """
     assert host.rootfs
     root, data = action.root, action.data
-    return {
+    disks = [text for item in action.disks.items() for text in item]
+    steps = {
         'release': Command(
             'End and unmount what an earlier run left',
             host_script.command('release', root, data),
@@ -114,21 +127,44 @@ def commands(host: Host, action: actions.ReleaseSSHHost) -> dict[str, Command]:
                 'mount_root', root, data, host.address, host.name
             ),
         ),
+        'check': Command(
+            'Check the user ID and the disks, and write them down for Hadoop',
+            host_script.command('check', root, str(action.uid), *disks),
+        ),
+        'settings': Command(
+            'Read the settings of the kernel that the OS profile changes',
+            host_script.command(
+                'settings', *osprofiles.kernel_settings(os_profile)
+            ),
+        ),
     }
+    if action.firewall:
+        steps['firewall'] = Command(
+            'Let Hadoop exchange packets with the hosts of the inventory only',
+            host_script.command(
+                'open_firewall', action.firewall, str(action.uid), *members
+            ),
+        )
+    return steps
 
 
-def prepare(host: Host, timeout: float) -> None:
+def prepare(
+    host: Host, members: Sequence[str], os_profile: str, timeout: float
+) -> dict[str, str]:
     """Prepare a host that ssh reaches.
 
+    :param members: addresses of all hosts.
+    :param os_profile: profile of the host's operating system.
     :param timeout: seconds for each command.
+    :returns: settings of the kernel that are to be restored.
     :raises hvstack.errors.CommandFailed: a command failed; its message says
         why.
     """
     action = host.release
     assert isinstance(action, actions.ReleaseSSHHost) and host.rootfs
     actions.SSH.mkdir(parents=True, exist_ok=True)
-    unpacked = ''
-    for name, item in commands(host, action).items():
+    unpacked, settings = '', {}
+    for name, item in commands(host, action, members, os_profile).items():
         if name == 'unpack' and unpacked == stamp(host.rootfs):
             continue
         argv = action.on_host(item.text)
@@ -142,6 +178,11 @@ def prepare(host: Host, timeout: float) -> None:
         )
         if name == 'claim':
             unpacked = result.stdout.strip()
+        elif name == 'settings':
+            for line in result.stdout.splitlines():
+                setting, _, value = line.partition('=')
+                settings[setting] = value
+    return settings
 
 
 def inventory(path: Path) -> list[Host]:
@@ -151,11 +192,15 @@ def inventory(path: Path) -> list[Host]:
     """
     document = yamlfile.load(path)
     top = Fields(
-        document.data, document.place(), ('key', 'rootfs', 'root', 'hosts')
+        document.data,
+        document.place(),
+        ('key', 'rootfs', 'root', 'uid', 'firewall', 'hosts'),
     )
     key = _file(top, 'key')
     rootfs = _file(top, 'rootfs')
     root = actions.directory(top, 'root', ROOT)
+    uid = actions.user_id(top)
+    is_open = top.choice('firewall', ('members', 'none'), 'members') == 'none'
     items = top.raw('hosts')
     if not isinstance(items, list):
         raise top.wrong('hosts', 'is no list, give name, role and address')
@@ -166,7 +211,7 @@ def inventory(path: Path) -> list[Host]:
                 document.place(),
                 (
                     *('name', 'role', 'address', 'vcpus', 'memory_mib'),
-                    *('data', 'root'),
+                    *('data', 'disks', 'root'),
                     *('cpu_cap', 'memory_cap_mib'),
                 ),
                 f'hosts.{number}',
@@ -174,12 +219,21 @@ def inventory(path: Path) -> list[Host]:
             key,
             rootfs,
             root,
+            '' if is_open else actions.new_firewall(),
+            uid,
         )
         for number, item in enumerate(items)
     ]
 
 
-def _host(fields: Fields, key: Path, rootfs: Path, root: str) -> Host:
+def _host(
+    fields: Fields,
+    key: Path,
+    rootfs: Path,
+    root: str,
+    firewall: str,
+    uid: int,
+) -> Host:
     name = actions.host_name(fields)
     address = actions.address(fields)
     root = actions.directory(fields, 'root', root)
@@ -203,7 +257,14 @@ def _host(fields: Fields, key: Path, rootfs: Path, root: str) -> Host:
         enter=(),
         rootfs=rootfs,
         release=actions.ReleaseSSHHost(
-            name, address, root, str(key), f'{data}/{DATA}' if data else ''
+            name,
+            address,
+            root,
+            str(key),
+            f'{data}/{DATA}' if data else '',
+            disks={disk: str(uuid.uuid4()) for disk in _disks(fields)},
+            firewall=firewall,
+            uid=uid,
         ),
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
@@ -211,6 +272,17 @@ def _host(fields: Fields, key: Path, rootfs: Path, root: str) -> Host:
         else None,
         reach=reach,
     )
+
+
+def _disks(fields: Fields) -> list[str]:
+    disks = fields.raw('disks') or []
+    if not isinstance(disks, list):
+        raise fields.wrong('disks', 'is not a list')
+    for disk in disks:
+        actions.check_disk(fields, 'disks', disk)
+    if len(set(disks)) < len(disks):
+        raise fields.wrong('disks', 'has a disk twice')
+    return disks
 
 
 def _optional(fields: Fields, name: str) -> float | None:

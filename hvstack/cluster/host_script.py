@@ -78,6 +78,89 @@ empty() {
         -exec rm -rf --one-file-system {} + || exit 1
 }
 
+# Prints the device of a disk: a link of /dev/disk, or the file of a loop
+# device.
+device() {
+    case $1 in
+    /dev/disk/*)
+        [ -b "$1" ] || fail "Cannot use the disk $1: it does not exist."
+        readlink -f "$1"
+        ;;
+    *)
+        loop=$(losetup -n -O NAME -j "$1" 2>/dev/null | tr -d ' ')
+        [ -b "$loop" ] ||
+            fail "Cannot use $1: it must be the file of one loop device, and" \
+                "losetup -j lists '$loop'. Run losetup -f $1, or name a" \
+                "disk by its link in /dev/disk/by-id or by-path."
+        echo "$loop"
+        ;;
+    esac
+}
+
+# check_blank DISK DEVICE: fails unless nothing uses it and nothing is on it.
+check_blank() {
+    kernel=/sys/block/${2##*/}
+    [ -d "$kernel" ] ||
+        fail "Cannot use the disk $1: it is a partition. Name a whole disk."
+    [ "$(cat "$kernel/ro")" = 0 ] ||
+        fail "Cannot use the disk $1: it is read-only. Name another disk."
+    number=$(cat "$kernel/dev")
+    for part in "$kernel/${2##*/}"* "$kernel"/holders/*; do
+        [ ! -e "$part" ] ||
+            fail "Cannot use the disk $1: it has ${part##*/} (partition or" \
+                "holder). Name a disk without data."
+    done
+    ! grep -qs "^[0-9]* [0-9]* $number " /proc/[0-9]*/mountinfo ||
+        fail "Cannot use the disk $1: it is mounted. Name another disk."
+    ! grep -q "^$2 " /proc/swaps ||
+        fail "Cannot use the disk $1: it is swap space. Name another disk."
+    status=0
+    found=$(blkid -p -o value -s TYPE -s PTTYPE "$2" 2>&1) || status=$?
+    [ $status = 2 ] ||
+        fail "Cannot use the disk $1: it contains data" \
+            "($(echo $found)). Name a blank disk, or erase it with wipefs."
+    found=$(wipefs "$2" 2>&1) || fail "Cannot use the disk $1: $found"
+    [ -z "$found" ] ||
+        fail "Cannot use the disk $1: it has signatures. Name a blank disk."
+}
+
+# erase DISK UUID: erases the file system that hvstack created, no other.
+erase() {
+    device=$(device "$1") || exit 1
+    [ "$(blkid -p -o value -s UUID "$device")" = "$2" ] || return 0
+    number=$(cat "/sys/block/${device##*/}/dev")
+    ! grep -qs "^[0-9]* [0-9]* $number " /proc/[0-9]*/mountinfo ||
+        fail "Cannot erase the disk $1: it is mounted. Unmount it."
+    wipefs -qa "$device" || exit 1
+}
+
+setting_file() {
+    case $1 in
+    sysctl.*) echo "/proc/sys/$(echo "${1#sysctl.}" | tr . /)" ;;
+    thp.*) echo "/sys/kernel/mm/transparent_hugepage/${1#thp.}" ;;
+    esac
+}
+
+# Prints the settings of the kernel that there are, as NAME=VALUE.
+settings() {
+    for name; do
+        file=$(setting_file "$name")
+        [ -e "$file" ] || continue
+        value=$(cat "$file") || exit 1
+        case $value in
+        *\[*\]*) value=${value#*\[} value=${value%%\]*} ;;
+        esac
+        echo "$name=$(echo $value)"
+    done
+}
+
+restore() {
+    file=$(setting_file "$1")
+    [ ! -e "$file" ] || echo "$2" >"$file" ||
+        fail "Cannot restore $1 to $2."
+}
+
+# release ROOT DATA [NAME=VALUE...]: what was changed, as the journal has it.
 release() {
     if is_own "$1"; then
         end_inside "$1"
@@ -88,6 +171,97 @@ release() {
         empty "$2"
         rm -f "$2/.hvstack"
         rmdir "$2" || exit 1
+    fi
+    shift 2
+    for change; do
+        case $change in
+        disk.*) erase "${change#*=}" "$(echo "${change%%=*}" | cut -c6-)" ;;
+        firewall.*) close_firewall "${change%%=*}" "${change#*=}" ;;
+        *) restore "${change%%=*}" "${change#*=}" ;;
+        esac
+    done
+}
+
+# check ROOT UID [DISK UUID...]: the user of Hadoop's processes, and the disks.
+check() {
+    root=$1 uid=$2
+    is_own "$root" || exit 1
+    shift 2
+    ! getent passwd "$uid" >/dev/null && ! getent group "$uid" >/dev/null ||
+        fail "Cannot use the user ID $uid: this host has such a user or" \
+            "group. Set 'uid' to another number."
+    for entry in /proc/[0-9]*; do
+        [ "$(stat -c %u "$entry" 2>/dev/null)" != "$uid" ] ||
+            fail "Cannot use the user ID $uid: process ${entry#/proc/} has" \
+                "it. Set 'uid' to another number."
+    done
+    table=
+    while [ $# -ge 2 ]; do
+        device=$(device "$1") || exit 1
+        check_blank "$1" "$device"
+        case $table in
+        *"$device "*) fail "Cannot use the disk $1: it is named twice." ;;
+        esac
+        table="$table$device $2
+"
+        shift 2
+    done
+    mkdir -p "$root/etc/hvstack"
+    printf '%s' "$table" >"$root/etc/hvstack/disks"
+    for file in passwd group; do
+        sed -i '/^hvstack:/d' "$root/etc/$file"
+    done
+    echo "hvstack:x:$uid:$uid::/srv:/bin/sh" >>"$root/etc/passwd"
+    echo "hvstack:x:$uid:" >>"$root/etc/group"
+}
+
+# open_firewall NAME UID ADDRESS...: processes of UID reach these addresses
+# and their own host, and no other, in both directions: the answer to a
+# stranger's SYN is a packet of the listening process.
+open_firewall() {
+    name=$1 uid=$2
+    shift 2
+    if command -v nft >/dev/null; then
+        {
+            echo "table inet $name {"
+            echo "chain output {"
+            echo "type filter hook output priority 0; policy accept;"
+            echo "meta skuid != $uid accept"
+            echo 'oifname "lo" accept'
+            for address; do echo "ip daddr $address accept"; done
+            echo "meta skuid $uid drop"
+            echo "}"
+            echo "}"
+        } | nft -f - || fail "Cannot restrict Hadoop's network: nft failed."
+    elif command -v iptables >/dev/null; then
+        {
+            iptables -w -N "$name" &&
+                iptables -w -A "$name" -o lo -j RETURN &&
+                for address; do
+                    iptables -w -A "$name" -d "$address" -j RETURN || exit 1
+                done &&
+                iptables -w -A "$name" -j DROP &&
+                iptables -w -I OUTPUT -m owner --uid-owner "$uid" -j "$name"
+        } || fail "Cannot restrict Hadoop's network: iptables failed."
+    else
+        fail "Cannot restrict Hadoop's network to the hosts of the" \
+            "inventory: neither nft nor iptables is installed. Install" \
+            "nftables, or set 'firewall: none' in a network of your own."
+    fi
+}
+
+# close_firewall firewall.UID NAME
+close_firewall() {
+    uid=${1#firewall.}
+    if command -v nft >/dev/null &&
+        nft list table inet "$2" >/dev/null 2>&1; then
+        nft delete table inet "$2" || exit 1
+    fi
+    if command -v iptables >/dev/null &&
+        iptables -w -n -L "$2" >/dev/null 2>&1; then
+        while iptables -w -D OUTPUT -m owner --uid-owner "$uid" -j "$2" \
+            2>/dev/null; do :; done
+        iptables -w -F "$2" && iptables -w -X "$2" || exit 1
     fi
 }
 
@@ -124,7 +298,8 @@ mount_root() {
 }
 """
 
-_SCRIPT = f'{END}{_FUNCTIONS}\nverb=$1\nshift\n"$verb" "$@"\n'
+#: The whole program; its first argument is the function to call.
+SCRIPT = f'{END}{_FUNCTIONS}\nverb=$1\nshift\n"$verb" "$@"\n'
 
 
 def command(verb: str, *args: str) -> str:
@@ -133,7 +308,12 @@ def command(verb: str, *args: str) -> str:
     :param verb: a function above: ``release``, ``claim``, ``unpack``, ...
     :param args: its arguments.
     """
-    return shlex.join(['sh', '-c', _SCRIPT, 'hvstack', verb, *args])
+    return shlex.join(['sh', '-c', SCRIPT, 'hvstack', verb, *args])
+
+
+def shortened(text: str) -> str:
+    """Return a command line with ``"$SCRIPT"`` for the program, for people."""
+    return text.replace(shlex.quote(SCRIPT), '"$SCRIPT"')
 
 
 def end(root: str) -> list[str]:

@@ -5,17 +5,23 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
 from hvstack import errors, paths, pids, shell
-from hvstack.cluster import actions, baremetal, probe
+from hvstack.cluster import actions, baremetal, host_script, probe
 from hvstack.cluster.baremetal import Host as Host
-from hvstack.cluster.base import LOCAL_DROP_CACHES, Members, Node
+from hvstack.cluster.base import (
+    LOCAL_DROP_CACHES,
+    Members,
+    Node,
+    ShellNode,
+)
 from hvstack.cluster.command import CommandNode
 from hvstack.hadoop import daemons, osprofiles, sites, sizing
 from hvstack.model.host import HostProfile
@@ -31,6 +37,10 @@ TAKEN = paths.STATE / 'journal' / 'hosts'
 _PREPARE_SECONDS = 900
 _RELEASE_SECONDS = 300
 _READY_SECONDS = 240
+#: Where a host that ssh reaches has the settings of its operating system.
+#: Hadoop's daemons would run :data:`hvstack.hadoop.osprofiles.SETUP`, and are
+#: not root there.
+_SETUP = '/etc/hvstack/host-setup'
 
 
 _FIELDS = {
@@ -249,6 +259,39 @@ def _release(releases: Iterable[actions.Action]) -> None:
         job.result()
 
 
+@dataclass(frozen=True)
+class _Recorder(ShellNode):
+    """A node that notes commands instead of running them.
+
+    :param node: the node that they are for.
+    :param rows: where they are noted: host, reason and command.
+    """
+
+    node: Node
+    rows: list[tuple[str, str, str]]
+
+    def argv(self, command: str) -> list[str]:
+        """Return the command line on the host."""
+        if isinstance(self.node, baremetal.Reach):
+            return [*self.node.inside, 'sh', '-c', command]
+        if isinstance(self.node, CommandNode):
+            return self.node.argv(command)
+        return ['sh', '-c', command]
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        """Note a command; it returns as if it had failed in silence."""
+        reason = 'Start, configure and stop Hadoop'
+        self.rows.append((self.name, reason, shlex.join(self.argv(command))))
+        return shell.Result(1, '', '')
+
+
 @dataclass
 class BareHosts(Members):
     """Hosts without Nova; in its context Hadoop runs on them.
@@ -339,7 +382,9 @@ class BareHosts(Members):
         try:
             self._say(f'bare metal: prepare {len(self.hosts)} hosts')
             with ThreadPoolExecutor(max_workers=16) as pool:
-                list(pool.map(self._prepare, self.hosts))
+                self.hosts = list(pool.map(self._prepare, self.hosts))
+            # With the settings to restore, before anything is set.
+            self._write_mark()
             self._say('bare metal: start Hadoop')
             self._configure()
             daemons.introduce(self)
@@ -380,11 +425,78 @@ class BareHosts(Members):
                 self._lock.close()
                 self._lock = None
 
-    def _prepare(self, host: Host) -> None:
-        if host.rootfs:
-            baremetal.prepare(host, _PREPARE_SECONDS)
-        elif host.prepare:
+    def _prepare(self, host: Host) -> Host:
+        """Return the host as it is to be released."""
+        if isinstance(host.release, actions.ReleaseSSHHost):
+            settings = baremetal.prepare(
+                host, self._members(), self.os_profile, _PREPARE_SECONDS
+            )
+            return replace(
+                host, release=replace(host.release, settings=settings)
+            )
+        if host.prepare:
             shell.run(host.prepare, timeout=_PREPARE_SECONDS)
+        return host
+
+    def _members(self) -> list[str]:
+        return [host.address for host in self.hosts]
+
+    def dry_run(self) -> list[tuple[str, str, str]]:
+        """Return every command that a baseline runs on the hosts.
+
+        Nothing is run.
+
+        :returns: host, reason and command, in order.
+        """
+        rows: list[tuple[str, str, str]] = []
+        if any(host.rootfs for host in self.hosts):
+            rows.append(('all', 'The program $SCRIPT', host_script.SCRIPT))
+        for host in self.hosts:
+            if isinstance(host.release, actions.ReleaseSSHHost):
+                rows += [
+                    (
+                        host.name,
+                        command.description,
+                        host_script.shortened(command.text),
+                    )
+                    for command in baremetal.commands(
+                        host, host.release, self._members(), self.os_profile
+                    ).values()
+                ]
+            elif host.prepare:
+                text = shlex.join(host.prepare)
+                rows.append((host.name, 'Prepare the lab host', text))
+        recorders = {
+            node.name: _Recorder(
+                node.name, node.address, node.role, node.host, node, rows
+            )
+            for node in self.nodes
+        }
+        copy = replace(
+            self,
+            gateway=recorders[self.gateway.name],
+            workers=[recorders[node.name] for node in self.workers],
+        )
+        copy._configure()
+        daemons.introduce(copy)
+        daemons.start(copy.nodes)
+        rows.append(
+            (
+                'all',
+                'Measure',
+                "hadoop, hdfs and yarn commands of the benchmark's phases, "
+                'probes of CPU and disks, sampling of /proc, sync, echo 3 '
+                '>/proc/sys/vm/drop_caches',
+            )
+        )
+        daemons.stop(copy.nodes)
+        for host in self.hosts:
+            if host.release:
+                text = shlex.join(host.release.argv())
+                if isinstance(host.release, actions.ReleaseSSHHost):
+                    text = host_script.shortened(host.release.argv()[-1])
+                rows.append((host.name, 'Release the host', text))
+        return rows
 
     def _take_lock(self) -> None:
         """Let no other process take hosts; the kernel drops it with us."""
@@ -408,7 +520,7 @@ class BareHosts(Members):
     def _write_mark(self) -> None:
         """Write down what is taken before it is."""
         pid = os.getpid()
-        self._mark = TAKEN / f'{uuid.uuid4()}.json'
+        self._mark = self._mark or TAKEN / f'{uuid.uuid4()}.json'
         entry = {
             'pid': pid,
             'started': pids.start_time(pid),
@@ -438,6 +550,7 @@ class BareHosts(Members):
             replication=self.replication,
             node_groups=True,
             tuning=self.tuning,
+            bind=True,
         )
         files['hadoop-env.sh'] = sites.hadoop_env(sized)
         table = ''.join(
@@ -448,7 +561,14 @@ class BareHosts(Members):
 
         def configure(node: Node) -> None:
             host = by_name[node.name]
+            action = host.release
+            over_ssh = isinstance(action, actions.ReleaseSSHHost)
             for name, text in files.items():
+                if isinstance(action, actions.ReleaseSSHHost):
+                    # Hadoop's own user may not fill these in.
+                    text = text.replace('%ADDRESS%', host.address)
+                    if name == 'hadoop-env.sh':
+                        text = sites.as_user(action.uid, _SETUP) + text
                 node.put(text, f'{sites.CONF}/{name}')
             node.put(table, f'{sites.CONF}/topology.table')
             roles = (
@@ -458,9 +578,10 @@ class BareHosts(Members):
             )
             setup = osprofiles.fragment(
                 self.os_profile,
-                shared_kernel=not host.reach,
+                disk_table=over_ssh,
+                shared_kernel=not over_ssh,
             )
-            node.put(setup, osprofiles.SETUP)
+            node.put(setup, _SETUP if over_ssh else osprofiles.SETUP)
             env = sites.node_env(roles, host.vcpus)
             node.put(f'{env}ADDRESS={host.address}\n', '/etc/hvstack/node.env')
 

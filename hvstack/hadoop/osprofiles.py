@@ -17,6 +17,9 @@ DEFAULT = 'vsphere6'
 STATE = '/etc/hvstack/os-profile.state'
 #: Where a node has its fragment: its daemons' program runs it before them.
 SETUP = '/etc/hvstack/node-setup'
+#: Where a bare-metal host has its blank data disks, which hvstack has checked:
+#: lines with a device and the UUID of the file system to create.
+DISKS = '/etc/hvstack/disks'
 #: Where data disks are mounted: a number each, from 0.
 DATA = '/srv/data'
 
@@ -269,10 +272,10 @@ os_find() {
     done
 }
 
-# Sets $DATA_DISKS where it is not given, once there are as many disks as
+# Sets $DATA_DISKS where there is no table, once there are as many disks as
 # $DISKS says: volumes are attached after the machine has begun to boot.
 os_wait() {
-    if [ -n "${DATA_DISKS:-}${SHARED_KERNEL:-}" ] || os_container; then
+    if [ -n "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] || os_container; then
         return 0
     fi
     os_left=${DISK_SECONDS:-300}
@@ -354,7 +357,13 @@ os_make() {
 }
 
 os_format() {
-    mkfs."$1" $2 "$3" </dev/null >/dev/null 2>&1
+    os_uuid=$(sed -n "s:^$3 ::p" "${DISK_TABLE:-/dev/null}")
+    case $1-$os_uuid in
+    *-) ;;
+    xfs-*) os_uuid="-m uuid=$os_uuid" ;;
+    ext4-*) os_uuid="-U $os_uuid" ;;
+    esac
+    mkfs."$1" $2 $os_uuid "$3" </dev/null >/dev/null 2>&1
 }
 
 os_mount() {
@@ -390,10 +399,23 @@ def settings(profile: str) -> tuple[Setting, ...]:
         ) from None
 
 
+def kernel_settings(profile: str) -> list[str]:
+    """Return the names of the settings that a profile makes in the kernel.
+
+    :returns: names such as ``sysctl.vm.swappiness`` and ``thp.enabled``.
+    :raises hvstack.errors.InputError: the profile does not exist.
+    """
+    return [
+        f'{setting.kind.value}.{setting.name}'
+        for setting in settings(profile)
+        if setting.kind in (Kind.SYSCTL, Kind.THP)
+    ]
+
+
 def fragment(
     profile: str = DEFAULT,
     *,
-    data_disks: tuple[str, ...] = (),
+    disk_table: bool = False,
     shared_kernel: bool = False,
 ) -> str:
     """Return a shell fragment that makes a node's settings at its set-up.
@@ -403,18 +425,21 @@ def fragment(
     shell that it is part of, or that ``$OS_PID`` names, so the daemons must
     be started by that shell. It may run at every boot, and should.
 
-    :param data_disks: block devices that are the data disks, and only they:
-        one that holds nothing gets a file system. Without them a virtual
-        machine takes all disks that are not in use, and waits until there
-        are as many as its node.env says (``DISKS``).
+    :param disk_table: the disks of the file :data:`DISKS` are the data disks,
+        and no others: a blank disk gets a file system. Without a table, a
+        virtual machine takes all disks that are not in use, and waits until
+        there are as many as its node.env says (``DISKS``).
     :param shared_kernel: the node shares its kernel with others though it
         is no container that says so itself, such as a lab host.
     :raises hvstack.errors.InputError: no such profile.
     """
     chosen = settings(profile)
     lines = [f'os_profile={profile}']
-    if data_disks:
-        lines.append(f'DATA_DISKS={shlex.quote(" ".join(data_disks))}')
+    if disk_table:
+        lines += [
+            f'DISK_TABLE=${{HVSTACK_ROOT:-}}{DISKS}',
+            'DATA_DISKS=$(sed "s/ .*//" "$DISK_TABLE" | tr "\\n" " ")',
+        ]
     if shared_kernel:
         lines.append('SHARED_KERNEL=yes')
     lines.append(_FUNCTIONS.replace('@STATE@', STATE).replace('@DATA@', DATA))

@@ -80,6 +80,7 @@ def sites(
     tuning: str = DEFAULT,
     namenode_handlers: int | None = None,
     places: Mapping[str, dict[str, str]] = _PLACES,
+    bind: bool = False,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
 
@@ -92,6 +93,8 @@ def sites(
     :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
         ("Controller Daemons": a way around HDFS-7122).
     :param places: how a node's place is looked up.
+    :param bind: daemons listen on the node's address only. Shuffle and the
+        ApplicationMasters have no such option in Hadoop 3.4.
     :raises hvstack.errors.InputError: no such tuning.
     """
     rule(tuning)
@@ -104,10 +107,37 @@ def sites(
         values[HDFS]['dfs.blocksize'] = block_bytes(facts)
     if namenode_handlers is not None:
         values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
-    for added in (places, _NODE_GROUPS if node_groups else {}):
+    layers = (
+        places,
+        _NODE_GROUPS if node_groups else {},
+        _bound(controller) if bind else {},
+    )
+    for added in layers:
         for name, more in added.items():
             values[name] |= more
     return {name: _xml(properties) for name, properties in values.items()}
+
+
+def _bound(controller: str) -> dict[str, dict[str, str]]:
+    """Return the properties by which daemons listen on one address only."""
+    own = '%ADDRESS%'
+    return {
+        HDFS: {
+            'dfs.namenode.rpc-bind-host': own,
+            'dfs.namenode.http-bind-host': own,
+            'dfs.datanode.address': f'{own}:9866',
+            'dfs.datanode.http.address': f'{own}:9864',
+            'dfs.datanode.ipc.address': f'{own}:9867',
+        },
+        YARN: {
+            'yarn.resourcemanager.bind-host': own,
+            'yarn.nodemanager.bind-host': own,
+        },
+        MAPRED: {
+            'mapreduce.jobhistory.bind-host': own,
+            'mapreduce.jobhistory.admin.address': f'{controller}:10033',
+        },
+    }
 
 
 def _block_mib(tuning: str, sizing: NodeSizing) -> int:
@@ -198,6 +228,33 @@ def hadoop_env(sizing: NodeSizing) -> str:
         return ''
     roles = f'{CONTROLLER_ROLES} {WORKER_ROLES} secondarynamenode'.split()
     return ''.join(f'HEAP_{role}={sizing.daemon_mib}\n' for role in roles)
+
+
+def as_user(uid: int, setup: str) -> str:
+    """Return lines of ``hadoop-env.sh`` that leave root for another user.
+
+    Hadoop's programs on a node source that file first. HDFS and YARN know the
+    user as root all the same, so that paths and jobs are the same as in
+    guests. What needs root is done before.
+
+    :param uid: user and group ID.
+    :param setup: file that makes the settings of the operating system.
+    """
+    own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn /srv/data'
+    return f"""if [ "$(id -u)" = 0 ]; then
+    case "$0 ${{1:-}}" in
+    */node\\ start)
+        OS_PID=$$ sh {setup} >&2 || echo "{setup} failed: $?" >&2
+        mkdir -p {own}
+        chown -Rh {uid}:{uid} {own}
+        chmod 1777 /tmp
+        ;;
+    esac
+    export HADOOP_USER_NAME=root
+    exec setpriv --reuid={uid} --regid={uid} --clear-groups --no-new-privs \\
+        "$0" "$@"
+fi
+"""
 
 
 def _xml(properties: dict[str, str]) -> str:

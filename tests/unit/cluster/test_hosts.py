@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, profiles
-from hvstack.cluster import actions, hosts
+from hvstack.cluster import actions, host_script, hosts
 from hvstack.hadoop import sites, sizing
 from tests.unit.lab.written import LabProfiles
 
@@ -197,7 +197,11 @@ class HostsFileTest(testtools.TestCase):
         text = log.read_text()
         sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
         files = sites.sites(
-            sized, controller='10.0.0.1', replication=1, tuning='vsphere6'
+            sized,
+            controller='10.0.0.1',
+            replication=1,
+            tuning='vsphere6',
+            bind=True,
         )
         for part in (*files.values(), sites.hadoop_env(sized)):
             self.assertEqual(2, text.count(part))
@@ -292,6 +296,12 @@ class HostsFileTest(testtools.TestCase):
             ({**ssh, 'root': '/x; reboot'}, "'root'"),
             ({**ssh, 'key': '-x'}, "'key'"),
             ({**ssh, 'argv': program}, "'argv'"),
+            ({**ssh, 'settings': {'kernel.core_pattern': '|x'}}, 'core'),
+            ({**ssh, 'settings': {'sysctl.vm.swappiness': '1\n'}}, 'vm'),
+            ({**ssh, 'disks': {'/dev/sda': 'x'}}, "'disks'"),
+            ({**ssh, 'disks': {'/dev/disk/by-id/a': 'x'}}, "'disks."),
+            ({**ssh, 'firewall': 'filter'}, "'firewall'"),
+            ({**ssh, 'uid': 0}, "'uid'"),
             (program, 'is not one of'),
         ):
             path = self.mark(host)
@@ -301,6 +311,63 @@ class HostsFileTest(testtools.TestCase):
             self.assertEqual(1, len(str(exc).splitlines()))
             self.assertTrue(path.exists())
         self.assertFalse(proof.exists())
+
+    def test_dry_run_prints_all_commands_and_runs_none(self) -> None:
+        cluster = self.cluster()
+        rows = cluster.dry_run()
+        self.assertEqual(
+            [], [*self.folder.glob('ended'), *self.taken.glob('*')]
+        )
+        self.assertEqual(host_script.SCRIPT, rows.pop(0)[2])
+        names = [name for name, _, _ in rows]
+        texts = [text for _, _, text in rows]
+        for name in ('c', 'w'):
+            self.assertLess(10, names.count(name))
+        for verb in ('claim', 'unpack', 'mount_root', 'check', 'settings'):
+            self.assertEqual(
+                2, sum(f'hvstack {verb} ' in text for text in texts), verb
+            )
+        self.assertEqual(4, sum('hvstack release /' in text for text in texts))
+        self.assertEqual(
+            2, sum("-c '/usr/lib/hvstack/node start'" in t for t in texts)
+        )
+        (opened, _) = [text for text in texts if ' open_firewall hv_' in text]
+        self.assertTrue(opened.endswith(' 192.0.2.1 192.0.2.2'), opened)
+
+    def test_daemons_of_ssh_hosts_are_not_root(self) -> None:
+        log = self.folder / 'files'
+        cluster = self.cluster()
+        # Instead of a host's shell: keeps what goes into the files.
+        (self.folder / 'bin' / 'ssh').write_text(f'#!/bin/sh\ncat >>{log}\n')
+        cluster._configure()
+        text = log.read_text()
+        self.assertNotIn('%ADDRESS%', text)
+        self.assertNotIn('0.0.0.0', text)
+        self.assertNotIn('SHARED_KERNEL=yes', text)
+        self.assertEqual(2, text.count('DISK_TABLE=${HVSTACK_ROOT:-}/etc'))
+        self.assertEqual(2, text.count('exec setpriv --reuid=1879091000 '))
+
+    def test_restored_values_are_in_the_mark(self) -> None:
+        cluster = self.cluster()
+        path = self.folder / 'bin' / 'ssh'
+        path.write_text(
+            path.read_text() + 'case $last in *"hvstack settings "*) '
+            'echo sysctl.vm.swappiness=60 ;; esac\n'
+        )
+        cluster.hosts = [cluster._prepare(host) for host in cluster.hosts]
+        cluster._write_mark()
+        mark = next(self.taken.glob('*.json'))
+        data = json.loads(mark.read_text())
+        mark.write_text(json.dumps({**data, 'started': 1}))
+        (self.folder / 'ended').unlink()
+        log = self.folder / 'log'
+        path.write_text(
+            f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}'
+        )
+        self.assertEqual(['c', 'w'], hosts.recover())
+        text = log.read_text()
+        self.assertEqual(2, text.count(' sysctl.vm.swappiness=60 '))
+        self.assertEqual(2, text.count(' firewall.1879091000=hv_'))
 
     def test_a_mark_that_is_none(self) -> None:
         path = self.mark({})

@@ -2,6 +2,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
@@ -12,6 +13,7 @@ from hvstack.hadoop.osprofiles import Kind
 from hvstack.hadoop.sizing import size_node
 from tests.unit.hadoop.test_sites import properties
 
+UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: How vsphere6's file system is noted.
 XFS = 'mkfs.xfs=--unsupported -d agcount=1'
 #: Programs of a node, as the fragment calls them. A disk is a file that
@@ -68,6 +70,12 @@ class OsProfilesTest(testtools.TestCase):
         path.write_text(f'{text}\0HOME=/\0')
 
     def run_it(self, profile: str, **more: object) -> osprofiles.Outcome:
+        if 'data_disks' in more:
+            disks: Any = more.pop('data_disks')
+            (self.root / 'etc/hvstack/disks').write_text(
+                ''.join(f'{disk} {UUID}\n' for disk in disks)
+            )
+            more['disk_table'] = True
         text = osprofiles.fragment(profile, **more)  # type: ignore
         done = subprocess.run(
             ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
@@ -178,13 +186,14 @@ class OsProfilesTest(testtools.TestCase):
             if one.kind in (Kind.SYSCTL, Kind.THP):
                 self.assertEqual(f'{one.value}\n', self.file(one).read_text())
         data = self.root / 'srv/data'
+        mkfs = f'mkfs.xfs -L hv-vsan -i size=2048 -m uuid={UUID}'
         self.assertEqual(
             [
                 'prlimit --nofile=65536:65536',
                 'prlimit --nproc=65536:65536',
-                f'mkfs.xfs -L hv-vsan -i size=2048 {disks[0]}',
+                f'{mkfs} {disks[0]}',
                 f'mount -o noatime,nodiratime,logbufs=8 {disks[0]} {data}/0',
-                f'mkfs.xfs -L hv-vsan -i size=2048 {disks[1]}',
+                f'{mkfs} {disks[1]}',
                 f'mount -o noatime,nodiratime,logbufs=8 {disks[1]} {data}/1',
             ],
             self.log.read_text().splitlines(),
@@ -250,7 +259,7 @@ class OsProfilesTest(testtools.TestCase):
 
     def test_options_that_are_refused_leave_the_file_system(self) -> None:
         (self.programs / 'mkfs.xfs').write_text(
-            '#!/bin/sh\n[ $# = 1 ] && printf "xfs\\n" >"$1"\n'
+            '#!/bin/sh\n[ $# = 3 ] && printf "xfs\\n" >"$3"\n'
         )
         disk = self.disk('vdb')
         found = self.run_it('vsan', data_disks=(disk,))

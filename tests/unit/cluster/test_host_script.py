@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program for hosts does to disks, settings and the firewall.
+
+On loop devices and in network namespaces, as root only.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack.cluster import host_script
+
+UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
+UID = '1879091000'
+NAME = 'hv_0123456789abcdef'
+#: Two namespaces: ours, and a stranger's, who has two addresses.
+_NETWORK = """
+ip link set lo up
+unshare -n sleep 60 >/dev/null 2>&1 &
+stranger=$!
+trap 'kill $stranger' EXIT
+until [ "$(readlink /proc/$stranger/ns/net)" != "$(readlink /proc/$$/ns/net)" ]
+do :; done
+ip link add v0 type veth peer name v1 netns $stranger
+ip addr add 10.9.0.1/24 dev v0
+ip link set v0 up
+there() { nsenter -n -t $stranger "$@"; }
+there ip addr add 10.9.0.2/24 dev v1
+there ip addr add 10.9.0.3/24 dev v1
+there ip link set v1 up
+serve() {
+    setpriv --reuid=$1 --regid=$1 --clear-groups $PYTHON -IS -c "
+import socket
+s = socket.create_server(('10.9.0.1', $2))
+while True:
+    s.accept()[0].sendall(b'x')" &
+    servers="$servers $!"
+}
+get() {
+    $PYTHON -IS -c "
+import socket, sys
+s = socket.create_connection(('10.9.0.1', $2), 0.7, ('$1', 0))
+sys.exit(not s.recv(1))" 2>/dev/null && echo yes || echo no
+}
+"""
+#: Programs that the tests of the firewall and the program for hosts need.
+_PROGRAMS = (
+    *('awk', 'cat', 'cut', 'id', 'ip', 'nsenter', 'readlink', 'setpriv', 'sh'),
+    *('sed', 'sleep', 'ss', 'stat', 'tr', 'unshare', 'wc'),
+)
+
+
+def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ['sh', '-c', text],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+class RootTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('Only root can change disks and networks.')
+        self.folder = Path(self.useFixture(fixtures.TempDir()).path).resolve()
+        self.root = self.folder / 'root'
+        claim = run(host_script.command('claim', str(self.root), ''))
+        self.assertEqual('', claim.stderr)
+        (self.root / 'etc').mkdir()
+        for name in ('passwd', 'group'):
+            (self.root / 'etc' / name).write_text('root:x:0:\n')
+
+
+class DisksTest(RootTest):
+    def setUp(self) -> None:
+        super().setUp()
+        for program in ('losetup', 'mkfs.ext4', 'wipefs'):
+            if not shutil.which(program):
+                self.skipTest(f'This machine does not have {program}.')
+        self.disk = self.folder / 'disk.img'
+        self.disk.touch()
+        os.truncate(self.disk, 2**24)
+        loop = run(f'losetup -P --show -f {self.disk}')
+        if loop.returncode:
+            self.skipTest(f'This machine has no loop devices: {loop.stderr}')
+        self.loop = loop.stdout.strip()
+        self.addCleanup(run, f'losetup -d {self.loop}')
+
+    def check(self, *disks: str, before: str = '') -> tuple[int, str]:
+        words = [word for disk in disks for word in (disk, UUID)]
+        text = host_script.command('check', str(self.root), UID, *words)
+        done = run(f'{before}\n{text}')
+        return done.returncode, done.stderr
+
+    def table(self) -> str:
+        return (self.root / 'etc/hvstack/disks').read_text()
+
+    def test_a_blank_disk(self) -> None:
+        self.assertEqual((0, ''), self.check(str(self.disk)))
+        self.assertEqual(f'{self.loop} {UUID}\n', self.table())
+        self.assertIn(
+            f'hvstack:x:{UID}', (self.root / 'etc/passwd').read_text()
+        )
+
+    def test_disks_in_use(self) -> None:
+        """Any blank disk was formatted, any other was mounted."""
+        mounted = f'mkfs.ext4 -q {self.loop}; mount {self.loop} {self.folder}'
+        first = b'\0' * 4 + b'\x83' + b'\0' * 3 + b'\1\0\0\0' * 2
+        mbr = b'\0' * 446 + first + b'\0' * 48 + b'\x55\xaa'
+        (self.folder / 'mbr').write_bytes(mbr)
+        for before, part in (
+            (f'mkfs.ext4 -q {self.loop}', 'contains data (ext4)'),
+            (f'cat {self.folder}/mbr >{self.loop}', 'contains data (dos)'),
+            (
+                f'unshare -m sh -c "{mounted}; exec sleep 9" & sleep 0.3',
+                'mounted',
+            ),
+            (f'mkswap -q {self.loop}', 'contains data (swap)'),
+            (f'blockdev --setro {self.loop}', 'read-only'),
+        ):
+            if 'unshare' in before:
+                before += '; trap "kill $!; wait" EXIT'
+            status, error = self.check(str(self.disk), before=before)
+            self.assertEqual((1, 1), (status, error.count('\n')), error)
+            self.assertIn(part, error)
+            self.assertFalse((self.root / 'etc/hvstack').exists())
+            run(f'blockdev --setrw {self.loop}; wipefs -qa {self.loop}')
+            run(f'blockdev --rereadpt {self.loop}')
+
+    def test_disks_that_are_none(self) -> None:
+        other = self.folder / 'other.img'
+        other.touch()
+        for disks, part in (
+            ([str(other)], 'losetup'),
+            (['/dev/disk/by-id/none'], 'does not exist'),
+            ([str(self.disk), str(self.disk)], 'twice'),
+        ):
+            status, error = self.check(*disks)
+            self.assertEqual(1, status)
+            self.assertIn(part, error)
+
+    def test_user_that_exists(self) -> None:
+        text = host_script.command('check', str(self.root), '0')
+        self.assertIn('user ID 0', run(text).stderr)
+
+    def test_only_its_own_file_system_is_erased(self) -> None:
+        other = UUID.replace('0f', '1f')
+        disk = f'disk.{UUID}={self.disk}'
+        release = host_script.command('release', str(self.root), '', disk)
+        for created, blank in ((other, False), (UUID, True)):
+            run(f'mkfs.ext4 -q -F -U {created} {self.loop}')
+            self.assertEqual('', run(release).stderr)
+            status = run(f'blkid -p {self.loop}').returncode
+            self.assertEqual(blank, status == 2)
+
+
+class NetworkTest(RootTest):
+    #: Other tests may run at once.
+    uid = str(int(UID) + 1)
+
+    def in_namespace(self, text: str, path: str = '') -> list[str]:
+        env = {'PYTHON': sys.executable}
+        if path:
+            env['PATH'] = path
+        script = self.folder / 'script'
+        script.write_text(text)
+        done = run(f'unshare -n sh {script}', **env)
+        self.assertEqual('', done.stderr)
+        return done.stdout.splitlines()
+
+    def test_settings_are_restored(self) -> None:
+        """They stayed as the OS profile had set them."""
+        name = 'sysctl.net.ipv4.tcp_rmem'
+        file = '/proc/sys/net/ipv4/tcp_rmem'
+        read = host_script.command(
+            'settings', name, 'thp.enabled', 'sysctl.net.no_such'
+        )
+        (before, *thp) = self.in_namespace(read)
+        self.assertRegex(before, rf'^{name}=\d+ \d+ \d+$')
+        for line in thp:
+            self.assertRegex(line, r'^thp.enabled=[a-z]+$')
+        restore = host_script.command('release', '/none', '', before)
+        first, last = self.in_namespace(
+            f'echo 4096 87380 99999 >{file}; cat {file}\n{restore}\ncat {file}'
+        )
+        self.assertEqual('4096 87380 99999', ' '.join(first.split()))
+        self.assertEqual(before, f'{name}={" ".join(last.split())}')
+
+    def firewall(self, path: str) -> None:
+        opened = host_script.command(
+            'open_firewall', NAME, self.uid, '10.9.0.2'
+        )
+        closed = host_script.command(
+            'release', '/none', '', f'firewall.{self.uid}={NAME}'
+        )
+        text = f"""{_NETWORK}
+serve {self.uid} 8088
+serve 0 9999
+trap 'kill $stranger $servers 2>/dev/null' EXIT
+for _ in 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0; do
+    [ "$(ss -Htnl | wc -l)" != 2 ] || break
+    sleep 0.1
+done
+there sh -c '. ./get; get 10.9.0.3 8088'
+{opened}
+there sh -c '. ./get; get 10.9.0.2 8088; get 10.9.0.3 8088
+get 10.9.0.3 9999'
+sh -c '. ./get; get 10.9.0.1 8088'
+{closed}
+there sh -c '. ./get; get 10.9.0.3 8088'
+"""
+        get = _NETWORK[_NETWORK.index('get()') :]
+        (self.folder / 'get').write_text(get)
+        found = self.in_namespace(f'cd {self.folder}\n{text}', path)
+        self.assertEqual(['yes', 'yes', 'no', 'yes', 'yes', 'yes'], found)
+
+    def program(self, name: str) -> str:
+        """Return a PATH on which only one of the two firewalls is."""
+        if not shutil.which(name):
+            self.skipTest(f'This machine does not have {name}.')
+        programs = self.folder / 'bin'
+        programs.mkdir()
+        for program in (name, *_PROGRAMS):
+            path = shutil.which(program)
+            if path and not (programs / program).exists():
+                (programs / program).symlink_to(path)
+        return str(programs)
+
+    def test_nft(self) -> None:
+        """Whoever reached the hosts' addresses could run programs there."""
+        self.firewall(self.program('nft'))
+
+    def test_iptables(self) -> None:
+        self.firewall(self.program('iptables'))
+
+    def test_no_firewall(self) -> None:
+        path = self.program('sh')
+        text = host_script.command('open_firewall', NAME, self.uid, '10.9.0.2')
+        done = run(text, PATH=path)
+        self.assertEqual((1, 1), (done.returncode, done.stderr.count('\n')))
+        self.assertIn("'firewall: none'", done.stderr)
