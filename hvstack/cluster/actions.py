@@ -80,6 +80,8 @@ class ReleaseSSHHost:
     :param disks: disks on which Hadoop created file systems, with the UUIDs.
     :param firewall: name of the firewall's table or chain; empty without.
     :param uid: user ID of Hadoop's processes.
+    :param known_hosts: file with host keys; empty accepts the key of the
+        first contact.
     """
 
     action: ClassVar[str] = 'release-ssh-host'
@@ -92,6 +94,7 @@ class ReleaseSSHHost:
     disks: dict[str, str] = field(default_factory=dict)
     firewall: str = ''
     uid: int = UID
+    known_hosts: str = ''
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
@@ -121,6 +124,7 @@ class ReleaseSSHHost:
             host=self.name,
             key=Path(self.key),
             folder=SSH,
+            known_hosts=Path(self.known_hosts) if self.known_hosts else None,
         )
         return ['ssh', *node.options(), f'root@{self.address}', command]
 
@@ -165,8 +169,10 @@ def load(data: Any, path: Path) -> Action:
         data, str(path), ('action', *ReleaseSSHHost.__dataclass_fields__)
     )
     key = fields.text('key')
-    if not key.startswith('/'):
-        raise fields.wrong('key', 'is not an absolute path')
+    known_hosts = fields.raw('known_hosts') or ''
+    for name, file in (('key', key), ('known_hosts', known_hosts or '/')):
+        if not str(file).startswith('/'):
+            raise fields.wrong(name, 'is not an absolute path')
     settings = _texts(fields, 'settings')
     for name, value in settings.items():
         if name not in _SETTINGS or not _VALUE.fullmatch(value):
@@ -189,6 +195,7 @@ def load(data: Any, path: Path) -> Action:
         disks,
         firewall,
         user_id(fields),
+        str(known_hosts),
     )
 
 

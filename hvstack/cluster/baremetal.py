@@ -21,6 +21,10 @@ ROOT = '/var/lib/hvstack-bare/root'
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _MOST_MIB = 64 * 1024 * 1024
 
+_FIELDS = (
+    *('key', 'known_hosts', 'first_contact', 'rootfs', 'root', 'uid'),
+    *('firewall', 'hosts'),
+)
 #: HDFS is in a directory of this name below ``data``, which hvstack creates.
 DATA = 'hvstack-bare'
 
@@ -194,9 +198,10 @@ def inventory(path: Path) -> list[Host]:
     top = Fields(
         document.data,
         document.place(),
-        ('key', 'rootfs', 'root', 'uid', 'firewall', 'hosts'),
+        _FIELDS,
     )
     key = _file(top, 'key')
+    known_hosts = _known_hosts(top)
     rootfs = _file(top, 'rootfs')
     root = actions.directory(top, 'root', ROOT)
     uid = actions.user_id(top)
@@ -221,6 +226,7 @@ def inventory(path: Path) -> list[Host]:
             root,
             '' if is_open else actions.new_firewall(),
             uid,
+            known_hosts,
         )
         for number, item in enumerate(items)
     ]
@@ -233,6 +239,7 @@ def _host(
     root: str,
     firewall: str,
     uid: int,
+    known_hosts: Path | None,
 ) -> Host:
     name = actions.host_name(fields)
     address = actions.address(fields)
@@ -246,6 +253,7 @@ def _host(
         host=name,
         key=key,
         folder=actions.SSH,
+        known_hosts=known_hosts,
         inside=(*chroot, 'chroot', root),
     )
     return Host(
@@ -265,12 +273,27 @@ def _host(
             disks={disk: str(uuid.uuid4()) for disk in _disks(fields)},
             firewall=firewall,
             uid=uid,
+            known_hosts=str(known_hosts) if known_hosts else '',
         ),
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
         if fields.has('memory_cap_mib')
         else None,
         reach=reach,
+    )
+
+
+def _known_hosts(fields: Fields) -> Path | None:
+    """Return the file with host keys; None accepts those of first contact."""
+    accepts = fields.choice('first_contact', ('accept', 'refuse'), 'refuse')
+    if fields.has('known_hosts'):
+        return _file(fields, 'known_hosts')
+    if accepts == 'accept':
+        return None
+    raise fields.wrong(
+        'known_hosts',
+        'is missing. Name a file with the host keys of all hosts, or set '
+        "'first_contact: accept' to trust whoever answers first",
     )
 
 

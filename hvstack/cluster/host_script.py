@@ -115,12 +115,12 @@ check_blank() {
     ! grep -q "^$2 " /proc/swaps ||
         fail "Cannot use the disk $1: it is swap space. Name another disk."
     status=0
-    found=$(blkid -p -o value -s TYPE -s PTTYPE "$2" 2>&1) || status=$?
+    content=$(blkid -p -o value -s TYPE -s PTTYPE "$2" 2>&1) || status=$?
     [ $status = 2 ] ||
         fail "Cannot use the disk $1: it contains data" \
-            "($(echo $found)). Name a blank disk, or erase it with wipefs."
-    found=$(wipefs "$2" 2>&1) || fail "Cannot use the disk $1: $found"
-    [ -z "$found" ] ||
+            "($(echo $content)). Name a blank disk, or erase it with wipefs."
+    content=$(wipefs "$2" 2>&1) || fail "Cannot use the disk $1: $content"
+    [ -z "$content" ] ||
         fail "Cannot use the disk $1: it has signatures. Name a blank disk."
 }
 

@@ -19,18 +19,25 @@ class SSHNode(ShellNode):
     :param folder: of the cluster: its known hosts and sockets. A new
         cluster takes a new one, since addresses come back with other host
         keys.
+    :param known_hosts: file with the host keys; an unknown or another key is
+        refused. None accepts the key of the first contact, and keeps it in
+        ``folder``.
     """
 
     key: Path = Path()
     folder: Path = Path()
+    known_hosts: Path | None = None
 
     def options(self) -> list[str]:
         """Return ssh's options: nothing is asked, nothing of a user's."""
+        checking = 'yes' if self.known_hosts else 'accept-new'
+        known_hosts = self.known_hosts or self.folder / 'known_hosts'
         return [
             *('-F', '/dev/null', '-i', str(self.key)),
             *('-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes'),
-            *('-o', 'StrictHostKeyChecking=accept-new'),
-            *('-o', f'UserKnownHostsFile={self.folder / "known_hosts"}'),
+            *('-o', f'StrictHostKeyChecking={checking}'),
+            *('-o', f'UserKnownHostsFile={known_hosts}'),
+            *('-o', 'GlobalKnownHostsFile=/dev/null'),
             *('-o', f'ConnectTimeout={_CONNECT_SECONDS}'),
             *('-o', 'ServerAliveInterval=10', '-o', 'ServerAliveCountMax=6'),
             *('-o', 'LogLevel=ERROR'),

@@ -67,6 +67,7 @@ class SSHBaselineTest(testtools.TestCase):
         caps = ('cpu_cap', 'memory_cap_mib')
         data = {
             'key': str(self.key),
+            'first_contact': 'accept',
             **more,
             'hosts': [
                 {

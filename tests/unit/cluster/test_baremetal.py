@@ -30,6 +30,7 @@ class InventoryTest(testtools.TestCase):
         )
         self.data: dict[str, Any] = {
             'key': str(self.folder / 'key'),
+            'first_contact': 'accept',
             'rootfs': str(self.folder / 'rootfs.tar'),
             'hosts': [
                 {
@@ -129,6 +130,26 @@ class InventoryTest(testtools.TestCase):
             self.assertIn(word, str(error))
             self.assertEqual(1, len(str(error).splitlines()))
 
+    def test_host_keys(self) -> None:
+        """Whoever answered was believed."""
+        reach = self.read()[0].reach
+        assert reach
+        self.assertIn('StrictHostKeyChecking=accept-new', reach.options())
+        del self.data['first_contact']
+        error = self.assertRaises(errors.InputError, self.read)
+        self.assertIn("'known_hosts' is missing", str(error))
+        known_hosts = self.folder / 'known_hosts'
+        self.data['known_hosts'] = str(known_hosts)
+        self.assertRaises(errors.InputError, self.read)
+        known_hosts.touch()
+        host = self.read()[0]
+        assert host.reach and isinstance(host.release, actions.ReleaseSSHHost)
+        stored = actions.dump(host.release)
+        release = actions.load(stored, self.folder / 'mark')
+        for options in (host.reach.options(), release.argv()):
+            self.assertIn('StrictHostKeyChecking=yes', options)
+            self.assertIn(f'UserKnownHostsFile={known_hosts}', options)
+
     def test_no_key(self) -> None:
         (self.folder / 'key').unlink()
         error = self.assertRaises(errors.InputError, self.read)
@@ -147,8 +168,8 @@ class HostScriptTest(testtools.TestCase):
     def run_verb(
         self, *args: str | Path, before: str = '', stdin: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        verb, *words = map(str, args)
-        text = f'{before}\n{host_script.command(verb, *words)}\n'
+        verb, *rest = map(str, args)
+        text = f'{before}\n{host_script.command(verb, *rest)}\n'
         argv = ['sh', '-c', text]
         if before:
             if os.geteuid() != 0:
@@ -220,24 +241,24 @@ class HostScriptTest(testtools.TestCase):
     def test_what_is_mounted_is_not_emptied(self) -> None:
         """A mount that was busy was deleted through: an operator's data."""
         self.unpack('1', 'one')
-        theirs = self.folder / 'theirs'
-        theirs.mkdir()
-        (theirs / 'file').touch()
+        data_of_others = self.folder / 'data_of_others'
+        data_of_others.mkdir()
+        (data_of_others / 'file').touch()
         (self.root / 'srv').mkdir()
-        mount = f'mount --bind {theirs} {self.root}/srv'
+        mount = f'mount --bind {data_of_others} {self.root}/srv'
         self.refused('is mounted', 'unpack', self.root, '2', before=mount)
         busy = f'mount --bind {self.root} {self.root}; {mount}'
         busy += f'; exec 8<{self.root}/file'
         self.refused('Cannot unmount', 'release', self.root, '', before=busy)
-        self.assertTrue((theirs / 'file').exists())
+        self.assertTrue((data_of_others / 'file').exists())
         self.assertTrue((self.root / 'file').exists())
 
     def test_released(self) -> None:
         self.unpack('1', 'one')
         data = self.folder / 'disk' / 'hvstack-bare'
-        theirs = data.parent / 'theirs'
+        data_of_others = data.parent / 'data_of_others'
         self.assertEqual(0, self.run_verb('claim', self.root, data).returncode)
-        theirs.touch()
+        data_of_others.touch()
         (data / 'hdfs').mkdir()
         for path in ('srv', 'proc', 'sys', 'dev', 'run', 'etc'):
             (self.root / path).mkdir()
@@ -250,6 +271,6 @@ class HostScriptTest(testtools.TestCase):
         )
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(f'{data}/inside\n', done.stderr)
-        self.assertEqual([theirs], list(data.parent.iterdir()))
+        self.assertEqual([data_of_others], list(data.parent.iterdir()))
         self.assertEqual('one', (self.root / 'file').read_text())
         self.assertIn('192.0.2.1 node1', (self.root / 'etc/hosts').read_text())

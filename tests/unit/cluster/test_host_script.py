@@ -16,7 +16,8 @@ import testtools
 from hvstack.cluster import host_script
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
-UID = '1879091000'
+#: Of no process of a baseline or another worker of the tests.
+UID = str(1_880_000_000 + os.getpid())
 NAME = 'hv_0123456789abcdef'
 #: Two namespaces: ours, and a stranger's, who has two addresses.
 _NETWORK = """
@@ -29,10 +30,10 @@ do :; done
 ip link add v0 type veth peer name v1 netns $stranger
 ip addr add 10.9.0.1/24 dev v0
 ip link set v0 up
-there() { nsenter -n -t $stranger "$@"; }
-there ip addr add 10.9.0.2/24 dev v1
-there ip addr add 10.9.0.3/24 dev v1
-there ip link set v1 up
+stranger_runs() { nsenter -n -t $stranger "$@"; }
+stranger_runs ip addr add 10.9.0.2/24 dev v1
+stranger_runs ip addr add 10.9.0.3/24 dev v1
+stranger_runs ip link set v1 up
 serve() {
     setpriv --reuid=$1 --regid=$1 --clear-groups $PYTHON -IS -c "
 import socket
@@ -96,8 +97,8 @@ class DisksTest(RootTest):
         self.addCleanup(run, f'losetup -d {self.loop}')
 
     def check(self, *disks: str, before: str = '') -> tuple[int, str]:
-        words = [word for disk in disks for word in (disk, UUID)]
-        text = host_script.command('check', str(self.root), UID, *words)
+        args = [word for disk in disks for word in (disk, UUID)]
+        text = host_script.command('check', str(self.root), UID, *args)
         done = run(f'{before}\n{text}')
         return done.returncode, done.stderr
 
@@ -165,7 +166,7 @@ class DisksTest(RootTest):
 
 class NetworkTest(RootTest):
     #: Other tests may run at once.
-    uid = str(int(UID) + 1)
+    uid = str(int(UID) + 10_000_000)
 
     def in_namespace(self, text: str, path: str = '') -> list[str]:
         env = {'PYTHON': sys.executable}
@@ -210,18 +211,18 @@ for _ in 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0; do
     [ "$(ss -Htnl | wc -l)" != 2 ] || break
     sleep 0.1
 done
-there sh -c '. ./get; get 10.9.0.3 8088'
+stranger_runs sh -c '. ./get; get 10.9.0.3 8088'
 {opened}
-there sh -c '. ./get; get 10.9.0.2 8088; get 10.9.0.3 8088
+stranger_runs sh -c '. ./get; get 10.9.0.2 8088; get 10.9.0.3 8088
 get 10.9.0.3 9999'
 sh -c '. ./get; get 10.9.0.1 8088'
 {closed}
-there sh -c '. ./get; get 10.9.0.3 8088'
+stranger_runs sh -c '. ./get; get 10.9.0.3 8088'
 """
         get = _NETWORK[_NETWORK.index('get()') :]
         (self.folder / 'get').write_text(get)
-        found = self.in_namespace(f'cd {self.folder}\n{text}', path)
-        self.assertEqual(['yes', 'yes', 'no', 'yes', 'yes', 'yes'], found)
+        answers = self.in_namespace(f'cd {self.folder}\n{text}', path)
+        self.assertEqual(['yes', 'yes', 'no', 'yes', 'yes', 'yes'], answers)
 
     def program(self, name: str) -> str:
         """Return a PATH on which only one of the two firewalls is."""
@@ -236,7 +237,7 @@ there sh -c '. ./get; get 10.9.0.3 8088'
         return str(programs)
 
     def test_nft(self) -> None:
-        """Whoever reached the hosts' addresses could run programs there."""
+        """Whoever reached the hosts' addresses could run programs."""
         self.firewall(self.program('nft'))
 
     def test_iptables(self) -> None:

@@ -40,6 +40,7 @@ esac
 INVENTORY = """
 key: {folder}/key
 rootfs: {folder}/rootfs.tar
+first_contact: accept
 root: {root}
 hosts:
 - {{name: c, role: controller, address: 192.0.2.1, vcpus: 2,
@@ -302,6 +303,7 @@ class HostsFileTest(testtools.TestCase):
             ({**ssh, 'disks': {'/dev/disk/by-id/a': 'x'}}, "'disks."),
             ({**ssh, 'firewall': 'filter'}, "'firewall'"),
             ({**ssh, 'uid': 0}, "'uid'"),
+            ({**ssh, 'known_hosts': 'x'}, "'known_hosts'"),
             (program, 'is not one of'),
         ):
             path = self.mark(host)
