@@ -118,11 +118,23 @@ _TELEMETRY = (
 )
 
 
+_RECORDS = (
+    cfg.BoolOpt(
+        'unsigned',
+        default=False,
+        help='Count run records and evidence that are not signed by a trusted '
+        'key, such as those of older releases. Reports say how many of them '
+        'they use. The option --unsigned does so for a single command.',
+    ),
+)
+
+
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo.config's sample and for Rally."""
     return [
         ('cloud', list(_CLOUD)),
         ('hadoop', list(_HADOOP)),
+        ('records', list(_RECORDS)),
         ('sweep', list(_SWEEP)),
         ('telemetry', list(_TELEMETRY)),
     ]

@@ -13,13 +13,14 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
 from hvstack.cli import hadoop
+from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cloud import connection
 from hvstack.cluster import hosts, machines
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
-from hvstack.results import record, telemetry
+from hvstack.results import record, signing, telemetry
 from hvstack.sweep import recovery, state
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.workload import Workload, tasks
@@ -66,9 +67,20 @@ def _tasks(
     return tasks(size_bytes, sizing.containers * workers, workers, tuning)
 
 
-def baselines(folder: Path) -> list[record.Record]:
-    """Return all baseline records, by start time."""
-    return [one for one in record.load_all(folder) if one.kind == 'baseline']
+def baselines(
+    folder: Path, unsigned: bool | None = None
+) -> list[record.Record]:
+    """Return the usable baseline records, by start time.
+
+    Files that are not usable are named on standard error.
+
+    :param folder: directory of the run records.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
+    """
+    records, invalid_records = record.load_usable(folder, unsigned)
+    for invalid in invalid_records:
+        Progress().say(f'left out: {invalid.reason}')
+    return [one for one in records if one.kind == 'baseline']
 
 
 def row(one: record.Record) -> tuple[Any, ...]:
@@ -314,6 +326,7 @@ class Import(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
+        add_unsigned(parser)
         parser.add_argument(
             'file', nargs='+', type=Path, help='record of a baseline run'
         )
@@ -321,17 +334,35 @@ class Import(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Check all of them, then copy."""
-        found = [(path, record.load(path)) for path in parsed_args.file]
-        for path, one in found:
-            if one.kind != 'baseline' or not one.valid:
+        progress = Progress()
+        policy = signing.policy(parsed_args.unsigned)
+        imported = [
+            (path, record.load(path, policy.unsigned))
+            for path in parsed_args.file
+        ]
+        for path, run_ in imported:
+            if run_.kind != 'baseline' or not run_.valid:
                 raise errors.InputError(
-                    f'{path}: is no valid baseline run (kind {one.kind})'
+                    f'{path}: is no valid baseline run (kind {run_.kind})'
                 )
-        known = {one.id for one in baselines(parsed_args.records)}
-        for path, one in found:
-            if one.id not in known:
-                telemetry.copy(one, path.parent, parsed_args.records)
-                record.save(one, parsed_args.records)
+        existing = baselines(parsed_args.records, policy.unsigned)
+        ids = {run_.id for run_ in existing}
+        for path, run_ in imported:
+            if run_.id in ids:
+                progress.say(f'{run_.id}: imported before')
+                continue
+            telemetry.copy(run_, path.parent, parsed_args.records)
+            record.store(run_, parsed_args.records)
+            ids.add(run_.id)
+            progress.say(f'{run_.id}: {_signer(run_, policy)}')
+
+
+def _signer(run_: record.Record, policy: signing.Policy) -> str:
+    """Return who signed a record, for people."""
+    if run_.unverified:
+        return run_.unverified
+    key = policy.trusted[run_.signature['key']]
+    return f'is signed by {key.fingerprint} ({key.comment or "no comment"})'
 
 
 class List(Lister):
@@ -341,6 +372,7 @@ class List(Lister):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
+        add_unsigned(parser)
         parser.add_argument('--sweep', metavar='ID', help='only of one sweep')
         return parser
 
@@ -348,7 +380,7 @@ class List(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return a row per run, by start time."""
-        found = baselines(parsed_args.records)
+        found = baselines(parsed_args.records, parsed_args.unsigned)
         if parsed_args.sweep:
             found = [one for one in found if one.sweep == parsed_args.sweep]
         return _COLUMNS, [row(one) for one in found]
@@ -361,6 +393,7 @@ class Show(ShowOne):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
+        add_unsigned(parser)
         parser.add_argument('id', help='of the run, or how it begins')
         return parser
 
@@ -370,7 +403,7 @@ class Show(ShowOne):
         """Return its fields."""
         found = [
             one
-            for one in baselines(parsed_args.records)
+            for one in baselines(parsed_args.records, parsed_args.unsigned)
             if one.id.startswith(parsed_args.id)
         ]
         if len(found) != 1:
@@ -386,6 +419,7 @@ class Show(ShowOne):
         fields: dict[str, Any] = {
             **dict(zip(_COLUMNS, row(one), strict=True)),
             'Reason': one.reason,
+            'Signature': _signer(one, signing.policy(parsed_args.unsigned)),
             'Maps': one.maps,
             'Reduces': one.reduces,
             **phases,

@@ -7,7 +7,13 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import paths, profiles, yamlfile
-from hvstack.cli.report import RECORDS, add_baseline, last_sweep
+from hvstack.cli.report import (
+    RECORDS,
+    add_baseline,
+    add_unsigned,
+    last_sweep,
+)
+from hvstack.progress import Progress
 from hvstack.report import earned
 from hvstack.results import record, reference
 
@@ -43,6 +49,7 @@ class Approve(Command):
             help=f'folder of the run records (default: {RECORDS})',
         )
         add_baseline(parser)
+        add_unsigned(parser)
         parser.add_argument(
             '--min-percent',
             type=float,
@@ -61,12 +68,29 @@ class Approve(Command):
         """Judge them, then change the file."""
         path = parsed_args.catalogue
         listed, profile = profiles.read_catalogue(path)
-        known = record.load_all(parsed_args.records)
+        unsigned = parsed_args.unsigned
+        known, invalid_records = record.load_usable(
+            parsed_args.records, unsigned
+        )
         sweep = parsed_args.sweep or last_sweep(known, parsed_args.baseline)
+        record.require_usable(invalid_records, [sweep])
         records = [one for one in known if one.sweep == sweep]
         if parsed_args.baseline:
             records = reference.instead(
-                parsed_args.baseline, records, parsed_args.records, known
+                parsed_args.baseline,
+                records,
+                parsed_args.records,
+                known,
+                unsigned=unsigned,
+            )
+            record.require_usable(
+                invalid_records, {one.sweep for one in records}
+            )
+        unverified = [one for one in records if one.unverified]
+        if unverified:
+            Progress().say(
+                f'{len(unverified)} of {len(records)} records are not '
+                f'verified: the first one {unverified[0].unverified}'
             )
         found = earned.approve(
             listed,

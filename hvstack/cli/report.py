@@ -125,6 +125,7 @@ class Report(Command):
             'difference is said beside the figures (can be repeated)',
         )
         add_baseline(parser)
+        add_unsigned(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -141,7 +142,9 @@ class Report(Command):
             raise errors.InputError(
                 '--changed says what differs between two sweeps: give two'
             )
-        records, left_out = record.load_usable(parsed_args.records)
+        records, left_out = record.load_usable(
+            parsed_args.records, parsed_args.unsigned
+        )
         if not sweeps:
             sweeps = [last_sweep(records, parsed_args.baseline)]
         given = [_of(sweep, records, left_out) for sweep in sweeps]
@@ -154,6 +157,7 @@ class Report(Command):
                         parsed_args.records,
                         records,
                         parsed_args.allow,
+                        parsed_args.unsigned,
                     ),
                     reasons,
                 )
@@ -212,6 +216,21 @@ def last_sweep(records: Sequence[record.Record], baseline: str | None) -> str:
         if baseline is None or one.kind == 'configuration':
             return one.sweep
     return ''
+
+
+def add_unsigned(parser: argparse.ArgumentParser) -> None:
+    """Add the option that makes unsigned records count.
+
+    Without it, ``[records] unsigned`` of ``hvstack.conf`` decides.
+    """
+    parser.add_argument(
+        '--unsigned',
+        action='store_true',
+        default=None,
+        help='Count records that are not signed by a trusted key, such as '
+        'those of older releases (default: [records] unsigned of '
+        'hvstack.conf)',
+    )
 
 
 def add_baseline(parser: argparse.ArgumentParser) -> None:

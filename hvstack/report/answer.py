@@ -3,6 +3,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
@@ -358,7 +359,19 @@ class Answer:
                 'benchmark asks for.'
             )
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
-        return lines
+        return lines + self._unverified
+
+    @property
+    def _unverified(self) -> list[str]:
+        """Records that count only because the user asked for it."""
+        counts = Counter(
+            record.unverified for record in self.records if record.unverified
+        )
+        return [
+            f'Not verified: {count} of {len(self.records)} records, each of '
+            f'which {reason}.'
+            for reason, count in sorted(counts.items())
+        ]
 
     @property
     def notes(self) -> list[str]:

@@ -32,7 +32,7 @@ from hvstack.report.comparison import Comparison
 from hvstack.report.telemetry import Drawn
 from hvstack.report.text import ON_THE_PAGE, interval, number, percent_of
 from hvstack.results import telemetry as files
-from hvstack.results.record import Record
+from hvstack.results.record import Record, stored
 
 #: What all charts have in common; fixed colours, also for print.
 _LAYOUT: dict[str, Any] = {
@@ -162,7 +162,7 @@ def _archive(records: Sequence[Record], told: Mapping[str, str]) -> str:
     """
     texts = {
         **{
-            f'{record.id}.json': json.dumps(vars(record), sort_keys=True)
+            f'{record.id}.json': json.dumps(stored(record), sort_keys=True)
             for record in records
         },
         **told,

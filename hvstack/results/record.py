@@ -4,15 +4,18 @@
 import hashlib
 import json
 import math
+import os
 import re
+import stat
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, paths
+from hvstack.results import selfcheck, signing
 
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 1
@@ -104,6 +107,10 @@ class Record:
     :param seen: what was observed, not what was asked for.
     :param derived: the stand-in ran, not TPC's kit.
     :param digest: SHA-256 over everything else, set by :func:`save`.
+    :param signature: ``key`` and ``value``, set by :func:`save`; empty in
+        the records of older releases.
+    :param unverified: why the record counts only on request, set by
+        :func:`load`; empty if a trusted key signed it. It is not stored.
     """
 
     sweep: str
@@ -127,6 +134,8 @@ class Record:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     schema: int = SCHEMA
     digest: str = ''
+    signature: dict[str, str] = field(default_factory=dict)
+    unverified: str = field(default='', compare=False)
 
     def phase_seconds(self) -> dict[str, float]:
         """Seconds by phase; a second one of a name has a 2 behind it."""
@@ -144,34 +153,98 @@ class Record:
                 return dict(one['counters'])
         return {}
 
+    def canonical(self) -> str:
+        """Return the text that the digest and the signature cover.
+
+        It is JSON in ASCII with sorted keys and without blanks, of all that
+        is stored except the digest and the signature.
+
+        :raises ValueError: a number is not finite.
+        """
+        content = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in _NOT_COVERED
+        }
+        return json.dumps(
+            content, sort_keys=True, separators=(',', ':'), allow_nan=False
+        )
+
     def computed_digest(self) -> str:
         """Return the digest that the content has now."""
-        content = {**vars(self)}
-        del content['digest']
-        text = json.dumps(content, sort_keys=True, separators=(',', ':'))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(self.canonical().encode()).hexdigest()
+
+
+#: Stored fields that are no part of what the digest covers, and what is not
+#: stored.
+_NOT_COVERED = frozenset({'digest', 'signature', 'unverified'})
+#: Fields that records of older releases lack.
+_OPTIONAL = frozenset({'signature'})
+#: A record has some 100 kB at most.
+_MAX_FILE_BYTES = 16 * 1024 * 1024
+#: Control characters, except tab and line feed, and halves of characters.
+_UNPRINTABLE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]')
+
+
+def _printable(value: Any) -> Any:
+    """Return plain data without control characters.
+
+    Reasons quote what programs printed, such as the colors of a terminal.
+    """
+    if isinstance(value, str):
+        return _UNPRINTABLE.sub('\ufffd', value)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(v) for key, v in value.items()}
+    return value
+
+
+def stored(record: Record) -> dict[str, Any]:
+    """Return the content of a record's file."""
+    content = asdict(record)
+    del content['unverified']
+    if not record.signature:
+        del content['signature']
+    return content
 
 
 def save(record: Record, folder: Path) -> Path:
-    """Write a record whole, and return its file.
+    """Sign a record, write it whole, and return its file.
+
+    Only the process that measured calls this. :func:`store` writes a record
+    that another machine signed.
 
     :raises hvstack.errors.InputError: a field is not what it must be.
-    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
+    :raises hvstack.errors.MissingPrerequisite: no room, no rights, or no key
+        to sign with.
     """
     # What JSON turns into something else (tuples, int keys) must not make
     # the file's digest differ from the one computed here.
     try:
-        plain = json.loads(json.dumps(asdict(record), allow_nan=False))
+        plain = json.loads(json.dumps(stored(record), allow_nan=False))
     except (TypeError, ValueError) as exc:
         raise errors.InputError(
             f'run record {record.id}: cannot be written as JSON ({exc}), '
             'keep plain finite values in it'
         ) from exc
-    written = _checked(plain, f'run record {record.id}')
+    written = _checked(_printable(plain), f'run record {record.id}')
     record.digest = written.digest = written.computed_digest()
+    record.signature = written.signature = signing.sign(
+        signing.RECORD, written.canonical()
+    )
+    return store(written, folder)
+
+
+def store(record: Record, folder: Path) -> Path:
+    """Write a record as it is, with its digest and signature.
+
+    :returns: its file.
+    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
+    """
     started = record.started.replace(':', '').replace('-', '')
     path = folder / f'{started}-{record.configuration}-{record.id}.json'
-    text = json.dumps(asdict(written), indent=1, sort_keys=True) + '\n'
+    text = json.dumps(stored(record), indent=1, sort_keys=True) + '\n'
     try:
         paths.write_whole(path, text)
     except OSError as exc:
@@ -182,38 +255,33 @@ def save(record: Record, folder: Path) -> Path:
     return path
 
 
-def load(path: Path) -> Record:
-    """Read a record and prove that it is as it was written.
+def load(path: Path, unsigned: bool | None = None) -> Record:
+    """Read a record, and prove that it is as it was written.
 
-    :raises hvstack.errors.InputError: half-written, edited, of a newer
-        release, or no record.
+    :param unsigned: accept a record that is not signed by a trusted key;
+        None uses ``[records] unsigned`` of ``hvstack.conf``.
+    :raises hvstack.errors.InputError: half-written, edited, not signed by a
+        trusted key, contradicting itself, of a newer release, or no record.
     """
-    try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError) as exc:
-        raise errors.InputError(
-            f'{path}: no whole run record ({exc}), move it away'
-        ) from exc
-    record = _checked(data, str(path))
-    if record.digest != record.computed_digest():
-        raise errors.InputError(
-            f"{path}: 'digest' does not fit the content, the record was "
-            'edited: restore it or move it away'
-        )
-    return record
+    return _proved(_read(path), str(path), signing.policy(unsigned))
 
 
-def load_all(folder: Path, sweep: str | None = None) -> list[Record]:
+def load_all(
+    folder: Path, sweep: str | None = None, unsigned: bool | None = None
+) -> list[Record]:
     """Return the records of a folder by start time.
 
     :param sweep: only those of one sweep.
-    :raises hvstack.errors.InputError: one of the files is no whole record.
+    :param unsigned: as in :func:`load`.
+    :raises hvstack.errors.InputError: one of the files is not a usable
+        record.
     """
-    return _ordered(
-        one
-        for one in map(load, _files(folder))
-        if sweep is None or one.sweep == sweep
-    )
+    records, invalid_records = load_usable(folder, unsigned)
+    for invalid in invalid_records:
+        raise errors.InputError(invalid.reason)
+    return [
+        record for record in records if sweep is None or record.sweep == sweep
+    ]
 
 
 @dataclass(frozen=True)
@@ -228,18 +296,55 @@ class LeftOut:
     sweep: str
 
 
-def load_usable(folder: Path) -> tuple[list[Record], list[LeftOut]]:
+def load_usable(
+    folder: Path, unsigned: bool | None = None
+) -> tuple[list[Record], list[LeftOut]]:
     """Return a folder's records by start time, and what is none.
 
-    A report is made of what is there, and names what it leaves out.
+    Every reader of a folder goes through this function. A report is made of
+    the usable records, and names what it leaves out.
+
+    :param unsigned: as in :func:`load`.
+    :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf`` is
+        not valid.
     """
-    records, left_out = [], []
+    policy = signing.policy(unsigned)
+    records: dict[Path, Record] = {}
+    invalid_records = []
     for path in _files(folder):
+        sweep = ''
         try:
-            records.append(load(path))
+            data = _read(path)
+            if isinstance(data, dict):
+                sweep = str(data.get('sweep', ''))[:64]
+            record = _proved(data, str(path), policy)
+            if not f'-{path.name}'.endswith(f'-{record.id}.json'):
+                raise errors.InputError(
+                    f"{path}: the name does not end with the record's id, "
+                    f'{record.id}: it is a copy, or was renamed. Restore its '
+                    'name or move it away'
+                )
         except errors.InputError as exc:
-            left_out.append(LeftOut(str(exc), _said_sweep(path)))
-    return _ordered(records), left_out
+            invalid_records.append(LeftOut(str(exc), sweep))
+        else:
+            records[path] = record
+    for path, reason in _conflicts(records).items():
+        text = f'{path}: {reason}'
+        invalid_records.append(LeftOut(text, records.pop(path).sweep))
+    return _ordered(records.values()), invalid_records
+
+
+def require_usable(
+    invalid_records: Iterable[LeftOut], sweeps: Collection[str]
+) -> None:
+    """Refuse to continue without records that sweeps may need.
+
+    :param sweeps: names of sweeps.
+    :raises hvstack.errors.InputError: a record of them is not usable.
+    """
+    for invalid in invalid_records:
+        if invalid.sweep in sweeps:
+            raise errors.InputError(invalid.reason)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -254,13 +359,145 @@ def _ordered(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda one: (one.started, one.index))
 
 
-def _said_sweep(path: Path) -> str:
-    try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError):
-        return ''
-    return str(data.get('sweep', '')) if isinstance(data, dict) else ''
+def _read(path: Path) -> Any:
+    """Return the content of a file.
 
+    :raises hvstack.errors.InputError: it is not a file in JSON.
+    """
+    try:
+        # Opening a FIFO for reading would wait for its writer.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, 'rb') as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ValueError('not a regular file')
+            content = stream.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            raise ValueError(f'more than {_MAX_FILE_BYTES} bytes')
+        return json.loads(content.decode(), object_pairs_hook=_unique)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise errors.InputError(
+            f'{path}: no whole run record ({exc}), move it away'
+        ) from exc
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping of pairs.
+
+    :raises ValueError: a key is duplicated, so that programs disagree on
+        which value counts.
+    """
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError('a key is duplicated')
+    return content
+
+
+def _proved(data: Any, source: str, policy: signing.Policy) -> Record:
+    """Return the record that plain data make, if it can be believed.
+
+    :raises hvstack.errors.InputError: it cannot, with the reason.
+    """
+    try:
+        record = _checked(data, source)
+        canonical = record.canonical()
+        selfcheck.check_text(canonical)
+    except (ValueError, OverflowError, RecursionError) as exc:
+        raise errors.InputError(
+            f'{source}: no run record ({exc}), move it away'
+        ) from exc
+    if record.digest != hashlib.sha256(canonical.encode()).hexdigest():
+        raise errors.InputError(
+            f"{source}: 'digest' does not fit the content, the record was "
+            'edited: restore it or move it away'
+        )
+    try:
+        record.unverified = policy.assess(
+            signing.RECORD, canonical, record.signature
+        )
+    except ValueError as exc:
+        raise errors.InputError(f'{source}: the record {exc}') from None
+    contradiction = selfcheck.first_contradiction(record)
+    if contradiction:
+        name, reason = contradiction
+        raise errors.InputError(
+            f"{source}: the record contradicts itself: '{name}' {reason}. "
+            'Move it away'
+        )
+    return record
+
+
+def _conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
+    """Return why records cannot be true together, by file.
+
+    On one machine a sweep does one run after the other, and never repeats a
+    run that is valid.
+    """
+    reasons: dict[Path, str] = {}
+    by_id: dict[str, Path] = {}
+    by_run: dict[tuple[str, str, int, int], Path] = {}
+    by_sweep: dict[str, list[tuple[datetime, datetime, Path]]] = {}
+    for path, record in records.items():
+        first = by_id.setdefault(record.id, path)
+        if first != path:
+            reasons[path] = (
+                f"'id' is that of {first.name}: it is the same run. Delete "
+                'the copy'
+            )
+            continue
+        started, ended = map(
+            datetime.fromisoformat, (record.started, record.ended)
+        )
+        by_sweep.setdefault(record.sweep, []).append((started, ended, path))
+        if not record.valid:
+            continue
+        run = (
+            record.sweep,
+            record.configuration,
+            record.index,
+            record.size_bytes,
+        )
+        first = by_run.setdefault(run, path)
+        if first != path:
+            for suspect, other in _suspects(records, path, first):
+                reasons[suspect] = (
+                    f'sweep, configuration and index are those of '
+                    f'{other.name}: a valid run is never repeated. Move the '
+                    'forged record away'
+                )
+    for spans in by_sweep.values():
+        spans.sort()
+        _, last_end, last_path = spans[0]
+        for started, ended, path in spans[1:]:
+            if started < last_end - _OVERLAP:
+                for suspect, other in _suspects(records, path, last_path):
+                    reasons.setdefault(
+                        suspect,
+                        "'started' and 'ended' overlap with the run in "
+                        f'{other.name}: a sweep does one run after the '
+                        'other. Move the forged record away',
+                    )
+            if ended > last_end:
+                last_end, last_path = ended, path
+    return reasons
+
+
+def _suspects(
+    records: Mapping[Path, Record], first: Path, second: Path
+) -> list[tuple[Path, Path]]:
+    """Return which of two records must be wrong, each with the other one.
+
+    A record that no trusted key signed does not exclude a signed one.
+    """
+    pairs = [(first, second), (second, first)]
+    return [
+        (suspect, other)
+        for suspect, other in pairs
+        if records[suspect].unverified or not records[other].unverified
+    ]
+
+
+#: How much runs of a sweep may overlap: times have whole seconds.
+_OVERLAP = timedelta(seconds=2)
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     'sweep': str,
@@ -284,6 +521,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     'id': str,
     'schema': int,
     'digest': str,
+    'signature': dict,
 }
 
 
@@ -305,12 +543,14 @@ def _checked(data: Any, source: str) -> Record:
             f"{source}: 'schema' is {schema}, written by a newer release "
             f'than this one ({SCHEMA}): update hvstack'
         )
-    names = {one.name for one in fields(Record)}
-    for name in sorted(names - set(data)):
+    names = {one.name for one in fields(Record)} - {'unverified'}
+    for name in sorted(names - _OPTIONAL - set(data)):
         raise wrong(name, 'is missing')
     for name in sorted(set(data) - names):
         raise wrong(name, 'is unknown')
     for name, kind in _TYPES.items():
+        if name in _OPTIONAL and name not in data:
+            continue
         value = data[name]
         is_flag = isinstance(value, bool)
         if not isinstance(value, kind) or is_flag != (kind is bool):
@@ -340,8 +580,9 @@ def _checked(data: Any, source: str) -> Record:
         ):
             raise wrong(f'phases.{number}', 'has no name or no seconds')
     if data['valid']:
-        if not data['total_seconds'] > 0 or not data['rate'] > 0:
-            raise wrong('rate', 'or total_seconds is not more than 0')
+        for name in ('size_bytes', 'total_seconds', 'rate'):
+            if not 0 < data[name] < math.inf:
+                raise wrong(name, 'is not more than 0, or not finite')
         expected = rate(data['size_bytes'], data['total_seconds'])
         if not math.isclose(expected, data['rate'], rel_tol=1e-6):
             raise wrong(

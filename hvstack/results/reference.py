@@ -13,7 +13,10 @@ AUTO = 'auto'
 
 
 def candidates(
-    given: str, folder: Path, known: Iterable[Record] | None = None
+    given: str,
+    folder: Path,
+    known: Iterable[Record] | None = None,
+    unsigned: bool | None = None,
 ) -> list[Record]:
     """Return the valid runs on bare metal that a name may mean, newest last.
 
@@ -21,15 +24,20 @@ def candidates(
         sweep.
     :param folder: of the run records.
     :param known: the records there, if they have been read.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none.
     """
     path = Path(given)
     if path.suffix == '.json' or path.is_file():
-        found = [record.load(path)]
+        found = [record.load(path, unsigned)]
     else:
         found = [
             one
-            for one in (record.load_all(folder) if known is None else known)
+            for one in (
+                record.load_usable(folder, unsigned)[0]
+                if known is None
+                else known
+            )
             if given in (AUTO, one.id, one.sweep)
         ]
     found = [one for one in found if one.kind == 'baseline' and one.valid]
@@ -64,6 +72,7 @@ def instead(
     folder: Path,
     known: Iterable[Record] | None = None,
     allow: Collection[str] = (),
+    unsigned: bool | None = None,
 ) -> list[Record]:
     """Return a sweep's runs with other ones on bare metal than its own.
 
@@ -72,12 +81,13 @@ def instead(
     :param given: as in :func:`candidates`, as is ``known``.
     :param records: of the sweep.
     :param allow: facts that may differ.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none, or no valid run that
         would be compared with it.
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    found = candidates(given, folder, known)
+    found = candidates(given, folder, known, unsigned)
     configured = [one for one in records if one.kind == 'configuration']
     valid = [one for one in configured if one.valid]
     refusal: errors.HVStackError = errors.InputError(

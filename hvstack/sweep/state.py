@@ -233,13 +233,11 @@ def records(sweep: str, folder: Path | None = None) -> list[Record]:
 
     A file that is broken stops its own sweep, and no other.
 
-    :raises hvstack.errors.InputError: a record of this sweep was edited or
-        is half-written.
+    :raises hvstack.errors.InputError: a record of this sweep was edited, is
+        half-written, contradicts itself, or is not signed by a trusted key.
     """
-    usable, left_out = record.load_usable(folder or RECORDS)
-    for one in left_out:
-        if one.sweep == sweep:
-            raise errors.InputError(one.reason)
+    usable, invalid_records = record.load_usable(folder or RECORDS)
+    record.require_usable(invalid_records, [sweep])
     return [one for one in usable if one.sweep == sweep]
 
 

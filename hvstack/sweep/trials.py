@@ -222,9 +222,16 @@ def gather(
     """Return what came of each trial so far.
 
     :param allow: facts in which the sides may differ, such as ``caps``.
+    :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparable: they differ in something else.
     """
-    records = record.load_all(folder or state.RECORDS)
+    records, invalid_records = record.load_usable(folder or state.RECORDS)
+    sweeps = [
+        trials.sweep(number, side)
+        for number in range(1, trials.trials + 1)
+        for side in SIDES
+    ]
+    record.require_usable(invalid_records, sweeps)
     allow = compare.checked(allow, records)
     return [
         _gathered(

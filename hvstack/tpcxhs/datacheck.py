@@ -11,7 +11,7 @@ from typing import Any
 from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import fsck
-from hvstack.tpcxhs.workload import RECORD_BYTES
+from hvstack.results.benchmark import RECORD_BYTES
 
 _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from hvstack import errors
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import record
+from hvstack.results import record, signing
+from hvstack.results.benchmark import KIT_SIZES, PHASES
 from hvstack.tpcxhs import datacheck
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
@@ -37,23 +38,13 @@ FILES = (
     'TPCx-HS-master_MR2.jar',
     'VERSION.txt',
 )
-#: Option -g and the log's name, by bytes. 100 GB is for tests only.
-SIZES = {
-    10**11: ('1', '100GB'),
-    **{
-        factor * 10**12: (str(number), f'{factor}TB')
-        for number, factor in enumerate(
-            (1, 3, 10, 30, 100, 300, 1000, 3000, 10000), start=2
-        )
-    },
-}
 #: Where the kit is on the controller while it runs.
 FOLDER = '/opt/hvstack-kit'
 _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
 _MOST_BYTES = 100 * 10**6
 #: Both runs may take as long as their phases may.
-_SECONDS = 2 * len(tpcxhs.PHASES) * tpcxhs.PHASE_SECONDS
+_SECONDS = 2 * len(PHASES) * tpcxhs.PHASE_SECONDS
 #: Programs that the kit calls.
 _NEEDS = ('bash', 'bc', 'md5sum')
 #: A node has no other user than root, and perhaps no sudo.
@@ -98,8 +89,8 @@ def check(path: Path, size_bytes: int) -> None:
             f'--kit {path}: has no {", ".join(missing)}; give the folder '
             'TPCx-HS-Runtime-Suite of the kit that the TPC hands out'
         )
-    if size_bytes not in SIZES:
-        known = ', '.join(name for _, name in SIZES.values())
+    if size_bytes not in KIT_SIZES:
+        known = ', '.join(name for _, name in KIT_SIZES.values())
         raise errors.InputError(
             f"size {size_bytes} bytes: TPC's kit knows only {known}, give "
             'one of these with --size'
@@ -188,7 +179,7 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
             f"{node.name}: TPC's kit needs {', '.join(found)}, install it "
             'in the image of the controller'
         )
-    option, name = SIZES[size_bytes]
+    option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
     node.run(
         f'cd {FOLDER} && rm -f {log}* && PATH={FOLDER}/.bin:$PATH '
@@ -227,6 +218,8 @@ def measure(
     :raises hvstack.errors.HVStackError: it could not even be started.
     """
     check(path, workload.size_bytes)
+    # Without a key the records could not be written after the runs.
+    signing.own_key()
     if progress:
         progress.say("TPC's kit: both runs ...")
     logs: list[str] = []

@@ -22,10 +22,11 @@ from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import daemons, history, rest, sites, webhdfs
 from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
-from hvstack.results import record, telemetry
+from hvstack.results import record, signing, telemetry
+from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs import datacheck
-from hvstack.tpcxhs.workload import MIB, RECORD_BYTES, Workload
+from hvstack.tpcxhs.workload import MIB, Workload
 
 #: The NameNode's bean of the same figures as FSNamesystem, which is up to
 #: ten seconds old: right after a start it says that there is no room.
@@ -34,7 +35,6 @@ BASE = '/benchmarks/tpcx-hs'
 INPUT = f'{BASE}/input'
 OUTPUT = f'{BASE}/output'
 REPORT = f'{BASE}/validate'
-PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck', 'HSValidate')
 _JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
 _JOB = re.compile(r'\bjob_\d+_\d+\b')
 #: What a container's end by the kernel, or by YARN for its memory, looks
@@ -225,6 +225,8 @@ def measure(
     :param folder: where records are.
     :param seen: gives what was seen of the cloud after the run.
     """
+    # Without a key the record could not be written after the run.
+    signing.own_key()
     outcome = run(
         cluster,
         workload,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.hadoop import sizing
+from hvstack.results.benchmark import RECORD_BYTES
 
-#: Bytes of a record, in TPCx-HS as in TeraSort.
-RECORD_BYTES = 100
 MIB = 1024 * 1024
 #: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
 LARGEST_BLOCK_MIB = 256

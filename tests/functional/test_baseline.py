@@ -16,7 +16,7 @@ import testtools
 from hvstack import shell
 from hvstack.cluster import hosts
 from hvstack.results import record
-from hvstack.tpcxhs import run
+from hvstack.results.benchmark import PHASES
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: Takes the hosts and waits to be killed.
@@ -70,7 +70,7 @@ class RunTest(BaselineTest):
         self.assertEqual(found.id, shown['ID'])
         self.assertTrue(found.valid, found.reason)
         self.assertEqual(
-            list(run.PHASES), [phase['name'] for phase in found.phases]
+            list(PHASES), [phase['name'] for phase in found.phases]
         )
         self.assertEqual(2, found.replication)
         self.assertEqual(0, found.seen['blocks_on_one_host'])

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit tests: nothing of the machine's own is looked at, nor a lab on it."""
 
+import atexit
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 # Before any of hvstack's modules reads it: a lab that happens to be here
 # must not be what a test passes by. Tests on a lab import some of these.
 if not os.environ.get('HVSTACK_LAB'):
     os.environ['HVSTACK_STATE_DIR'] = '/nonexistent/hvstack'
+    # Records are signed: every process of the tests has a key of its own.
+    from hvstack.results import signing
+
+    signing.KEYS = Path(tempfile.mkdtemp(prefix='hvstack-test-keys-'))
+    signing.ADMINISTRATOR = signing.KEYS / 'etc'
+    atexit.register(shutil.rmtree, signing.KEYS, ignore_errors=True)

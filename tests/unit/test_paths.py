@@ -12,8 +12,8 @@ import testtools
 
 from hvstack import errors, paths
 from hvstack.cli.app import main
-from hvstack.results import record
 from tests.unit.report.test_earned import Sweep
+from tests.unit.results import factory
 
 
 def inode(path: Path) -> tuple[int, int, int]:
@@ -206,7 +206,7 @@ class WriteTest(testtools.TestCase):
         before = inode(null)
         records = self.directory / 'records'
         for run in Sweep().records:
-            record.save(run, records)
+            factory.save(run, records)
         for option in ('--html', '--output'):
             words = ['report', '--records', str(records), option, str(null)]
             self.assertEqual(0, main(words))

@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict
 from pathlib import Path
 
 import fixtures
@@ -15,7 +14,7 @@ from hvstack.cli import baseline
 from hvstack.cli.app import main
 from hvstack.cluster import hosts
 from hvstack.results import record
-from tests.unit.results.factory import run
+from tests.unit.results.factory import run, save
 
 
 class BaselineTest(testtools.TestCase):
@@ -36,7 +35,7 @@ class BaselineTest(testtools.TestCase):
         return status, out.getvalue(), err.getvalue()
 
     def save(self, where: Path, configuration: str, **more: str) -> Path:
-        return record.save(run(configuration, 0, 120.0, **more), where)  # type: ignore
+        return save(run(configuration, 0, 120.0, **more), where)  # type: ignore
 
     def test_list_has_bare_metal_only(self) -> None:
         self.save(self.records, 'bare-metal')
@@ -77,7 +76,7 @@ class BaselineTest(testtools.TestCase):
                 }
             }
             made.digest = made.computed_digest()
-            path.write_text(json.dumps(asdict(made)))
+            path.write_text(json.dumps(record.stored(made)))
             for folder in (self.folder / 'taken', path.parent / 'telemetry'):
                 folder.mkdir(exist_ok=True)
             (path.parent / 'telemetry' / 'pwn.json').write_text(text)

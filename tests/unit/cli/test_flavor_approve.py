@@ -15,7 +15,7 @@ from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.results import evidence, record
 from tests.unit.report.test_earned import LAB, Sweep
-from tests.unit.results.factory import run
+from tests.unit.results.factory import run, save
 
 
 class Approve(testtools.TestCase):
@@ -29,7 +29,7 @@ class Approve(testtools.TestCase):
         self.sweep = Sweep()
         self.records = self.folder / 'records'
         for one in self.sweep.records:
-            record.save(one, self.records)
+            save(one, self.records)
         self.catalogue = self.folder / 'flavors.yaml'
         data = catalogue.build(self.sweep.profile, [parse('i2')])
         data['host'] = str(profile)
@@ -73,14 +73,14 @@ class Approve(testtools.TestCase):
     def test_the_winner_against_a_named_baseline(self) -> None:
         slow = Sweep('i1', seconds=(150, 151, 152))
         for one in slow.measured:
-            record.save(one, self.records)
+            save(one, self.records)
         bare = [
             run('bare-metal', n, 99 + n, sweep='elsewhere', hadoop='3.4.3')
             for n in range(3)
         ]
         odd = run('bare-metal', 3, 99, sweep='elsewhere', hadoop='2.10')
         for one in (odd, *bare):
-            record.save(one, self.records)
+            save(one, self.records)
         status, out, err = self.call(
             *('--sweep', 'quick', '--baseline', 'elsewhere')
         )
@@ -98,7 +98,7 @@ class Approve(testtools.TestCase):
 
     def test_a_winner_that_the_catalogue_lacks(self) -> None:
         for one in Sweep('i1', seconds=(50, 51, 52)).measured:
-            record.save(one, self.records)
+            save(one, self.records)
         status, out, err = self.call('--sweep', 'quick')
         self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
         self.assertIn("sweep 'quick' takes 'i1', of which", err)

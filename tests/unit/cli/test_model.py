@@ -12,8 +12,7 @@ import testtools
 
 from hvstack import share
 from hvstack.cli.app import main
-from hvstack.results import record
-from tests.unit.results.factory import run
+from tests.unit.results.factory import run, save
 
 
 class Commands(testtools.TestCase):
@@ -70,15 +69,15 @@ class Commands(testtools.TestCase):
 
     def test_report(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        record.save(run('bare-metal', 0, 90, sweep='a'), folder)
+        save(run('bare-metal', 0, 90, sweep='a'), folder)
         for index in (0, 1):
-            record.save(
+            save(
                 run(
                     'i1',
                     index,
                     95,
                     sweep='b',
-                    started=f'2027-01-0{index + 1}T00:00:00Z',
+                    started=f'2026-11-22T0{index + 1}:00:00Z',
                 ),
                 folder,
             )
@@ -103,7 +102,7 @@ class Commands(testtools.TestCase):
                 n,
                 90 + n,
                 sweep='lent',
-                started=f'2027-01-0{n}T00:00:00Z',
+                started=f'2026-11-22T0{n}:00:00Z',
             )
             for n in (1, 2)
         ]
@@ -112,7 +111,7 @@ class Commands(testtools.TestCase):
             run('i1', 0, 100, sweep='b'),
             *imported,
         ):
-            record.save(one, folder)
+            save(one, folder)
         words = ('report', '--records', str(folder), '-f', 'json')
         for name, count in (('lent', 2), ('auto', 2), (imported[0].id, 1)):
             status, out, _ = self.call(*words, '--baseline', name)
@@ -128,7 +127,7 @@ class Commands(testtools.TestCase):
                 row['percent_of_bare_metal']['percent'],
             )
         other = run('bare-metal', 5, 90, sweep='odd', jre='8', size=10**8)
-        path = record.save(other, folder / 'elsewhere')
+        path = save(other, folder / 'elsewhere')
         status, _, err = self.call(*words, '--baseline', str(path))
         self.assertEqual(4, status)
         self.assertIn('jre is missing here and 8 there', err)
@@ -143,18 +142,18 @@ class Commands(testtools.TestCase):
     def test_report_leaves_out_what_is_edited(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         words = ('report', '--records', str(folder))
-        record.save(run('i1', 0, 95, sweep='b'), folder)
-        edited = record.save(
-            run('i1', 1, 95, sweep='b', started='2027-01-01T00:00:00Z'), folder
+        save(run('i1', 0, 95, sweep='b'), folder)
+        edited = save(
+            run('i1', 1, 95, sweep='b', started='2026-11-22T01:00:00Z'), folder
         )
         edited.write_text(edited.read_text().replace('Xeon', 'Xenon'))
-        newer = record.save(
-            run('i1', 2, 95, sweep='b', started='2027-01-02T00:00:00Z'), folder
+        newer = save(
+            run('i1', 2, 95, sweep='b', started='2026-11-22T02:00:00Z'), folder
         )
         newer.write_text(
             newer.read_text().replace('"schema": 1', '"schema": 2')
         )
-        other = record.save(run('i1', 3, 95, sweep='a'), folder)
+        other = save(run('i1', 3, 95, sweep='a'), folder)
         other.write_text(other.read_text().replace('Xeon', 'Xenon'))
         (folder / 'torn.json').write_text('{"sweep"')
         status, out, _ = self.call(*words, '-f', 'json')
@@ -178,7 +177,7 @@ class Commands(testtools.TestCase):
     def test_report_of_two_sweeps(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         for sweep, seconds in (('a', 90), ('b', 100)):
-            record.save(run('i1', 0, seconds, sweep=sweep), folder)
+            save(run('i1', 0, seconds, sweep=sweep), folder)
         words = ('report', '--records', str(folder), 'a', 'b')
         status, out, _ = self.call(*words)
         self.assertEqual(0, status)

@@ -15,7 +15,6 @@ import yaml
 from hvstack import profiles
 from hvstack.cli.app import main
 from hvstack.progress import Progress
-from hvstack.results import record
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import state
 from tests.unit.cloud import fake
@@ -80,7 +79,7 @@ class SweepTest(testtools.TestCase):
                     size=size,
                     reason='its cluster died' if bad else '',
                 )
-                record.save(made, state.RECORDS)
+                factory.save(made, state.RECORDS)
 
     def call(self, *words: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()

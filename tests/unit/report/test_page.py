@@ -18,6 +18,7 @@ from hvstack.report.charts import Chart
 from hvstack.results import record
 from hvstack.results.record import Record
 from tests.unit.report.test_report import OOM, sweep
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 EVIL = '<script>alert(1)</script>'
@@ -218,7 +219,7 @@ class PageTest(testtools.TestCase):
     def test_records_come_out_as_they_went_in(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         for one in sweep():
-            record.save(one, folder / 'in')
+            factory.save(one, folder / 'in')
         before = record.load_all(folder / 'in')
         page = Page(report.page(before))
         packed = next(

@@ -32,7 +32,8 @@ def sweep() -> list[Record]:
             seconds,
             size=size,
             started=f'2026-11-21T06:{minute:02d}:00Z',
-            seen={'guest_vcpus': 1, 'caps': {'hv-host2': {'cpu': 0.65}}},
+            seen={'caps': {'hv-host2': {'cpu': 0.65}}}
+            | ({} if name == 'bare-metal' else {'guest_vcpus': 1}),
         )
         for minute, (name, index, seconds, size) in enumerate(times)
     ]

@@ -18,6 +18,7 @@ from hvstack.results.telemetry import Node, Telemetry
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import Page, counted
 from tests.unit.report.test_report import sweep
+from tests.unit.results import factory
 
 #: Samples of one node, and seconds between two.
 COUNT, EVERY = 30, 5.0
@@ -66,7 +67,7 @@ class PageTest(testtools.TestCase):
                 found.seen['telemetry'] = telemetry.save(
                     one, self.folder, found.id
                 )
-            record.save(found, self.folder)
+            factory.save(found, self.folder)
 
     def page(self, records: list[Record] | None = None) -> Page:
         return Page(report.page(records or self.records, folder=self.folder))
@@ -127,6 +128,7 @@ class PageTest(testtools.TestCase):
         self.assertIn('edited: restore it', page.words)
 
     def test_files_of_drawn_runs_are_packed(self) -> None:
+        self.records = sweep()
         self.saved(told())
         packed = next(
             one.partition('base64,')[2]

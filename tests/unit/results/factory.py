@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run records as a benchmark would leave them."""
 
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from hvstack.model.configuration import parse
+from hvstack.model.configuration import Configuration, parse
+from hvstack.results import record as records
+from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.record import BARE_METAL, Record, rate
+
+#: A host, and the tasks of a job.
+CPUS, MEMORY_MIB, TASKS = 64, 131072, 6
+TIME = '%Y-%m-%dT%H:%M:%SZ'
 
 PHASES = (
     ('HSGen', 0.25),
@@ -32,32 +40,99 @@ def run(
     :param configuration: name or label, or ``bare-metal``.
     """
     bare = configuration == BARE_METAL
-    given: dict[str, Any] = {
+    facts: dict[str, Any] = {
         'cpu_model': 'Xeon',
         'hosts': ['hv-host1', 'hv-host2', 'hv-host3'],
         'worker_hosts': 2,
         'scale_model': True,
     }
+    observed = dict(seen or {})
     if not bare:
-        given |= {'backend': 'lxc', 'nova': '34.0.0'}
+        shape = parse(configuration)
+        facts |= {'backend': 'lxc', 'nova': '34.0.0'}
+        if 'flavor' not in observed:
+            observed |= placement(shape)
+    ended = datetime.fromisoformat(started) + timedelta(seconds=seconds)
     return Record(
         sweep=sweep,
         kind='baseline' if bare else 'configuration',
         configuration=configuration if bare else parse(configuration).name,
         index=index,
         started=started,
-        ended=started,
+        ended=ended.strftime(TIME),
         valid=not reason,
         size_bytes=size,
         replication=2,
-        maps=6,
-        reduces=6,
+        maps=TASKS,
+        reduces=TASKS,
         reason=reason,
-        phases=[
-            {'name': name, 'seconds': seconds * part} for name, part in PHASES
-        ],
+        phases=phases(size, seconds),
         total_seconds=seconds,
         rate=0.0 if reason else rate(size, seconds),
-        environment=given | environment,
-        seen=seen or {},
+        environment=facts | environment,
+        seen=observed,
     )
+
+
+#: When the last run of a sweep in a directory ended.
+_ENDS: dict[tuple[Path, str], datetime] = {}
+
+
+def save(record: Record, folder: Path) -> Path:
+    """Save a record; its run follows those of its sweep saved before."""
+    started, ended = map(
+        datetime.fromisoformat, (record.started, record.ended)
+    )
+    start = max(started, _ENDS.get((folder, record.sweep), started))
+    _ENDS[folder, record.sweep] = ended = ended + (start - started)
+    record.started = start.strftime(TIME)
+    record.ended = ended.strftime(TIME)
+    return records.save(record, folder)
+
+
+def placement(configuration: Configuration) -> dict[str, Any]:
+    """Return what Nova and Placement have of a configuration's workers."""
+    vcpus = int(CPUS * configuration.cpu_ratio / configuration.instances)
+    ram = int(MEMORY_MIB * configuration.ram_ratio / configuration.instances)
+    dedicated = configuration.cpu_policy == 'dedicated'
+    promises = {
+        'PCPU' if dedicated else 'VCPU': (CPUS, configuration.cpu_ratio),
+        'MEMORY_MB': (MEMORY_MIB, configuration.ram_ratio),
+    }
+    worker = {
+        'name': f'hv-test-worker-{configuration.name}-v{vcpus}-m{ram}-d20',
+        'vcpus': vcpus,
+        'ram': ram,
+        'disk': 20,
+        'ephemeral': 0,
+        'extra_specs': {'hw:cpu_policy': 'dedicated'} if dedicated else {},
+    }
+    inventory = {
+        name: {'total': total, 'reserved': 0, 'allocation_ratio': ratio}
+        for name, (total, ratio) in promises.items()
+    }
+    return {
+        'flavor': {'worker': worker},
+        'inventory': {'hv-host2': inventory, 'hv-host3': inventory},
+    }
+
+
+def phases(size: int, seconds: float) -> list[dict[str, Any]]:
+    """Return the phases of a run, with the counters of its data set."""
+    count = size // RECORD_BYTES
+    check = {'bytes': size, 'files': TASKS, 'blocks': TASKS}
+    check['blocks_on_one_host'] = 0
+    counters = {
+        'HSGen': {'MAP_OUTPUT_RECORDS': count},
+        'HSSort': {'MAP_INPUT_RECORDS': count, 'REDUCE_OUTPUT_RECORDS': count},
+        'HSValidate': {'MAP_INPUT_RECORDS': count},
+    }
+    return [
+        {'name': name, 'seconds': seconds * share}
+        | (
+            {'job_id': f'job_1_{index}', 'counters': counters[name]}
+            if name in counters
+            else check
+        )
+        for index, (name, share) in enumerate(PHASES)
+    ]

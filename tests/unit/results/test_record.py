@@ -30,7 +30,7 @@ class Records(testtools.TestCase):
 
     def test_round_trip(self) -> None:
         one = run('i1', 1, 100, started='2026-11-21T05:45:00Z')
-        one.seen = {'caps': {'hv-host2': (0.65, 5120)}}
+        one.seen['caps'] = {'hv-host2': (0.65, 5120)}
         path = record.save(one, self.folder)
         self.assertEqual(
             f'20261121T054500Z-i1-c1-m1-local-shared-unpinned-{one.id}.json',
@@ -38,7 +38,7 @@ class Records(testtools.TestCase):
         )
         again = record.load(path)
         self.assertEqual(one.digest, again.digest)
-        self.assertEqual({'caps': {'hv-host2': [0.65, 5120]}}, again.seen)
+        self.assertEqual({'hv-host2': [0.65, 5120]}, again.seen['caps'])
         self.assertEqual(one.phases, again.phases)
 
     def test_second_phase_of_a_name(self) -> None:

@@ -20,10 +20,10 @@ class ReferenceTest(testtools.TestCase):
         self.run_ = factory.run('i1', 0, 60)
 
     def bare(self, sweep: str, day: int, **more: Any) -> Path:
-        return record.save(
+        return factory.save(
             factory.run(
                 BARE_METAL,
-                0,
+                day,
                 50,
                 sweep=sweep,
                 started=f'2026-11-{day:02}T05:45:00Z',

@@ -79,7 +79,7 @@ class CourseTest(testtools.TestCase):
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
-                record.save(made, state.RECORDS)
+                factory.save(made, state.RECORDS)
 
     def test_run_ends_with_a_winner(self) -> None:
         here = course.run(self.sweep, Progress())
@@ -207,7 +207,7 @@ class CourseTest(testtools.TestCase):
             'left: 10 runs, no run of this size', forecast.left(self.sweep)
         )
         # As long as those of another sweep, until it has runs of its own.
-        record.save(
+        factory.save(
             factory.run(
                 *(BARE_METAL, 0, 600),
                 sweep='other',
@@ -231,7 +231,7 @@ class CourseTest(testtools.TestCase):
     def test_how_much_of_a_quick_sweep_is_left(self) -> None:
         quick = state.begin(['i1', 'i2'], 2, SIZE)
         self.assertIn('left: 8 runs', forecast.left(quick))
-        record.save(
+        factory.save(
             factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
             state.RECORDS,
         )
@@ -246,7 +246,7 @@ class CourseTest(testtools.TestCase):
             made = factory.run(
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
-            record.save(made, state.RECORDS)
+            factory.save(made, state.RECORDS)
         sweep = course.begin(
             *(
                 course.area(self.sweep.course, self.sweep.tuning),
@@ -276,7 +276,7 @@ class CourseTest(testtools.TestCase):
 
     def broken_record(self, sweep: str) -> Path:
         made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
-        path = record.save(made, state.RECORDS)
+        path = factory.save(made, state.RECORDS)
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
         return path

@@ -158,7 +158,7 @@ class SessionTest(testtools.TestCase):
         one.setup()
         self.assertIn('no configuration', self.here.skipped)
         self.here.skipped = ''
-        record.save(
+        factory.save(
             factory.run('i1', 0, 50, size=SIZE, sweep='mine'), state.RECORDS
         )
         self.assertRaises(errors.HVStackError, one.setup)
@@ -175,7 +175,7 @@ class SessionTest(testtools.TestCase):
     def done(self, **more: Any) -> None:
         """Leave the record of the workload's only run."""
         given = {'size': SIZE, 'sweep': 's', **more}
-        record.save(factory.run(BARE_METAL, 0, 50, **given), state.RECORDS)
+        factory.save(factory.run(BARE_METAL, 0, 50, **given), state.RECORDS)
 
     def taken(self) -> hosts.BareHosts:
         """Have a cluster of hosts, as a context would."""
@@ -551,7 +551,7 @@ class SessionTest(testtools.TestCase):
     ) -> None:
         made = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
         made.replication = 1
-        record.save(made, state.RECORDS)
+        factory.save(made, state.RECORDS)
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
@@ -583,5 +583,5 @@ class SessionTest(testtools.TestCase):
             step = Step(BARE_METAL, index, SIZE)
             scenario._runs(None, self.here, config, step, None)  # type: ignore[arg-type]
             made = factory.run(BARE_METAL, index, 50, size=SIZE, sweep='mine')
-            record.save(made, state.RECORDS)
+            factory.save(made, state.RECORDS)
         self.assertEqual([(0, [1, 2]), (0, [2])], asked)

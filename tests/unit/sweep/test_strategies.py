@@ -18,7 +18,7 @@ from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, NumaCell
 from hvstack.report import gains
-from hvstack.results import record, stats
+from hvstack.results import stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import space, strategies
 from hvstack.sweep.space import Space
@@ -463,7 +463,7 @@ class PlanCommandTest(testtools.TestCase):
             ('i1', 0, 2, 120),
             ('i1', 1, 7, 140),
         ):
-            record.save(
+            factory.save(
                 factory.run(
                     configuration,
                     index,
@@ -482,11 +482,11 @@ class PlanCommandTest(testtools.TestCase):
             (7, 5), (len(data['configurations']), len(data['skipped']))
         )
         self.assertEqual([22, 22], data['runs'])
-        # A record's end is its start here: the gap is two minutes.
+        # From the end of the run on bare metal until the start of the next.
         self.assertEqual(
-            (120, 120), (data['run_seconds'], data['setup_seconds'])
+            (120, 20), (data['run_seconds'], data['setup_seconds'])
         )
-        self.assertEqual([22 * 120 + 15 * 120] * 2, data['seconds'])
+        self.assertEqual([22 * 120 + 15 * 20] * 2, data['seconds'])
 
     def test_given_times(self) -> None:
         status, out, _ = self.call(

@@ -16,7 +16,6 @@ from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import contexts, scenario
 from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
-from hvstack.results import record
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import plan, state
 from tests.unit.results import factory
@@ -182,16 +181,16 @@ class StateTest(testtools.TestCase):
 
     def test_only_valid_records_count(self) -> None:
         steps = plan.workload('i2', 0, [1000, 1000])
-        record.save(factory.run('i2', 0, 60, size=1000), self.records)
-        record.save(
+        factory.save(factory.run('i2', 0, 60, size=1000), self.records)
+        factory.save(
             factory.run('i2', 1, 60, size=1000, reason='killed'), self.records
         )
         # Another sweep's, another size's and bare metal's do not.
-        record.save(
+        factory.save(
             factory.run('i2', 1, 60, size=1000, sweep='old'), self.records
         )
-        record.save(factory.run('i2', 1, 60, size=2000), self.records)
-        record.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
+        factory.save(factory.run('i2', 1, 60, size=2000), self.records)
+        factory.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
         self.assertEqual(
             steps[1:], state.pending('quick', steps, self.records)
         )
@@ -227,7 +226,7 @@ class StateTest(testtools.TestCase):
         """Leave valid records, but failed ones of some configurations."""
         for step in sweep.steps():
             more = failed.get(step.label.replace('-', '_').replace('.', '_'))
-            record.save(
+            factory.save(
                 factory.run(
                     step.configuration,
                     step.index,

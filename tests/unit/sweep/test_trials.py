@@ -70,7 +70,7 @@ class TrialsTest(testtools.TestCase):
                 seen=self.seen if bad else None,
                 **more,
             )
-            record.save(made, state.RECORDS)
+            factory.save(made, state.RECORDS)
 
     def begin(self, count: int = 2) -> trials.Trials:
         return trials.begin(('i1', 'i1'), count, 3, SIZE)

@@ -30,7 +30,7 @@ SORTED = (
 def run_log(number: int, seconds: int, failed: str = '') -> str:
     lines = [
         f' Running BigData TPCx-HS Benchmark Suite (MapReduce) - Run {number}'
-        f' - Epoch {1_800_000_000 + 10_000 * number} \x1b[0m',
+        f' - Epoch {1_760_000_000 + 10_000 * number} \x1b[0m',
         '\x1b[0;32m======== Time taken by HSGen = 10m1.500s====\x1b[0m',
         '======== Time taken by HSSort = 20m0.000s====',
         '======== Time taken by HSValidate = 0m59.000s====',
@@ -48,7 +48,7 @@ def run_log(number: int, seconds: int, failed: str = '') -> str:
 class KitNode(Hadoop):
     """A controller with a kit that writes a log of ours."""
 
-    log_text = run_log(1, 2000) + run_log(2, 1800)
+    log_text = run_log(1, 2000) + run_log(2, 1900)
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.commands.append(f'put {path}')

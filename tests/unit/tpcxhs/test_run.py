@@ -15,6 +15,7 @@ import testtools
 from hvstack import errors, shell
 from hvstack.cluster.base import Node
 from hvstack.results import record
+from hvstack.results.benchmark import PHASES
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import Workload
 
@@ -142,7 +143,8 @@ class Hadoop:
             group = {'counterGroupName': 'x.TaskCounter', 'counter': counters}
             return json.dumps({'jobCounters': {'counterGroup': [group]}})
         if '/jobs/' in command:
-            job = {'id': 'job_1_0001', 'state': 'SUCCEEDED', 'startTime': 0}
+            job_id = command.rpartition('/jobs/')[2].strip("'")
+            job = {'id': job_id, 'state': 'SUCCEEDED', 'startTime': 0}
             more = {'finishTime': 9, 'mapsTotal': 6, 'reducesTotal': 6}
             return json.dumps({'job': {**job, **more}})
         return ''
@@ -259,7 +261,7 @@ class RunTest(testtools.TestCase):
         outcome = self.run_once()
         self.assertEqual('', outcome.reason)
         self.assertEqual(
-            list(run.PHASES), [phase['name'] for phase in outcome.phases]
+            list(PHASES), [phase['name'] for phase in outcome.phases]
         )
         self.assertEqual(['teragen', 'terasort', 'teravalidate'], self.jobs())
         self.assertGreaterEqual(

@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of a run record against itself.
+
+A signature proves who wrote a record. These checks find records whose
+fields contradict each other, whoever wrote them: a total that is not the sum
+of its phases, counters of another data set, a flavor of another
+configuration. What a record must contain depends on its own workload: TPC's
+kit writes no counters.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from hvstack import errors
+from hvstack.model import backends
+from hvstack.model.configuration import Configuration, parse
+from hvstack.results.benchmark import (
+    KIT_PHASES,
+    KIT_SIZES,
+    PHASES,
+    RECORD_BYTES,
+)
+
+if TYPE_CHECKING:
+    from hvstack.results.record import Record
+
+#: The name of a field, and what is wrong with its value.
+Contradiction = tuple[str, str]
+
+#: How far the clock of the machine that measured may be ahead of this one.
+AHEAD = timedelta(minutes=5)
+#: No run is older than TPCx-HS.
+_EARLIEST = datetime(2014, 1, 1, tzinfo=UTC)
+#: Times have whole seconds, and the clock may be adjusted during a run: the
+#: seconds, and the share of the run, by which two clocks may disagree.
+_CLOCK_SECONDS, _CLOCK_SHARE = 5.0, 0.01
+#: Seconds, and share of the run, that may pass between the phases.
+_BETWEEN_SECONDS, _BETWEEN_SHARE = 5.0, 0.05
+#: Seconds of a phase are rounded to a thousandth.
+_ROUNDING = 0.001
+#: The kit prints its metric with few decimals.
+_METRIC_SHARE, _METRIC_STEP = 0.01, 0.01
+#: Most of whatever is counted: more is a mistyped unit.
+_MAX_INDEX = 99_999
+_MAX_TASKS = 10**6
+_MAX_REPLICATION = 512
+_MAX_BYTES = 10**18
+_MAX_SECONDS = 10 * 365 * 86400
+#: Digits of a number. A checksum, the sum of 64-bit numbers, has most.
+_DIGITS = re.compile('[0-9]{31}')
+_LONG_NUMBER = re.compile(r'(?<![\w.])-?\d{31,}')
+#: Control characters as JSON escapes them, except tab and line feed.
+_CONTROL = re.compile(
+    r'(?<!\\)(?:\\\\)*\\(?:[bfr]|u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f]))'
+)
+_FLAVOR_NAME = re.compile(r'hv-.+-worker-(i\d[^/]*)-v(\d+)-m(\d+)-d\d+')
+#: Facts that only guests have.
+_OF_GUESTS = ('guest_vcpus', 'guest_ram_mib', 'inventory', 'allocation_ratio')
+_OF_HYPERVISORS = ('backend', 'qemu', 'libvirt')
+
+
+def check_text(canonical: str) -> None:
+    """Refuse characters and numbers that no program reads alike.
+
+    :param canonical: a record as JSON in ASCII.
+    :raises ValueError: a control character, half of a surrogate pair, or a
+        number of more than 30 digits.
+    """
+    # Most records have none: a search for a character is much faster than
+    # one for an expression.
+    if '\\' in canonical and _CONTROL.search(canonical):
+        raise ValueError('a text contains control characters')
+    if '\\ud' in canonical:
+        decoded = json.dumps(json.loads(canonical), ensure_ascii=False)
+        try:
+            decoded.encode()
+        except UnicodeEncodeError:
+            raise ValueError('a text contains half of a character') from None
+    if _DIGITS.search(canonical) and _LONG_NUMBER.search(canonical):
+        raise ValueError('a number has more than 30 digits')
+
+
+def contradictions(
+    record: 'Record', now: datetime | None = None
+) -> Iterator[Contradiction]:
+    """Yield what in a record contradicts the rest of the record.
+
+    :param now: the present; None asks the clock.
+    """
+    for check in _CHECKS:
+        yield from check(record)
+    yield from _times(record, now or datetime.now(UTC))
+
+
+def first_contradiction(
+    record: 'Record', now: datetime | None = None
+) -> Contradiction | None:
+    """Return the first contradiction of a record; None without any.
+
+    :param now: the present; None asks the clock.
+    """
+    try:
+        return next(contradictions(record, now), None)
+    except (
+        *(TypeError, ValueError, KeyError, AttributeError),
+        *(OverflowError, IndexError),
+    ) as exc:
+        # A nested value of a type that no check expects.
+        return 'content', f'has a value of an unexpected type ({exc})'
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number; None for any other value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sizes(record: 'Record') -> Iterator[Contradiction]:
+    limits = (
+        ('index', 0, _MAX_INDEX),
+        ('size_bytes', RECORD_BYTES, _MAX_BYTES),
+        ('replication', 1, _MAX_REPLICATION),
+        ('maps', 1, _MAX_TASKS),
+        ('reduces', 1, _MAX_TASKS),
+        ('total_seconds', 0, _MAX_SECONDS),
+        ('rate', 0, _MAX_BYTES),
+    )
+    for name, low, high in limits:
+        value = getattr(record, name)
+        if not low <= value <= high:
+            yield name, f'is {value!r:.40}, not {low} to {high}'
+    if record.size_bytes % RECORD_BYTES:
+        yield (
+            'size_bytes',
+            f'is {record.size_bytes}, not a multiple of {RECORD_BYTES}',
+        )
+
+
+def _verdict(record: 'Record') -> Iterator[Contradiction]:
+    if record.valid and record.reason:
+        yield 'reason', 'is set although the run is valid'
+    if record.valid and record.seen.get('killed'):
+        yield 'seen.killed', 'is set although the run is valid'
+    if not record.valid and not record.reason:
+        yield 'reason', 'is empty although the run is not valid'
+    if not record.valid and record.rate != 0:
+        yield 'rate', f'is {record.rate} although the run is not valid'
+
+
+def _parsed_time(text: str) -> datetime | None:
+    """Return a time with its zone; None without a zone."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else None
+
+
+def _times(record: 'Record', now: datetime) -> Iterator[Contradiction]:
+    started = _parsed_time(record.started)
+    ended = _parsed_time(record.ended)
+    if started is None or ended is None:
+        yield 'started' if started is None else 'ended', 'has no time zone'
+        return
+    for name, moment in (('started', started), ('ended', ended)):
+        if moment > now + AHEAD:
+            yield name, f'is {moment:%Y-%m-%d %H:%M}, which is in the future'
+        if moment < _EARLIEST:
+            yield name, f'is in {moment.year}, before the benchmark existed'
+    if ended < started:
+        yield 'ended', 'is before the start of the run'
+    if not record.valid:
+        return
+    elapsed = (ended - started).total_seconds()
+    slack = _CLOCK_SECONDS + _CLOCK_SHARE * record.total_seconds
+    if abs(elapsed - record.total_seconds) > slack:
+        yield (
+            'total_seconds',
+            f'is {record.total_seconds:.6g}, but {elapsed:.0f} s lie '
+            "between 'started' and 'ended'",
+        )
+    yield from _phase_times(record, started.timestamp(), ended.timestamp())
+
+
+def _phase_times(
+    record: 'Record', started: float, ended: float
+) -> Iterator[Contradiction]:
+    """Yield phases that overlap or lie outside their run."""
+    starts = [_number(phase.get('began')) for phase in record.phases]
+    if all(start is None for start in starts):
+        return
+    spans = [(started, started)]
+    for index, (phase, start) in enumerate(
+        zip(record.phases, starts, strict=True)
+    ):
+        if start is None:
+            yield f'phases.{index}.began', 'is missing'
+            return
+        spans.append((start, start + phase['seconds']))
+    spans.append((ended, ended))
+    for index, (span, following) in enumerate(pairwise(spans)):
+        if following[0] < span[1] - _CLOCK_SECONDS:
+            yield (
+                f'phases.{min(index, len(starts) - 1)}.began',
+                'does not follow the phase before it within the run',
+            )
+
+
+def _phases(record: 'Record') -> Iterator[Contradiction]:
+    names = tuple(phase['name'] for phase in record.phases)
+    if record.derived and names != PHASES[: len(names)]:
+        yield (
+            'phases',
+            f'are {", ".join(names):.80}, not those of the benchmark',
+        )
+    elif not record.derived and not _is_in_order(names, PHASES):
+        yield 'phases', f'are {", ".join(names):.80}, not those of the kit'
+    if not record.valid:
+        return
+    required = PHASES if record.derived else KIT_PHASES
+    if not _is_in_order(required, names):
+        missing = next((n for n in required if n not in names), required[-1])
+        yield 'phases', f'lack {missing} although the run is valid'
+        return
+    if any(not phase['seconds'] < _MAX_SECONDS for phase in record.phases):
+        yield 'phases', 'have a time that is not a number of seconds'
+        return
+    seconds = math.fsum(phase['seconds'] for phase in record.phases)
+    total = record.total_seconds
+    # The kit's total has whole seconds, and includes phases that its log
+    # does not have.
+    rounding = 1.0 if not record.derived else _ROUNDING * len(PHASES)
+    if total < seconds - rounding:
+        yield (
+            'total_seconds',
+            f'is {total:.6g}, but the phases took {seconds:.6g} s',
+        )
+    slack = _BETWEEN_SECONDS + _BETWEEN_SHARE * seconds
+    if record.derived and total > seconds + slack:
+        yield (
+            'total_seconds',
+            f'is {total:.6g}, but the phases took only {seconds:.6g} s',
+        )
+
+
+def _is_in_order(names: Sequence[str], reference: Sequence[str]) -> bool:
+    """Return whether all names occur in the reference in this order."""
+    remaining = iter(reference)
+    return all(name in remaining for name in names)
+
+
+def _work(record: 'Record') -> Iterator[Contradiction]:
+    """Yield counters and data checks that are not of the record's work."""
+    if not record.valid or not record.derived:
+        return
+    phases = record.phases
+    if tuple(phase['name'] for phase in phases) != PHASES:
+        return  # _phases reports it.
+    generated, checked_input, sorted_, checked_output, validated = phases
+    for phase, files in (
+        (checked_input, record.maps),
+        (checked_output, record.reduces),
+    ):
+        yield from _data_check(record, phase, files)
+    blocks = record.seen.get('blocks')
+    if blocks is not None and blocks != checked_output.get('blocks'):
+        yield 'seen.blocks', f'is {blocks}, not that of the data check'
+    count = record.size_bytes // RECORD_BYTES
+    jobs = (
+        (generated, ('MAP_OUTPUT_RECORDS',), ()),
+        (
+            sorted_,
+            ('MAP_INPUT_RECORDS', 'REDUCE_OUTPUT_RECORDS'),
+            ('MAP_OUTPUT_RECORDS', 'REDUCE_INPUT_RECORDS'),
+        ),
+        (validated, ('MAP_INPUT_RECORDS',), ()),
+    )
+    for phase, required, optional in jobs:
+        name = phase['name']
+        counters = _mapping(phase.get('counters'))
+        for counter in (*required, *optional):
+            value = counters.get(counter)
+            if value is None and counter in optional:
+                continue
+            if value != count:
+                yield (
+                    f'counters of {name}',
+                    f'have {counter} {value}, but the data set has {count} '
+                    'records',
+                )
+        yield from _job(phase)
+    yield from _job_sizes(record, generated, sorted_, validated)
+    ids = [phase.get('job_id') for phase in (generated, sorted_, validated)]
+    if len(set(ids)) < len(ids):
+        yield 'job_id', 'is the same in two phases'
+
+
+def _data_check(
+    record: 'Record', phase: Mapping[str, Any], files: int
+) -> Iterator[Contradiction]:
+    for name, expected in (('bytes', record.size_bytes), ('files', files)):
+        if phase.get(name) != expected:
+            yield (
+                'phases.HSDataCheck',
+                f'has {name} {phase.get(name)!r:.40}, not {expected}',
+            )
+    blocks = _number(phase.get('blocks'))
+    on_one_host = _number(phase.get('blocks_on_one_host'))
+    # A reducer without data leaves a file without blocks.
+    if blocks is None or blocks < 1:
+        yield 'phases.HSDataCheck', 'has no blocks'
+    elif on_one_host is None or not 0 <= on_one_host <= blocks:
+        yield 'phases.HSDataCheck', "has no valid 'blocks_on_one_host'"
+
+
+def _job(phase: Mapping[str, Any]) -> Iterator[Contradiction]:
+    name = phase['name']
+    if not phase.get('job_id'):
+        yield 'job_id', f'of {name} is missing'
+    state = phase.get('state', 'SUCCEEDED')
+    if state != 'SUCCEEDED':
+        yield 'state', f'of {name} is {state!r:.40} although the run is valid'
+    job = _number(phase.get('job_seconds'))
+    if job is None:
+        return
+    slack = _CLOCK_SECONDS + _CLOCK_SHARE * phase['seconds']
+    if not 0 <= job <= phase['seconds'] + slack:
+        yield (
+            'job_seconds',
+            f'of {name} is {job:.6g}, but the phase took '
+            f'{phase["seconds"]:.6g} s',
+        )
+    parts = [
+        _number(phase.get(part))
+        for part in ('map_shuffle_seconds', 'reduce_merge_seconds')
+    ]
+    known = [part for part in parts if part is not None]
+    if len(known) == len(parts) and (
+        min(known) < 0 or abs(math.fsum(known) - job) > 2 * _ROUNDING
+    ):
+        yield 'job_seconds', f'of {name} is not the sum of its two parts'
+
+
+def _job_sizes(
+    record: 'Record',
+    generated: Mapping[str, Any],
+    sorted_: Mapping[str, Any],
+    validated: Mapping[str, Any],
+) -> Iterator[Contradiction]:
+    """Yield numbers of tasks and bytes that are not those of the work."""
+    for phase, name, expected in (
+        (generated, 'maps', record.maps),
+        (sorted_, 'reduces', record.reduces),
+    ):
+        if phase.get(name, expected) != expected:
+            yield name, f'of {phase["name"]} is {phase[name]}, not {expected}'
+    for phase, counter in (
+        (generated, 'HDFS_BYTES_WRITTEN'),
+        (sorted_, 'HDFS_BYTES_READ'),
+        (sorted_, 'HDFS_BYTES_WRITTEN'),
+        (validated, 'HDFS_BYTES_READ'),
+    ):
+        value = _mapping(phase.get('counters')).get(counter)
+        if value is not None and value < record.size_bytes:
+            yield (
+                f'counters of {phase["name"]}',
+                f'have {counter} {value}, less than the data set',
+            )
+
+
+def _kit(record: 'Record') -> Iterator[Contradiction]:
+    kit = record.seen.get('kit')
+    if record.derived:
+        if kit is not None:
+            yield 'derived', "is true although TPC's kit made the run"
+        return
+    if not isinstance(kit, Mapping):
+        yield 'derived', "is false, but no run of TPC's kit is recorded"
+        return
+    if kit.get('run') not in (1, 2):
+        yield 'seen.kit.run', f'is {kit.get("run")!r:.40}, not 1 or 2'
+    if not isinstance(kit.get('version'), str) or not kit['version']:
+        yield 'seen.kit.version', 'is missing'
+    if not record.valid:
+        return
+    if record.size_bytes not in KIT_SIZES:
+        yield 'size_bytes', f"is {record.size_bytes}, not a size of TPC's kit"
+    metric = _number(kit.get('metric'))
+    slack = _METRIC_SHARE * record.rate + _METRIC_STEP
+    if metric is None or abs(metric - record.rate) > slack:
+        yield (
+            'seen.kit.metric',
+            f'is {kit.get("metric")!r:.40}, but size and time make '
+            f'{record.rate:.4g}',
+        )
+
+
+_parsed = lru_cache(maxsize=1024)(parse)
+
+
+def _target(record: 'Record') -> Iterator[Contradiction]:
+    """Yield facts of guests on bare metal, and the other way round."""
+    if record.kind == 'baseline':
+        if record.configuration != 'bare-metal':
+            yield (
+                'configuration',
+                f'is {record.configuration} although the kind is baseline',
+            )
+        for source, names in (
+            ('environment', _OF_HYPERVISORS),
+            ('seen', _OF_GUESTS),
+        ):
+            for name in names:
+                if getattr(record, source).get(name) is not None:
+                    yield f'{source}.{name}', 'does not exist on bare metal'
+        return
+    try:
+        configuration = _parsed(record.configuration)
+    except errors.InputError as exc:
+        yield 'configuration', f'is not valid ({exc})'
+        return
+    if configuration.name != record.configuration:
+        yield 'configuration', f'is not written as {configuration.name}'
+    if 'host_vcpus' in record.seen:
+        yield 'seen.host_vcpus', 'is recorded on bare metal only'
+    if record.valid:
+        yield from _guests(record, configuration)
+
+
+def _guests(
+    record: 'Record', configuration: Configuration
+) -> Iterator[Contradiction]:
+    """Yield facts of the cloud that another configuration would have."""
+    backend = record.environment.get('backend')
+    if backend not in backends.BACKENDS:
+        yield 'environment.backend', f'is {backend!r:.40}, which is unknown'
+        return
+    if reason := backends.refuse(configuration, backend):
+        yield 'environment.backend', f'is {backend}: {reason}'
+    flavor = _mapping(_mapping(record.seen.get('flavor')).get('worker'))
+    vcpus, ram = (_number(flavor.get(name)) for name in ('vcpus', 'ram'))
+    if vcpus is None or ram is None or vcpus < 1 or ram < 1:
+        yield 'seen.flavor', 'has no vCPUs or memory of a worker'
+        return
+    specs = _mapping(flavor.get('extra_specs'))
+    policy = specs.get('hw:cpu_policy', 'shared')
+    if policy != configuration.cpu_policy:
+        yield (
+            'seen.flavor',
+            f'has hw:cpu_policy {policy!r:.40}, but the configuration is '
+            f'{configuration.cpu_policy}',
+        )
+    name = _FLAVOR_NAME.fullmatch(str(flavor.get('name')))
+    if name and name.groups() != (
+        configuration.name,
+        f'{vcpus:.0f}',
+        f'{ram:.0f}',
+    ):
+        yield 'seen.flavor', f"has the name '{name[0]:.120}' of another flavor"
+    kind = 'PCPU' if configuration.cpu_policy == 'dedicated' else 'VCPU'
+    allocations = _mapping(record.seen.get('allocations'))
+    if allocations and not any(
+        _mapping(used).get(kind) == vcpus
+        and _mapping(used).get('MEMORY_MB') == ram
+        for used in allocations.values()
+    ):
+        yield 'seen.allocations', 'are of another flavor than the workers had'
+    yield from _inventory(record, configuration, vcpus, ram)
+
+
+def _inventory(
+    record: 'Record', configuration: Configuration, vcpus: float, ram: float
+) -> Iterator[Contradiction]:
+    """Yield ratios and sizes of hosts that are not the configuration's."""
+    inventory = _mapping(record.seen.get('inventory'))
+    if not inventory:
+        yield 'seen.inventory', 'is missing'
+    dedicated = configuration.cpu_policy == 'dedicated'
+    promises = (
+        ('PCPU' if dedicated else 'VCPU', configuration.cpu_ratio, vcpus),
+        ('MEMORY_MB', configuration.ram_ratio, ram),
+    )
+    for host, resources in inventory.items():
+        for kind, ratio, amount in promises:
+            content = _mapping(_mapping(resources).get(kind))
+            total = _number(content.get('total'))
+            if total is None:
+                yield 'seen.inventory', f'of {host:.60} has no {kind}'
+                continue
+            actual = _number(content.get('allocation_ratio'))
+            if actual is None or not math.isclose(actual, ratio):
+                yield (
+                    'seen.inventory',
+                    f'of {host:.60} has {kind} ratio {actual}, but the '
+                    f'configuration has {ratio:g}',
+                )
+            elif configuration.instances * amount > total * ratio + _ROUNDING:
+                yield (
+                    'seen.flavor',
+                    f'is too large: {configuration.instances} guests with '
+                    f'{amount:g} of {kind} exceed {total:g} x {ratio:g} of '
+                    f'{host:.60}',
+                )
+
+
+def _hosts(record: 'Record') -> Iterator[Contradiction]:
+    hosts = _number(record.environment.get('hosts'))
+    worker_hosts = _number(record.environment.get('worker_hosts'))
+    if hosts is not None and hosts < 1:
+        yield 'environment.hosts', f'is {hosts}'
+    if worker_hosts is not None and (
+        worker_hosts < 1 or (hosts is not None and worker_hosts > hosts)
+    ):
+        yield 'environment.worker_hosts', f'is {worker_hosts} of {hosts}'
+    # Guests may share hosts with controllers, so that fewer hosts count.
+    observed = _number(record.seen.get('worker_hosts'))
+    if (
+        record.kind == 'baseline'
+        and None not in (observed, worker_hosts)
+        and observed != worker_hosts
+    ):
+        yield (
+            'environment.worker_hosts',
+            f'is {worker_hosts}, but {observed} were observed',
+        )
+    workers = _number(record.seen.get('workers'))
+    if workers is not None and record.valid and workers < record.replication:
+        yield (
+            'replication',
+            f'is {record.replication}, more than {workers:g} workers',
+        )
+
+
+_CHECKS: tuple[Callable[['Record'], Iterator[Contradiction]], ...] = (
+    _sizes,
+    _verdict,
+    _phases,
+    _work,
+    _kit,
+    _target,
+    _hosts,
+)
