@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to tamper with run records, and what hvstack does about each.
+"""Ways to tamper with run records and evidence, and what hvstack does.
 
-Each way changes a valid record of a sweep. The table says what a reader of
-the records gets:
+Each way changes a valid record of a sweep, or the evidence of an approved
+flavor. The table says what a reader gets:
 
 - edited: the file was changed and nothing else;
-- forged: the digest was computed again, which anybody can do;
+- forged: the digest of the record was computed again, which anybody can do;
+  evidence was signed again with a key that is not trusted;
 - unsigned: the signature was removed as well, and the reader asked for
   unsigned records, so that only the record's own contradictions count.
 
@@ -39,8 +40,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import tests.unit  # noqa: F401, makes the state directory a temporary one
-from hvstack.results import record
+from hvstack import errors
+from hvstack.model import catalogue, lint
+from hvstack.model.configuration import parse
+from hvstack.results import evidence, record, signing
 from hvstack.results.record import BARE_METAL, Record
+from tests.unit.report.test_earned import Sweep
 from tests.unit.results import factory
 
 Data = dict[str, Any]
@@ -474,6 +479,7 @@ def rows() -> Iterator[Row]:
                 yield _row(title, path, edit)
         for title, change in FILES.items():
             yield _file_row(title, top / title.replace('/', ' '), change)
+    yield from _evidence_rows()
 
 
 def _row(title: str, path: Path, edit: Edit) -> Row:
@@ -513,7 +519,7 @@ def _result(folder: Path, unsigned: bool) -> str:
     return COUNTS if usable[0].unverified else SILENT
 
 
-def _short(reason: str, folder: Path) -> str:
+def _short(reason: str, folder: Path | str = '') -> str:
     text = reason.replace(f'{folder}/', '').partition(': ')[2]
     return textwrap.shorten(
         ascii(text)[1:-1].replace("\\'", "'"), 90, placeholder=' ...'
@@ -666,6 +672,87 @@ def _file_row(title: str, folder: Path, change: Callable[[Path], None]) -> Row:
         else:
             results.append(COUNTS if len(verified) < len(usable) else SILENT)
     return Row(title, *results, plausible=COUNTS in results)
+
+
+#: Edits of a flavor with its evidence. The report of the sweep cannot make
+#: these figures; :data:`PLAUSIBLE_EVIDENCE` contradicts nothing that is
+#: checked without the signature.
+EVIDENCE: dict[str, Edit] = {
+    'evidence: percent': put('evidence/percent', 99.9),
+    'evidence: low above high': put('evidence/low', 150.0),
+    'evidence: high below percent': put('evidence/high', 91.0),
+    'evidence: low below the required percentage': put('evidence/low', 50.0),
+    'evidence: one run': put('evidence/runs', 1),
+    'evidence: 30 runs': put('evidence/runs', 30),
+    'evidence: one run on bare metal': put('evidence/baseline_runs', 1),
+    'evidence: a date in 2999': put('evidence/date', '2999-01-01'),
+    'evidence: not a date': put('evidence/date', 'yesterday'),
+    'evidence: backend magic': put('evidence/backend', 'magic'),
+    'evidence: backend qemu': put('evidence/backend', 'qemu'),
+    'evidence: another host profile': put('evidence/host', 'vsan'),
+    'evidence: another sweep': put('evidence/sweep', 'another'),
+    'evidence: another baseline': put('evidence/baseline', 'another'),
+    'evidence: another configuration': put(
+        'evidence/configuration', 'i4-c1-m1-local-shared-unpinned'
+    ),
+    'evidence: another size': put('evidence/size_bytes', 10**12),
+    'evidence: another digest': put('evidence/digest', '0' * 64),
+    'evidence: percent is NaN': put('evidence/percent', _NAN),
+    'evidence: no digest': drop('evidence/digest'),
+    'evidence: backend kvm': put('evidence/backend', 'kvm'),
+    'evidence: an earlier date': put('evidence/date', '2026-11-01'),
+    'evidence: more runs on bare metal': put('evidence/baseline_runs', 30),
+    'evidence: approved without any': drop('evidence'),
+}
+PLAUSIBLE_EVIDENCE: dict[str, Edit] = {
+    'evidence: low 96': put('evidence/low', 96.0),
+    'evidence: another release of Nova': put('evidence/releases/nova', '30'),
+    'evidence: less was required': put('evidence/min_percent', 10),
+    'evidence: on a smaller flavor': put('ram', 1024),
+    'evidence: on a flavor of another name': put('name', 'large'),
+}
+
+
+def _evidence_rows() -> Iterator[Row]:
+    """Yield what 'flavor publish' does about each edit of evidence."""
+    sweep = Sweep()
+    data = catalogue.build(sweep.profile, [parse('i2')])
+    flavor = data['flavors'][0]
+    flavor |= {'status': 'approved', 'evidence': sweep.approve()}
+    mine = signing.policy(unsigned=False)
+    requested = signing.Policy(mine.trusted, mine.revoked, unsigned=True)
+    assert _published(sweep, data, mine) == SILENT
+    for title, edit in (EVIDENCE | PLAUSIBLE_EVIDENCE).items():
+        changed = copy.deepcopy(data)
+        flavor = changed['flavors'][0]
+        edit(flavor)
+        results = [_published(sweep, changed, mine)]
+        signed = flavor.get('evidence', {})
+        # The forger's key is this machine's, which the reader lacks.
+        with contextlib.suppress(errors.InputError, ValueError):
+            entry = catalogue.from_mapping(changed, str).entries[0]
+            signed |= evidence.sign(entry, entry.evidence or {})
+        results.append(_published(sweep, changed, signing.Policy({}, {})))
+        signed.pop('signature', None)
+        results.append(_published(sweep, changed, requested))
+        yield Row(title, *results, plausible=title in PLAUSIBLE_EVIDENCE)
+
+
+def _published(sweep: Sweep, data: Data, policy: signing.Policy) -> str:
+    """Return what 'flavor publish' says of a catalogue."""
+    try:
+        checked = catalogue.from_mapping(data, lambda field: field)
+    except errors.InputError as exc:
+        return _short(f'catalogue: {exc}')
+    try:
+        for finding in lint.lint(sweep.profile, checked):
+            if finding.level == lint.ERROR:
+                return _short(f'lint: {finding.rule} {finding.message}')
+        entry = checked.entries[0]
+        reason = evidence.verify(entry, sweep.records, policy)
+    except errors.InputError as exc:
+        return _short(str(exc).replace(checked.entries[0].flavor.name, 'F'))
+    return COUNTS if reason else SILENT
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from cliff.lister import Lister
 from openstack.connection import Connection
 
 from hvstack import errors, profiles
-from hvstack.cli.report import RECORDS
+from hvstack.cli.report import RECORDS, add_unsigned
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, publish
 from hvstack.cloud.connection import refused
@@ -21,7 +21,7 @@ from hvstack.cloud.publish import Change, Job
 from hvstack.model import lint
 from hvstack.model.catalogue import MIN_PERCENT, Catalogue, Entry
 from hvstack.progress import Progress
-from hvstack.results import evidence, record
+from hvstack.results import evidence, record, signing
 
 _COLUMNS = ('Flavor', 'Action', 'Field', 'Before', 'After')
 
@@ -65,6 +65,7 @@ class _Publishing(Lister):
             help='folder of the run records that evidence stands on '
             f'(default: {RECORDS})',
         )
+        add_unsigned(parser)
         parser.add_argument(
             '--no-lint',
             action='store_true',
@@ -276,12 +277,25 @@ def _earned(
     listed: Catalogue, chosen: Sequence[Entry], parsed_args: argparse.Namespace
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""
-    records = None
+    records: list[record.Record] = []
+    invalid_records: list[record.LeftOut] = []
+    policy = signing.policy(parsed_args.unsigned)
+    if any(entry.status == 'approved' for entry in chosen):
+        records, invalid_records = record.load_usable(
+            parsed_args.records, policy.unsigned
+        )
     for entry in chosen:
         if entry.status == 'approved':
-            if records is None:
-                records = record.load_all(parsed_args.records)
-            evidence.verify(entry, records)
+            earned = entry.evidence or {}
+            sweeps = {earned.get('sweep'), earned.get('baseline')}
+            record.require_usable(
+                invalid_records, {str(name) for name in sweeps if name}
+            )
+            reason = evidence.verify(entry, records, policy)
+            if reason:
+                Progress().say(
+                    f"flavor '{entry.flavor.name}': its evidence {reason}"
+                )
             low = float((entry.evidence or {}).get('low', 0))
             if low < listed.min_percent:
                 raise errors.InputError(

@@ -48,7 +48,8 @@ _ENTRY = (
     'evidence',
 )
 
-#: What evidence must have; ``min_percent``, ``baseline_runs``, ``baseline``
+#: What evidence must have. ``signature``, the number of records that were
+#: ``unverified``, ``min_percent``, ``baseline_runs``, ``baseline``
 #: where that is not of the same sweep and, with Ceph, ``pool_size`` stand
 #: beside it.
 EVIDENCE = (
@@ -66,6 +67,7 @@ EVIDENCE = (
     'digest',
 )
 _RELEASES = ('nova', 'hadoop', 'hvstack')
+_SIGNATURE = ('key', 'value')
 _DIGEST = re.compile('[0-9a-f]{64}')
 
 
@@ -180,15 +182,22 @@ def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
     known = (
         *EVIDENCE,
         *('min_percent', 'baseline', 'baseline_runs', 'pool_size'),
+        *('unverified', 'signature'),
     )
     fields = Fields(given, place, known, name)
     for field in given:
         if field in ('percent', 'low', 'high', 'min_percent'):
             fields.number(field, 0, MOST_PERCENT)
-        elif field in ('runs', 'baseline_runs', 'pool_size'):
+        elif field in ('runs', 'baseline_runs', 'pool_size', 'unverified'):
             fields.integer(field, 1, 1000)
         elif field == 'size_bytes':
             fields.integer(field, 1, 10**18)
+        elif field == 'signature':
+            signature = Fields(
+                given[field], place, _SIGNATURE, f'{name}.{field}'
+            )
+            for part in _SIGNATURE:
+                signature.text(part)
         elif field == 'releases':
             releases = Fields(
                 given[field], place, _RELEASES, f'{name}.{field}'

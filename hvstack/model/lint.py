@@ -8,9 +8,11 @@ is against a best practice. ``doc/lint.md`` has a section for each rule.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 from hvstack.model import extra_specs
+from hvstack.model.backends import BACKENDS, emulates
 from hvstack.model.catalogue import EVIDENCE, Catalogue, Entry
 from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
 from hvstack.model.host import HostProfile
@@ -21,6 +23,11 @@ FEW_DISKS = 5
 _MOST_CELLS = 1024
 _PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
 _UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
+
+#: Runs that a measurement has at least.
+_PAIR = 2
+#: No evidence is older than TPCx-HS.
+_FIRST_DAY = date(2014, 1, 1)
 
 ERROR = 'error'
 WARNING = 'warning'
@@ -333,6 +340,70 @@ def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
+def _contradicting_evidence(profile: HostProfile, entry: Entry) -> Found:
+    evidence = entry.evidence or {}
+    percent, low, high = (
+        evidence.get(name) for name in ('percent', 'low', 'high')
+    )
+    required = evidence.get('min_percent')
+    again = "let 'hvstack flavor approve' write it again"
+    if low is not None and high is not None and low > high:
+        yield 'evidence.low', f'{low:g} is more than high, {high:g}: {again}'
+    elif percent is not None and not (
+        (low is None or low <= percent) and (high is None or percent <= high)
+    ):
+        yield (
+            'evidence.percent',
+            f'{percent:g} is outside its interval: {again}',
+        )
+    if low is not None and required is not None and low < required:
+        yield (
+            'evidence.low',
+            f'{low:g} is less than the {required:g} that were required: '
+            f'{again}',
+        )
+    for name in ('runs', 'baseline_runs'):
+        count = evidence.get(name)
+        if count is not None and count < _PAIR:
+            yield (
+                f'evidence.{name}',
+                f'{count} is no measurement, which has {_PAIR} runs or more: '
+                'measure it again',
+            )
+    backend = evidence.get('backend')
+    if backend is not None and (
+        backend not in BACKENDS or emulates(str(backend))
+    ):
+        yield (
+            'evidence.backend',
+            f"'{backend:.40}' approves no flavor: measure it on kvm",
+        )
+    host = evidence.get('host')
+    if host is not None and host != profile.name:
+        yield (
+            'evidence.host',
+            f"'{host:.40}' is not the catalogue's host profile: measure it "
+            f"on '{profile.name}'",
+        )
+    if 'date' in evidence and not _is_past(str(evidence['date'])):
+        yield (
+            'evidence.date',
+            f"'{evidence['date']:.40}' is not a day in the past, such as "
+            f'2026-11-21: {again}',
+        )
+
+
+def _is_past(text: str) -> bool:
+    """Return whether a text is a day on which something was measured."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return False
+    # Another machine may have tomorrow's date already.
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    return text == day.isoformat() and _FIRST_DAY <= day <= tomorrow
+
+
 def _single_copy(profile: HostProfile, entry: Entry) -> Found:
     if entry.status == 'approved' and entry.configuration.storage == 'ceph':
         copies = (entry.evidence or {}).get('pool_size')
@@ -468,6 +539,10 @@ RULES: tuple[Rule, ...] = (
     ('HV015', ERROR, 'no CPU for emulator threads', _no_cpu_for_emulator),
     ('HV016', ERROR, 'approved without evidence', _approved_without_evidence),
     ('HV018', ERROR, 'approved on a single copy', _single_copy),
+    (
+        *('HV019', ERROR, 'evidence contradicts itself'),
+        _contradicting_evidence,
+    ),
 )
 #: The rule over the set: two names for one shape.
 SET_RULE = ('HV017', WARNING, 'two names for one shape')

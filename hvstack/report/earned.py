@@ -17,7 +17,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
 from hvstack.report import answer
 from hvstack.report.answer import Row
-from hvstack.results.evidence import digest, rounded
+from hvstack.results.evidence import digest, rounded, sign
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -122,7 +122,7 @@ def approve(
             why = condition(case)
             if why:
                 raise _refused(entry, why)
-        evidence = _evidence(case, found)
+        evidence = sign(entry, _evidence(case, found))
         approvals.append(Approval(numbers[name], entry, evidence))
     return approvals
 
@@ -397,5 +397,10 @@ def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
     }
     if found.baseline_sweep != found.sweep:
         evidence['baseline'] = found.baseline_sweep
+    unverified = sum(
+        bool(record.unverified) for record in [*runs, *case.baseline]
+    )
+    if unverified:
+        evidence['unverified'] = unverified
     copies = [number for _, number in _copies(case) if number]
     return evidence | ({'pool_size': min(copies)} if copies else {})

@@ -2,11 +2,14 @@
 """Evidence of an approved flavor: the raw records that it stands on."""
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
-from hvstack.results import compare, percents
+from hvstack.results import compare, percents, signing
 from hvstack.results.record import Record
 
 
@@ -14,6 +17,48 @@ def digest(records: Iterable[Record]) -> str:
     """Return SHA-256 over the sorted digests of records."""
     text = '\n'.join(sorted(record.digest for record in records))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(entry: Entry, evidence: Mapping[str, Any]) -> str:
+    """Return the text that the signature of evidence covers.
+
+    It contains the flavor, so that evidence cannot be moved to another one.
+
+    :param entry: of the catalogue.
+    :param evidence: with or without its signature.
+    """
+    flavor = asdict(entry.flavor)
+    del flavor['description']
+    content = {
+        'flavor': flavor,
+        'configuration': entry.configuration.name,
+        'evidence': {
+            name: value
+            for name, value in evidence.items()
+            if name != 'signature'
+        },
+    }
+    return json.dumps(_plain(content), sort_keys=True, separators=(',', ':'))
+
+
+def _plain(value: Any) -> Any:
+    """Return plain data in which 90 and 90.0 are the same number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+def sign(entry: Entry, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return evidence with a signature by this machine's key.
+
+    :param entry: of the catalogue.
+    :param evidence: what the entry earned.
+    :raises hvstack.errors.MissingPrerequisite: the key cannot be used.
+    """
+    signature = signing.sign(signing.EVIDENCE, canonical(entry, evidence))
+    return {**evidence, 'signature': signature}
 
 
 def used(
@@ -56,13 +101,22 @@ def used(
     ]
 
 
-def verify(entry: Entry, records: Iterable[Record]) -> None:
+def verify(
+    entry: Entry,
+    records: Iterable[Record],
+    policy: signing.Policy | None = None,
+) -> str:
     """Prove that an approved flavor stands on these very records.
 
     :param records: of any sweeps; :func:`hvstack.results.record.load` has
         proved that none was edited.
+    :param policy: the signatures that count; None for those that count on
+        this machine.
+    :returns: why the evidence counts only on request; empty if a trusted
+        key signed it.
     :raises hvstack.errors.InputError: it is no approved one, a record is
-        missing or was added, or the evidence was edited.
+        missing or was added, or the evidence was edited or is not signed by
+        a trusted key.
     """
     place = entry.place('evidence')
     name = entry.flavor.name
@@ -94,15 +148,27 @@ def verify(entry: Entry, records: Iterable[Record]) -> None:
         )
     figures = _figures(found)
     for field, value in figures.items():
-        if evidence.get(field) != value:
+        # Older catalogues do not have all of them.
+        if evidence.get(field, value) != value:
             raise errors.InputError(
                 f"{entry.place(f'evidence.{field}')}: '{field}' of flavor "
                 f"'{name}' is {evidence.get(field)}, but the records make "
                 f"{value}: approve it again with 'hvstack flavor approve'"
             )
+    try:
+        return (policy or signing.policy()).assess(
+            signing.EVIDENCE,
+            canonical(entry, evidence),
+            evidence.get('signature'),
+        )
+    except ValueError as exc:
+        raise errors.InputError(
+            f"{place}: the evidence of flavor '{name}' {exc}, or approve it "
+            "again with 'hvstack flavor approve'"
+        ) from None
 
 
-def _figures(found: Iterable[Record]) -> dict[str, float]:
+def _figures(found: Iterable[Record]) -> dict[str, Any]:
     """Return what these records alone tell.
 
     The interval is not among it: its variance is that of the whole sweep.
@@ -112,7 +178,14 @@ def _figures(found: Iterable[Record]) -> dict[str, float]:
         runs[record.kind].append(record)
     base = runs.pop('baseline')
     percent = percents.of(runs, base).rows['configuration']
-    return {'percent': rounded(percent.percent), 'runs': percent.runs}
+    last = max(runs['configuration'], key=lambda record: record.ended)
+    return {
+        'percent': rounded(percent.percent),
+        'runs': percent.runs,
+        'baseline_runs': percent.baseline_runs,
+        'backend': str(last.environment.get('backend', 'unknown')),
+        'date': last.ended[:10],
+    }
 
 
 def rounded(percent: float) -> float:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,10 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     'HV016': (
         entry(status='approved'),
+        entry(status='approved', evidence=EVIDENCE),
+    ),
+    'HV019': (
+        entry(status='approved', evidence={**EVIDENCE, 'low': 120.0}),
         entry(status='approved', evidence=EVIDENCE),
     ),
     'HV018': (
@@ -257,6 +262,31 @@ class Rules(testtools.TestCase):
         other = entry('i2', status='approved', evidence=EVIDENCE)
         self.assertIn('HV016', broken(other))
         self.assertEqual(set(), broken(entry(evidence={'percent': 3})))
+
+    def test_evidence_does_not_contradict_itself(self) -> None:
+        tomorrow = datetime.now(UTC).date() + timedelta(days=2)
+        for name, value, field in (
+            ('low', 120.0, 'low'),
+            ('percent', 50.0, 'percent'),
+            ('percent', 400.0, 'percent'),
+            ('min_percent', 97.0, 'low'),
+            ('runs', 1, 'runs'),
+            ('baseline_runs', 1, 'baseline_runs'),
+            ('backend', 'magic', 'backend'),
+            ('backend', 'qemu', 'backend'),
+            ('host', 'another', 'host'),
+            ('date', '2999-01-01', 'date'),
+            ('date', tomorrow.isoformat(), 'date'),
+            ('date', '1999-01-01', 'date'),
+            ('date', '20261121', 'date'),
+            ('date', 'yesterday', 'date'),
+        ):
+            changed = {**EVIDENCE, name: value}
+            rules = [
+                (one.rule, one.field)
+                for one in findings(entry(status='approved', evidence=changed))
+            ]
+            self.assertIn(('HV019', f'evidence.{field}'), rules, (name, value))
 
     def test_copies_of_a_pool_are_known(self) -> None:
         lone = entry('i4-ceph', status='approved', evidence=EVIDENCE)

@@ -11,7 +11,7 @@ from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
 from hvstack.report import answer, earned
-from hvstack.results import evidence
+from hvstack.results import evidence, signing
 from hvstack.results.record import BARE_METAL, Record
 from tests.unit.results.factory import run
 
@@ -387,11 +387,45 @@ class Verify(testtools.TestCase):
         for field, value, words in (
             ('percent', 99.9, 'is 99.9, but the records make'),
             ('runs', 30, 'is 30, but the records make 3'),
+            ('baseline_runs', 30, 'is 30, but the records make 3'),
             ('digest', '0' * 64, 'does not fit'),
+            ('low', 96.0, 'has a signature that does not fit the content'),
+            ('high', 96.0, 'has a signature that does not fit the content'),
+            ('date', '2026-11-20', 'but the records make 2026-11-21'),
+            ('min_percent', 10, 'has a signature that does not fit'),
+            ('backend', 'kvm', 'but the records make lxc'),
+            ('signature', {'key': 'x', 'value': 'y'}, 'was edited'),
         ):
             edited = {**written, field: value}
             self.data['flavors'][0]['evidence'] = edited
             self.assertIn(words, self.refused(self.sweep.records))
+
+    def test_evidence_moved_to_another_flavor(self) -> None:
+        for name, value in (('ram', 512), ('name', 'large'), ('vcpus', 64)):
+            before = self.data['flavors'][0][name]
+            self.data['flavors'][0][name] = value
+            self.assertIn('was edited', self.refused(self.sweep.records))
+            self.data['flavors'][0][name] = before
+        self.verify(self.sweep.records)
+
+    def test_another_machine_and_older_evidence(self) -> None:
+        found = catalogue.from_mapping(self.data, lambda at: f'f:{at}')
+        verify = (evidence.verify, found.entries[0], self.sweep.records)
+        nobody = signing.Policy({}, {})
+        exc = self.assertRaises(errors.InputError, *verify, nobody)
+        self.assertIn('which is not trusted', str(exc))
+        asked = signing.Policy({}, {}, unsigned=True)
+        self.assertIn('not trusted', verify[0](*verify[1:], asked))
+        del self.data['flavors'][0]['evidence']['signature']
+        older = catalogue.from_mapping(self.data, str).entries[0]
+        self.assertEqual(
+            'is not signed', verify[0](older, self.sweep.records, asked)
+        )
+
+    def test_90_is_90(self) -> None:
+        written = self.data['flavors'][0]['evidence']
+        written['min_percent'] = float(written['min_percent'])
+        self.verify(self.sweep.records)
 
     def test_candidate(self) -> None:
         self.data['flavors'][0]['status'] = 'candidate'
