@@ -11,15 +11,21 @@ import random
 import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from hvstack import paths, shell
-from hvstack.model.configuration import Configuration
+from hvstack.model.configuration import Configuration, parse
 from hvstack.results import record, telemetry
 
 RUNS = 1000
+#: A host of the runs.
+CPUS, MEMORY_MIB = 64, 262144
+TIME = '%Y-%m-%dT%H:%M:%SZ'
 #: Of a run whose telemetry is made up: nodes, samples, seconds between them.
 NODES, SAMPLES, INTERVAL = 32, 720, 5.0
 #: Goals: seconds, and bytes of the page.
@@ -52,6 +58,47 @@ def node(number: int) -> telemetry.Node:
     )
 
 
+def scaled(phase: dict[str, Any], factor: float) -> dict[str, Any]:
+    """Return a phase that takes another time."""
+    changed = {
+        name: value * factor
+        if name == 'seconds' or name.endswith('_seconds')
+        else value
+        for name, value in phase.items()
+    }
+    changed.pop('began', None)
+    return changed
+
+
+def placement(configuration: Configuration) -> dict[str, Any]:
+    """Return the flavor and the inventory of a configuration's workers."""
+    totals = {
+        'VCPU': (CPUS, configuration.cpu_ratio),
+        'MEMORY_MB': (MEMORY_MIB, configuration.ram_ratio),
+    }
+    vcpus, ram = (
+        int(total * ratio / configuration.instances)
+        for total, ratio in totals.values()
+    )
+    return {
+        'flavor': {
+            'worker': {
+                **{'name': 'benchmark', 'vcpus': vcpus, 'ram': ram},
+                **{'disk': 20, 'ephemeral': 0, 'extra_specs': {}},
+            }
+        },
+        'inventory': {
+            'host': {
+                name: {
+                    **{'total': total, 'reserved': 0},
+                    'allocation_ratio': ratio,
+                }
+                for name, (total, ratio) in totals.items()
+            }
+        },
+    }
+
+
 def make(patterns: list[record.Record], folder: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
     random.seed(1)
@@ -65,6 +112,7 @@ def make(patterns: list[record.Record], folder: Path) -> None:
         for ram_ratio in (1.0, 1.1, 1.2)
     ]
     counts: Counter[str] = Counter()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     end = INTERVAL * SAMPLES
     told = telemetry.Telemetry(
         source='sysstat',
@@ -76,18 +124,26 @@ def make(patterns: list[record.Record], folder: Path) -> None:
         bare = number % 10 == 0
         pattern = kinds['baseline' if bare else 'configuration']
         name = record.BARE_METAL if bare else names[number % len(names)]
-        seconds = pattern.total_seconds * random.uniform(0.95, 1.05)  # noqa: S311
+        factor = random.uniform(0.95, 1.05)  # noqa: S311
+        seconds = pattern.total_seconds * factor
+        ended = start + timedelta(seconds=seconds)
         one = replace(
             pattern,
             sweep='benchmark',
             configuration=name,
             index=counts[name],
-            started=f'2026-01-01T{number // 60:02d}:{number % 60:02d}:00Z',
+            started=start.strftime(TIME),
+            ended=ended.strftime(TIME),
+            phases=[scaled(phase, factor) for phase in pattern.phases],
             total_seconds=seconds,
             rate=record.rate(pattern.size_bytes, seconds),
-            id=f'{number:08d}',
+            id=str(uuid.UUID(int=number, version=4)),
         )
+        start = ended + timedelta(seconds=60)
         one.seen = {**one.seen}
+        if not bare:
+            one.seen |= placement(parse(name))
+            one.seen.pop('allocations', None)
         if not counts[name]:
             one.seen['telemetry'] = telemetry.save(told, folder, one.id)
         counts[name] += 1
@@ -97,7 +153,8 @@ def make(patterns: list[record.Record], folder: Path) -> None:
 def main() -> int:
     """Measure and print; status 1 if a goal is missed."""
     given = Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
-    patterns = [one for one in record.load_all(given) if one.valid]
+    every = record.load_all(given, unsigned=True)
+    patterns = [one for one in every if one.valid]
     if len({one.kind for one in patterns}) < 2:
         print(f'{given}: no valid runs of both kinds, run a sweep first')
         return 2
