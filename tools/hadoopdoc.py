@@ -48,7 +48,7 @@ def head(*cells: str) -> str:
 
 def paper(table: Table) -> Iterator[str]:
     """Yield a paper's parameters."""
-    yield head('section', 'parameter', 'paper', 'Hadoop 3.4.2', 'value', 'why')
+    yield head('section', 'parameter', 'paper', 'Hadoop 3.5', 'value', 'why')
     for section, rows in table.items():
         for row in rows:
             yield line(

@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, settings
-from hvstack.lab.images import recipes
+from hvstack.lab.images import glance, recipes
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
 
@@ -87,8 +87,15 @@ class Upload(Command):
         parser.add_argument(
             '--os-cloud',
             metavar='NAME',
-            help='entry of clouds.yaml, an administrator: the image is '
-            'public (default: OS_CLOUD, else os_cloud of hvstack.conf)',
+            help='entry of clouds.yaml (default: OS_CLOUD, else os_cloud of '
+            'hvstack.conf)',
+        )
+        parser.add_argument(
+            '--visibility',
+            choices=glance.VISIBILITIES,
+            default='public',
+            help='Projects that may use a new image, as in Glance. Only an '
+            'administrator may create a public image (default: public).',
         )
         return parser
 
@@ -96,7 +103,7 @@ class Upload(Command):
         """Build and upload what is missing; print the image's id."""
         conn = connection.connect(parsed_args.os_cloud)
         output = parsed_args.output or _output(conn)
-        found = _upload(conn, output, Progress())
+        found = _upload(conn, output, Progress(), parsed_args.visibility)
         self.app.stdout.write(f'{found}\n')
 
 
@@ -118,11 +125,16 @@ def _output(conn: Connection) -> str:
     return 'lxc' if 'lxc' in backends else 'qemu'
 
 
-def _upload(conn: Connection, output: str, progress: Progress) -> str:
+def _upload(
+    conn: Connection,
+    output: str,
+    progress: Progress,
+    visibility: str = 'public',
+) -> str:
     # Bare metal takes the same content from the lxc output.
     outputs = sorted({'lxc', output})
     image = images.build('hadoop', progress, outputs=outputs)
-    return images.upload(conn, image, output)
+    return images.upload(conn, image, output, visibility=visibility)
 
 
 class List(Lister):

@@ -18,7 +18,7 @@ ENV = 'hadoop-env.sh'
 SCHEDULER = 'capacity-scheduler.xml'
 JVM = 'JVM'
 
-#: Names that Hadoop 3.4.2 reads and none of its default files holds, each
+#: Names that Hadoop 3.5 reads and none of its default files holds, each
 #: with a class that has it.
 NOT_IN_DEFAULTS = {
     'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
@@ -61,8 +61,8 @@ class Parameter:
 
     :param old: its name there; empty for a setting of hvstack's own.
     :param given: its value there; empty where the paper only names it.
-    :param site: file that it belongs to in Hadoop 3.4.2.
-    :param new: its name in Hadoop 3.4.2; empty if it is gone.
+    :param site: file that it belongs to in Hadoop 3.5.
+    :param new: its name in Hadoop 3.5; empty if it is gone.
     :param value: what a cluster gets; None where it keeps Hadoop's default
         or gets it elsewhere.
     :param why: of what is gone, not set, or other than in the paper.

@@ -15,6 +15,16 @@ from hvstack.lab.images import store
 DIGEST = 'hvstack_digest'
 OUTPUT = 'hvstack_output'
 
+#: Properties that Nova reads, or that clouds ask of every image (SCS
+#: standard scs-0102, https://docs.scs.community/standards/scs-0102-v1-image-metadata).
+METADATA = {
+    'architecture': 'x86_64',
+    'os_distro': 'debian',
+    'os_version': '12',
+}
+#: Who may use an image, as Glance calls it.
+VISIBILITIES = ('public', 'community', 'shared', 'private')
+
 _GIB = 1024**3
 
 
@@ -24,6 +34,7 @@ def upload(
     output: str,
     *,
     title: str | None = None,
+    visibility: str = 'public',
 ) -> str:
     """Have a guest image in Glance, and return its id.
 
@@ -31,10 +42,12 @@ def upload(
     new one is there; servers that run from them go on. An upload that was
     interrupted is begun anew.
 
-    :param conn: a connection with an admin's rights: the image is public.
+    :param conn: a connection; by Glance's default policy, only an
+        administrator's may create a public image.
     :param output: ``lxc`` or ``qemu``; the latter is for kvm, too.
     :param title: name in Glance; ``hvstack-`` and the image's name unless
         given. A cloud with both kinds of hosts needs two names.
+    :param visibility: one of :data:`VISIBILITIES`, for a new image.
     :raises hvstack.errors.InputError: the image was built without it.
     :raises hvstack.errors.CloudError: Glance refused.
     """
@@ -45,7 +58,13 @@ def upload(
         )
     name = title or f'hvstack-{image.name}'
     try:
-        return _upload(conn, image, output, name)
+        return _upload(conn, image, output, name, visibility)
+    except openstack.exceptions.ForbiddenException as exc:
+        raise errors.CloudError(
+            f"Cannot upload the image '{name}': Glance does not allow this "
+            f'user {visibility} images. Use --visibility private, or the '
+            'credentials of an administrator.'
+        ) from exc
     except (
         keystoneauth1.exceptions.ClientException,
         openstack.exceptions.SDKException,
@@ -56,7 +75,11 @@ def upload(
 
 
 def _upload(
-    conn: Connection, image: store.Image, output: str, name: str
+    conn: Connection,
+    image: store.Image,
+    output: str,
+    name: str,
+    visibility: str,
 ) -> str:
     wanted = {DIGEST: image.digest, OUTPUT: output}
     found = ''
@@ -71,18 +94,21 @@ def _upload(
             others.append(known.id)
     path = image.outputs[output]
     if not found:
-        properties: dict[str, Any] = dict(wanted)
+        properties: dict[str, Any] = {**wanted, **METADATA}
         if output == 'lxc':
             # Nova's libvirt driver starts such an image's init as a program
             # in a container, not as a machine.
             properties['hw_vm_mode'] = 'exe'
+        else:
+            # A guest without a source of entropy waits for one at boot.
+            properties['hw_rng_model'] = 'virtio'
         created = conn.image.create_image(
             name=name,
             allow_duplicates=True,
             filename=str(path),
             disk_format='raw' if output == 'lxc' else 'qcow2',
             container_format='bare',
-            visibility='public',
+            visibility=visibility,
             min_disk=-(-_virtual_size(path, output) // _GIB),
             wait=True,
             timeout=600,

@@ -93,7 +93,7 @@ def sha256(tarball: Path) -> str:
     except OSError as exc:
         raise errors.InputError(
             f'--hadoop-tarball {tarball}: {exc.strerror}; give a Hadoop '
-            'release, such as hadoop-3.4.2.tar.gz'
+            'release, such as hadoop-3.5.0.tar.gz'
         ) from exc
 
 

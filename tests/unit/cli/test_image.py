@@ -43,8 +43,11 @@ class UploadTest(testtools.TestCase):
         self.built.append(outputs)
         return name
 
-    def upload(self, _: Any, image: str, output: str) -> str:
+    def upload(
+        self, _: Any, image: str, output: str, *, visibility: str
+    ) -> str:
         self.uploaded.append(output)
+        self.visibility = visibility
         return f'id-of-{image}'
 
     def call(self, *words: str) -> str:
@@ -67,3 +70,6 @@ class UploadTest(testtools.TestCase):
     def test_what_is_asked_for(self) -> None:
         self.call('--os-cloud', 'hvstack-lab', '--output', 'qemu')
         self.assertEqual(['qemu'], self.uploaded)
+        self.assertEqual('public', self.visibility)
+        self.call('--os-cloud', 'mine', '--visibility', 'private')
+        self.assertEqual('private', self.visibility)
