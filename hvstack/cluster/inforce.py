@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is in force on a cluster, as its nodes and daemons say themselves."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -109,12 +110,16 @@ def _of_daemon(answer: dict[str, Any]) -> dict[str, str]:
 def _of_job(answer: dict[str, Any]) -> dict[str, str]:
     """Read what the JobHistory server has of a job's configuration.
 
-    Each value's sources end with the job's own file.
+    Each value's sources end with the job's own file. Hadoop 3.5 writes
+    values as numbers and booleans where they look like such.
     """
     return {
         one['name']: one['value']
-        for one in answer['conf']['property']
+        if isinstance(one['value'], str)
+        else json.dumps(one['value'])
+        for one in rest.elements(answer['conf']['property'])
         if not any(
-            source.endswith(_DEFAULTS) for source in one.get('source') or []
+            source.endswith(_DEFAULTS)
+            for source in rest.elements(one.get('source'))
         )
     }

@@ -81,14 +81,16 @@ def summary(
         maps_ended = max(
             (
                 int(task['finishTime'])
-                for task in tasks['tasks']['task']
+                for task in rest.elements(tasks['tasks']['task'])
                 if task['type'] == 'MAP'
             ),
             default=began,
         )
         values: dict[str, int] = {}
-        for group in counters['jobCounters'].get('counterGroup', []):
-            for counter in group['counter']:
+        for group in rest.elements(
+            counters['jobCounters'].get('counterGroup')
+        ):
+            for counter in rest.elements(group['counter']):
                 name, total = counter['name'], counter['totalCounterValue']
                 values[name] = int(total)
                 if group['counterGroupName'].endswith('.TaskCounter'):

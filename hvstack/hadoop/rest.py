@@ -135,6 +135,17 @@ def get(node: Runner, role: str, path: str) -> dict[str, Any]:
     return answer
 
 
+def elements(value: Any) -> list[Any]:
+    """Return the elements of a list in a daemon's answer.
+
+    The JobHistory server of Hadoop 3.5 writes a list with one element as
+    this element, and an empty one as null or not at all.
+    """
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
 def namenode(controller: Runner, bean: str) -> dict[str, Any]:
     """Return one of the NameNode's JMX beans.
 

@@ -45,3 +45,17 @@ class OsStateTest(testtools.TestCase):
         self.assertEqual(
             'amd and none', inforce.os_state([bare, other]).profile
         )
+
+
+class JobTest(testtools.TestCase):
+    def test_values_and_sources_of_hadoop_3_5(self) -> None:
+        rows = [
+            {'name': 'a', 'value': False, 'source': 'job.xml'},
+            {'name': 'b', 'value': 1000, 'source': ['mapred-site.xml']},
+            {'name': 'c', 'value': 'x', 'source': ['hdfs-default.xml', 'j']},
+            {'name': 'd', 'value': 'y', 'source': 'yarn-default.xml'},
+        ]
+        self.assertEqual(
+            {'a': 'false', 'b': '1000'},
+            inforce._of_job({'conf': {'property': rows}}),
+        )

@@ -12,6 +12,8 @@ from hvstack import errors, shell
 from hvstack.hadoop import history
 
 REAL = Path(__file__).parent / 'history'
+#: Answers of Hadoop 3.5 about a TeraValidate of 100 rows.
+REAL_3_5 = Path(__file__).parent / 'history-3.5'
 
 
 def real(name: str) -> dict[str, Any]:
@@ -62,6 +64,23 @@ class HistoryTest(testtools.TestCase):
         self.assertEqual(
             (max(ends) - real('job')['job']['startTime']) / 1000,
             found['map_shuffle_seconds'],
+        )
+
+    def test_lists_of_one_element_in_hadoop_3_5(self) -> None:
+        job, tasks, counters = (
+            json.loads((REAL_3_5 / f'{name}.json').read_text())
+            for name in ('job', 'job-tasks', 'job-counters')
+        )
+        groups = counters['jobCounters']['counterGroup']
+        self.assertTrue(any(isinstance(g['counter'], dict) for g in groups))
+        summary = history.summary(job['job'], tasks, counters)
+        self.assertEqual(100, summary['counters']['MAP_INPUT_RECORDS'])
+        # A group with a single counter.
+        self.assertEqual(10_000, summary['counters']['BYTES_READ'])
+        only = {'tasks': {'task': tasks['tasks']['task'][1]}}
+        self.assertEqual(
+            12.297,
+            history.summary(job['job'], only, counters)['map_shuffle_seconds'],
         )
 
     def test_counters(self) -> None:
