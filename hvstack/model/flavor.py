@@ -177,7 +177,9 @@ def derive(
         cut = _controller_cut(profile, shaped)
         disks = size = ephemeral = 0
         configuration = replace(configuration, cpu_policy=shaped.cpu_policy)
-    specs: dict[str, str] = {}
+    # A guest may use the host's source of entropy where its image asks for
+    # it; clouds by the SCS standard scs-0101 require this of every flavor.
+    specs: dict[str, str] = {'hw_rng:allowed': 'true'}
     specs |= _topology_specs(profile, configuration, cut)
     specs |= _dedicated_specs(profile, configuration, cut)
     specs |= _required_traits(profile, configuration, role)

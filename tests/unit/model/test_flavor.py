@@ -109,6 +109,7 @@ class Shared(testtools.TestCase):
                 'hw:cpu_cores': '4',
                 'hw:cpu_threads': '1',
                 'hw:vif_multiqueue_enabled': 'false',
+                'hw_rng:allowed': 'true',
             },
             specs,
         )
@@ -200,6 +201,7 @@ class Dedicated(testtools.TestCase):
                 'hw:cpu_cores': '2',
                 'hw:cpu_threads': '2',
                 'hw:vif_multiqueue_enabled': 'false',
+                'hw_rng:allowed': 'true',
             },
             self.specs(4),
         )
