@@ -68,7 +68,7 @@ class HistoryTest(testtools.TestCase):
 
     def test_lists_of_one_element_in_hadoop_3_5(self) -> None:
         job, tasks, counters = (
-            json.loads((REAL_3_5 / f'{name}.json').read_text())
+            json.loads((REAL_3_5 / f'{name}.json').read_text(encoding='utf-8'))
             for name in ('job', 'job-tasks', 'job-counters')
         )
         groups = counters['jobCounters']['counterGroup']
