@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from hvstack import errors, shell
-from hvstack.lab import network
+from hvstack.lab import network, supervise, tracking
 from hvstack.lab.hosts import cgroups, host, sizes
 from hvstack.lab.settings import LabSettings
 from tests.machines import processes
@@ -113,6 +113,20 @@ def check(size: sizes.HostSize) -> list[str]:
     return failed
 
 
+def check_supervisor() -> list[str]:
+    """Start and stop the control plane's supervisor, without programs."""
+    supervise.ensure()
+    members = tracking.members()
+    paths = {
+        Path(f'/proc/{pid}/cgroup').read_text(encoding='utf-8').strip()
+        for pid in members
+    }
+    supervise.shutdown()
+    passed = len(members) == 1 and not tracking.members()
+    print(f'{"ok  " if passed else "FAIL"} supervisor: {paths}', flush=True)
+    return [] if passed else ['supervisor']
+
+
 def main() -> int:
     """Start a host, check it and remove it."""
     settings = LabSettings(
@@ -126,6 +140,7 @@ def main() -> int:
     )
     # As on a machine that is large enough; agents of Nova do not stay.
     [size] = sizes.plan(settings, memory=sizes.minimum_mib(1))
+    failed = check_supervisor()
     network.ensure()
     host.configure(size, {})
     host.start(size)
@@ -144,10 +159,10 @@ def main() -> int:
             why=lambda: host.log_tail(size.name, 'libvirtd'),
         )
         print(virsh(size.name, 'version'))
-        failed = check(size)
+        failed += check(size)
     except errors.HVStackError as exc:
         print(f'FAIL {exc}')
-        failed = [str(exc)]
+        failed.append(str(exc))
     finally:
         host.forget(size.name)
         network.remove()
