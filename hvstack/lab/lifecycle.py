@@ -25,6 +25,7 @@ from hvstack.lab import (
     settings,
     stages,
     supervise,
+    systemd,
     tracking,
 )
 from hvstack.lab.images import builder
@@ -197,6 +198,7 @@ def _stop(progress: Progress) -> None:
             failed = exc
     with progress.stage('stopping the control plane'):
         control.stop()
+        systemd.stop_slice()
         network.remove()
         packages.restore_policy()
         _RUNNING.unlink(missing_ok=True)

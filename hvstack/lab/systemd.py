@@ -3,6 +3,8 @@
 
 from pathlib import Path
 
+from hvstack import shell
+
 #: Unit above all units of hvstack.
 SLICE = 'hvstack.slice'
 #: Unit of supervisord and the control plane.
@@ -20,3 +22,12 @@ def owns_cgroups() -> bool:
 def directory(unit: str) -> Path:
     """Return the cgroup of a unit in hvstack's slice."""
     return _CGROUPS / SLICE / unit
+
+
+def stop_slice() -> None:
+    """Stop the slice with all units in it, which are hvstack's.
+
+    systemd keeps an empty slice otherwise. Does nothing without systemd.
+    """
+    if owns_cgroups():
+        shell.run(['systemctl', 'stop', SLICE], check=False)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from hvstack import errors, shell
-from hvstack.lab import network, supervise, tracking
+from hvstack.lab import network, supervise, systemd, tracking
 from hvstack.lab.hosts import cgroups, host, sizes
 from hvstack.lab.settings import LabSettings
 from tests.machines import processes
@@ -166,6 +166,9 @@ def main() -> int:
     finally:
         host.forget(size.name)
         network.remove()
+        systemd.stop_slice()
+    if systemd.directory('').exists():
+        failed.append('slice remains')
     if cgroups.names():
         failed.append('cgroups remain')
     return 1 if failed else 0
