@@ -4,11 +4,9 @@
 import argparse
 import contextlib
 import datetime
-import importlib.util
 import os
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 from cliff.lister import Lister
 from openstack.connection import Connection
 
-from hvstack import conf, errors, paths, profiles
+from hvstack import conf, errors, extras, paths, profiles
 from hvstack.accept import cleanup, placing, power, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
 from hvstack.accept.outcome import RINGS, Outcome, Result
@@ -33,7 +31,7 @@ from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
 _COLUMNS = ('Ring', 'Test', 'Verdict', 'Promises', 'Seconds', 'Why')
-_HVSTACK = Path(sys.executable).with_name('hvstack')
+_HVSTACK = extras.program('hvstack')
 #: What is known of the lab without being told.
 _LAB = {
     'host_access': 'command',
@@ -210,14 +208,11 @@ class Accept(Lister):
         self.status = 0
         return int(super().run(parsed_args) or self.status)
 
+    @extras.required('tempest')
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run the tests and write the report."""
-        if importlib.util.find_spec('tempest') is None:
-            raise errors.MissingPrerequisite(
-                "Tempest is not installed: pip install 'hvstack[tempest]'"
-            )
         _check(parsed_args)
         progress = Progress()
         conn = connection.connect(parsed_args.os_cloud)

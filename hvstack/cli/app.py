@@ -5,14 +5,14 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from cliff.app import App
 from cliff.command import Command
-from cliff.commandmanager import CommandManager
-from pbr.version import VersionInfo
 
 from hvstack import errors
+from hvstack.cli import commands
 
 LOG = logging.getLogger(__name__)
 
@@ -20,6 +20,7 @@ LOG = logging.getLogger(__name__)
 class HVStack(App):
     """Flavors, stacks and a percent of bare metal for virtualized Hadoop."""
 
+    NAME = 'hvstack'
     #: Third-party loggers that would print requests, and with them tokens,
     #: or each command that there is.
     QUIET = (
@@ -30,8 +31,8 @@ class HVStack(App):
     def __init__(self) -> None:
         super().__init__(
             description=self.__doc__,
-            version=VersionInfo('hvstack').version_string(),
-            command_manager=CommandManager('hvstack.cli'),
+            version=metadata.version('hvstack'),
+            command_manager=commands.Commands('hvstack.cli'),
             deferred_help=True,
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cliff.command import Command
 
-from hvstack import errors, paths
+from hvstack import errors, extras, paths
 from hvstack.cli import hadoop, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
@@ -50,6 +50,8 @@ class Demo(Command):
         hadoop.add(parser)
         return parser
 
+    @extras.required('lab')
+    @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Do all of it; the answer goes to standard output."""
         names = [

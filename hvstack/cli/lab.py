@@ -8,7 +8,7 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors, pids, profiles
+from hvstack import errors, extras, pids, profiles
 from hvstack.cloud import journal
 from hvstack.cluster import hosts as cluster_hosts
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
@@ -112,6 +112,7 @@ class Up(Command):
         )
         return parser
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Bring it up."""
         names = (
@@ -192,6 +193,7 @@ def name_holders(progress: Progress) -> None:
 class Down(Command):
     """Stop the lab and keep all its data."""
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Stop it."""
         progress = Progress()
@@ -222,6 +224,7 @@ class Destroy(Command):
         )
         return parser
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Remove it."""
         progress = Progress()
@@ -238,6 +241,7 @@ class Destroy(Command):
 class Status(Lister):
     """Show the lab's programs, hosts, backends and memory."""
 
+    @extras.required('lab')
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -312,6 +316,7 @@ def variables(entry: dict[str, Any]) -> dict[str, str]:
 class Doctor(Lister):
     """Check the machine and the lab, change nothing, name remedies."""
 
+    @extras.required('lab')
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -10,7 +10,7 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import errors, extras
 from hvstack.lab import hosts, lock, settings
 from hvstack.lab.hosts import bare, host
 from hvstack.lab.settings import LabSettings
@@ -30,6 +30,7 @@ class _OnHost(Command):
 class List(Lister):
     """List the lab's hosts with their backends and caps."""
 
+    @extras.required('lab')
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -44,6 +45,7 @@ class List(Lister):
 class Off(_OnHost):
     """Cut a host's power: all in it ends at once, nothing is told."""
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Cut it."""
         one = hosts.find(parsed_args.name)
@@ -54,6 +56,7 @@ class Off(_OnHost):
 class On(_OnHost):
     """Power a host on and wait until Nova says it is up."""
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Start it; its servers come back with it."""
         one = hosts.find(parsed_args.name)
@@ -64,6 +67,7 @@ class On(_OnHost):
 class Shell(_OnHost):
     """Open a shell on a host, inside its cap."""
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Become the shell."""
         _become(parsed_args.name, ['/bin/bash'])
@@ -78,6 +82,7 @@ class Exec(_OnHost):
         parser.add_argument('argv', nargs='+', metavar='PROGRAM')
         return parser
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Become the program."""
         _become(parsed_args.name, parsed_args.argv)
@@ -107,6 +112,7 @@ class Prepare(_OnHost):
         )
         return parser
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Prepare it."""
         bare.prepare(parsed_args.name, parsed_args.image)
@@ -115,6 +121,7 @@ class Prepare(_OnHost):
 class Release(_OnHost):
     """Give a host back to Nova after bare metal."""
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Release it."""
         bare.release(parsed_args.name)

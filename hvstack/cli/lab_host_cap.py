@@ -6,7 +6,7 @@ from typing import Any
 
 from cliff.command import Command
 
-from hvstack import errors
+from hvstack import errors, extras
 from hvstack.lab import lifecycle
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
@@ -30,6 +30,7 @@ class Cap(Command):
         )
         return parser
 
+    @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Change the lab's settings and bring it up with them."""
         percent = parsed_args.percent

@@ -9,9 +9,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import conf, errors
-from hvstack.cli import image
 from hvstack.cloud import connection, journal
-from hvstack.lab import clouds
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
@@ -111,6 +109,10 @@ def ready(os_cloud: str | None, progress: Progress) -> str:
     :returns: the cloud's name in clouds.yaml.
     :raises hvstack.errors.HVStackError: one of them cannot be had.
     """
+    # The lab's modules are for the lab's cloud only.
+    from hvstack.cli import image
+    from hvstack.lab import clouds
+
     cloud = os_cloud or os.environ.get('OS_CLOUD')
     cloud = cloud or conf.load().cloud.os_cloud
     rallyenv.ensure(cloud)

@@ -10,7 +10,7 @@ from typing import Any
 from cliff.command import Command
 from cliff.show import ShowOne
 
-from hvstack import errors
+from hvstack import errors, extras
 from hvstack.cli import hadoop, report
 from hvstack.cli.journey import way
 from hvstack.cli.sweep import add_cloud, add_size, ready
@@ -164,6 +164,7 @@ class Run(_Running):
         add_compared(parser, 'bare metal is not measured in between then')
         return parser
 
+    @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
         progress = Progress()
@@ -214,6 +215,7 @@ class Resume(_Running):
         add_compared(parser, 'default: as the sweep was begun')
         return parser
 
+    @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Find and run it."""
         check_compared(parsed_args)

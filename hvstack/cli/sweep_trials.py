@@ -8,7 +8,7 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import errors, extras
 from hvstack.cli.sweep import add_cloud, add_size, ready
 from hvstack.cloud import connection
 from hvstack.progress import Progress
@@ -70,6 +70,7 @@ class Run(Command):
         add_cloud(parser)
         return parser
 
+    @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin or go on."""
         if parsed_args.most is not None and parsed_args.most < 1:

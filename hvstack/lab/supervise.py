@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from xmlrpc import client
 
-from supervisor.xmlrpc import SupervisorTransport
-
 from hvstack import errors, paths, pids, shell
 from hvstack.lab import render, settings, systemd, tracking, venv
 
@@ -67,6 +65,10 @@ class State:
 
 
 def _rpc() -> Any:
+    # Only this function needs the extra 'lab': help and other commands
+    # import this module without it.
+    from supervisor.xmlrpc import SupervisorTransport
+
     transport = SupervisorTransport(None, None, f'unix://{SOCKET}')
     # The address is a placeholder: the transport goes through the socket.
     proxy = client.ServerProxy('http://127.0.0.1', transport=transport)

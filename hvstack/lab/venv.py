@@ -6,15 +6,18 @@ constraints file makes a new one and an unchanged one is found by any clone.
 """
 
 import hashlib
+import os
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from hvstack import errors, paths, share, shell
+from hvstack import extras, paths, share, shell
 from hvstack.lab import child
 
+#: uv trusts its own list of certificates, unless it is told to use the
+#: system's, which has those of a company's TLS proxy.
+_CERTIFICATES = Path('/etc/ssl/certs/ca-certificates.crt')
 #: Debian's own interpreter: native bindings of Debian's packages fit it.
 PYTHON = Path('/usr/bin/python3')
 
@@ -62,7 +65,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     target = folder()
     paths.make_directory(target.parent)
     shutil.rmtree(target, ignore_errors=True)
-    uv = _uv()
+    uv = str(extras.program('uv'))
     shell.run([uv, 'venv', '--quiet', '--python', PYTHON, target])
     install = [
         uv,
@@ -70,16 +73,10 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
         *('--python', str(target / 'bin' / 'python')),
         *('--requirement', str(constraints())),
     ]
-    shell.retried(lambda: child.run(install, timeout=900), pauses=pauses)
+    env = {}
+    if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
+        env['UV_SYSTEM_CERTS'] = '1'
+    shell.retried(
+        lambda: child.run(install, timeout=900, env=env), pauses=pauses
+    )
     (target / '.complete').touch()
-
-
-def _uv() -> str:
-    beside = Path(sys.executable).with_name('uv')
-    found = str(beside) if beside.exists() else shutil.which('uv')
-    if not found:
-        raise errors.MissingPrerequisite(
-            "the program 'uv' is missing: install hvstack with its extra "
-            "'lab' (pip install -e '.[lab]')"
-        )
-    return found

@@ -6,13 +6,11 @@ tried and reported as failed. Nothing is changed.
 """
 
 import shlex
-import sys
-from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, profiles
+from hvstack import errors, extras, profiles
 from hvstack.cloud import hostmode, hosts, placement, volumes
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts as bare
@@ -102,7 +100,7 @@ def mode_command(profile: HostProfile, options: Any) -> str | None:
             )
         return str(given)
     if profile.cpu_cap is not None and bare.LAB.exists():
-        program = Path(sys.executable).parent / 'hvstack'
+        program = extras.program('hvstack')
         return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'
     return None
 

@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import openstack.config
 import openstack.exceptions
 
-from hvstack import errors, shell
+from hvstack import errors, extras, shell
 
 #: Name of the environment that is made for the lab.
 NAME = 'hvstack-lab'
@@ -21,8 +20,11 @@ _SQLITE = re.compile(r'sqlite:///(\S+)')
 
 
 def program() -> Path:
-    """Return Rally's command: the one beside this interpreter."""
-    return Path(sys.executable).parent / 'rally'
+    """Return the path of Rally's command.
+
+    :raises hvstack.errors.MissingPrerequisite: Rally is not installed.
+    """
+    return extras.program('rally')
 
 
 def rally(*words: str, check: bool = True) -> shell.Result:

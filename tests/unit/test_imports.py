@@ -16,6 +16,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'shell', 'progress', 'paths', 'share'),
         *('pids', 'speed', 'conf', 'yamlfile', 'interrupts'),
+        *('extras',),
     ),
     ('model',),
     ('results', 'profiles'),

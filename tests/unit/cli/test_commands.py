@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command that cannot be imported is listed and gives the reason."""
+
+import contextlib
+import io
+
+import testtools
+
+from hvstack import extras
+from hvstack.cli import app, commands
+from tests.unit import test_extras
+
+ENTRY_POINTS = """\
+[hvstack.cli]
+works_well = hvstack_test_works:Works
+lacks_extra = hvstack_test_lacks:Lacks
+lacks_other = hvstack_test_other:Other
+is_broken = hvstack_test_broken:Broken
+"""
+WORKS = """\
+from cliff.command import Command
+from hvstack import extras
+
+
+class Works(Command):
+    "Do the work."
+
+    @extras.required('rally')
+    def take_action(self, parsed_args):
+        pass
+"""
+
+
+class CommandsTest(testtools.TestCase):
+    """Commands of a distribution that is made for the test."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        installed = self.useFixture(test_extras.Installed())
+        installed.add(
+            'hvstack',
+            '9.9',
+            METADATA=test_extras.METADATA,
+            entry_points__txt=ENTRY_POINTS,
+        )
+        for name, text in {
+            'works': WORKS,
+            'lacks': 'import absent_load_tester.task\n',
+            'other': 'import absent_other\n',
+            'broken': 'raise RuntimeError("no bread")\n',
+        }.items():
+            (installed.path / f'hvstack_test_{name}.py').write_text(text)
+
+    def run_command(self, *argv: str) -> tuple[int, str, str]:
+        """Return the exit status, standard output and standard error."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+        ):
+            try:
+                status = app.HVStack().run(list(argv))
+            except SystemExit as exc:
+                status = int(exc.code or 0)
+        return status, stdout.getvalue(), stderr.getvalue()
+
+    def test_nothing_is_imported_before_it_is_needed(self) -> None:
+        names = dict(commands.Commands('hvstack.cli'))
+        self.assertEqual(
+            {'works well', 'lacks extra', 'lacks other', 'is broken'},
+            set(names),
+        )
+
+    def test_help_lists_all(self) -> None:
+        _, stdout, _ = self.run_command('help')
+        self.assertIn('works well', stdout)
+        self.assertIn('hvstack[rally]', stdout)
+        self.assertIn('no bread', stdout)
+
+    def test_missing_extra(self) -> None:
+        for argv in (('lacks', 'extra', '--cloud', 'x'), ('works', 'well')):
+            status, _, stderr = self.run_command(*argv)
+            self.assertEqual(3, status, stderr)
+            self.assertIn("pip install 'hvstack[rally]'", stderr)
+            self.assertEqual(1, len(stderr.splitlines()), stderr)
+
+    def test_help_of_a_command_without_its_extra(self) -> None:
+        status, stdout, _ = self.run_command('works', 'well', '--help')
+        self.assertEqual(0, status)
+        self.assertIn('Do the work.', stdout)
+
+    def test_other_reasons(self) -> None:
+        for name, reason in (
+            ('is broken', 'RuntimeError: no bread'),
+            ('lacks other', "No module named 'absent_other'"),
+        ):
+            status, _, stderr = self.run_command(*name.split(), 'x')
+            self.assertEqual(3, status)
+            self.assertIn(reason, stderr)
+            self.assertNotIn('pip install', stderr)
+            self.assertEqual(1, len(stderr.splitlines()), stderr)
+
+    def test_version_is_that_of_the_package(self) -> None:
+        _, stdout, _ = self.run_command('--version')
+        self.assertEqual('9.9', stdout.split()[-1])
+        self.assertEqual([], extras.missing('lab'))
