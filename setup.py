@@ -15,7 +15,7 @@ def archive_version() -> str:
     .git_archival.txt; a copy of the tree has neither.
     """
     path = TOP / '.git_archival.txt'
-    lines = path.read_text().splitlines() if path.exists() else []
+    lines = path.read_text('utf-8').splitlines() if path.exists() else []
     fields = dict(line.split(': ', 1) for line in lines if ': ' in line)
     tag = re.fullmatch(
         r'(\d[\w.]*)(?:-(\d+)-g[0-9a-f]+)?', fields.get('describe', '')

@@ -97,6 +97,18 @@ def load(name: str) -> HostProfile:
     )
 
 
+def catalogue_path(name: str) -> Path:
+    """Return the path of a catalogue.
+
+    :param name: path of a file, or the name of a catalogue of the package
+        such as ``vsphere6``. A file of this name wins.
+    """
+    path = Path(name)
+    packaged = share.CATALOGUES / f'{name}.yaml'
+    is_name = '/' not in name and not path.exists()
+    return packaged if is_name and packaged.is_file() else path
+
+
 def read_catalogue(
     path: Path, host: str | None = None
 ) -> tuple[catalogue.Catalogue, HostProfile]:

@@ -83,10 +83,10 @@ class Accept(Lister):
         parser.add_argument(
             '--catalogue',
             action='append',
-            type=Path,
+            type=profiles.catalogue_path,
             metavar='FILE',
-            help='published catalogue; may be repeated (default, for the lab '
-            'only: its own)',
+            help='Published catalogue, or the name of a catalogue of the '
+            'package; may be repeated (default, for the lab only: its own).',
         )
         parser.add_argument(
             '--include-candidates',

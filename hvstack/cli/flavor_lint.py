@@ -2,7 +2,6 @@
 """``hvstack flavor lint`` and ``catalogue``: sets of flavors in files."""
 
 import argparse
-from pathlib import Path
 
 import yaml
 from cliff.command import Command
@@ -49,7 +48,11 @@ class Lint(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
+            'catalogue',
+            type=profiles.catalogue_path,
+            metavar='FILE',
+            help='Catalogue in YAML, or the name of a catalogue of the '
+            'package such as vsphere6.',
         )
         parser.add_argument(
             '--host',

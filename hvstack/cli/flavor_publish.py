@@ -33,7 +33,11 @@ class _Publishing(Lister):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
+            'catalogue',
+            type=profiles.catalogue_path,
+            metavar='FILE',
+            help='Catalogue in YAML, or the name of a catalogue of the '
+            'package such as vsphere6.',
         )
         parser.add_argument(
             'flavors',
