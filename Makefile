@@ -26,3 +26,19 @@ sample:
 	@$(bootstrap)
 	$(bin)/oslo-config-generator --namespace hvstack \
 		--output-file hvstack/share/hvstack.conf.sample
+
+# The theme warns where there is no git history, as in an archive.
+docs: strict = $(if $(wildcard .git),-W --keep-going)
+docs:
+	@$(bootstrap)
+	$(bin)/uv pip install -q -p $(bin)/python -c etc/constraints.txt -e '.[docs]'
+	$(bin)/sphinx-build $(strict) -q -b html -d doc/build/doctrees \
+		doc doc/build/html
+	@echo doc/build/html/index.html
+
+# Delete what was built in the clone. 'hvstack lab destroy' deletes the lab.
+clean:
+	rm -rf .venv .tox .stestr .mypy_cache .ruff_cache .hypothesis build dist \
+		doc/build *.egg-info AUTHORS ChangeLog
+	find hvstack tests tools benchmarks -name __pycache__ -prune \
+		-exec rm -rf {} +
