@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run hvstack's tests: unit, then those that need a lab, on one of its own.
+"""Run hvstack's tests: unit, package, then those that need a lab of their own.
 
 Prints what each stage took and ends with "N passed, N failed, N skipped",
 counted from stestr's result stream. Every stage has a deadline; after it the
@@ -39,6 +39,7 @@ DEADLINE = 75 * 60
 LIMITS = {
     'lint': 300,
     'unit': 600,
+    'package': 900,
     'images': 1200,
     'lab': 1200,
     'functional': 2700,
@@ -200,6 +201,20 @@ class Suite:
                 flush=True,
             )
 
+    def lint(self) -> None:
+        """Check style, types and what Tempest asks of plugins."""
+        self.check('lint', str(BIN / 'ruff'), 'check', '-q', '.')
+        self.check('lint', str(BIN / 'ruff'), 'format', '-q', '--check', '.')
+        self.check('lint', str(BIN / 'mypy'))
+        self.check(
+            'lint', str(BIN / 'check-uuid'), '--package', f'{PLUGIN}.tests'
+        )
+        self.check(
+            'lint',
+            *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
+            PLUGIN.replace('.', '/'),
+        )
+
     def lab(self, long: bool) -> None:
         """Bring up the tests' lab, run what needs it, leave nothing."""
         hvstack = str(BIN / 'hvstack')
@@ -251,27 +266,23 @@ def main() -> int:
     """Run the tests that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--unit', action='store_true', help='nothing else')
+    parser.add_argument(
+        '--package', action='store_true', help='Run only the package tests.'
+    )
     parser.add_argument('--long', action='store_true', help='slow ones too')
     args = parser.parse_args()
     os.chdir(TOP)
     suite = Suite(args.long)
-    suite.check('lint', str(BIN / 'ruff'), 'check', '-q', '.')
-    suite.check('lint', str(BIN / 'ruff'), 'format', '-q', '--check', '.')
-    suite.check('lint', str(BIN / 'mypy'))
-    suite.check(
-        'lint', str(BIN / 'check-uuid'), '--package', f'{PLUGIN}.tests'
-    )
-    suite.check(
-        'lint',
-        *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
-        PLUGIN.replace('.', '/'),
-    )
-    # The guests' own programs are run with what their images have, and keys
-    # are made by ssh-keygen: a bare Debian has neither.
-    if os.geteuid() == 0 and shutil.which('apt-get'):
-        packages.install(['curl', 'openssh-client'])
-    suite.stestr('unit', './tests/unit', HVSTACK_LAB='')
+    if not args.package:
+        suite.lint()
+        # The guests' own programs are run with what their images have, and
+        # keys are made by ssh-keygen: a bare Debian has neither.
+        if os.geteuid() == 0 and shutil.which('apt-get'):
+            packages.install(['curl', 'openssh-client'])
+        suite.stestr('unit', './tests/unit', HVSTACK_LAB='')
     if not args.unit:
+        suite.stestr('package', './tests/package', '--serial')
+    if not args.unit and not args.package:
         suite.lab(args.long)
     for title, seconds in suite.progress.took:
         print(f'{seconds:7.1f} s  {title}')
