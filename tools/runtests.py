@@ -39,7 +39,7 @@ DEADLINE = 75 * 60
 LIMITS = {
     'lint': 300,
     'unit': 600,
-    'package': 900,
+    'package': 1200,
     'images': 1200,
     'lab': 1200,
     'functional': 2700,

@@ -9,15 +9,22 @@ install and gets the extras; without an extra means without its packages.
 import atexit
 import functools
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import testtools
+from keystoneauth1 import fixture as ksa
 
 from hvstack import share
 from hvstack.results import record
@@ -104,7 +111,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
 
@@ -249,6 +256,87 @@ class BuildTest(_PackageTest):
             self.assertEqual('hvstack-9.8.7-py3-none-any.whl', path.name)
 
 
+class _Cloud(BaseHTTPRequestHandler):
+    """Keystone and Nova, as far as 'cluster environment' asks them."""
+
+    def do_POST(self) -> None:
+        """Give a token, with a catalogue of the services."""
+        token = ksa.V3Token(project_id='p1', user_id='u1')
+        for kind, path in (('compute', 'v2.1'), ('identity', 'v3')):
+            service = token.add_service(kind)
+            service.add_standard_endpoints(
+                public=f'http://{self.headers["Host"]}/{path}', region='One'
+            )
+        self._answer(token, 201)
+
+    def do_GET(self) -> None:
+        """Answer discovery, limits and flavors; all else does not exist."""
+        url = f'http://{self.headers["Host"]}{self.path}'.rstrip('/')
+        path = self.path.partition('?')[0].rstrip('/')
+        nova = {
+            'id': 'v2.1',
+            'status': 'CURRENT',
+            'version': '2.96',
+            'min_version': '2.1',
+            'links': [{'rel': 'self', 'href': url}],
+        }
+        flavor = {
+            'id': 'f1',
+            'name': 'worker',
+            'vcpus': 4,
+            'ram': 16384,
+            'disk': 20,
+            'OS-FLV-EXT-DATA:ephemeral': 0,
+            'swap': 0,
+            'rxtx_factor': 1.0,
+            'os-flavor-access:is_public': True,
+            'extra_specs': {},
+        }
+        answers: dict[str, Any] = {
+            '/v3': {'version': ksa.V3Discovery(url)},
+            '/v2.1': {'version': nova},
+            '/v2.1/limits': {'limits': {'rate': [], 'absolute': {}}},
+            '/v2.1/flavors/detail': {'flavors': [flavor]},
+        }
+        answer = answers.get(path)
+        self._answer(answer or {}, 200 if answer else 404)
+
+    def _answer(self, document: Any, status: int) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(body)))
+        self.send_header('X-Subject-Token', 'token-of-test')
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def cloud() -> Iterator[dict[str, str]]:
+    """Serve a cloud on loopback; yield the variables of its credentials."""
+    server = ThreadingHTTPServer(('127.0.0.1', 0), _Cloud)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield {
+            'OS_AUTH_URL': f'http://127.0.0.1:{server.server_port}/v3',
+            'OS_USERNAME': 'me',
+            'OS_PASSWORD': 'secret-of-test',
+            'OS_PROJECT_NAME': 'mine',
+            'OS_USER_DOMAIN_NAME': 'Default',
+            'OS_PROJECT_DOMAIN_NAME': 'Default',
+            'OS_IDENTITY_API_VERSION': '3',
+            'NO_PROXY': '127.0.0.1',
+        }
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 @functools.cache
 def environment() -> Path:
     """Return the directory of programs of a virtual environment.
@@ -307,6 +395,16 @@ class InstalledTest(_PackageTest):
             *('--hosts', '32', '--instances', '4', '-f', 'json'),
         )
         self.assertIn('"workers"', size)
+        with cloud() as credentials:
+            text = must_run(
+                directory,
+                *(hvstack, 'cluster', 'environment', '--hosts', '3'),
+                *('--worker-flavor', 'worker', '--key-name', 'mine'),
+                *('--configuration', 'i2'),
+                **credentials,
+            )
+        self.assertIn('worker_flavor: worker', text)
+        self.assertNotIn(str(TOP), text)
         must_run(directory, hvstack, *PLAN)
         task = must_run(directory, hvstack, 'task', 'path', 'quick')
         self.assertTrue(task.strip().endswith('rally-tasks/quick.yaml'))
