@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishing a catalogue: Nova's flavors converge to what it says.
 
-What hvstack published is known by extra specs in a name space of its own,
-which Nova's validation and its scheduler's filters leave alone. Nothing else
-is ever touched. A flavor's size cannot change in Nova: another size is
-another name, and the older flavor is retired, kept until no server uses it.
+What hvstack published has extra specs in a name space of its own, which
+Nova's validation and its scheduler's filters leave alone, and an ID that is
+computed from host profile and name. Another flavor is never changed, not even
+one of the same name or a copy with the same extra specs. A flavor's size
+cannot change in Nova: another size is another name, and the older flavor is
+retired, kept until no server uses it.
 """
 
 import contextlib
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,6 +32,8 @@ RETIRED = 'retired'
 _UNCHECKED = '2.85'
 #: Requests at a time. More only wait for Nova's few API workers.
 _THREADS = 3
+#: Namespace of the IDs of flavors.
+_NAMESPACE = uuid.UUID('5d0a9a5e-6c0f-4f0e-9d6b-1f3a7c2e8b41')
 _SIZES = ('vcpus', 'ram', 'disk', 'ephemeral')
 
 
@@ -125,9 +130,22 @@ def described(entry: Entry) -> str:
     )
 
 
+def flavor_id(host: str, name: str) -> str:
+    """Return the ID that hvstack gives a flavor.
+
+    Nova sets extra specs only after it has created a flavor; the ID shows at
+    once whose flavor it is, also after a crash in between.
+
+    :param host: name of the host profile.
+    :param name: name of the flavor.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f'{host}/{name}'))
+
+
 def ours(flavor: Any) -> bool:
     """Tell whether hvstack published a flavor of Nova's."""
-    return 'host' in labelled(flavor)
+    host = labelled(flavor).get('host')
+    return host is not None and flavor.id == flavor_id(host, flavor.name)
 
 
 def existing(conn: Connection) -> dict[str, Any]:
@@ -193,7 +211,8 @@ def plan(
     ]
     kept = {entry.flavor.name for entry in catalogue.entries}
     for name, flavor in sorted(there.items()):
-        if labelled(flavor).get('host') == catalogue.host and name not in kept:
+        is_of_catalogue = labelled(flavor).get('host') == catalogue.host
+        if is_of_catalogue and ours(flavor) and name not in kept:
             jobs.append(retirement(conn, flavor))
     return [job for job in jobs if job.changes]
 
@@ -273,6 +292,13 @@ def _publish(
     if there is None:
         _create(conn, job, entry, specs, options, host)
         return job
+    if there.id != flavor_id(host, wanted.name):
+        raise errors.CloudError(
+            f"Cannot publish flavor '{wanted.name}': the cloud has a flavor "
+            f'of this name ({there.id}) that hvstack did not publish from '
+            f"host profile '{host}'. Rename the flavor in the catalogue, or "
+            "delete the other one with 'openstack flavor delete'."
+        )
     for name in _SIZES:
         found = getattr(there, name) or 0
         if found != getattr(wanted, name):
@@ -328,6 +354,7 @@ def _create(
     def create() -> None:
         try:
             made = conn.compute.create_flavor(
+                id=flavor_id(host, wanted.name),
                 name=wanted.name,
                 vcpus=wanted.vcpus,
                 ram=wanted.ram,
@@ -337,9 +364,12 @@ def _create(
                 description=described(entry),
             )
         except openstack.exceptions.ConflictException:
-            # Somebody else publishes the same: go on with theirs.
-            made = existing(conn)[wanted.name]
-            late = _publish(conn, host, entry, made, options)
+            # Another process publishes the same catalogue, or created
+            # another flavor, which _publish() refuses.
+            flavor = existing(conn).get(wanted.name)
+            if flavor is None:
+                raise
+            late = _publish(conn, host, entry, flavor, options)
             for step in late.steps:
                 step()
             return
@@ -389,8 +419,12 @@ def _converge(
                 description,
             )
         )
+        # By its ID: the object also holds extra specs that were set before,
+        # and Nova refuses them in this request.
         job.steps.append(
-            lambda: conn.compute.update_flavor(there, description=description)
+            lambda: conn.compute.update_flavor(
+                there.id, description=description
+            )
         )
 
 

@@ -17,8 +17,9 @@ _CREATE = """
 import os
 from hvstack.cloud import connection, flavors, journal
 conn = connection.connect('{cloud}')
-journal.note(flavors.KIND, {{'name': '{name}'}}, connection.scope(conn))
-conn.compute.create_flavor(name='{name}', ram=64, vcpus=1, disk=0)
+data = {{'name': '{name}', 'id': '{name}'}}
+journal.note(flavors.KIND, data, connection.scope(conn))
+conn.compute.create_flavor(**data, ram=64, vcpus=1, disk=0)
 os._exit(9)
 """
 

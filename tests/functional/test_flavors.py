@@ -86,8 +86,14 @@ class PublishTest(HostsTest):
         self.cloud.compute.delete_flavor_extra_specs_property(
             flavor, 'quota:cpu_shares'
         )
+        # Nova refuses extra specs in the request that sets the description.
+        self.cloud.compute.update_flavor(flavor.id, description='old')
         self.assertEqual(
-            {('remove', 'hw:watchdog_action'), ('add', 'quota:cpu_shares')},
+            {
+                ('remove', 'hw:watchdog_action'),
+                ('add', 'quota:cpu_shares'),
+                ('change', 'description'),
+            },
             self.publish(),
         )
         self.assertEqual(specs, self.shown(name)['properties'])
@@ -130,6 +136,22 @@ class PublishTest(HostsTest):
         self.assertEqual(set(), self.publish())
         self.delete(server)
         self.assertEqual({('delete', 'flavor')}, self.publish())
+
+    def test_flavor_of_another_owner(self) -> None:
+        """It was changed, and deleted when the catalogue left it out."""
+        data = self.catalogue()
+        entry = data['flavors'][0]
+        sizes = ('name', 'vcpus', 'ram', 'disk', 'ephemeral')
+        flavor = self.cloud.compute.create_flavor(
+            is_public=False, **{name: entry[name] for name in sizes}
+        )
+        self.addCleanup(self.cloud.compute.delete_flavor, flavor)
+        before = self.shown(entry['name'])
+        self.assertIn('that hvstack did not publish', self.refused())
+        data['flavors'] = data['flavors'][1:]
+        self.path.write_text(yaml.safe_dump(data))
+        self.publish()
+        self.assertEqual(before, self.shown(entry['name']))
 
     def test_misspelt_spec(self) -> None:
         data = self.catalogue()

@@ -65,7 +65,7 @@ class FakeNova:
             )
 
     def add(self, flavor: Flavor, specs: dict[str, str], **more: Any) -> str:
-        number = f'f{next(self.numbers)}'
+        number = str(more.get('id', f'f{next(self.numbers)}'))
         self.flavors[number] = {
             'id': number,
             'name': flavor.name,
@@ -108,6 +108,9 @@ class FakeNova:
             if flavor['extra_specs'].pop(parts[3], None) is None:
                 context.status_code = 404
         elif request.method == 'PUT':
+            if set(body['flavor']) != {'description'}:
+                context.status_code = 400
+                return {'badRequest': {'message': f'unexpected: {body}'}}
             flavor |= body['flavor']
             return {'flavor': flavor}
         elif parts[-1] == 'os-extra_specs':
@@ -129,7 +132,6 @@ class FakeNova:
         if any(f['name'] == wanted['name'] for f in self.flavors.values()):
             context.status_code = 409
             return {'conflictingRequest': {'message': 'exists'}}
-        wanted.pop('id', None)
         number = self.add(FLAVOR, {}, **wanted)
         return {'flavor': self.flavors[number]}
 
@@ -160,7 +162,9 @@ class PublishTest(testtools.TestCase):
 
     def there(self, **more: Any) -> str:
         specs = FLAVOR.extra_specs | publish.labels('x', entry())
-        return self.nova.add(FLAVOR, specs | more.pop('specs', {}), **more)
+        number = publish.flavor_id('x', FLAVOR.name)
+        specs |= more.pop('specs', {})
+        return self.nova.add(FLAVOR, specs, id=number, **more)
 
     def test_first_publish_creates_all_of_it(self) -> None:
         self.publish(entry(status='approved'), projects={'p2'})
@@ -249,7 +253,7 @@ class PublishTest(testtools.TestCase):
             self.assertEqual(flavor, self.nova.flavors[number])
 
     def test_another_size_of_that_name_is_refused(self) -> None:
-        self.nova.add(replace(FLAVOR, ram=1024), {})
+        self.there(ram=1024)
         error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
         self.assertIn('ram 1024 instead of 2048', str(error))
         self.assertEqual(['GET flavors/detail'], self.nova.requests)
@@ -261,10 +265,54 @@ class PublishTest(testtools.TestCase):
 
     def test_somebody_else_publishes_at_the_same_time(self) -> None:
         jobs = self.jobs([entry()], projects={'p2'})
-        number = self.nova.add(FLAVOR, {'hw:numa_nodes': '1'})
+        number = publish.flavor_id('x', FLAVOR.name)
+        self.nova.add(FLAVOR, {'hw:numa_nodes': '1'}, id=number)
         publish.apply(self.conn, jobs)
         self.assertEqual([number], list(self.nova.flavors))
         self.assertEqual({'p2'}, self.nova.access[number])
+        self.assertEqual([], self.publish(entry()))
+
+    def test_flavor_of_another_owner(self) -> None:
+        """Of the same name and size: it was changed, and deleted later."""
+        number = self.nova.add(FLAVOR, {'hw:cpu_policy': 'shared'})
+        before = dict(self.nova.flavors[number])
+        error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
+        self.assertIn(f'({number}) that hvstack did not publish', str(error))
+        self.assertEqual(['GET flavors/detail'], self.nova.requests)
+        self.publish()
+        self.assertEqual(before, self.nova.flavors[number])
+
+    def test_flavor_of_another_owner_comes_in_between(self) -> None:
+        jobs = self.jobs([entry()])
+        number = self.nova.add(FLAVOR, {})
+        before = dict(self.nova.flavors[number])
+        error = self.assertRaises(
+            errors.CloudError, publish.apply, self.conn, jobs
+        )
+        self.assertIn('that hvstack did not publish', str(error))
+        self.assertEqual({number: before}, self.nova.flavors)
+
+    def test_copy_of_a_published_flavor(self) -> None:
+        """As made by 'openstack flavor create --property'."""
+        specs = FLAVOR.extra_specs | publish.labels('x', entry())
+        number = self.nova.add(replace(FLAVOR, name='gold'), specs)
+        self.publish(entry())
+        self.assertIn(number, self.nova.flavors)
+        copy = publish.existing(self.conn)['gold']
+        self.assertFalse(publish.ours(copy))
+
+    def test_crash_before_the_extra_specs(self) -> None:
+        number = publish.flavor_id('x', FLAVOR.name)
+        self.nova.add(FLAVOR, {}, id=number)
+        self.assertIn(('add', 'hw:numa_nodes'), self.publish(entry()))
+        self.assertEqual([number], list(self.nova.flavors))
+        self.assertEqual([], self.publish(entry()))
+
+    def test_extra_spec_and_description_change_at_once(self) -> None:
+        self.there(description='old', specs={'hw:numa_nodes': '2'})
+        changes = self.publish(entry())
+        self.assertIn(('change', 'description'), changes)
+        self.assertIn(('change', 'hw:numa_nodes'), changes)
         self.assertEqual([], self.publish(entry()))
 
     def test_cloud_goes_away_half_way(self) -> None:
@@ -273,7 +321,8 @@ class PublishTest(testtools.TestCase):
             for number in range(3)
         ]
         self.there()
-        self.nova.broken = {'POST flavors/f2/os-extra_specs': 400}
+        broken = publish.flavor_id('x', 'hv-x-1')
+        self.nova.broken = {f'POST flavors/{broken}/os-extra_specs': 400}
         error = self.assertRaises(errors.CloudError, self.publish, *entries)
         self.assertIn('3 of 4 flavors were changed', str(error))
         # A flavor without its specs is not left behind.
