@@ -102,6 +102,19 @@ def _write(path: Path, content: object) -> None:
     paths.write_whole(path, json.dumps(content, indent=1) + '\n', mode=0o600)
 
 
+def update(entry: Entry, **data: Any) -> Entry:
+    """Add to an entry what the change returned, such as an ID.
+
+    :param data: keys of :attr:`Entry.data` with their new values.
+    :returns: the new entry.
+    :raises OSError: it cannot be written.
+    """
+    changed = replace(entry, data={**entry.data, **data})
+    with _locked(fcntl.LOCK_EX):
+        _write(changed.path, asdict(changed))
+    return changed
+
+
 def forget(entry: Entry) -> None:
     """Drop an entry: its change is undone, or never happened.
 

@@ -2,6 +2,7 @@
 """Heat stacks: create, wait, say why one failed, delete."""
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,7 +60,9 @@ def create(
                 f"a stack '{name}' is there already: take another name, or "
                 f"'hvstack cluster delete {name}'"
             )
-    journal.note(KIND, {'name': name}, scope(conn))
+    # If the answer with the ID is lost, the tag shows whose stack it is.
+    tag = f'hvstack-{uuid.uuid4()}'
+    entry = journal.note(KIND, {'name': name, 'tag': tag}, scope(conn))
     with _limits(f"Heat did not take the stack '{name}'"):
         content = conn.orchestration.read_env_and_templates(
             template_file=str(template),
@@ -69,8 +72,10 @@ def create(
             name=name,
             parameters=dict(parameters),
             is_rollback_disabled=True,
+            tags=tag,
             **content,
         )
+    journal.update(entry, id=str(stack.id))
     return str(stack.id)
 
 
@@ -281,11 +286,15 @@ def delete(
     conn: Connection,
     name: str,
     *,
+    stack_id: str | None = None,
     timeout: float = _DELETE_SECONDS,
     progress: Progress | None = None,
 ) -> None:
     """Delete a stack and wait until it is gone; none of the name is fine.
 
+    :param stack_id: its ID; another stack of the name stays. None deletes
+        the stack that has the name now.
+    :param timeout: seconds.
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
@@ -296,7 +305,14 @@ def delete(
         # Heat may list it, and refuse its name, a moment longer.
         nonlocal found
         listed = conn.orchestration.stacks(name=name)
-        found = next((one for one in listed if _own(conn, one)), None)
+        found = next(
+            (
+                stack
+                for stack in listed
+                if _own(conn, stack) and stack_id in (None, stack.id)
+            ),
+            None,
+        )
         return None if found is None else str(found.status)
 
     def ask() -> None:
@@ -371,6 +387,40 @@ def _own(conn: Connection, stack: Any) -> bool:
 def undo(
     conn: Connection, data: dict[str, Any], progress: Progress | None = None
 ) -> None:
-    """Delete a stack that we made; it may take as long as to make it."""
+    """Delete a stack that hvstack created, and no other one of its name.
+
+    It may take as long as to create it.
+
+    :param data: of the journal: ``name``, ``tag``, and ``id`` once Heat has
+        returned it.
+    :raises hvstack.errors.CloudError: Heat failed twice to delete it.
+    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    """
+    name = data['name']
+    stack_id = data.get('id') or _tagged(conn, name, data.get('tag'))
+    if stack_id is None:
+        return
     timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
-    delete(conn, data['name'], timeout=timeout, progress=progress)
+    delete(conn, name, stack_id=stack_id, timeout=timeout, progress=progress)
+
+
+def _tagged(conn: Connection, name: str, tag: str | None) -> str | None:
+    """Return the ID of the project's stack with a name and a tag.
+
+    :raises hvstack.errors.CloudError: an older release wrote the entry, and
+        the stack may be that of another user.
+    """
+    tags = [tag] if tag else None
+    with refused(f"stack '{name}' cannot be looked up"):
+        for stack in conn.orchestration.stacks(name=name, tags=tags):
+            if _own(conn, stack):
+                break
+        else:
+            return None
+    if tag is None:
+        raise errors.CloudError(
+            f"Cannot delete the stack '{name}' ({stack.id}): the journal has "
+            "no ID of it. Delete it with 'openstack stack delete', unless "
+            'another user created it.'
+        )
+    return str(stack.id)

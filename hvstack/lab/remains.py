@@ -59,8 +59,7 @@ def forget_lab() -> None:
         if not _is_of_lab(entry.scope):
             continue
         if entry.kind == keys.KIND:
-            path = keys.FOLDER / Path(entry.data['path']).name
-            keys.remove_files(path)
+            keys.remove_files(entry.data)
         journal.forget(entry)
     for path in _marks():
         if _is_mark_of_lab(path):

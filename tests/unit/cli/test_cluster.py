@@ -189,7 +189,7 @@ class MadeTest(OnHostsTest):
             re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
             json={'inventories': {'VCPU': one, 'MEMORY_MB': one}},
         )
-        http.post(f'{fake.NOVA}/os-keypairs', json={'keypair': {'name': 'x'}})
+        fake.take_key_pairs(http)
         http.delete(f'{fake.NOVA}/os-keypairs/mine', text='')
         http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
         http.get(f'{fake.HEAT}/stacks?name=mine', json={'stacks': []})
@@ -303,7 +303,8 @@ class AfterTest(ClusterTest):
             fixtures.MonkeyPatch('hvstack.cloud.stacks._SAY_SECONDS', -1)
         )
         conn = self.cloud.connect()
-        entry = journal.note('stack', {'name': 'mine'}, connection.scope(conn))
+        data = {'name': 'mine', 'id': 's1'}
+        entry = journal.note('stack', data, connection.scope(conn))
         journal.hand_over([entry], 'cluster mine')
         heat = f'{fake.HEAT}/stacks'
         there = {

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud at the HTTP boundary: keystone's token, catalogue, versions."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import fixtures
 import requests_mock
@@ -159,3 +161,22 @@ class _Http(fixtures.Fixture):
         self.http = requests_mock.Mocker()
         self.http.start()
         self.addCleanup(self.http.stop)
+
+
+def take_key_pairs(http: requests_mock.Mocker) -> None:
+    """Have Nova take key pairs, and return them by name."""
+    pairs: dict[str, Any] = {}
+
+    def create(request: Any, _context: Any) -> dict[str, Any]:
+        pair = request.json()['keypair']
+        pairs[pair['name']] = pair
+        return {'keypair': pair}
+
+    def get(request: Any, context: Any) -> dict[str, Any]:
+        pair = pairs.get(request.path.rpartition('/')[2])
+        if pair is None:
+            context.status_code = 404
+        return {'keypair': pair}
+
+    http.post(f'{NOVA}/os-keypairs', json=create)
+    http.get(re.compile(f'{NOVA}/os-keypairs/.'), json=get)

@@ -29,10 +29,16 @@ class KeysTest(testtools.TestCase):
             URL, json={'keypairs': [{'keypair': {'name': n}} for n in names]}
         )
 
+    def holds(self, public_key: str) -> None:
+        """Have Nova return a key pair of our name."""
+        pair = {'name': 'mine', 'public_key': public_key}
+        self.cloud.http.get(f'{URL}/mine', json={'keypair': pair})
+
     def test_ours(self) -> None:
         self.there('mine-too')
         made = self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
         path = keys.create(self.conn, 'mine')
+        self.holds(made.last_request.json()['keypair']['public_key'])
         sent = made.last_request.json()['keypair']
         self.assertTrue(sent['public_key'].startswith('ssh-ed25519 '))
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
@@ -47,6 +53,46 @@ class KeysTest(testtools.TestCase):
         )
         self.assertIn('install openssh-client', str(error))
         self.assertEqual([], journal.own())
+
+    def test_name_was_used_by_another_process(self) -> None:
+        """Its key pair was deleted when this one was undone."""
+        self.there()
+        self.cloud.http.post(URL, status_code=409)
+        self.holds('ssh-ed25519 AAAAother of another process')
+        self.assertRaises(errors.CloudError, keys.create, self.conn, 'mine')
+        undo.undo_own([self.conn])
+        self.assertEqual(0, self.deleted.call_count)
+        self.assertEqual([], journal.own())
+        self.assertEqual([], list(self.folder.iterdir()))
+
+    def test_file_of_another_process(self) -> None:
+        """Its private key was overwritten, and deleted afterwards."""
+        self.there()
+        for names in (('mine',), ('mine.pub',), ('mine', 'mine.pub')):
+            for name in names:
+                (self.folder / name).write_text('ssh-ed25519 AAAAother')
+            error = self.assertRaises(
+                errors.InputError, keys.create, self.conn, 'mine'
+            )
+            self.assertIn(f'{self.folder / names[0]} exists', str(error))
+            undo.undo_own([self.conn])
+            self.assertEqual(
+                set(names), {path.name for path in self.folder.iterdir()}
+            )
+            for name in names:
+                path = self.folder / name
+                self.assertEqual('ssh-ed25519 AAAAother', path.read_text())
+                path.unlink()
+
+    def test_file_that_was_replaced(self) -> None:
+        self.there()
+        self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
+        self.cloud.http.get(f'{URL}/mine', status_code=404)
+        self.cloud.http.get(f'{URL}?name=mine', json={'keypairs': []})
+        path = keys.create(self.conn, 'mine')
+        path.with_name('mine.pub').write_text('ssh-ed25519 AAAAother')
+        undo.undo_own([self.conn])
+        self.assertTrue(path.exists())
 
     def test_the_users_own(self) -> None:
         self.there('mine')

@@ -9,7 +9,7 @@ import requests
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import journal, stacks
+from hvstack.cloud import journal, stacks, undo
 from tests.unit.cloud import fake
 
 URL = f'{fake.HEAT}/stacks'
@@ -343,7 +343,66 @@ class StacksTest(testtools.TestCase):
             fixtures.EnvironmentVariable('OS_CLOUD__STACK_TIMEOUT', '60')
         )
         self.listed('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
+        stacks.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
+
+    def create(self) -> None:
+        template = Path(self.useFixture(fixtures.TempDir()).path) / 't.yaml'
+        template.write_text('heat_template_version: 2021-04-16\n')
+        stacks.create(self.conn, 'hv-x', template, {})
+
+    def test_undo_by_id(self) -> None:
+        """A stack that later got the name stays."""
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        made = self.http.post(URL, json=stack('CREATE_IN_PROGRESS', id='s0'))
+        self.create()
+        (entry,) = journal.own()
+        self.assertEqual('s0', entry.data['id'])
+        self.assertEqual(entry.data['tag'], made.last_request.json()['tags'])
+        self.listed('CREATE_COMPLETE')
+        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        undo.undo_own([self.conn])
+        self.assertEqual(0, asked.call_count)
+        self.assertEqual([], journal.own())
+
+    def test_name_was_used_by_another_process(self) -> None:
+        """Its stack was deleted when this process undid its own."""
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(URL, status_code=409)
+        self.assertRaises(errors.CloudError, self.create)
+        (entry,) = journal.own()
+        # Heat filters by the tag, which the other stack does not have.
+        asked = self.http.get(
+            f'{URL}?name=hv-x&tags={entry.data["tag"]}', json={'stacks': []}
+        )
+        deleted = self.http.delete(f'{URL}/s1', status_code=204)
+        undo.undo_own([self.conn])
+        self.assertEqual(1, asked.call_count)
+        self.assertEqual(0, deleted.call_count)
+        self.assertEqual([], journal.own())
+
+    def test_entry_of_an_older_release(self) -> None:
+        """It has no ID: the stack of the name may be another user's."""
+        self.listed('CREATE_COMPLETE')
+        error = self.assertRaises(
+            errors.CloudError, stacks.undo, self.conn, {'name': 'hv-x'}
+        )
+        self.assertIn("Cannot delete the stack 'hv-x' (s1)", str(error))
         stacks.undo(self.conn, {'name': 'hv-x'})
+
+    def test_answer_to_the_creation_is_lost(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(URL, exc=requests.ConnectionError)
+        self.assertRaises(errors.CloudError, self.create)
+        (entry,) = journal.own()
+        self.listed('CREATE_COMPLETE')
+        self.http.get(
+            f'{URL}?name=hv-x&tags={entry.data["tag"]}',
+            json={'stacks': [stack('CREATE_COMPLETE')['stack']]},
+        )
+        deleted = self.http.delete(f'{URL}/s1', status_code=204)
+        undo.undo_own([self.conn])
+        self.assertEqual(1, deleted.call_count)
+        self.assertEqual([], journal.own())
 
     def test_delete_what_is_not_there(self) -> None:
         self.listed()

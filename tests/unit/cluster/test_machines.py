@@ -33,7 +33,7 @@ exit 0
     'ssh-keygen': """
 for path; do :; done
 echo private >"$path"
-echo public >"$path.pub"
+echo ssh-ed25519 AAAA >"$path.pub"
 """,
 }
 
@@ -156,7 +156,7 @@ class TakenTest(_Cloud):
             },
         )
         http.get(heat, json={'stacks': []})
-        http.post(f'{nova}/os-keypairs', json={'keypair': {'name': 'k'}})
+        fake.take_key_pairs(http)
         http.delete(re.compile(f'{nova}/os-keypairs/hv-bare-'), text='')
         http.get(
             f'{nova}/servers/detail',

@@ -116,20 +116,24 @@ class RecordsTest(StateTest):
 
     def test_only_the_lab_is_forgotten(self) -> None:
         key = self.state / 'keys' / 'hv-key'
-        paths.write_whole(key, 'private')
+        for path in (key, key.with_name('hv-key.pub')):
+            paths.write_whole(path, 'ssh-ed25519 AAAA hv-key')
         other = self.note('allocation_ratio', OTHER)
         self.note('flavor', LAB)
-        self.note('keypair', LAB, path=str(key))
+        public = 'ssh-ed25519 AAAA'
+        self.note('keypair', LAB, path=str(key), public_key=public)
         path = self.mark('release-lab-host')
         remains.forget_lab()
         self.assertEqual([other], journal.entries())
-        self.assertFalse(key.exists())
+        self.assertEqual([], list(key.parent.iterdir()))
         self.assertFalse(path.exists())
 
     def test_path_of_a_key_is_not_believed(self) -> None:
         file = self.top / 'id_rsa'
         file.write_text('private')
-        self.note('keypair', LAB, path=str(file))
+        public = 'ssh-ed25519 AAAA'
+        file.with_name('id_rsa.pub').write_text(public)
+        self.note('keypair', LAB, path=str(file), public_key=public)
         remains.forget_lab()
         self.assertTrue(file.exists())
 
