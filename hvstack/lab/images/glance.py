@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guest images in Glance: one of a name, with the digest of its recipe."""
+"""Guest images in Glance: one of a name, with the digest of its recipe.
 
+An image is hvstack's if the project owns it and if it carries its own ID in
+a property. A snapshot of a server inherits the property, with the wrong ID.
+"""
+
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,8 @@ from hvstack.lab.images import store
 #: Properties that tell which build an image in Glance is.
 DIGEST = 'hvstack_digest'
 OUTPUT = 'hvstack_output'
+#: Property with the ID of the image, by which hvstack knows its own.
+IDENTITY = 'hvstack_image_id'
 
 #: Properties that Nova reads, or that clouds ask of every image (SCS
 #: standard scs-0102, https://docs.scs.community/standards/scs-0102-v1-image-metadata).
@@ -38,9 +45,9 @@ def upload(
 ) -> str:
     """Have a guest image in Glance, and return its id.
 
-    Of images with that name, those of another build are removed once the
-    new one is there; servers that run from them go on. An upload that was
-    interrupted is begun anew.
+    Of hvstack's images with that name, those of another build are removed
+    once the new one is there; servers that run from them go on. An upload
+    that was interrupted is begun anew.
 
     :param conn: a connection; by Glance's default policy, only an
         administrator's may create a public image.
@@ -48,7 +55,8 @@ def upload(
     :param title: name in Glance; ``hvstack-`` and the image's name unless
         given. A cloud with both kinds of hosts needs two names.
     :param visibility: one of :data:`VISIBILITIES`, for a new image.
-    :raises hvstack.errors.InputError: the image was built without it.
+    :raises hvstack.errors.InputError: the image was built without it, or
+        hvstack did not upload an image of the name, which would be ambiguous.
     :raises hvstack.errors.CloudError: Glance refused.
     """
     if output not in image.outputs or output == 'rootfs':
@@ -85,6 +93,9 @@ def _upload(
     found = ''
     others = []
     for known in conn.image.images(name=name):
+        if not _is_managed(conn, known):
+            _check_foreign(conn, known)
+            continue
         same = all(
             known.properties.get(key) == value for key, value in wanted.items()
         )
@@ -94,7 +105,12 @@ def _upload(
             others.append(known.id)
     path = image.outputs[output]
     if not found:
-        properties: dict[str, Any] = {**wanted, **METADATA}
+        image_id = str(uuid.uuid4())
+        properties: dict[str, Any] = {
+            **wanted,
+            **METADATA,
+            IDENTITY: image_id,
+        }
         if output == 'lxc':
             # Nova's libvirt driver starts such an image's init as a program
             # in a container, not as a machine.
@@ -112,12 +128,36 @@ def _upload(
             min_disk=-(-_virtual_size(path, output) // _GIB),
             wait=True,
             timeout=600,
+            meta={'id': image_id},
             **properties,
         )
         found = str(created.id)
     for other in others:
         conn.image.delete_image(other, ignore_missing=True)
     return found
+
+
+def _is_managed(conn: Connection, image: Any) -> bool:
+    """Return whether hvstack uploaded an image in this project."""
+    return bool(
+        image.owner_id == conn.current_project_id
+        and (image.properties or {}).get(IDENTITY) == image.id
+    )
+
+
+def _check_foreign(conn: Connection, image: Any) -> None:
+    """Refuse an image of another owner if it makes the name ambiguous.
+
+    :raises hvstack.errors.InputError: users of the cloud see it.
+    """
+    is_own_project = image.owner_id == conn.current_project_id
+    if is_own_project or image.visibility == 'public':
+        raise errors.InputError(
+            f"Cannot upload the image '{image.name}': the cloud has another "
+            f'image of this name ({image.id}, project {image.owner_id}) that '
+            'hvstack did not upload. Rename it, or delete it with '
+            "'openstack image delete' if it is not needed."
+        )
 
 
 def _virtual_size(path: Path, output: str) -> int:
