@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's bridges in the machine's own network namespace."""
+"""The lab's interfaces in the machine's own network namespace.
+
+Each of them has the lab's ID as its alias (``ip link show``). hvstack uses
+and deletes no interface without it, whatever its name is.
+"""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, shell
-from hvstack.lab import values
+from hvstack.lab import settings, values
 
-#: Everything of the lab's carries a name with this beginning.
-PREFIX = 'hv-'
+_INTERFACES = Path('/sys/class/net')
 
 
 def ensure() -> None:
-    """Make the bridges that are missing, with addresses, up.
+    """Create the bridges that are missing, with addresses, up.
 
-    :raises hvstack.errors.Busy: an address of theirs is somebody else's.
+    :raises hvstack.errors.Busy: another interface has a bridge's name, or an
+        address of its network.
     """
     links = {link['ifname']: link for link in _addresses()}
     for name, address in values.BRIDGES.items():
+        if name in links and not is_owned(name):
+            raise errors.Busy(
+                f'Cannot create the bridge {name}: another interface has this '
+                f"name. Delete it with 'ip link delete {name}' if no program "
+                'needs it.'
+            )
         network = address.rpartition('.')[0] + '.'
         for other, link in links.items():
             for entry in link.get('addr_info', []):
@@ -32,6 +41,7 @@ def ensure() -> None:
         link = links.get(name, {})
         if not link:
             shell.run(['ip', 'link', 'add', name, 'type', 'bridge'])
+            claim(name)
         held = {
             f'{entry["local"]}/{entry["prefixlen"]}'
             for entry in link.get('addr_info', [])
@@ -56,21 +66,49 @@ def _addresses() -> list[dict[str, Any]]:
 
 
 def up() -> bool:
-    """Tell whether all bridges are there."""
-    return set(values.BRIDGES) <= {name for _, name in socket.if_nameindex()}
+    """Return whether all bridges exist."""
+    return all(is_owned(name) for name in values.BRIDGES)
 
 
-def leftovers() -> list[str]:
-    """Return the names of the lab's interfaces that exist.
+def claim(name: str) -> None:
+    """Mark an interface that hvstack has just created.
+
+    :param name: of the interface.
+    :raises hvstack.errors.CommandFailed: it does not exist.
+    """
+    alias = _alias(settings.ensure_lab_id())
+    shell.run(['ip', 'link', 'set', 'dev', name, 'alias', alias])
+
+
+def is_owned(name: str) -> bool:
+    """Return whether this lab created an interface.
 
     Without iproute2, which a machine that never had a lab may not have.
+
+    :param name: of the interface.
     """
-    return sorted(
-        name for _, name in socket.if_nameindex() if name.startswith(PREFIX)
-    )
+    number = settings.lab_id()
+    try:
+        alias = (_INTERFACES / name / 'ifalias').read_text().strip()
+    except OSError:
+        return False
+    return number is not None and alias == _alias(number)
+
+
+def delete(name: str) -> None:
+    """Delete an interface, if this lab created it.
+
+    :param name: of the interface; it may be missing.
+    """
+    if is_owned(name):
+        shell.run(['ip', 'link', 'delete', 'dev', name], check=False)
 
 
 def remove() -> None:
-    """Remove the bridges, and interfaces of the lab's that were left."""
-    for name in leftovers():
-        shell.run(['ip', 'link', 'delete', name], check=False)
+    """Delete all interfaces that this lab created."""
+    for path in sorted(_INTERFACES.iterdir()):
+        delete(path.name)
+
+
+def _alias(number: str) -> str:
+    return f'hvstack:{number}'

@@ -155,6 +155,7 @@ class GuestsTest(HostsTest):
         flavor = self.flavor(**{'quota:cpu_shares': '1024'})
         asked = [self.start(flavor, where) for where in ('hv-host2', LAST)]
         first, second = (self.active(server) for server in asked)
+        self.check_disks()
         self.assertNotEqual(first.host_id, second.host_id)
         self.answers(first)
         self.answers(second)
@@ -181,6 +182,13 @@ class GuestsTest(HostsTest):
 
 
 class AgentsTest(HostsTest):
+    def check_disks(self) -> None:
+        """Check that no other user can read disks of guests."""
+        disks = list(host.HOSTS.glob('*/nova/instances/*/disk*'))
+        self.assertNotEqual([], disks)
+        readable = [str(path) for path in disks if path.stat().st_mode & 0o077]
+        self.assertEqual([], readable)
+
     def test_killed_agents_come_back(self) -> None:
         before = self.pids()
         for agent in ('nova-compute', 'ovs', 'libvirtd'):

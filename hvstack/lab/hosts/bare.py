@@ -60,6 +60,7 @@ def prepare(name: str, image: Path | None = None) -> None:
     here = host.folder(name)
     raw, root = here / 'bare.raw', here / 'bare'
     _end(name)
+    raw.touch(mode=0o600)
     shell.run(['cp', '--sparse=always', image, raw])
     shell.run(['truncate', '-s', f'{profile(one).root_gb}G', raw])
     shell.run(['resize2fs', '-f', raw])

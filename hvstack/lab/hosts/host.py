@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, pids, shell
-from hvstack.lab import render, settings, values, venv
+from hvstack.lab import network, render, settings, values, venv
 from hvstack.lab.hosts import cgroups, sizes
 from hvstack.lab.hosts.sizes import HostSize
 
@@ -292,13 +292,14 @@ def _launch(host: HostSize, joined: list[str]) -> None:
     pids.write(here / 'pid.json', number)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'
-        shell.run(['ip', 'link', 'delete', outside], check=False)
+        network.delete(outside)
         shell.run(
             [
                 *('ip', 'link', 'add', outside, 'type', 'veth'),
                 *('peer', 'name', inside, 'netns', str(number)),
             ]
         )
+        network.claim(outside)
         shell.run(['ip', 'link', 'set', outside, 'master', f'hv-{bridge}'])
         shell.run(['ip', 'link', 'set', outside, 'up'])
 
@@ -314,9 +315,7 @@ def power_off(name: str) -> None:
     bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
     for bridge, _ in _LINKS:
-        shell.run(
-            ['ip', 'link', 'delete', f'hv-{bridge}{digits}'], check=False
-        )
+        network.delete(f'hv-{bridge}{digits}')
     detach_loops(folder(name))
     (folder(name) / 'bare.raw').unlink(missing_ok=True)
 
@@ -324,27 +323,36 @@ def power_off(name: str) -> None:
 def detach_loops(below: Path) -> None:
     """Detach the machine's loop devices whose files are below a folder.
 
-    Found by inode: of a mount namespace that is gone, the kernel shows
-    paths without the folder they were in.
+    Found by file system and inode: of a mount namespace that is gone, the
+    kernel shows paths without the folder they were in.
     """
-    shown = shell.run(
-        ['losetup', '--json', '-O', 'NAME,BACK-INO,BACK-FILE'], check=False
+    columns = 'NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE'
+    listing = shell.run(
+        ['losetup', '--json', '-O', columns], check=False
     ).stdout
-    if not shown.strip():
+    if not listing.strip() or not below.exists():
         return
-    inodes = {
-        str(path.stat().st_ino)
+    files = {
+        _file_identity(path)
         for pattern in ('**/bare.raw', '**/nova/instances/*/disk*')
         for path in below.glob(pattern)
     }
-    for entry in json.loads(shown)['loopdevices']:
+    file_system, _ = _file_identity(below)
+    for entry in json.loads(listing)['loopdevices']:
         file = str(entry['back-file'])
-        if (
-            str(entry['back-ino']) in inodes
-            or file.startswith(f'{below}/')
-            or _LOST_DISK.fullmatch(file)
-        ):
+        # losetup pads the number of the device with blanks.
+        device = str(entry['back-maj:min']).strip()
+        identity = device, str(entry['back-ino'])
+        is_lost = device == file_system and _LOST_DISK.fullmatch(file)
+        if identity in files or file.startswith(f'{below}/') or is_lost:
             shell.run(['losetup', '--detach', entry['name']], check=False)
+
+
+def _file_identity(path: Path) -> tuple[str, str]:
+    """Return file system and inode of a file, as losetup prints them."""
+    status = path.stat()
+    device = f'{os.major(status.st_dev)}:{os.minor(status.st_dev)}'
+    return device, str(status.st_ino)
 
 
 def enter(

@@ -324,3 +324,39 @@ class DisksTest(testtools.TestCase):
         lost = '/1fb2429f-f8ba-4de6-96b2-578f32f641e4/disk (deleted)'
         self.assertTrue(host._LOST_DISK.fullmatch(lost))
         self.assertIsNone(host._LOST_DISK.fullmatch('/home/me/disk'))
+
+    def file(self, name: str) -> Path:
+        """Return a file of a fresh file system; its inode is always one."""
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        done = shell.run(['mount', '-t', 'tmpfs', 'x', top], check=False)
+        if done.returncode:
+            self.skipTest('no file system can be mounted')
+        self.addCleanup(shell.run, ['umount', top])
+        path = top / name / 'bare.raw'
+        path.parent.mkdir()
+        path.write_bytes(bytes(65536))
+        return path
+
+    def attach(self, path: Path) -> str:
+        done = shell.run(['losetup', '-f', '--show', path], check=False)
+        if done.returncode:
+            self.skipTest('there are no loop devices')
+        device = done.stdout.strip()
+        self.addCleanup(
+            shell.run, ['losetup', '--detach', device], check=False
+        )
+        return device
+
+    def test_loop_device_of_another_program(self) -> None:
+        """It was detached if its file had the inode of a lab's disk."""
+        if os.geteuid():
+            self.skipTest('needs root')
+        ours, other = self.file('hv-host1'), self.file('backup')
+        self.assertEqual(ours.stat().st_ino, other.stat().st_ino)
+        devices = [self.attach(path) for path in (ours, other)]
+        host.detach_loops(ours.parent.parent)
+        backing = [
+            Path(f'/sys/block/{Path(device).name}/loop/backing_file').exists()
+            for device in devices
+        ]
+        self.assertEqual([False, True], backing)
