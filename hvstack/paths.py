@@ -114,6 +114,31 @@ def make_directory(path: Path) -> None:
         sync_directory(root)
 
 
+def claim(path: Path) -> None:
+    """Create a directory for hvstack alone, readable by its owner only.
+
+    An empty directory is accepted, and gets hvstack's stamp.
+
+    :param path: the directory.
+    :raises hvstack.errors.InputError: it has content, and hvstack did not
+        create it.
+    :raises OSError: no permission, or a parent is not a directory.
+    """
+    if is_owned(path):
+        return
+    if not is_empty(path):
+        raise errors.InputError(
+            f'Cannot use {path}: hvstack did not create this directory, and '
+            'it is not empty. Use a new directory.'
+        )
+    make_directory(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    (path / STAMP).write_text(
+        json.dumps(_identity(path)) + '\n', encoding='utf-8'
+    )
+    sync_directory(path)
+
+
 def is_empty(path: Path) -> bool:
     """Return whether a directory has no entries or does not exist."""
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))

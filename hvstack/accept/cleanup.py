@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting what interrupted acceptance tests left, by their names."""
+"""Deleting what interrupted acceptance tests left.
+
+The names of all that tests create begin with the random ID of a workspace.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +12,6 @@ import keystoneauth1.exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.accept.settings import PREFIX
 from hvstack.cloud.connection import access, refused
 from hvstack.cloud.stacks import until_deleted
 from hvstack.progress import Progress
@@ -19,13 +21,18 @@ _STACK_SECONDS = 300
 
 
 def clean(
-    conn: Connection, progress: Progress, others: Iterable[Connection] = ()
+    conn: Connection,
+    progress: Progress,
+    prefix: str,
+    others: Iterable[Connection] = (),
 ) -> list[str]:
-    """Delete all that tests made; return the names.
+    """Delete all that tests of a workspace created; return the names.
 
     An administrator finds it in every project, and deletes the tests' own
     projects; a member finds it in the own project.
 
+    :param prefix: of the workspace, see
+        :attr:`hvstack.accept.settings.Workspace.prefix`.
     :param others: of users whose own projects tests were run in.
     :raises hvstack.errors.HVStackError: something cannot be deleted; all else
         was.
@@ -38,8 +45,8 @@ def clean(
     if _administrator(conn):
         with refused('what tests left cannot be listed'):
             identity: Any = conn.identity
-            projects = [one for one in identity.projects() if _ours(one)]
-            users = [one for one in identity.users() if _ours(one)]
+            projects = _begins(prefix, identity.projects())
+            users = _begins(prefix, identity.users())
             flavors = list(conn.compute.flavors(is_public=None))
     emptied = []
     for project in projects:
@@ -52,10 +59,10 @@ def clean(
     for one in (conn, *others):
         for kind in (_stacks, _servers, _pairs, _network, _volumes):
             with _tried(failed, 'what tests left cannot be deleted'):
-                removed += kind(one, _administrator(one))
+                removed += kind(one, prefix, _administrator(one))
     with _tried(failed, 'what tests left cannot be deleted'):
         for flavor in flavors:
-            if _ours(flavor):
+            if _begins(prefix, [flavor]):
                 conn.compute.delete_flavor(flavor, ignore_missing=True)
                 removed.append(f'flavor {flavor.name}')
             elif not flavor.is_public and projects:
@@ -87,12 +94,13 @@ def _administrator(conn: Connection) -> bool:
     return 'admin' in access(conn).role_names
 
 
-def _ours(thing: Any) -> bool:
-    return _begins(thing.name)
-
-
-def _begins(name: Any) -> bool:
-    return str(name).startswith(f'{PREFIX}-')
+def _begins(prefix: str, resources: Iterable[Any]) -> list[Any]:
+    """Return the resources that tests of a workspace created."""
+    return [
+        resource
+        for resource in resources
+        if str(resource.name).startswith(f'{prefix}-')
+    ]
 
 
 def _listed(conn: Connection) -> list[dict[str, Any]]:
@@ -142,16 +150,16 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
     return f'stack {name}'
 
 
-def _stacks(conn: Connection, everywhere: bool) -> Iterator[str]:
+def _stacks(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
     for stack in _listed(conn):
-        if _begins(stack['stack_name']):
+        if stack['stack_name'].startswith(f'{prefix}-'):
             yield _delete_stack(conn, stack)
 
 
-def _servers(conn: Connection, everywhere: bool) -> Iterator[str]:
+def _servers(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
     # Others' need an administrator, who otherwise sees the own ones only.
     query = {'all_projects': True} if everywhere else {}
-    servers = [one for one in conn.compute.servers(**query) if _ours(one)]
+    servers = _begins(prefix, conn.compute.servers(**query))
     for server in servers:
         conn.compute.delete_server(server, ignore_missing=True)
     for server in servers:
@@ -159,34 +167,32 @@ def _servers(conn: Connection, everywhere: bool) -> Iterator[str]:
         yield f'server {server.name}'
 
 
-def _pairs(conn: Connection, everywhere: bool) -> Iterator[str]:
-    for pair in [one for one in conn.compute.keypairs() if _ours(one)]:
+def _pairs(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+    for pair in _begins(prefix, conn.compute.keypairs()):
         conn.compute.delete_keypair(pair, ignore_missing=True)
         yield f'key pair {pair.name}'
 
 
-def _network(conn: Connection, everywhere: bool) -> Iterator[str]:
+def _network(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
     """Delete what servers had, once they are gone."""
     if not conn.has_service('network'):
         return
     query = {} if everywhere else {'project_id': conn.current_project_id}
-    for port in list(conn.network.ports(**query)):
-        if _ours(port):
-            conn.network.delete_port(port, ignore_missing=True)
-            yield f'port {port.name}'
-    for group in list(conn.network.security_groups(**query)):
-        if _ours(group):
-            conn.network.delete_security_group(group, ignore_missing=True)
-            yield f'security group {group.name}'
+    for port in _begins(prefix, conn.network.ports(**query)):
+        conn.network.delete_port(port, ignore_missing=True)
+        yield f'port {port.name}'
+    for group in _begins(prefix, conn.network.security_groups(**query)):
+        conn.network.delete_security_group(group, ignore_missing=True)
+        yield f'security group {group.name}'
 
 
-def _volumes(conn: Connection, everywhere: bool) -> Iterator[str]:
+def _volumes(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
     if not conn.has_service('block-storage'):
         return
     storage: Any = conn.block_storage
     query = {'all_projects': True} if everywhere else {}
-    for volume in list(storage.volumes(**query)):
-        if _ours(volume) and volume.status != 'deleting':
+    for volume in _begins(prefix, storage.volumes(**query)):
+        if volume.status != 'deleting':
             storage.delete_volume(volume, ignore_missing=True)
             yield f'volume {volume.name}'
 

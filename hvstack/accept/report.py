@@ -11,24 +11,26 @@ from markupsafe import Markup, escape
 from hvstack import paths
 from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome, Result
 
+_NAMES = ('report.json', 'report.xml', 'report.html')
+
 
 def write(outcome: Outcome, folder: Path) -> list[Path]:
     """Write all forms and return their files."""
-    found = []
-    for name, text in (
-        ('report.json', json.dumps(outcome.to_mapping(), indent=1) + '\n'),
-        ('report.xml', junit(outcome)),
-        ('report.html', page(outcome)),
-    ):
-        paths.write_whole(folder / name, text)
-        found.append(folder / name)
-    return found
+    texts = (
+        json.dumps(outcome.to_mapping(), indent=1) + '\n',
+        junit(outcome),
+        page(outcome),
+    )
+    files = [folder / name for name in _NAMES]
+    for path, text in zip(files, texts, strict=True):
+        paths.write_whole(path, text)
+    return files
 
 
 def forget(folder: Path) -> None:
     """Delete an earlier run's report: a run that dies leaves none."""
-    for path in folder.glob('report.*'):
-        path.unlink()
+    for name in _NAMES:
+        (folder / name).unlink(missing_ok=True)
 
 
 def junit(outcome: Outcome) -> str:

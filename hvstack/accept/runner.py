@@ -219,8 +219,15 @@ def alone(workspace: Workspace) -> Iterator[None]:
     """Hold a workspace, whose files are one run's.
 
     :raises hvstack.errors.Busy: somebody else holds it.
+    :raises hvstack.errors.InputError: hvstack did not create the directory.
     """
-    workspace.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        paths.claim(workspace.folder)
+    except OSError as exc:
+        raise errors.InputError(
+            f'Cannot use {workspace.folder} as the workspace: {exc.strerror}. '
+            'Use another --workspace.'
+        ) from exc
     with (workspace.folder / 'held').open('w', encoding='utf-8') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

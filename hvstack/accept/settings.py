@@ -3,11 +3,11 @@
 
 import configparser
 import dataclasses
-import hashlib
 import io
 import json
+import re
+import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
 
-#: Begins the name of everything that tests of this machine make; cleaning up
-#: goes by it. Of one length: no machine's is the beginning of another's.
-PREFIX = (
-    'hvaccept-' + hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
-)
+#: Name of the key pair in a stack's request, which each test replaces.
+_KEY_NAME = 'hvaccept'
+#: Digits of the random ID in the names of what tests create. Keystone allows
+#: 64 characters in the name of a project, and Tempest adds a test's class.
+_ID_DIGITS = 10
 #: Heat's usual role for whoever makes stacks, beside ``member``.
 _STACK_ROLE = 'heat_stack_owner'
 _PASSWORD = ('password', 'v3password')
@@ -44,6 +44,29 @@ class Workspace:
     """
 
     folder: Path
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of all that its tests create.
+
+        It holds a random ID of the workspace, so that a clean-up deletes
+        nothing that another workspace or machine created.
+
+        :raises hvstack.errors.InputError: the file with the ID is damaged, or
+            hvstack did not create the folder.
+        """
+        path = self.folder / 'id'
+        if not path.exists():
+            paths.claim(self.folder)
+            paths.write_whole(path, f'{secrets.token_hex(_ID_DIGITS // 2)}\n')
+        number = path.read_text(encoding='utf-8').strip()
+        if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', number):
+            raise errors.InputError(
+                f'Cannot read the ID of the workspace ({path}): it is not a '
+                f'number of {_ID_DIGITS} hexadecimal digits. Use another '
+                '--workspace.'
+            )
+        return f'hvaccept-{number}'
 
     @property
     def conf(self) -> Path:
@@ -71,6 +94,7 @@ class Workspace:
         :raises OSError: no room, no rights.
         """
         parser = configparser.ConfigParser(interpolation=None)
+        paths.claim(self.folder)
         # Users that an interrupted run held are free again.
         shutil.rmtree(self.folder / 'lock', ignore_errors=True)
         lock = {'oslo_concurrency': {'lock_path': self.folder / 'lock'}}
@@ -80,9 +104,9 @@ class Workspace:
                 for name, value in options.items()
                 if value is not None
             }
+        parser['DEFAULT']['resource_name_prefix'] = self.prefix
         stream = io.StringIO()
         parser.write(stream)
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         paths.write_whole(self.conf, stream.getvalue(), 0o600)
         tests = Path(hvstack.__file__).parent / 'tempest_plugin' / 'tests'
         paths.write_whole(
@@ -283,7 +307,6 @@ def services(
     volumes = [name for name in _VOLUME_TYPES if name in kinds]
     return {
         'DEFAULT': {
-            'resource_name_prefix': PREFIX,
             'log_file': 'tempest.log',
             'use_stderr': False,
         },
@@ -327,7 +350,7 @@ def stack_request(
     }
     layout = dataclasses.replace(
         launch.layout(
-            wanted, names, image=image, network=network, key_name=PREFIX
+            wanted, names, image=image, network=network, key_name=_KEY_NAME
         ),
         controllers=controllers,
     )

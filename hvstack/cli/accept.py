@@ -239,7 +239,10 @@ class Accept(Lister):
                     _power_on(workspace, progress)
             if parsed_args.cleanup:
                 removed = cleanup.clean(
-                    conn, progress, _others(conn, tenant, parsed_args)
+                    conn,
+                    progress,
+                    workspace.prefix,
+                    _others(conn, tenant, parsed_args),
                 )
                 return ('Deleted',), [(name,) for name in removed]
             began = datetime.datetime.now(datetime.UTC)
@@ -335,8 +338,9 @@ def _run(
     # One user looks at a cluster that is there, so one test does at a time.
     count = 1 if parsed_args.stack else parsed_args.concurrency
     others = _others(conn, tenant, parsed_args)
+    prefix = workspace.prefix
     try:
-        for name in cleanup.clean(conn, progress, others):
+        for name in cleanup.clean(conn, progress, prefix, others):
             progress.say(f'deleted what an earlier run left: {name}')
     except errors.HVStackError as exc:
         # Tests whose room it takes say so.
@@ -350,7 +354,7 @@ def _run(
             try:
                 _power_on(workspace, progress)
             finally:
-                cleanup.clean(conn, progress, others)
+                cleanup.clean(conn, progress, prefix, others)
         raise
 
 

@@ -50,7 +50,7 @@ def create(conn: Connection, name: str) -> Path:
                 *('-C', name, '-f', private),
             ]
         )
-        public = _public(private).read_text().strip()
+        public = _public(private).read_text(encoding='utf-8').strip()
         data = {'name': name, 'path': str(path), 'public_key': public}
         entry = journal.note(KIND, data, scope(conn))
         linked: list[Path] = []
@@ -97,7 +97,7 @@ def remove_files(data: Mapping[str, Any]) -> None:
     public = _public(path)
     if path.parent != FOLDER or not public.is_file():
         return
-    if _same(public.read_text(), data):
+    if _same(public.read_text(encoding='utf-8'), data):
         # The public key goes last: it shows whose the private one is.
         path.unlink(missing_ok=True)
         public.unlink()

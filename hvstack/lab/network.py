@@ -89,7 +89,11 @@ def is_owned(name: str) -> bool:
     """
     number = settings.lab_id()
     try:
-        alias = (_INTERFACES / name / 'ifalias').read_text().strip()
+        alias = (
+            (_INTERFACES / name / 'ifalias')
+            .read_text(encoding='utf-8')
+            .strip()
+        )
     except OSError:
         return False
     return number is not None and alias == _alias(number)

@@ -153,7 +153,7 @@ def lab_id() -> str | None:
     :returns: None if there is no lab.
     """
     try:
-        return str(uuid.UUID(_ID.read_text().strip()))
+        return str(uuid.UUID(_ID.read_text(encoding='utf-8').strip()))
     except (FileNotFoundError, ValueError):
         return None
 

@@ -18,7 +18,7 @@ import fixtures
 import yaml
 
 from hvstack import shell
-from hvstack.accept.settings import PREFIX
+from hvstack.accept.settings import Workspace
 from hvstack.cloud import connection, placement, publish
 from hvstack.lab import clouds, images
 from hvstack.lab.hosts import sizes
@@ -55,12 +55,16 @@ class AcceptTest(HostsTest):
         super().setUp()
         # With the microversions that Placement's traits need.
         self.cloud = connection.connect(clouds.ADMIN_CLOUD)
-        self.workspace = Path(self.useFixture(fixtures.TempDir()).path)
+        self.workspace = self.directory()
         self.image = images.upload(self.cloud, images.build('tiny'), 'lxc')
         self.catalogues = sorted(sizes.CATALOGUES.glob('*.yaml'))
         # Another's would be strangers.
         self.retire()
         self.addCleanup(self.retire)
+
+    def directory(self) -> Path:
+        """Return a new directory; a workspace must begin as an empty one."""
+        return Path(self.useFixture(fixtures.TempDir()).path)
 
     def hadoop(self) -> None:
         """Have the image that clusters are made of."""
@@ -127,10 +131,11 @@ class AcceptTest(HostsTest):
                 # Gone in a moment.
                 if one.status != 'deleting'
             ]
+        prefix = Workspace(self.workspace).prefix
         return sorted(
             str(one.name)
             for one in found
-            if str(one.name).startswith(f'{PREFIX}-')
+            if str(one.name).startswith(f'{prefix}-')
         )
 
     @staticmethod
@@ -225,7 +230,7 @@ class InterruptedTest(AcceptTest):
         process = self.started('--test', 'FullHostTest.test_worker_too_many')
         shell.wait_for(
             lambda: any(
-                one.name.startswith(PREFIX)
+                one.name.startswith(Workspace(self.workspace).prefix)
                 for one in self.cloud.compute.servers(all_projects=True)
             ),
             'a server of a test',

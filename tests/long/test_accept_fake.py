@@ -45,7 +45,7 @@ class FakeTest(AcceptTest):
 
     def catalogue(self) -> Path:
         """Write a catalogue of what such a host is cut into."""
-        path = self.workspace / 'vsphere6.yaml'
+        path = self.directory() / 'vsphere6.yaml'
         data = catalogue.build(
             profiles.load('vsphere6'), [parse(CONFIGURATION)]
         )

@@ -46,7 +46,7 @@ class QemuTest(AcceptTest):
 
     def catalogue(self) -> Path:
         """Write a catalogue of one small flavor with a CPU of its own."""
-        path = self.workspace / 'pinned.yaml'
+        path = self.directory() / 'pinned.yaml'
         entry = {
             'name': 'hv-lab-worker-pinned',
             'configuration': 'i1-dedicated',

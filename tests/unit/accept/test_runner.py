@@ -12,7 +12,7 @@ import fixtures
 import testtools
 
 import hvstack
-from hvstack import errors, pids, shell
+from hvstack import errors, paths, pids, shell
 from hvstack.accept import runner
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
@@ -35,7 +35,8 @@ class RunTest(testtools.TestCase):
         super().setUp()
         folder = Path(self.useFixture(fixtures.TempDir()).path) / 'work'
         self.workspace = Workspace(folder)
-        (folder / '.stestr').mkdir(parents=True)
+        paths.claim(folder)
+        (folder / '.stestr').mkdir()
         self.number = folder / '.stestr' / 'next-stream'
         self.number.write_text('1\n')
         self.program = folder / 'python'

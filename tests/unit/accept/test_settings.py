@@ -24,6 +24,7 @@ from hvstack.accept import (
     domain,
     hostlook,
     outcome,
+    report,
     runner,
     settings,
 )
@@ -55,9 +56,49 @@ class WorkspaceTest(testtools.TestCase):
         self.assertEqual(0o600, mode)
         found = configparser.ConfigParser(interpolation=None)
         found.read(self.workspace.conf)
-        self.assertEqual({'admin_password': '50%$x'}, dict(found['auth']))
+        self.assertEqual('50%$x', found['auth']['admin_password'])
+        self.assertNotIn('other', found['auth'])
         self.assertEqual('/a,/b', found['hvstack']['catalogues'])
         self.assertEqual('true', found['hvstack']['public'])
+        prefix = found['DEFAULT']['resource_name_prefix']
+        self.assertEqual(self.workspace.prefix, prefix)
+
+    def test_names_of_another_workspace(self) -> None:
+        """They began with 24 bits of a hash of the host name."""
+        folders = [
+            Path(self.useFixture(fixtures.TempDir()).path) for _ in range(2)
+        ]
+        first, other = (Workspace(folder).prefix for folder in folders)
+        self.assertEqual(first, Workspace(folders[0]).prefix)
+        self.assertRegex(first, '^hvaccept-[0-9a-f]{10}$')
+        self.assertNotEqual(first, other)
+        (folders[0] / 'id').write_text('\n')
+        error = self.assertRaises(
+            errors.InputError, getattr, Workspace(folders[0]), 'prefix'
+        )
+        self.assertIn(str(folders[0] / 'id'), str(error))
+
+    def test_directory_of_another_program(self) -> None:
+        """Its report.* and lock were deleted."""
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        names = ('report.odt', 'lock')
+        for name in names:
+            (folder / name).write_text('text')
+        workspace = Workspace(folder)
+        for call in (
+            runner.alone(workspace).__enter__,
+            lambda: workspace.write({}),
+        ):
+            error = self.assertRaises(errors.InputError, call)
+            self.assertIn(f'Cannot use {folder}: hvstack did not', str(error))
+        self.assertEqual(set(names), {path.name for path in folder.iterdir()})
+
+    def test_other_reports_stay(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('report.odt', 'report.html'):
+            (folder / name).write_text('text')
+        report.forget(folder)
+        self.assertEqual(['report.odt'], [p.name for p in folder.iterdir()])
 
     def test_no_run_to_report(self) -> None:
         error = self.assertRaises(
@@ -146,9 +187,10 @@ class ServicesTest(testtools.TestCase):
 
 
 class CleanupTest(testtools.TestCase):
-    MINE = f'{settings.PREFIX}-x'
-    #: The beginning of another machine's names.
-    OTHERS = f'{settings.PREFIX}2-x'
+    PREFIX = 'hvaccept-0123456789'
+    MINE = f'{PREFIX}-x'
+    #: Of another workspace.
+    OTHERS = f'{PREFIX}2-x'
 
     def cloud(self, **more: Any) -> fake.FakeCloud:
         """Return a cloud on which nothing is left."""
@@ -323,7 +365,7 @@ class CleanupTest(testtools.TestCase):
         self.assertEqual([self.MINE], asked)
 
     def clean(self, cloud: fake.FakeCloud) -> list[str]:
-        return cleanup.clean(cloud.connect(), Progress())
+        return cleanup.clean(cloud.connect(), Progress(), self.PREFIX)
 
     def test_only_what_tests_made(self) -> None:
         cloud = self.cloud()

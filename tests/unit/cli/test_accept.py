@@ -14,7 +14,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import errors, share
+from hvstack import errors, paths, share
 from hvstack.accept import power, runner
 from hvstack.accept.settings import Workspace
 from hvstack.cli import accept
@@ -181,6 +181,7 @@ class AcceptTest(CloudTest):
         """Whatever else: a killed test's host gets its power back."""
         self.cloud()
         folder = self.folder / 'workspace'
+        paths.claim(folder)
         done = self.folder / 'done'
         for more in ((), ('--cleanup',)):
             done.unlink(missing_ok=True)
