@@ -4,6 +4,7 @@
 Lines go to standard error, so that standard output stays machine-readable.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -27,13 +28,18 @@ class Progress:
     _start: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
-        """Print one line with the time since the command started."""
+        """Print one line with the time since the command started.
+
+        A line that cannot be printed is lost. After a hangup, for example,
+        the terminal takes none, and the clean-up must continue.
+        """
         elapsed = int(time.monotonic() - self._start)
-        print(
-            f'[{elapsed // 60:02d}:{elapsed % 60:02d}] {text}',
-            file=self.stream or sys.stderr,
-            flush=True,
-        )
+        with contextlib.suppress(OSError):
+            print(
+                f'[{elapsed // 60:02d}:{elapsed % 60:02d}] {text}',
+                file=self.stream or sys.stderr,
+                flush=True,
+            )
 
     @contextmanager
     def stage(self, title: str) -> Iterator[None]:

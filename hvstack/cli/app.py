@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``hvstack`` command: cliff, with errors made for people."""
 
+import contextlib
 import logging
 import signal
 import sys
@@ -48,7 +49,9 @@ class HVStack(App):
         try:
             status = int(super().run_subcommand(argv) or 0)
         except KeyboardInterrupt:
-            print('hvstack: interrupted', file=sys.stderr)
+            # After a hangup the terminal takes no more lines.
+            with contextlib.suppress(OSError):
+                print('hvstack: interrupted', file=sys.stderr)
             return 130
         if isinstance(self.failure, errors.HVStackError):
             return self.failure.exit_code
@@ -61,9 +64,19 @@ class HVStack(App):
         self.failure = err
 
 
+def handle_signals() -> None:
+    """Clean up after SIGTERM and SIGHUP as after Ctrl-C.
+
+    A SIGHUP that is ignored stays ignored: ``nohup hvstack sweep run``
+    continues without its terminal.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
-    # What is cleaned up on Ctrl-C is cleaned up when a shell ends us, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    handle_signals()
     words: list[Any] = list(sys.argv[1:] if argv is None else argv)
     return int(HVStack().run(words))
