@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undoing on a real cloud deletes what hvstack created, by its identity."""
+
+from pathlib import Path
+
+import fixtures
+
+from hvstack.cloud import connection, journal, keys, stacks, undo
+from tests.functional.test_hosts import HostsTest
+
+_TEMPLATE = """
+heat_template_version: 2021-04-16
+resources:
+  word:
+    type: OS::Heat::RandomString
+"""
+
+
+class UndoTest(HostsTest):
+    def setUp(self) -> None:
+        super().setUp()
+        # Another key pair has the name of the test.
+        self.name += '-undo'
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('cloud.journal', 'cloud.keys'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.{name}.FOLDER', top / name)
+            )
+        self.template = top / 'template.yaml'
+        self.template.write_text(_TEMPLATE)
+        self.scope = connection.scope(self.cloud)
+
+    def create(self) -> str:
+        """Create a stack, which this process' journal has."""
+        number = stacks.create(self.cloud, self.name, self.template, {})
+        stacks.wait(self.cloud, number, timeout=60)
+        return number
+
+    def stacks(self) -> list[str]:
+        return [
+            str(stack.id)
+            for stack in self.cloud.orchestration.stacks(name=self.name)
+        ]
+
+    def test_stack(self) -> None:
+        first = self.create()
+        (entry,) = journal.own()
+        undo.undo_own([self.cloud])
+        self.assertEqual([], self.stacks())
+
+        second = self.create()
+        # The ID of the first stack is not that of the second one.
+        self.assertNotEqual(first, second)
+        data = dict(entry.data)
+        stacks.undo(self.cloud, data)
+        # Nor is its tag, where the answer with the ID was lost.
+        del data['id']
+        stacks.undo(self.cloud, data)
+        self.assertEqual([second], self.stacks())
+
+        (entry,) = journal.own()
+        data = dict(entry.data)
+        del data['id']
+        stacks.undo(self.cloud, data)
+        self.assertEqual([], self.stacks())
+
+    def test_key_pair(self) -> None:
+        keys.create(self.cloud, self.name)
+        (entry,) = journal.own()
+        data = entry.data
+        other = {**data, 'public_key': 'ssh-ed25519 AAAAother'}
+        keys.undo(self.cloud, other)
+        pair = self.cloud.compute.find_keypair(self.name)
+        self.assertIsNotNone(pair)
+        undo.undo_own([self.cloud])
+        pair = self.cloud.compute.find_keypair(self.name)
+        self.assertIsNone(pair)
+        self.assertEqual([], list(keys.FOLDER.iterdir()))
