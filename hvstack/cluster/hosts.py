@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shlex
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
-from hvstack import errors, paths, pids, shell
+from hvstack import errors, interrupts, paths, pids, shell
 from hvstack.cluster import actions, baremetal, host_script, probe
 from hvstack.cluster.baremetal import Host as Host
 from hvstack.cluster.base import (
@@ -36,6 +37,7 @@ TAKEN = paths.STATE / 'journal' / 'hosts'
 #: A host may have to unpack the root file system first, over its network.
 _PREPARE_SECONDS = 900
 _RELEASE_SECONDS = 300
+_LOCK_INTERVAL = 0.5
 _READY_SECONDS = 240
 #: Where a host that ssh reaches has the settings of its operating system.
 #: Hadoop's daemons would run :data:`hvstack.hadoop.osprofiles.SETUP`, and are
@@ -169,10 +171,28 @@ def environment(hosts: Sequence[Host]) -> dict[str, Any]:
 def recover() -> list[str]:
     """Give back the hosts that dead processes had taken.
 
+    Where a process has hosts, it did so before it took them.
+
     :returns: names of these hosts.
     :raises hvstack.errors.HVStackError: one cannot be given back; the next
         start tries again.
     """
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while True:
+        with contextlib.ExitStack() as stack:
+            lock = stack.enter_context(_open_lock())
+            if _locks(lock):
+                return _recover()
+            if any(mark.is_alive for mark in _marks()):
+                return []
+            if time.monotonic() > deadline:
+                raise _busy(lock)
+        # Another process is giving hosts back, or is about to take some.
+        time.sleep(_LOCK_INTERVAL)
+
+
+def _recover() -> list[str]:
+    """Give back hosts, under the lock that taking hosts has."""
     names: list[str] = []
     for mark in _marks():
         if mark.is_alive:
@@ -190,7 +210,34 @@ def recover() -> list[str]:
             ) from exc
         names += [action.name for action in releases]
         mark.path.unlink(missing_ok=True)
+        paths.sync_directory(TAKEN)
     return names
+
+
+def _open_lock() -> IO[str]:
+    paths.make_directory(TAKEN)
+    return (TAKEN / 'lock').open('a+', encoding='utf-8')
+
+
+def _locks(lock: IO[str]) -> bool:
+    """Return whether this process gets the lock, and write its pid there."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    lock.truncate(0)
+    lock.write(f'{os.getpid()}\n')
+    lock.flush()
+    return True
+
+
+def _busy(lock: IO[str]) -> errors.Busy:
+    lock.seek(0)
+    holder = lock.read(20).strip() or 'unknown'
+    return errors.Busy(
+        f'another process measures bare metal (pid {holder}): wait for it, or '
+        'end it'
+    )
 
 
 def holders() -> set[int]:
@@ -207,6 +254,8 @@ class _Mark:
 
     :param pid: the process.
     :param started: its start, in clock ticks since boot.
+    :param boot: id of the boot.
+    :param namespace: inode of the process' pid namespace.
     :param hosts: actions that release the hosts, as they were read.
     """
 
@@ -214,11 +263,16 @@ class _Mark:
     pid: int
     started: int
     hosts: list[Any]
+    boot: str
+    namespace: int
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process still runs."""
-        return pids.start_time(self.pid) == self.started
+        """Whether the process may still run."""
+        process = pids.Process(
+            self.pid, self.started, self.boot, self.namespace
+        )
+        return process.is_alive() is not False
 
 
 def _marks() -> Iterator[_Mark]:
@@ -229,9 +283,18 @@ def _marks() -> Iterator[_Mark]:
     for path in sorted(TAKEN.glob('*.json')):
         try:
             data = json.loads(path.read_text(encoding='utf-8'))
-            mark = _Mark(path, data['pid'], data['started'], data['hosts'])
+            mark = _Mark(
+                path,
+                data['pid'],
+                data['started'],
+                data['hosts'],
+                # Marks of older releases have neither.
+                data.get('boot', pids.boot()),
+                data.get('namespace', 0),
+            )
             if not (
                 isinstance(mark.pid, int)
+                and isinstance(mark.namespace, int)
                 and isinstance(mark.started, int)
                 and isinstance(mark.hosts, list)
             ):
@@ -377,7 +440,11 @@ class BareHosts(Members):
             given back.
         """
         self._take_lock()
-        recover()
+        try:
+            _recover()
+        except BaseException:
+            self._unlock()
+            raise
         self._write_mark()
         try:
             self._say(f'bare metal: prepare {len(self.hosts)} hosts')
@@ -411,19 +478,26 @@ class BareHosts(Members):
         :raises hvstack.errors.CommandFailed: a host cannot be given back.
         """
         self._say('bare metal: give the hosts back')
-        daemons.stop(self.nodes)
-        try:
-            _release(host.release for host in self.hosts if host.release)
-            for host in self.hosts:
-                if host.reach:
-                    host.reach.close()
-            if self._mark:
-                self._mark.unlink(missing_ok=True)
-                self._mark = None
-        finally:
-            if self._lock:
-                self._lock.close()
-                self._lock = None
+        with interrupts.deferred(
+            'hvstack is giving the hosts back', self.progress
+        ):
+            daemons.stop(self.nodes)
+            try:
+                _release(host.release for host in self.hosts if host.release)
+                for host in self.hosts:
+                    if host.reach:
+                        host.reach.close()
+                if self._mark:
+                    self._mark.unlink(missing_ok=True)
+                    paths.sync_directory(TAKEN)
+                    self._mark = None
+            finally:
+                self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
 
     def _prepare(self, host: Host) -> Host:
         """Return the host as it is to be released."""
@@ -500,30 +574,22 @@ class BareHosts(Members):
 
     def _take_lock(self) -> None:
         """Let no other process take hosts; the kernel drops it with us."""
-        paths.make_directory(TAKEN)
-        lock = (TAKEN / 'lock').open('a+', encoding='utf-8')
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read(20).strip() or 'unknown'
+        lock = _open_lock()
+        if not _locks(lock):
+            busy = _busy(lock)
             lock.close()
-            raise errors.Busy(
-                f'another process measures bare metal (pid {holder}): wait '
-                'for it, or end it'
-            ) from None
-        lock.truncate(0)
-        lock.write(f'{os.getpid()}\n')
-        lock.flush()
+            raise busy
         self._lock = lock
 
     def _write_mark(self) -> None:
         """Write down what is taken before it is."""
-        pid = os.getpid()
+        process = pids.Process.current()
         self._mark = self._mark or TAKEN / f'{uuid.uuid4()}.json'
         entry = {
-            'pid': pid,
-            'started': pids.start_time(pid),
+            'pid': process.pid,
+            'started': process.start,
+            'boot': process.boot,
+            'namespace': process.namespace,
             'hosts': [
                 actions.dump(host.release)
                 for host in self.hosts

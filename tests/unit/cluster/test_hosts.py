@@ -252,6 +252,45 @@ class HostsFileTest(testtools.TestCase):
         self.assertEqual([], hosts.recover())
         self.assertEqual(os.getpid(), data['pid'])
 
+    def test_recover_knows_another_boot(self) -> None:
+        """After a reboot, the pid and start of a mark may be a stranger's."""
+        cluster = self.cluster()
+        cluster._write_mark()
+        path = next(self.taken.glob('*.json'))
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
+        self.assertEqual(set(), hosts.holders())
+        self.assertEqual(['c', 'w'], hosts.recover())
+
+    def test_two_recover_one_after_the_other(self) -> None:
+        self.cluster()._write_mark()
+        path = next(self.taken.glob('*.json'))
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
+        first = hosts._open_lock()
+        self.assertTrue(hosts._locks(first))
+        interval = []
+
+        def pause(seconds: float) -> None:
+            # The other process has given the hosts back by now.
+            interval.append(seconds)
+            path.unlink(missing_ok=True)
+            first.close()
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.hosts.time.sleep', pause)
+        )
+        self.assertEqual([], hosts.recover())
+        self.assertEqual(1, len(interval))
+        self.assertEqual(0, self.ended())
+
+    def test_recover_does_not_wait_for_a_measurement(self) -> None:
+        cluster = self.cluster()
+        cluster._take_lock()
+        cluster._write_mark()
+        self.assertEqual([], hosts.recover())
+        cluster.release()
+
     def test_recover_keeps_what_it_cannot_give_back(self) -> None:
         self.cluster()
         (self.folder / 'lost').touch()
