@@ -19,6 +19,10 @@ COMPUTE_API = (2, 96)
 #: Placement's API with generations and ``required`` traits in queries.
 PLACEMENT_API = '1.36'
 
+#: Seconds after which a service that says nothing has failed. Heat's API
+#: waits 60 s for a busy engine; an upload counts from its last byte.
+_TIMEOUT = 300.0
+
 FAILURES = (
     keystoneauth1.exceptions.ClientException,
     openstack.exceptions.SDKException,
@@ -76,6 +80,9 @@ def connect(
             f'no cloud to connect to ({exc}): name an entry of clouds.yaml '
             "with --os-cloud, or start the lab with 'hvstack lab up'"
         ) from exc
+    if conn.session.timeout is None:
+        # Without api_timeout in clouds.yaml a command would wait for ever.
+        conn.session.timeout = _TIMEOUT
     with refused('the cloud does not answer'):
         conn.authorize()
         data = conn.compute.get_endpoint_data()
