@@ -229,15 +229,9 @@ def _set_ratios(
         admin, plan.providers, plan.ratios, shared=plan.shared
     ):
         return
-    lease.acquire(admin, progress)
-    try:
+    with lease.held(admin, progress):
         ratios.set_ratios(
             admin, plan.providers, plan.ratios, shared=plan.shared
-        )
-    finally:
-        undo.undo(
-            [entry for entry in journal.own() if entry.kind == lease.KIND],
-            [admin],
         )
 
 

@@ -15,7 +15,7 @@ from hvstack.cli import hadoop, report
 from hvstack.cli.journey import way
 from hvstack.cli.sweep import add_cloud, add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
-from hvstack.cloud import connection
+from hvstack.cloud import connection, lease
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import answer
@@ -47,19 +47,23 @@ class _Running(Command):
         progress = Progress()
         cloud = ready(os_cloud, progress)
         progress.say(f'sweep {sweep.id}')
-        try:
-            with progress.stage('sweep'):
-                here = course.run(
-                    sweep,
-                    progress,
-                    lambda before, now: say_step(
-                        before, now, progress, baseline, allow
-                    ),
-                )
-        finally:
-            conn = connection.connect(cloud)
-            for line in recovery.recover([conn]):
-                progress.say(f'put back: {line}')
+        conn = connection.connect(cloud)
+        # Such as the lease of a sweep that was killed.
+        for line in recovery.recover([conn]):
+            progress.say(f'put back: {line}')
+        with lease.held(conn, progress):
+            try:
+                with progress.stage('sweep'):
+                    here = course.run(
+                        sweep,
+                        progress,
+                        lambda before, now: say_step(
+                            before, now, progress, baseline, allow
+                        ),
+                    )
+            finally:
+                for line in recovery.recover([conn]):
+                    progress.say(f'put back: {line}')
         write = self.app.stdout.write
         for line in way(here):
             write(f'{line}\n')

@@ -10,7 +10,7 @@ from cliff.lister import Lister
 
 from hvstack import errors, extras
 from hvstack.cli.sweep import add_cloud, add_size, ready
-from hvstack.cloud import connection
+from hvstack.cloud import connection, lease
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import recovery, trials
@@ -92,11 +92,16 @@ class Run(Command):
         progress = Progress()
         progress.say(f'trials {begun.id}')
         cloud = ready(parsed_args.os_cloud, progress)
-        try:
-            trials.run(begun, progress, parsed_args.most)
-        finally:
-            for line in recovery.recover([connection.connect(cloud)]):
-                progress.say(f'put back: {line}')
+        conn = connection.connect(cloud)
+        # Such as the lease of a sweep that was killed.
+        for line in recovery.recover([conn]):
+            progress.say(f'put back: {line}')
+        with lease.held(conn, progress):
+            try:
+                trials.run(begun, progress, parsed_args.most)
+            finally:
+                for line in recovery.recover([conn]):
+                    progress.say(f'put back: {line}')
         self.app.stdout.write(f'{begun.id}\n')
 
 

@@ -24,6 +24,8 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +37,9 @@ from hvstack.cloud.connection import FAILURES, refused, scope
 from hvstack.progress import Progress
 
 KIND = 'lease'
-NAME = 'hvstack-lease'
+NAME = placement.LEASE
+#: Environment variable with the lease that a child process shares.
+VARIABLE = 'HVSTACK_LEASE'
 #: Seconds after which a lease that is not renewed has run out.
 DURATION = 120.0
 #: Seconds between two renewals.
@@ -128,7 +132,7 @@ def acquire(
     *,
     duration: float = DURATION,
     interval: float = INTERVAL,
-) -> Lease:
+) -> Lease | None:
     """Acquire the lease on a cloud, and renew it until it is released.
 
     The lease is in the journal: undoing the entry releases it. If a lease
@@ -138,12 +142,16 @@ def acquire(
     :param progress: where waiting is announced.
     :param duration: seconds until a lease runs out without a renewal.
     :param interval: seconds between two renewals.
+    :returns: the lease; None if the process that started this one holds it
+        and releases it.
     :raises hvstack.errors.Busy: another process has the lease.
     :raises hvstack.errors.CloudError: Placement refused.
     """
-    held = _LEASES.get(scope(conn))
-    if held is not None and held.is_valid():
-        return held
+    lease = _LEASES.get(scope(conn))
+    if lease is not None and lease.is_valid():
+        return lease
+    if _is_inherited(conn):
+        return None
     provider = str(uuid.uuid4())
     entry = journal.note(
         KIND, {'name': NAME, 'provider': provider}, scope(conn)
@@ -159,18 +167,56 @@ def acquire(
     return lease
 
 
+@contextmanager
+def held(conn: Connection, progress: Progress | None = None) -> Iterator[None]:
+    """Hold the lease on a cloud for a block, and for its child processes.
+
+    :param conn: connection of an administrator.
+    :param progress: where waiting is announced.
+    :raises hvstack.errors.Busy: another process has the lease.
+    :raises hvstack.errors.CloudError: Placement refused; a lease that could
+        not be released stays in the journal.
+    """
+    lease = acquire(conn, progress)
+    if lease is None:
+        yield
+        return
+    os.environ[VARIABLE] = lease.provider
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+        for entry in journal.own():
+            if entry.data.get('provider') == lease.provider:
+                undo(conn, entry.data)
+                journal.forget(entry)
+
+
 def check(conn: Connection) -> None:
     """Refuse to go on without the lease that this process acquired.
 
     :raises hvstack.errors.Busy: another process may have it by now.
     """
     lease = _LEASES.get(scope(conn))
-    if lease is not None and not lease.is_valid():
+    if lease is not None and lease.is_valid():
+        return
+    if lease is not None or (
+        os.environ.get(VARIABLE) and not _is_inherited(conn)
+    ):
         raise errors.Busy(
             'Cannot go on changing the cloud: this process could not renew '
-            f'its lease ({NAME} in Placement) for {lease.duration:.0f} s, and '
-            'another one may have it. Run the command again.'
+            f'its lease ({NAME} in Placement) in time, and another one may '
+            'have it. Run the command again.'
         )
+
+
+def _is_inherited(conn: Connection) -> bool:
+    """Return whether the process that started this one has the lease."""
+    provider = os.environ.get(VARIABLE)
+    if not provider:
+        return False
+    current = _current(conn)
+    return current is not None and current[0] == provider
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:

@@ -8,6 +8,9 @@ from openstack.connection import Connection
 
 from hvstack.cloud.connection import refused
 
+#: Name of the provider that is hvstack's lease on a cloud, and no host.
+LEASE = 'hvstack-lease'
+
 
 def get(conn: Connection, path: str) -> dict[str, Any]:
     """Return what Placement answers.
@@ -31,7 +34,7 @@ def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
     return {
         item['name']: item['uuid']
         for item in get(conn, query)['resource_providers']
-        if item['parent_provider_uuid'] is None
+        if item['parent_provider_uuid'] is None and item['name'] != LEASE
     }
 
 

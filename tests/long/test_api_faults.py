@@ -148,7 +148,7 @@ class ApiFaultsTest(testtools.TestCase):
             'ratios': [
                 str(ratios.current(self.cloud, {LAST: providers[LAST]}))
             ],
-            'leases': [name for name in providers if name == lease.NAME],
+            'leases': [str(lease._current(self.cloud))],
         }
 
     def case(

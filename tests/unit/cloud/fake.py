@@ -121,6 +121,12 @@ class FakeCloud(fixtures.Fixture):
         )
 
         self.http.get(f'{NOVA}/os-keypairs', json={'keypairs': []})
+        # The lease, which nobody else has.
+        providers = f'{PLACEMENT}/resource_providers'
+        self.http.post(providers, json={'generation': 0})
+        self.http.delete(
+            re.compile(f'^{re.escape(providers)}/'), status_code=204
+        )
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""

@@ -10,7 +10,7 @@ import requests
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import connection, journal, lease, ratios, undo
+from hvstack.cloud import connection, journal, lease, placement, ratios, undo
 from tests.unit.cloud import fake
 
 PROVIDERS = f'{fake.PLACEMENT}/resource_providers'
@@ -24,7 +24,9 @@ class Placement:
         #: Called after the next change, instead of its answer.
         self.fault: Callable[[], Any] | None = None
         item = re.compile(rf'^{re.escape(PROVIDERS)}/[0-9a-f-]+')
-        http.get(re.compile(rf'^{re.escape(PROVIDERS)}\?'), json=self._list)
+        http.get(
+            re.compile(rf'^{re.escape(PROVIDERS)}(\?|$)'), json=self._list
+        )
         http.post(PROVIDERS, json=self._create)
         http.get(item, json=self._inventories)
         http.put(item, json=self._swap)
@@ -113,6 +115,7 @@ class LeaseTest(testtools.TestCase):
     def acquire(self) -> lease.Lease:
         """Acquire it, without a thread that renews it by the real clock."""
         acquired = lease.acquire(self.conn, interval=3600)
+        assert acquired
         self.addCleanup(acquired.stop)
         return acquired
 
@@ -204,6 +207,24 @@ class LeaseTest(testtools.TestCase):
             errors.Busy, ratios.set_ratios, self.conn, {}, {'VCPU': 2.0}
         )
         self.assertIn('lease', str(error))
+
+    def test_child_processes_share_it(self) -> None:
+        with lease.held(self.conn):
+            self.forget_own()
+            self.assertIsNone(lease.acquire(self.conn))
+            lease.check(self.conn)
+            self.assertEqual(1, len(journal.entries()))
+            # Another process took it over.
+            self.placement.providers.clear()
+            self.assertRaises(errors.Busy, lease.check, self.conn)
+        self.assertEqual([], journal.entries())
+        lease.check(self.conn)
+
+    def test_it_is_not_a_host(self) -> None:
+        self.acquire()
+        for item in self.placement.providers.values():
+            item['parent_provider_uuid'] = item['parent']
+        self.assertEqual({}, placement.providers(self.conn))
 
     def test_refused(self) -> None:
         self.cloud.http.post(PROVIDERS, status_code=403, text='admins only')

@@ -17,6 +17,7 @@ from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import course, forecast, space, state
+from tests.unit.cloud import fake
 from tests.unit.results import factory
 
 SIZE = 1_000_000
@@ -35,6 +36,7 @@ class CourseTest(testtools.TestCase):
         state.RECORDS.mkdir()
         self.tasks: list[list[tuple[str, int, int]]] = []
         self.baselines: set[str] = set()
+        self.conn = self.useFixture(fake.FakeCloud()).connect()
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
         )
@@ -153,7 +155,7 @@ class CourseTest(testtools.TestCase):
                 'hvstack.sweep.rallyenv.ensure', lambda *_: None
             ),
             fixtures.MonkeyPatch(
-                'hvstack.cloud.connection.connect', lambda *_: None
+                'hvstack.cloud.connection.connect', lambda *_: self.conn
             ),
             fixtures.MonkeyPatch(
                 'hvstack.sweep.recovery.recover', lambda *_: []
