@@ -295,6 +295,7 @@ def _marks() -> Iterator[_Mark]:
             if not (
                 isinstance(mark.pid, int)
                 and isinstance(mark.namespace, int)
+                and isinstance(mark.boot, str)
                 and isinstance(mark.started, int)
                 and isinstance(mark.hosts, list)
             ):
