@@ -31,7 +31,6 @@ from hvstack.cloud import (
 )
 from hvstack.lab.images import glance, store
 from hvstack.model.flavor import Flavor
-from tests.functional.test_hosts import LAST
 from tests.long import faults
 
 #: Seconds after which a service that says nothing counts as silent.
@@ -146,7 +145,7 @@ class ApiFaultsTest(testtools.TestCase):
                 for item in self.cloud.network.security_groups()
             ),
             'ratios': [
-                str(ratios.current(self.cloud, {LAST: providers[LAST]}))
+                str(ratios.current(self.cloud, providers)),
             ],
             'leases': [str(lease._current(self.cloud))],
         }
@@ -305,8 +304,8 @@ class ApiFaultsTest(testtools.TestCase):
         return do
 
     def set_ratio(self) -> None:
-        provider = placement.providers(self.cloud)[LAST]
-        ratios.set_ratios(self.faulty, {LAST: provider}, {'MEMORY_MB': 1.25})
+        name, provider = sorted(placement.providers(self.cloud).items())[-1]
+        ratios.set_ratios(self.faulty, {name: provider}, {'MEMORY_MB': 1.25})
 
     def test_placement(self) -> None:
         for fault in _LOST:
