@@ -154,10 +154,13 @@ settings() {
     done
 }
 
+# A value that is in force already is not written: a host may refuse to have
+# it written at all, and then nothing changed it either.
 restore() {
     file=$(setting_file "$1")
-    [ ! -e "$file" ] || echo "$2" >"$file" ||
-        fail "Cannot restore $1 to $2."
+    [ -e "$file" ] && [ "$(settings "$1")" != "$1=$2" ] || return 0
+    { echo "$2" >"$file"; } 2>/dev/null ||
+        fail "Cannot restore $1 to $2: the kernel refuses it. Set it by hand."
 }
 
 # release ROOT DATA [NAME=VALUE...]: what was changed, as the journal has it.
@@ -173,13 +176,18 @@ release() {
         rmdir "$2" || exit 1
     fi
     shift 2
+    status=0
+    # In subshells: a change that cannot be undone does not keep the others.
     for change; do
         case $change in
-        disk.*) erase "${change#*=}" "$(echo "${change%%=*}" | cut -c6-)" ;;
-        firewall.*) close_firewall "${change%%=*}" "${change#*=}" ;;
-        *) restore "${change%%=*}" "${change#*=}" ;;
-        esac
+        disk.*)
+            (erase "${change#*=}" "$(echo "${change%%=*}" | cut -c6-)")
+            ;;
+        firewall.*) (close_firewall "${change%%=*}" "${change#*=}") ;;
+        *) (restore "${change%%=*}" "${change#*=}") ;;
+        esac || status=1
     done
+    return $status
 }
 
 # check ROOT UID [DISK UUID...]: the user of Hadoop's processes, and the disks.

@@ -19,6 +19,8 @@ UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: Of no process of a baseline or another worker of the tests.
 UID = str(1_880_000_000 + os.getpid())
 NAME = 'hv_0123456789abcdef'
+#: Prints the status of a release, and a value after it.
+RELEASE = 'eval "$RELEASE"; echo $?; cat $FILE'
 #: Two namespaces: ours, and a stranger's, who has two addresses.
 _NETWORK = """
 ip link set lo up
@@ -122,7 +124,9 @@ class DisksTest(RootTest):
             (f'mkfs.ext4 -q {self.loop}', 'contains data (ext4)'),
             (f'cat {self.folder}/mbr >{self.loop}', 'contains data (dos)'),
             (
-                f'unshare -m sh -c "{mounted}; exec sleep 9" & sleep 0.3',
+                f'unshare -m sh -c "{mounted}; exec sleep 60" &\n'
+                f'until grep -qs "{self.loop} " /proc/$!/mountinfo\n'
+                'do sleep 0.1; done',
                 'mounted',
             ),
             (f'mkswap -q {self.loop}', 'contains data (swap)'),
@@ -195,6 +199,27 @@ class NetworkTest(RootTest):
         )
         self.assertEqual('4096 87380 99999', ' '.join(first.split()))
         self.assertEqual(before, f'{name}={" ".join(last.split())}')
+
+    def test_settings_that_the_host_refuses(self) -> None:
+        """They kept the others, and the firewall, from being undone."""
+        refused = 'sysctl.kernel.ostype'
+        file = '/proc/sys/net/ipv4/tcp_rmem'
+        read = host_script.command('settings', refused)
+        (unchanged,) = self.in_namespace(read)
+        other = 'sysctl.net.ipv4.tcp_rmem=4096 87380 99999'
+        release = host_script.command('release', '/none', '', unchanged, other)
+        (value,) = self.in_namespace(f'{release}\ncat {file}')
+        self.assertEqual('4096 87380 99999', ' '.join(value.split()))
+        release = host_script.command(
+            'release', '/none', '', f'{refused}=Plan9', other
+        )
+        done = run(f"unshare -n sh -c '{RELEASE}'", RELEASE=release, FILE=file)
+        self.assertEqual(1, done.stderr.count('\n'), done.stderr)
+        self.assertIn(f'Cannot restore {refused} to Plan9', done.stderr)
+        status, value = done.stdout.split(maxsplit=1)
+        self.assertEqual(
+            ('1', '4096 87380 99999'), (status, ' '.join(value.split()))
+        )
 
     def firewall(self, path: str) -> None:
         opened = host_script.command(
