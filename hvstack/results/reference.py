@@ -45,8 +45,18 @@ def candidates(
         raise errors.InputError(
             f"baseline '{given}': {folder} has no such valid run on bare "
             "metal, make one with 'hvstack baseline run'"
+            + _left_out(given, folder, unsigned)
         )
     return found
+
+
+def _left_out(name: str, folder: Path, unsigned: bool | None) -> str:
+    """Return why a record that may be meant does not count."""
+    _, invalid_records = record.load_usable(folder, unsigned)
+    for invalid in invalid_records:
+        if name in (AUTO, invalid.sweep) or name in invalid.reason:
+            return f'; left out: {invalid.reason}'
+    return ''
 
 
 def choose(

@@ -96,6 +96,20 @@ class ReferenceTest(testtools.TestCase):
         )
         self.assertIn('baseline run', str(error))
 
+    def test_a_record_that_does_not_count_is_named(self) -> None:
+        path = self.bare('old', 1)
+        text = path.read_text(encoding='utf-8')
+        path.write_text(text.replace('Xeon', 'Xenon'), encoding='utf-8')
+        for name in ('old', 'auto'):
+            error = self.assertRaises(
+                errors.InputError, reference.candidates, name, self.folder
+            )
+            self.assertIn(f'left out: {path}', str(error))
+        error = self.assertRaises(
+            errors.InputError, reference.candidates, 'new', self.folder
+        )
+        self.assertNotIn('left out', str(error))
+
     def test_none_comparable_says_why(self) -> None:
         self.bare('new', 2, size=2 * 10**9)
         error = self.assertRaises(
