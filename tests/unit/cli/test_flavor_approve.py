@@ -70,6 +70,30 @@ class Approve(testtools.TestCase):
         self.assertIn(f'{name}: approved before', out)
         self.assertEqual(text, self.catalogue.read_text())
 
+    def test_edited_evidence_is_not_published(self) -> None:
+        name = self.sweep.flavor.name
+        self.assertEqual(0, self.call(name)[0])
+        text = self.catalogue.read_text(encoding='utf-8')
+        low = next(line for line in text.splitlines() if ' low: ' in line)
+        for changed, words in (
+            (low.partition(':')[0] + ': 98.9', 'was edited'),
+            (low.partition(':')[0] + ': 120', 'HV019'),
+        ):
+            self.catalogue.write_text(
+                text.replace(low, changed), encoding='utf-8'
+            )
+            err = io.StringIO()
+            with redirect_stderr(err):
+                status = main(
+                    (
+                        *('flavor', 'publish', str(self.catalogue), name),
+                        *('--records', str(self.records)),
+                        *('--os-cloud', 'no-such-cloud'),
+                    )
+                )
+            self.assertEqual(2, status)
+            self.assertIn(words, err.getvalue())
+
     def test_the_winner_against_a_named_baseline(self) -> None:
         slow = Sweep('i1', seconds=(150, 151, 152))
         for one in slow.measured:
