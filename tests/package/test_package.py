@@ -26,7 +26,6 @@ from typing import Any
 import testtools
 from keystoneauth1 import fixture as ksa
 
-from hvstack import share
 from hvstack.results import record
 from tests.unit.results import factory
 
@@ -54,6 +53,7 @@ EXTRAS = {
     'tempest': (('tempest',), ('accept', '--catalogue', 'vsphere6')),
     'lab': (('supervisor', 'uv'), ('lab', 'status')),
 }
+SAMPLE = 'hvstack/share/hvstack.conf.sample'
 PLAN = (
     *('sweep', 'plan', '--host', 'vsphere6', '--backend', 'kvm'),
     *('--values', 'instances=1,2,4'),
@@ -415,18 +415,26 @@ class InstalledTest(_PackageTest):
         self.assertNotIn(str(TOP), template)
         records = scratch() / 'records'
         if not records.exists():
-            for configuration, seconds in (
-                *(('bare-metal', 100.0), ('bare-metal', 102.0)),
-                *(('i2', 110.0), ('i2', 112.0)),
-            ):
-                index = len(list(records.glob('*.json')))
-                record.save(
-                    factory.run(configuration, index, seconds), records
+            for hour, (configuration, index, seconds) in enumerate(
+                (
+                    *(('bare-metal', 0, 100.0), ('bare-metal', 1, 102.0)),
+                    *(('i2', 0, 110.0), ('i2', 1, 112.0)),
                 )
+            ):
+                run_record = factory.run(
+                    *(configuration, index, seconds),
+                    started=f'2026-11-21T0{hour}:45:00Z',
+                )
+                # A signature would need a key of the machine's.
+                run_record.digest = run_record.computed_digest()
+                record.store(run_record, records)
             records.chmod(0o755)
             for path in records.iterdir():
                 path.chmod(0o644)
-        report = must_run(directory, hvstack, 'report', '--records', records)
+        report = must_run(
+            directory,
+            *(hvstack, 'report', '--unsigned', '--records', records),
+        )
         self.assertIn('i2', report)
         self.assertIn('bare metal', report)
 
@@ -465,9 +473,7 @@ class InstalledTest(_PackageTest):
             directory,
             *(bin / 'oslo-config-generator', '--namespace', 'hvstack'),
         )
-        self.assertEqual(
-            (share.ROOT / 'hvstack.conf.sample').read_text('utf-8'), sample
-        )
+        self.assertEqual((clone() / SAMPLE).read_text('utf-8'), sample)
         install('[all]')
         inside = scratch() / 'inside.py'
         must_run(directory, python, '-I', inside, 'imports')
