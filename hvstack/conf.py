@@ -4,16 +4,22 @@
 A sample with all of them is ``hvstack/share/hvstack.conf.sample``.
 """
 
+import math
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from oslo_config import cfg
+from oslo_config import cfg, iniparser, types
 
-from hvstack import errors, paths
+from hvstack import errors, paths, textfile
 
 #: Where the file is looked for; what is in a later one wins.
 FILES = (Path('/etc/hvstack/hvstack.conf'), paths.STATE / 'hvstack.conf')
+
+#: A week: a longer time-out is a mistyped unit.
+_MAX_SECONDS = 7 * 24 * 3600
 
 _CLOUD = (
     cfg.StrOpt(
@@ -50,12 +56,14 @@ _CLOUD = (
         'stack_timeout',
         default=900,
         min=60,
+        max=_MAX_SECONDS,
         help='Seconds that a stack may take to be complete, or deleted.',
     ),
     cfg.IntOpt(
         'max_resources_per_stack',
         default=1000,
         min=-1,
+        max=10**6,
         help="Heat's option of this name, which Heat tells nobody: what it "
         'would not take is refused before. -1 is no limit.',
     ),
@@ -63,6 +71,7 @@ _CLOUD = (
         'ready_timeout',
         default=300,
         min=30,
+        max=_MAX_SECONDS,
         help='Seconds until HDFS and YARN must see every worker.',
     ),
 )
@@ -112,6 +121,7 @@ _TELEMETRY = (
         'interval',
         default=5.0,
         min=0,
+        max=3600,
         help="Seconds between samples of the nodes' CPU, disks and network "
         'during a run; 0 takes none.',
     ),
@@ -153,20 +163,142 @@ def variables(options: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     }
 
 
+class _File(iniparser.BaseParser):
+    """Options of a file, with the line and the text of each.
+
+    oslo.config itself ignores sections and options that it does not know.
+
+    :param path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.section = ''
+        self.options: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def new_section(self, section: str) -> None:
+        """Note the section of the options that follow."""
+        names = [group for group, _ in list_opts()]
+        if section not in ('DEFAULT', *names):
+            raise self._error(
+                f"section '{section}' is unknown. Use one of "
+                f'{", ".join(names)}.'
+            )
+        self.section = section
+
+    def assignment(self, key: str, value: list[str]) -> None:
+        """Check an option."""
+        text = '\n'.join(value)
+        known = {
+            (group, option.dest): option
+            for group, options in list_opts()
+            for option in options
+        }
+        name = (self.section, key.replace('-', '_'))
+        if name not in known:
+            sections = [group for group, dest in known if dest == name[1]]
+            names = [dest for group, dest in known if group == self.section]
+            remedy = (
+                f'Move it to [{sections[0]}].'
+                if sections
+                else f'Use one of {", ".join(names) or "no option"}.'
+            )
+            raise self._error(
+                f"option '{key}' is unknown in [{self.section}]. {remedy}"
+            )
+        if name in self.options:
+            raise self._error(f"option '{key}' is duplicated. Delete one.")
+        if textfile.printable(text) != text:
+            raise self._error(
+                f"option '{key}' has a control character. Remove it."
+            )
+        reason = _refusal(known[name], text)
+        if reason:
+            raise self._error(f"option '{key}' is '{text[:60]}', {reason}")
+        self.options[name] = (self.lineno, text)
+
+    def parse_exc(  # type: ignore[override]
+        self, message: str, lineno: int, line: str | None = None
+    ) -> Exception:
+        """Return the error for a line that is not an option."""
+        self.lineno = lineno
+        return self._error(f'{message}. Write options as name = value.')
+
+    def _error(self, reason: str) -> errors.InputError:
+        text = textfile.printable(reason)
+        return errors.InputError(
+            f'{self.path}:{self.lineno}: Cannot read the options: {text}'
+        )
+
+
+def _refusal(option: cfg.Opt, text: str) -> str:
+    """Return why an option cannot have a value; empty if it can.
+
+    oslo.config accepts NaN, digits of any script, and no number at all.
+    """
+    kind = option.type
+    if isinstance(kind, types.Integer | types.Float):
+        number = r'-?[0-9]{1,15}'
+        if isinstance(kind, types.Float):
+            number += r'(\.[0-9]{1,15})?'
+        low = -math.inf if kind.min is None else kind.min
+        high = math.inf if kind.max is None else kind.max
+        if re.fullmatch(number, text.strip()) and (low <= float(text) <= high):
+            return ''
+        what = 'a number' if '.' in number else 'a whole number'
+        return f'which is not {what} from {low} to {high}. Correct the number.'
+    choices = getattr(kind, 'choices', None)
+    if choices and text not in choices:
+        return f'which is unknown. Use one of {", ".join(choices)}.'
+    try:
+        kind(text)
+    except (TypeError, ValueError):
+        return 'which is not valid. See hvstack.conf.sample.'
+    return ''
+
+
+def _check_variables() -> None:
+    """Refuse values of environment variables that options cannot have.
+
+    :raises hvstack.errors.InputError: a variable has such a value.
+    """
+    for group, options in list_opts():
+        for option in options:
+            name = f'OS_{group}__{option.dest}'.upper()
+            value = os.environ.get(name)
+            if value is None:
+                continue
+            reason = _refusal(option, value)
+            if reason or textfile.printable(value) != value:
+                raise errors.InputError(
+                    f'Cannot read environment variable {name}: '
+                    f"'{textfile.printable(value[:60])}' "
+                    f'{reason or "has a control character. Remove it."}'
+                )
+
+
 def load(files: tuple[Path, ...] = FILES) -> Any:
     """Return the options that are in force.
 
-    :raises hvstack.errors.InputError: a file cannot be read, or a value in
-        it is wrong.
+    :param files: later files override earlier ones; missing ones are
+        ignored.
+    :raises hvstack.errors.InputError: a file cannot be read, or has an
+        unknown section or option, or a value is not valid.
     """
     conf = cfg.ConfigOpts()
     for group, options in list_opts():
         conf.register_opts(options, group=group)
+    # A link that leads nowhere is a mistake, not a missing file.
+    existing = [path for path in files if os.path.lexists(path)]
+    for path in existing:
+        _File(path).parse(textfile.read(path).splitlines(keepends=True))
+    _check_variables()
     try:
         conf(
             args=[],
             project='hvstack',
-            default_config_files=[str(f) for f in files if f.exists()],
+            default_config_files=[str(path) for path in existing],
             default_config_dirs=[],
         )
         for group, options in list_opts():

@@ -7,7 +7,7 @@ A file holds one profile, or under ``profiles`` several by name, as the lab's
 
 from pathlib import Path
 
-from hvstack import errors, paths, share, yamlfile
+from hvstack import errors, paths, share, textfile, yamlfile
 from hvstack.model import catalogue
 from hvstack.model.fields import Fields
 from hvstack.model.host import HostProfile, from_mapping
@@ -62,7 +62,8 @@ def absolute(name: str) -> str:
 
     :param name: as :func:`load` takes it.
     """
-    return str(Path(name).resolve()) if _is_path(name) else name
+    # Not resolved: of a link that names itself, reading says what is wrong.
+    return str(Path.cwd() / name) if _is_path(name) else name
 
 
 def _is_path(name: str) -> bool:
@@ -86,7 +87,7 @@ def load(name: str) -> HostProfile:
         return next(iter(profiles.values()))
     for folder in folders():
         path = folder / f'{name}.yaml'
-        if path.is_file():
+        if textfile.is_regular(path):
             return load(str(path))
     found = known()
     if name in found:

@@ -5,6 +5,7 @@ Duplicate keys and aliases are refused: the first are a mistake, the second
 could blow a small file up to any size.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from hvstack import errors
+from hvstack import errors, textfile
 
 #: Larger than any file of ours; more is a mistake.
 MOST_BYTES = 1_000_000
@@ -54,20 +55,10 @@ def load(path: Path) -> Document:
     :raises hvstack.errors.InputError: cannot be read, is no YAML, has
         duplicate keys, aliases or tags of its own.
     """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise errors.InputError(
-                f'{path}: larger than {MOST_BYTES} bytes, give a smaller file'
-            )
-        text = path.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as exc:
-        reason = getattr(exc, 'strerror', None) or 'is not UTF-8 text'
-        raise errors.InputError(
-            f'{path}: cannot be read ({reason}), give a readable YAML file'
-        ) from exc
+    text = textfile.read(path, MOST_BYTES)
     try:
         _refuse_bombs(text, path)
-        return _document(text, path)
+        document = _document(text, path)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark
         line = mark.line + 1 if mark else 1
@@ -76,8 +67,79 @@ def load(path: Path) -> Document:
         ) from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise errors.InputError(
-            f'{path}: no plain YAML ({type(exc).__name__}), correct the file'
+            f'{path}: no plain YAML, a value or a character is not allowed: '
+            'correct the file'
         ) from exc
+    check_values(document)
+    return document
+
+
+def check_values(document: Document) -> None:
+    """Refuse values that no file of hvstack needs.
+
+    :raises hvstack.errors.InputError: nested deeper than
+        :data:`MOST_DEPTH`, a number that is not finite, a control character
+        or a lone surrogate.
+    """
+    todo: list[tuple[str, Any, int]] = [('', document.data, 0)]
+    while todo:
+        name, value, depth = todo.pop()
+        if depth > MOST_DEPTH:
+            reason = f'is nested deeper than {MOST_DEPTH} levels: flatten it'
+            raise _value_error(document, name, reason)
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                deeper = _join(name, str(key))
+                if textfile.printable(str(key)) != str(key):
+                    reason = 'has a control character: remove it'
+                    raise _value_error(document, deeper, reason)
+                todo.append((deeper, item, depth + 1))
+        elif isinstance(value, list):
+            todo += [
+                (_join(name, str(index)), item, depth + 1)
+                for index, item in enumerate(value)
+            ]
+        elif isinstance(value, float) and not math.isfinite(value):
+            reason = f'is {value}: give a finite number'
+            raise _value_error(document, name, reason)
+        elif isinstance(value, str) and textfile.printable(value) != value:
+            reason = f'is {value[:60]!a}: remove the control character'
+            raise _value_error(document, name, reason)
+
+
+def _value_error(
+    document: Document, name: str, reason: str
+) -> errors.InputError:
+    place = document.place()(name)
+    # Keys are the user's, and may have control characters.
+    return errors.InputError(
+        f"{place}: '{textfile.printable(name[:200]) or 'content'}' {reason}"
+    )
+
+
+def line_numbers(text: str) -> dict[str, int]:
+    """Return the line of every field of a YAML or JSON text.
+
+    :raises yaml.YAMLError: it is neither.
+    """
+    lines: dict[str, int] = {}
+    todo = [('', yaml.compose(text, Loader=yaml.SafeLoader))]
+    while todo:
+        name, node = todo.pop()
+        if node is None:
+            continue
+        lines.setdefault(name, node.start_mark.line + 1)
+        if isinstance(node, yaml.SequenceNode):
+            todo += [
+                (_join(name, str(index)), item)
+                for index, item in enumerate(node.value)
+            ]
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                deeper = _join(name, str(key.value))
+                lines[deeper] = key.start_mark.line + 1
+                todo.append((deeper, value))
+    return lines
 
 
 def with_fields(text: str, changes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -20,6 +20,7 @@ from hvstack.accept.hostlook import ACCESS
 from hvstack.accept.outcome import RINGS, Outcome, Result
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
+from hvstack.cli import arguments
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, keys
 from hvstack.cluster import launch
@@ -172,7 +173,9 @@ class Accept(Lister):
             help="Tempest's accounts.yaml (default: users are made with the "
             "administrator's rights)",
         )
-        parser.add_argument('--concurrency', type=int, default=1, metavar='N')
+        parser.add_argument(
+            '--concurrency', type=arguments.count, default=1, metavar='N'
+        )
         parser.add_argument(
             '--allow-unchecked',
             action='store_true',

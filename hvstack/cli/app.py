@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``hvstack`` command: cliff, with errors made for people."""
 
+import argparse
 import contextlib
 import logging
+import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, TextIO, cast
 
 from cliff.app import App
 from cliff.command import Command
 
 from hvstack import errors
 from hvstack.cli import commands
+from hvstack.cli.streams import PrintableStream
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +39,17 @@ class HVStack(App):
             version=metadata.version('hvstack'),
             command_manager=commands.Commands('hvstack.cli'),
             deferred_help=True,
+            stdout=cast(TextIO, PrintableStream(sys.stdout)),
+            stderr=cast(TextIO, PrintableStream(sys.stderr)),
         )
+
+    def run(self, argv: list[str]) -> int:
+        """Run with all output through streams that escape."""
+        with (
+            contextlib.redirect_stdout(self.stdout),
+            contextlib.redirect_stderr(self.stderr),
+        ):
+            return int(super().run(argv))
 
     def configure_logging(self) -> None:
         """Keep libraries quiet: their debug lines hold tokens."""
@@ -56,6 +70,33 @@ class HVStack(App):
         if isinstance(self.failure, errors.HVStackError):
             return self.failure.exit_code
         return status
+
+    def prepare_to_run_command(self, cmd: Command) -> None:
+        """Refuse variables that cliff cannot read, and name files in errors.
+
+        :raises hvstack.errors.InputError: a variable is not a number.
+        """
+        for name in ('CLIFF_FIT_WIDTH', 'CLIFF_MAX_TERM_WIDTH'):
+            value = os.environ.get(name, '0')
+            if not re.fullmatch('[0-9]{1,6}', value):
+                raise errors.InputError(
+                    f"Cannot read environment variable {name}: '{value[:60]}' "
+                    'is not a whole number. Set a number or unset it.'
+                )
+        run = cmd.run
+
+        def run_with_names(parsed_args: argparse.Namespace) -> int:
+            try:
+                return int(run(parsed_args) or 0)
+            except OSError as exc:
+                if not isinstance(exc.filename, str):
+                    raise
+                raise errors.MissingPrerequisite(
+                    f"Cannot use '{exc.filename[:200]}': {exc.strerror}. Use "
+                    'another file or directory.'
+                ) from exc
+
+        cmd.run = run_with_names  # type: ignore[method-assign]
 
     def clean_up(
         self, cmd: Command, result: int, err: BaseException | None

@@ -12,7 +12,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
-from hvstack.cli import hadoop
+from hvstack.cli import arguments, hadoop
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_cloud, add_size
 from hvstack.cloud import connection
@@ -135,7 +135,7 @@ class Run(Lister):
         )
         parser.add_argument(
             '--workers',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='machines for workers, with --stack; the controller takes '
             'one more',
@@ -154,16 +154,23 @@ class Run(Lister):
         add_cloud(parser)
         add_size(parser)
         parser.add_argument(
-            '--runs', type=int, default=2, help='number of runs (default: 2)'
+            '--runs',
+            type=arguments.count,
+            default=2,
+            help='number of runs (default: 2)',
         )
         parser.add_argument(
             '--replication',
-            type=int,
+            type=arguments.count,
             help='replicas of input and output (default: 3, or the number '
             'of worker hosts if that is less)',
         )
-        parser.add_argument('--maps', type=int, help='tasks of HSGen')
-        parser.add_argument('--reduces', type=int, help='tasks of HSSort')
+        parser.add_argument(
+            '--maps', type=arguments.count, help='tasks of HSGen'
+        )
+        parser.add_argument(
+            '--reduces', type=arguments.count, help='tasks of HSSort'
+        )
         hadoop.add(parser)
         parser.add_argument(
             '--kit',

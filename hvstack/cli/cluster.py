@@ -10,7 +10,7 @@ from cliff.show import ShowOne
 from openstack.connection import Connection
 
 from hvstack import conf, errors
-from hvstack.cli import hadoop
+from hvstack.cli import arguments, hadoop
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import (
     connection,
@@ -92,7 +92,7 @@ class Create(_OnCloud):
         )
         parser.add_argument(
             '--replication',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='replicas of HDFS, on as many hosts (default: 3, or the '
             'number of worker hosts if that is less)',
@@ -100,7 +100,7 @@ class Create(_OnCloud):
         hadoop.add(parser)
         parser.add_argument(
             '--workers',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='in all (default: one in every slot that is left); of '
             'deployments 3 and 4, those with data',
@@ -113,7 +113,7 @@ class Create(_OnCloud):
         )
         parser.add_argument(
             '--deployment',
-            type=int,
+            type=arguments.count,
             choices=range(1, 5),
             help='of the HVE paper: 1, 2 one worker or several on a host; 3, '
             '4 one data worker or several beside several compute workers '

@@ -11,7 +11,7 @@ import yaml
 from cliff.command import Command
 
 from hvstack import conf, errors, paths
-from hvstack.cli import hadoop
+from hvstack.cli import arguments, hadoop
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, flavors, quotas, stacks, volumes
@@ -44,7 +44,7 @@ class Environment(Command):
         """Describe the cluster."""
         parser = super().get_parser(prog_name)
         add_cloud(parser)
-        number: dict[str, Any] = {'type': int, 'metavar': 'N'}
+        number: dict[str, Any] = {'type': arguments.count, 'metavar': 'N'}
         parser.add_argument(
             'file',
             metavar='FILE',
@@ -93,7 +93,7 @@ class Environment(Command):
         )
         parser.add_argument(
             '--deployment',
-            type=int,
+            type=arguments.count,
             choices=range(1, 5),
             help='of the HVE paper (default: 1 or 2, by the configuration)',
         )

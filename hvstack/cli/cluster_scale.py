@@ -7,6 +7,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from hvstack import conf, errors
+from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cloud import connection, stacks, updates
 from hvstack.cluster import scale, topology
@@ -31,7 +32,7 @@ class Scale(ShowOne):
         add_map(parser)
         parser.add_argument(
             '--workers',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='how many there should be (default: as many as there are)',
         )
@@ -45,7 +46,7 @@ class Scale(ShowOne):
         )
         parser.add_argument(
             '--timeout',
-            type=int,
+            type=arguments.count,
             default=_DRAIN_SECONDS,
             metavar='SECONDS',
             help='that draining, with jobs still on the workers, may take '

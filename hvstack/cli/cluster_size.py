@@ -7,6 +7,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from hvstack import profiles
+from hvstack.cli import arguments
 from hvstack.cli.flavor import add_configuration, configuration
 from hvstack.model.host import CONTROLLER_RULES
 from hvstack.model.slots import cluster_size
@@ -21,7 +22,7 @@ class Size(ShowOne):
         add_configuration(parser)
         parser.add_argument(
             '--hosts',
-            type=int,
+            type=arguments.count,
             required=True,
             metavar='N',
             help='compute hosts in all',

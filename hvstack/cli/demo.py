@@ -7,7 +7,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, extras, paths
-from hvstack.cli import hadoop, image, report
+from hvstack.cli import arguments, hadoop, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.lab import clouds, lifecycle
@@ -37,7 +37,7 @@ class Demo(Command):
         add_size(parser)
         parser.add_argument(
             '--runs',
-            type=int,
+            type=arguments.count,
             default=RUNS,
             help=f'runs of each configuration (default: {RUNS})',
         )

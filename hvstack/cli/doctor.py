@@ -7,6 +7,7 @@ from typing import Any
 from cliff.lister import Lister
 
 from hvstack import conf, errors, profiles
+from hvstack.cli import arguments
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, doctor
 from hvstack.cluster import launch
@@ -41,7 +42,7 @@ class Doctor(Lister):
         )
         parser.add_argument(
             '--workers',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='of the wanted cluster (default: as many as fit)',
         )

@@ -8,6 +8,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from hvstack import profiles
+from hvstack.cli import arguments
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import ROLES, derive, rest
 
@@ -29,7 +30,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         '--instances',
-        type=int,
+        type=arguments.count,
         metavar='N',
         help='instances a host, all else by default (default: 1)',
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import paths, profiles, yamlfile
+from hvstack.cli import arguments
 from hvstack.cli.report import (
     RECORDS,
     add_baseline,
@@ -52,7 +53,7 @@ class Approve(Command):
         add_unsigned(parser)
         parser.add_argument(
             '--min-percent',
-            type=float,
+            type=arguments.number,
             metavar='PERCENT',
             help="what the interval's lower bound must reach (default: the "
             "catalogue's min_percent)",

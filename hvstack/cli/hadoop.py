@@ -4,6 +4,7 @@
 import argparse
 
 from hvstack import conf, errors
+from hvstack.cli import arguments
 from hvstack.hadoop import osprofiles, tables
 
 
@@ -32,7 +33,7 @@ def add_handlers(parser: argparse.ArgumentParser) -> None:
     """Add the option that no profile sets."""
     parser.add_argument(
         '--namenode-handlers',
-        type=int,
+        type=arguments.count,
         metavar='N',
         help='dfs.namenode.handler.count; vsphere6 took 1, a way around '
         "HDFS-7122 (default: the tuning's, else Hadoop's)",

@@ -13,6 +13,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from hvstack import errors, profiles, shell
+from hvstack.cli import arguments
 from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, hosts, placement
 from hvstack.model import detected
@@ -65,7 +66,7 @@ class Detect(Command):
         ):
             parser.add_argument(
                 option,
-                type=int,
+                type=arguments.count,
                 metavar='N',
                 help=f'{what} of a host of the cloud, where no API tells them',
             )

@@ -21,14 +21,18 @@ class Journey:
     """What records alone do not tell.
 
     :param way: what each step gained over the one before, a line each.
+    :param unreadable: why a file that has a part of this cannot be used, a
+        line each.
     """
 
     way: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return it for a terminal."""
         found = [f'skipped: {one.name}: {one.reason}' for one in self.skipped]
+        found += [f'not readable: {reason}' for reason in self.unreadable]
         if self.way:
             found += ['', 'The way there, gain over the step before:']
             found += [f'  {line}' for line in self.way]
@@ -66,8 +70,8 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
                 if name not in measured
             )
         )
-    except errors.InputError:
-        return Journey()
+    except errors.InputError as exc:
+        return Journey(unreadable=(str(exc),))
 
 
 def way(here: Standing) -> list[str]:

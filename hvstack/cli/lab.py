@@ -9,6 +9,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors, extras, pids, profiles
+from hvstack.cli import arguments
 from hvstack.cloud import journal
 from hvstack.cluster import hosts as cluster_hosts
 from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
@@ -28,11 +29,14 @@ class Up(Command):
         """Describe the options; those not given stay as they were."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--hosts', type=int, metavar='N', help='lab hosts (default: 3)'
+            '--hosts',
+            type=arguments.count,
+            metavar='N',
+            help='lab hosts (default: 3)',
         )
         parser.add_argument(
             '--fake-hosts',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='computes without guests, for scheduler tests (default: 0)',
         )
@@ -78,7 +82,7 @@ class Up(Command):
         )
         parser.add_argument(
             '--racks',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='availability zones for the workers (default: 0, none)',
         )
@@ -98,7 +102,7 @@ class Up(Command):
         )
         parser.add_argument(
             '--ceph-copies',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
             'benchmarks, a lost disk loses data (default: 3)',

@@ -7,6 +7,7 @@ from typing import Any
 from cliff.command import Command
 
 from hvstack import errors, extras
+from hvstack.cli import arguments
 from hvstack.lab import lifecycle
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
@@ -26,7 +27,10 @@ class Cap(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'percent', type=float, metavar='PERCENT', help='such as 70'
+            'percent',
+            type=arguments.number,
+            metavar='PERCENT',
+            help='such as 70',
         )
         return parser
 

@@ -182,7 +182,11 @@ class Report(Command):
                 details=parsed_args.details,
             )
         if output is None:
-            self.app.stdout.write(text + tail)
+            stream = self.app.stdout
+            if form == 'html':
+                # The page has scripts, in which escapes would be wrong.
+                stream = getattr(stream, 'raw', stream)
+            stream.write(text + tail)
             return
         paths.write_output(output, text + tail)
 

@@ -28,7 +28,10 @@ class List(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at markers and records; change nothing."""
         rows = []
-        for sweep in state.known():
+        sweeps, reasons = state.load_usable()
+        for reason in reasons:
+            self.app.stderr.write(f'{reason}\n')
+        for sweep in sweeps:
             try:
                 done = _done(sweep)
             except errors.InputError as exc:

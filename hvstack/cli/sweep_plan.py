@@ -12,7 +12,7 @@ from cliff.command import Command
 from openstack.connection import Connection
 
 from hvstack import conf, errors, paths, profiles
-from hvstack.cli import hadoop
+from hvstack.cli import arguments, hadoop
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.model import backends
@@ -51,14 +51,14 @@ class Plan(Command):
         )
         parser.add_argument(
             '--run-seconds',
-            type=float,
+            type=arguments.number,
             metavar='S',
             help='how long a run takes (default: from recorded runs of this '
             'size)',
         )
         parser.add_argument(
             '--setup-seconds',
-            type=float,
+            type=arguments.number,
             metavar='S',
             help='how long it takes to set a cluster up and to take it away '
             '(default: from recorded runs)',
@@ -173,7 +173,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--runs',
-        type=int,
+        type=arguments.count,
         default=2,
         help='runs of each configuration (default: 2)',
     )

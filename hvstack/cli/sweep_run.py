@@ -310,7 +310,16 @@ def chosen(name: str | None) -> Sweep:
 
     :raises hvstack.errors.InputError: there is none.
     """
-    known = [one for one in state.known() if one.course is not None]
+    if name is not None and not record.is_sweep(name):
+        raise errors.InputError(
+            f"Cannot find sweep '{name}': this is not the ID of a sweep. Use "
+            "an ID that 'hvstack sweep list' prints."
+        )
+    sweeps, reasons = state.load_usable()
+    known = [one for one in sweeps if one.course is not None]
+    for reason in reasons:
+        if name is None or f'/{name}.json' in reason:
+            raise errors.InputError(reason)
     if name is None:
         known = [one for one in known if not one.finished]
     else:

@@ -9,6 +9,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors, extras
+from hvstack.cli import arguments
 from hvstack.cli.sweep import add_cloud, add_size, ready
 from hvstack.cloud import connection, lease
 from hvstack.progress import Progress
@@ -52,18 +53,21 @@ class Run(Command):
             'an ID, instead of the one that was given before',
         )
         parser.add_argument(
-            '--trials', type=int, default=5, help='how many (default: 5)'
+            '--trials',
+            type=arguments.count,
+            default=5,
+            help='how many (default: 5)',
         )
         parser.add_argument(
             '--runs',
-            type=int,
+            type=arguments.count,
             default=3,
             help='runs of each side of each trial (default: 3)',
         )
         add_size(parser)
         parser.add_argument(
             '--most',
-            type=int,
+            type=arguments.count,
             metavar='N',
             help='end after so many trials of this sitting',
         )

@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths, pids
+from hvstack import errors, jsonfile, paths, pids
+from hvstack.model.fields import Fields, to_dataclass
 
 FOLDER = paths.STATE / 'journal'
 
@@ -202,17 +203,32 @@ def _read(path: Path) -> list[Entry]:
     """
     names = {field.name for field in fields(Entry)}
     try:
-        content = json.loads(path.read_text(encoding='utf-8'))
+        document = jsonfile.load(path)
+        place = document.place()
+        content = document.data
         items = content if isinstance(content, list) else [content]
-        return [
-            Entry(**{key: item[key] for key in names & set(item)})
-            for item in items
-        ]
-    except (OSError, ValueError, TypeError) as exc:
-        raise errors.InputError(
-            f'{path}: no whole journal entry ({exc}), look at what it '
-            'names, then move it away'
+        entries = []
+        for index, item in enumerate(items):
+            prefix = str(index) if isinstance(content, list) else ''
+            known = item
+            if isinstance(item, dict):
+                known = {key: item[key] for key in names & set(item)}
+            entries.append(to_dataclass(Entry, known, place, prefix))
+            if isinstance(item, dict):
+                _check(Fields(item, place, list(item), prefix))
+        return entries
+    except errors.InputError as exc:
+        raise type(exc)(
+            f'Cannot read the journal: {exc} Check what the file names, then '
+            'move it away.'
         ) from exc
+
+
+def _check(fields: Fields) -> None:
+    """Refuse an entry whose names no release writes."""
+    fields.identifier('kind')
+    fields.identifier('id')
+    fields.integer('pid', 1, 2**22)
 
 
 def _next_sequence() -> int:

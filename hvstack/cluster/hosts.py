@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
-from hvstack import errors, interrupts, paths, pids, shell
+from hvstack import errors, interrupts, jsonfile, paths, pids, shell, textfile
 from hvstack.cluster import actions, baremetal, host_script, probe
 from hvstack.cluster.baremetal import Host as Host
 from hvstack.cluster.base import (
@@ -25,6 +25,7 @@ from hvstack.cluster.base import (
 )
 from hvstack.cluster.command import CommandNode
 from hvstack.hadoop import daemons, osprofiles, sites, sizing
+from hvstack.model.fields import Fields
 from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
@@ -43,6 +44,8 @@ _READY_SECONDS = 240
 #: Hadoop's daemons would run :data:`hvstack.hadoop.osprofiles.SETUP`, and are
 #: not root there.
 _SETUP = '/etc/hvstack/host-setup'
+#: 64 TiB: more is a mistyped unit.
+_MAX_MIB = 64 * 1024 * 1024
 
 
 _FIELDS = {
@@ -71,14 +74,13 @@ def read(path: Path = LAB) -> list[Host]:
     if path.suffix in ('.yaml', '.yml'):
         return baremetal.check_roles(path, baremetal.inventory(path))
     try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-    except FileNotFoundError as exc:
+        document = jsonfile.load(path)
+    except textfile.MissingFileError as exc:
         raise errors.InputError(
             f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
             'other hosts give a file with --hosts'
         ) from exc
-    except (OSError, ValueError) as exc:
-        raise errors.InputError(f'{path}: is no JSON ({exc})') from exc
+    data = document.data
     if not isinstance(data, list):
         raise errors.InputError(f'{path}: must be a list of hosts')
     hosts = []
@@ -101,6 +103,20 @@ def read(path: Path = LAB) -> list[Host]:
                 raise errors.InputError(
                     f"{path}: host {number} '{name}' is {item[name]!r:.60}"
                 )
+        fields = Fields(item, document.place(), list(item), str(number))
+        fields.choice('role', ('controller', 'worker'))
+        fields.address('address')
+        fields.integer('vcpus', 1, 4096)
+        fields.integer('memory_mib', 1, _MAX_MIB)
+        if fields.has('memory_cap_mib'):
+            fields.integer('memory_cap_mib', 1, _MAX_MIB)
+        if fields.has('cpu_cap'):
+            fields.number('cpu_cap', 0.001, 4096)
+        if item.get('backend'):
+            fields.identifier('backend')
+        for index, argument in enumerate(item['enter']):
+            if not isinstance(argument, str):
+                raise fields.wrong(f'enter.{index}', 'is not a text')
         if not actions.NAME.fullmatch(item['name']):
             raise errors.InputError(
                 f"{path}: host {number} 'name' is no host name"
@@ -282,7 +298,7 @@ def _marks() -> Iterator[_Mark]:
     """
     for path in sorted(TAKEN.glob('*.json')):
         try:
-            data = json.loads(path.read_text(encoding='utf-8'))
+            data = jsonfile.load(path).data
             mark = _Mark(
                 path,
                 data['pid'],
@@ -293,19 +309,31 @@ def _marks() -> Iterator[_Mark]:
                 data.get('namespace', 0),
             )
             if not (
-                isinstance(mark.pid, int)
+                type(mark.pid) is int
+                and 0 < mark.pid <= 2**22
+                and type(mark.started) is int
+                and mark.started >= 0
                 and isinstance(mark.namespace, int)
                 and isinstance(mark.boot, str)
-                and isinstance(mark.started, int)
                 and isinstance(mark.hosts, list)
             ):
-                raise TypeError('a field has another type')
-        except FileNotFoundError:
+                raise TypeError
+        except textfile.MissingFileError:
             continue
-        except (OSError, ValueError, TypeError, KeyError) as exc:
+        except (
+            errors.InputError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as exc:
+            reason = (
+                str(exc)
+                if isinstance(exc, errors.InputError)
+                else "'pid', 'started' or 'hosts' is missing or not valid"
+            )
             raise errors.InputError(
                 f'Cannot read which bare-metal hosts to release ({path}): '
-                f'{type(exc).__name__}: {exc}. Check the hosts that the file '
+                f'{reason} Check the hosts that the file '
                 f'names, then delete {path}.'
             ) from exc
         yield mark

@@ -22,6 +22,7 @@ from hvstack import errors, shell, yamlfile
 from hvstack.cloud import servers
 from hvstack.hadoop import daemons, fsck, rest, sites
 from hvstack.hadoop.rest import Members, Runner
+from hvstack.model.fields import Fields
 from hvstack.model.topology import (
     Finding,
     Topology,
@@ -122,18 +123,20 @@ def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
     One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
     """
     document = yamlfile.load(path)
-    data = document.data if isinstance(document.data, dict) else {}
     at = document.place()
-    for name, place in data.items():
-        if (
-            not isinstance(place, dict)
-            or not {'host'} <= set(place) <= {'host', 'rack'}
-            or not all(isinstance(one, str) for one in place.values())
-        ):
-            raise errors.InputError(
-                f"{at(str(name))}: '{name}' must be a mapping such as "
-                "'{host: h7, rack: r1}'"
+    names = list(document.data) if isinstance(document.data, dict) else []
+    data = {}
+    top = Fields(document.data, at, names)
+    for name in names:
+        if not isinstance(top.raw(name), dict):
+            raise top.wrong(
+                str(name), "must be a mapping such as '{host: h7, rack: r1}'"
             )
+        fields = Fields(top.raw(name), at, ('host', 'rack'), str(name))
+        # Both become part of a path that Hadoop and a shell script read.
+        data[name] = {'host': fields.identifier('host')}
+        if fields.has('rack'):
+            data[name]['rack'] = fields.identifier('rack')
     missing = [node.name for node in found if node.name not in data]
     if missing:
         raise errors.InputError(

@@ -11,7 +11,7 @@ STORAGES = ('local', 'ceph')
 CPU_POLICIES = ('shared', 'dedicated')
 
 _PINNING = {'unpinned': False, 'pinned': True}
-_NUMBER = re.compile(r'([icm])(\d{1,4}(?:\.\d{1,3})?)')
+_NUMBER = re.compile(r'([icm])([0-9]{1,4}(?:\.[0-9]{1,3})?)')
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,10 @@ def parse(text: str) -> Configuration:
             )
         seen.add(field)
         changes[field] = value
-    return replace(found, **changes)  # type: ignore[arg-type]
+    try:
+        return replace(found, **changes)  # type: ignore[arg-type]
+    except errors.InputError as exc:
+        raise errors.InputError(f'configuration {text[:80]!r}: {exc}') from exc
 
 
 def _ratio(letter: str, number: str, text: str) -> tuple[str, object]:

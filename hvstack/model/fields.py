@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading plain mappings strictly: what is wrong, where, and the remedy."""
 
+import dataclasses
+import ipaddress
+import re
+import types
+import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -8,6 +13,16 @@ from hvstack import errors
 
 #: Tells where a field stands, such as ``hosts/a.yaml:12``.
 Place = Callable[[str], str]
+#: Host names as RFC 1123 has them.
+_HOST_NAME = re.compile(
+    r'(?!.{254})[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
+    r'(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*'
+)
+#: Identifiers that mean nothing else to a shell, a path or Hadoop.
+_IDENTIFIER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,127}')
+#: No count, size or time of hvstack is larger.
+_MAX_NUMBER = 2**63
+_T = typing.TypeVar('_T')
 
 
 class Fields:
@@ -52,6 +67,15 @@ class Fields:
             else self._source(name)
         )
         return errors.InputError(f"{where}: '{name or 'content'}' {what}")
+
+    @property
+    def source(self) -> str | Place:
+        """Where the mapping comes from."""
+        return self._source
+
+    def __contains__(self, field: str) -> bool:
+        """Tell whether a field is there, even if it is null."""
+        return field in self._data
 
     def has(self, field: str) -> bool:
         """Tell whether a field is there and not null."""
@@ -110,17 +134,167 @@ class Fields:
             raise self.wrong(field, f'is {_shown(value)}, give a text')
         return value
 
+    def host_name(self, field: str) -> str:
+        """Return a host name.
+
+        :raises hvstack.errors.InputError: missing, or not a host name.
+        """
+        value = self.text(field)
+        if not _HOST_NAME.fullmatch(value):
+            raise self.wrong(
+                field,
+                f'is {_shown(value)}, which is not a host name. Use letters, '
+                'digits, - and .',
+            )
+        return value
+
+    def address(self, field: str) -> str:
+        """Return an IP address.
+
+        :raises hvstack.errors.InputError: missing, or not an IP address.
+        """
+        value = self.text(field)
+        try:
+            # A zone such as %eth0 may hold anything.
+            if '%' in value or not value.isascii():
+                raise ValueError
+            ipaddress.ip_address(value)
+        except ValueError:
+            raise self.wrong(
+                field,
+                f'is {_shown(value)}, which is not an IP address. Use one '
+                'such as 192.0.2.7',
+            ) from None
+        return value
+
+    def identifier(self, field: str, default: str | None = None) -> str:
+        """Return a text of letters, digits, dots, dashes and underscores.
+
+        :raises hvstack.errors.InputError: missing, or other characters.
+        """
+        value = self.text(field, default)
+        if not _IDENTIFIER.fullmatch(value):
+            raise self.wrong(
+                field,
+                f'is {_shown(value)}. Use up to 128 letters, digits, ., - '
+                'and _',
+            )
+        return value
+
     def choice(
         self, field: str, values: Collection[str], default: str | None = None
     ) -> str:
         """Return one of several texts."""
         value = self._data.get(field, default)
-        if value not in values:
+        if not isinstance(value, str) or value not in values:
             raise self.wrong(
                 field,
                 f'is {_shown(value)}, take one of {", ".join(values)}',
             )
         return str(value)
+
+
+def to_dataclass(
+    cls: type[_T],
+    data: Any,
+    source: str | Place,
+    prefix: str = '',
+    *,
+    ignored: Collection[str] = (),
+) -> _T:
+    """Return an object of a dataclass whose fields have their types.
+
+    The types of the fields are the schema: ``str``, ``int``, ``float``,
+    ``bool``, ``Any``, mappings, tuples, lists, dataclasses, and None. Numbers
+    are finite and not negative.
+
+    :param data: what was read.
+    :param source: file name, or a function from a dotted field name to the
+        file and line.
+    :param prefix: dotted name of the mapping, empty at the top.
+    :param ignored: names of fields that older releases wrote.
+    :raises hvstack.errors.InputError: not a mapping, an unknown field, a
+        missing one, or a value of another type.
+    """
+    schema = [
+        item for item in dataclasses.fields(typing.cast(Any, cls)) if item.init
+    ]
+    hints = typing.get_type_hints(cls)
+    fields = Fields(
+        data, source, [*(item.name for item in schema), *ignored], prefix
+    )
+    values: dict[str, Any] = {}
+    for item in schema:
+        if item.name in fields:
+            values[item.name] = _convert(
+                fields, item.name, hints[item.name], data[item.name]
+            )
+        elif (
+            item.default is dataclasses.MISSING
+            and item.default_factory is dataclasses.MISSING
+        ):
+            raise fields.wrong(item.name, 'is missing. Restore the file')
+    return cls(**values)
+
+
+def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
+    """Return a value that has the type of a field.
+
+    :param name: dotted name of the field below the mapping.
+    :raises hvstack.errors.InputError: it does not have the type.
+    """
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in args:
+            return None
+        (hint,) = (item for item in args if item is not type(None))
+        return _convert(fields, name, hint, value)
+    if dataclasses.is_dataclass(hint):
+        return to_dataclass(
+            typing.cast(type, hint), value, fields.source, fields.name(name)
+        )
+    if origin in (tuple, list) and isinstance(value, list):
+        many = origin is list or args[-1] is Ellipsis
+        if many or len(args) == len(value):
+            items = [
+                _convert(
+                    fields, f'{name}.{index}', args[0 if many else index], item
+                )
+                for index, item in enumerate(value)
+            ]
+            return items if origin is list else tuple(items)
+    if origin is dict and isinstance(value, dict):
+        return {
+            key: _convert(fields, f'{name}.{key}', args[1], item)
+            for key, item in value.items()
+        }
+    if hint in (str, bool) and isinstance(value, hint):
+        return value
+    if (
+        hint in (int, float)
+        and isinstance(value, int if hint is int else int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= _MAX_NUMBER
+    ):
+        return value
+    raise fields.wrong(
+        name, f'is {_shown(value)}, give {_TYPES.get(origin or hint, "")}'
+    )
+
+
+#: Types as a message names them.
+_TYPES: dict[Any, str] = {
+    str: 'a text',
+    bool: 'true or false',
+    int: 'a whole number from 0 on',
+    float: 'a number from 0 on',
+    list: 'a list',
+    tuple: 'a list of the right length',
+    dict: 'a mapping',
+}
 
 
 def _kind(value: Any) -> str:

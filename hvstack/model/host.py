@@ -347,7 +347,9 @@ def _cpus(fields: Fields, total: int) -> tuple[int, ...]:
 
     def numbers() -> Iterator[int]:
         for part in text.split(','):
-            match = re.fullmatch(r'(\d{1,5})(?:-(\d{1,5}))?', part.strip())
+            match = re.fullmatch(
+                r'([0-9]{1,5})(?:-([0-9]{1,5}))?', part.strip()
+            )
             if not match:
                 raise fields.wrong(
                     'cpus', f"is {text[:60]!r}, write it as '0-9,20-29'"

@@ -21,6 +21,10 @@ from hvstack.model.host import HostProfile
 FEW_DISKS = 5
 #: More NUMA cells than any host has.
 _MOST_CELLS = 1024
+#: Larger than the number of any guest's CPU.
+_MOST_CPU = 65535
+#: Of a number in an extra spec.
+_MOST_DIGITS = 12
 _PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
 _UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
 
@@ -100,7 +104,7 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     specs = flavor.extra_specs
     count = specs.get('hw:numa_nodes', '1')
     most = min(flavor.vcpus, _MOST_CELLS)
-    if not count.isdecimal() or not 1 <= int(count) <= most:
+    if not _is_number(count) or not 1 <= int(count) <= most:
         return None
     cells = []
     for number in range(int(count)):
@@ -113,22 +117,30 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
         vcpus = (
             flavor.vcpus // int(count) if cpus is None else len(_cpus(cpus))
         )
-        if memory is not None and not memory.isdecimal():
+        if memory is not None and not _is_number(memory):
             return None
         mib = flavor.ram // int(count) if memory is None else int(memory)
         cells.append((vcpus, mib))
     return cells
 
 
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number in ASCII digits of a sane length."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
 def _cpus(text: str) -> set[int]:
     """Read a guest's CPU list, such as ``0-3,^2``; empty if it is none."""
     found: set[int] = set()
     without: set[int] = set()
-    for part in text.split(','):
+    # A range that is named again adds nothing, and takes time.
+    for part in dict.fromkeys(text.split(',')):
         target = without if part.startswith('^') else found
         first, _, last = part.removeprefix('^').partition('-')
         last = last or first
-        if not first.isdecimal() or not last.isdecimal() or int(last) > 65535:
+        if not _is_number(first) or not _is_number(last):
+            return set()
+        if not int(first) <= int(last) <= _MOST_CPU:
             return set()
         target |= set(range(int(first), int(last) + 1))
     return found - without
@@ -268,7 +280,7 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
                 f'{flavor.vcpus - 1} once',
             )
     memory = [key for key in specs if key.startswith('hw:numa_mem.')]
-    if memory and all(specs[key].isdecimal() for key in memory):
+    if memory and all(_is_number(specs[key]) for key in memory):
         added = sum(int(specs[key]) for key in memory)
         if added != flavor.ram:
             yield (

@@ -46,7 +46,7 @@ def csv_text(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
         writer.writerow(_cells(row))
     for name, reason in skipped:
         writer.writerow(
-            ['', name, 'skipped', 0, 0, *[''] * 7, _one_line(reason)]
+            ['', _cell(name), 'skipped', 0, 0, *[''] * 7, _cell(reason)]
         )
     for note in answer.notes:
         text.write(f'# {_one_line(note)}\n')
@@ -56,8 +56,8 @@ def csv_text(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
 def _cells(row: Row) -> list[object]:
     percent = row.percent
     return [
-        row.configuration,
-        row.label,
+        _cell(row.configuration),
+        _cell(row.label),
         row.status,
         len(row.valid),
         len(row.failed),
@@ -73,13 +73,22 @@ def _cells(row: Row) -> list[object]:
         ),
         _number(row.rate),
         _number(row.total_seconds),
-        row.verdict,
-        _one_line('; '.join(row.reasons)),
+        _cell(row.verdict),
+        _cell('; '.join(row.reasons)),
     ]
 
 
 def _number(value: float | None) -> str:
     return '' if value is None else f'{value:.6g}'
+
+
+def _cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula.
+
+    The apostrophe marks a text in spreadsheets (OWASP, "CSV Injection").
+    """
+    line = _one_line(text)
+    return f"'{line}" if line.startswith(('=', '+', '-', '@')) else line
 
 
 def _one_line(text: str) -> str:

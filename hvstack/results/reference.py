@@ -4,7 +4,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from hvstack import errors
+from hvstack import errors, textfile
 from hvstack.results import compare, record
 from hvstack.results.record import Record
 
@@ -28,7 +28,7 @@ def candidates(
     :raises hvstack.errors.InputError: there is none.
     """
     path = Path(given)
-    if path.suffix == '.json' or path.is_file():
+    if path.suffix == '.json' or textfile.is_regular(path):
         found = [record.load(path, unsigned)]
     else:
         found = [

@@ -4,7 +4,8 @@
 import json
 from pathlib import Path
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths, textfile
+from hvstack.model.fields import Fields
 
 #: In the folder of the run records.
 FOLDER = 'skipped'
@@ -18,6 +19,8 @@ def note(records: Path, sweep: str, name: str, reason: str) -> None:
     :raises hvstack.errors.InputError: what is there is none of ours.
     :raises hvstack.errors.MissingPrerequisite: no room, no rights.
     """
+    # A reason may quote what a program or a service printed.
+    reason = textfile.printable(reason)
     known = load(records, sweep)
     if known.get(name) == reason:
         return
@@ -38,14 +41,14 @@ def load(records: Path, sweep: str) -> dict[str, str]:
     """
     path = _path(records, sweep)
     try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-        return {str(name): str(reason) for name, reason in data.items()}
-    except FileNotFoundError:
+        document = jsonfile.load(path)
+    except textfile.MissingFileError:
         return {}
-    except (OSError, ValueError, AttributeError) as exc:
-        raise errors.InputError(
-            f'{path}: tells nothing of what was skipped ({exc}), move it away'
-        ) from exc
+    place = document.place()
+    if not isinstance(document.data, dict):
+        raise Fields(document.data, place, ()).wrong('', 'is not a mapping')
+    fields = Fields(document.data, place, list(document.data))
+    return {name: fields.text(name) for name in document.data}
 
 
 def _path(records: Path, sweep: str) -> Path:

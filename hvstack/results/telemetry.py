@@ -12,13 +12,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths, textfile
+from hvstack.model.fields import to_dataclass
 from hvstack.results.record import Record, phase_names
 
 #: Below the folder of the records.
 FOLDER = 'telemetry'
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 1
+#: A day of samples of a hundred nodes is smaller.
+_MAX_FILE_BYTES = 256 * 1024 * 1024
 #: Series of a node, each a rate: cores busy, stolen or throttled; bytes,
 #: packets and pages a second.
 RATES = (
@@ -380,11 +383,9 @@ def read(record: Record, folder: Path) -> str:
         raise errors.InputError('the record has no telemetry')
     path = folder / FOLDER / f'{record.id}.json'
     try:
-        text = path.read_text(encoding='utf-8')
-    except (OSError, ValueError) as exc:
-        raise errors.InputError(
-            f'{path}: cannot be read ({exc}), restore it'
-        ) from exc
+        text = textfile.read(path, _MAX_FILE_BYTES)
+    except errors.InputError as exc:
+        raise errors.InputError(f'{exc} Restore the telemetry.') from exc
     if hashlib.sha256(text.encode()).hexdigest() != kept['sha256']:
         raise errors.InputError(
             f"{path}: the record's 'sha256' does not fit, the file was "
@@ -399,12 +400,13 @@ def load(record: Record, folder: Path) -> Telemetry:
     :raises hvstack.errors.InputError: there is none, it was edited, or a
         newer release wrote it.
     """
-    data = json.loads(read(record, folder))
-    if data.get('schema', SCHEMA + 1) > SCHEMA:
+    path = folder / FOLDER / f'{record.id}.json'
+    document = jsonfile.parse(read(record, folder), path)
+    data = document.data
+    schema = data.get('schema') if isinstance(data, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
         raise errors.InputError(
             f'telemetry of run {record.id}: written by a newer release than '
             f'this one ({SCHEMA}), update hvstack'
         )
-    data['nodes'] = [Node(**one) for one in data['nodes']]
-    data['phases'] = [tuple(one) for one in data['phases']]
-    return Telemetry(**data)
+    return to_dataclass(Telemetry, data, document.place())

@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,7 +109,12 @@ def from_file(path: Path) -> Space:
             raise fields.wrong(name, 'is no list, write it as [1, 2]')
         given[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
-    return _space(given, start, lambda name: place(f'values.{name}'))
+    try:
+        return _space(given, start, lambda name: place(f'values.{name}'))
+    except errors.InputError as exc:
+        if str(path) in str(exc):
+            raise
+        raise errors.InputError(f'{place("start")}: {exc}') from exc
 
 
 def from_words(words: Sequence[str], start: str | None = None) -> Space:
@@ -173,14 +179,24 @@ def _space(
     return Space(values, chosen, start_given=True)
 
 
+def _ascii(text: str) -> str:
+    """Return a text that may be a number; digits of other scripts are none.
+
+    :raises ValueError: it is not a number.
+    """
+    if not re.fullmatch(r'[0-9.]{1,20}', text):
+        raise ValueError(text)
+    return text
+
+
 def _value(name: str, text: str, place: Callable[[str], str]) -> Any:
     """Read one value of a parameter, and prove that it makes sense."""
     value: Any
     try:
         if name == 'instances':
-            value = int(text)
+            value = int(_ascii(text))
         elif name in ('cpu_ratio', 'ram_ratio'):
-            value = float(text)
+            value = float(_ascii(text))
         elif name == 'disk_pinning':
             value = _FLAGS[text]
         else:

@@ -14,15 +14,21 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths, textfile
 from hvstack.hadoop import osprofiles, sizing
 from hvstack.model import backends
+from hvstack.model.configuration import parse
+from hvstack.model.fields import Fields, to_dataclass
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep.plan import Step, quick
+from hvstack.sweep.space import LACKS
 
 FOLDER = paths.STATE / 'sweeps'
 RECORDS = paths.STATE / 'records'
+#: No sweep has more runs of a configuration, or more data.
+_MAX_RUNS = 10_000
+_MAX_BYTES = 10**18
 
 
 @dataclass(frozen=True)
@@ -172,27 +178,78 @@ def _save(sweep: Sweep) -> None:
 def known() -> list[Sweep]:
     """Return all sweeps, oldest first.
 
-    :raises hvstack.errors.InputError: a file there is none of ours.
+    A marker that cannot be read takes away its own sweep and no other one:
+    :func:`load_usable` says why.
     """
-    found = []
+    return load_usable()[0]
+
+
+def load_usable() -> tuple[list[Sweep], list[str]]:
+    """Return all sweeps, oldest first, and why other markers are unusable.
+
+    :returns: the sweeps, and a line with file, field and remedy for each
+        marker that cannot be read.
+    """
+    sweeps, reasons = [], []
     for path in sorted(FOLDER.glob('[!.]*.json')):
         try:
-            data = json.loads(path.read_text(encoding='utf-8'))
-            if data['id'] != path.stem or not record.is_sweep(data['id']):
-                raise ValueError("'id' is not the name of the file")
-            data['configurations'] = tuple(data['configurations'])
-            course = data.get('course')
-            if course is not None:
-                course.setdefault('allow', ())
-                for name in ('values', 'lacks', 'allow'):
-                    course[name] = tuple(course[name])
-                data['course'] = Course(**course)
-            found.append(Sweep(**data))
-        except (OSError, ValueError, TypeError, KeyError) as exc:
-            raise errors.InputError(
-                f'{path}: no marker of a sweep ({exc}), move it away'
-            ) from exc
-    return sorted(found, key=lambda sweep: (sweep.started, sweep.id))
+            sweeps.append(load(path))
+        except textfile.MissingFileError:
+            continue
+        except errors.InputError as exc:
+            reasons.append(str(exc))
+    ordered = sorted(sweeps, key=lambda sweep: (sweep.started, sweep.id))
+    return ordered, reasons
+
+
+def load(path: Path) -> Sweep:
+    """Return the sweep of a marker.
+
+    :param path: the marker.
+    :raises hvstack.errors.InputError: it is not a marker of a sweep, or a
+        field has a value that no sweep has.
+    """
+    document = jsonfile.load(path)
+    place = document.place()
+    sweep = to_dataclass(Sweep, document.data, place)
+    fields = Fields(document.data, place, list(document.data))
+    if not record.is_sweep(sweep.id) or sweep.id != path.stem:
+        raise fields.wrong('id', "is not the file's name. Restore the file")
+    fields.integer('runs', 1, _MAX_RUNS)
+    fields.integer('size_bytes', 1, _MAX_BYTES)
+    _check_time(fields, 'started')
+    sources = [(fields, 'configurations', sweep.configurations)]
+    # What an older release may not have written has a default.
+    fields.identifier('tuning', sizing.DEFAULT)
+    fields.identifier('os_profile', osprofiles.DEFAULT)
+    if sweep.course is not None:
+        content = document.data['course']
+        course = Fields(content, place, list(content), 'course')
+        course.identifier('strategy')
+        course.choice('backend', backends.BACKENDS)
+        sources.append((course, 'start', (sweep.course.start,)))
+        for index, name in enumerate(sweep.course.lacks):
+            if name not in LACKS:
+                raise course.wrong(
+                    f'lacks.{index}',
+                    f'is {name[:60]!r}. Use one of {", ".join(LACKS)}',
+                )
+    for source, field, names in sources:
+        for name in names:
+            try:
+                parse(name)
+            except errors.InputError as exc:
+                raise source.wrong(field, f'is not valid: {exc}') from None
+    return sweep
+
+
+def _check_time(fields: Fields, name: str) -> None:
+    try:
+        datetime.fromisoformat(fields.text(name))
+    except ValueError:
+        raise fields.wrong(
+            name, 'is not a time such as 2026-11-21T05:45:00Z'
+        ) from None
 
 
 def resume_or_begin(
@@ -207,9 +264,14 @@ def resume_or_begin(
 
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
+    :raises hvstack.errors.InputError: a marker cannot be read, which may be
+        that of the sweep to continue.
     :returns: the sweep, and whether it goes on from before.
     """
-    for sweep in reversed(known()):
+    sweeps, reasons = load_usable()
+    if reasons:
+        raise errors.InputError(reasons[0])
+    for sweep in reversed(sweeps):
         if (
             not sweep.finished
             and sweep.course is None

@@ -14,8 +14,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hvstack import errors, paths, shell
+from hvstack import errors, jsonfile, paths, shell, textfile
 from hvstack.model.configuration import parse
+from hvstack.model.fields import Fields, to_dataclass
 from hvstack.progress import Progress
 from hvstack.results import compare, record, stats
 from hvstack.results.percents import TRIES
@@ -26,6 +27,8 @@ from hvstack.sweep.plan import Step, workload
 
 FOLDER = paths.STATE / 'trials'
 SIDES = ('a', 'b')
+#: More trials, or runs of each side, take years.
+_MAX_TRIALS = 10_000
 _NAME = re.compile(r'trials-[A-Za-z0-9.-]{1,60}')
 #: What switches hosts between the sides may start them again.
 _SWITCH_SECONDS = 1800.0
@@ -112,22 +115,29 @@ def load(name: str) -> Trials:
     :raises hvstack.errors.InputError: there are none of that name.
     """
     path = FOLDER / f'{name}.json'
-    if not _NAME.fullmatch(name) or not path.is_file():
+    if not _NAME.fullmatch(name) or not textfile.is_regular(path):
         known = ', '.join(sorted(one.stem for one in FOLDER.glob('*.json')))
         raise errors.InputError(
             f"trials '{name}': there are none, take one of {known or 'none'}"
         )
-    try:
-        data = json.loads(path.read_text(encoding='utf-8'))
-        if data['id'] != name:
-            raise ValueError("'id' is not the name of the file")
-        for field in ('configurations', 'before'):
-            data[field] = tuple(data[field])
-        return Trials(**data)
-    except (ValueError, TypeError, KeyError) as exc:
-        raise errors.InputError(
-            f'{path}: no marker of trials ({exc}), move it away'
-        ) from exc
+    document = jsonfile.load(path)
+    place = document.place()
+    loaded = to_dataclass(Trials, document.data, place)
+    fields = Fields(document.data, place, list(document.data))
+    if loaded.id != path.stem:
+        raise fields.wrong('id', "is not the file's name. Restore the file")
+    fields.integer('trials', 1, _MAX_TRIALS)
+    fields.integer('runs', 2, _MAX_TRIALS)
+    fields.integer('size_bytes', 1, 10**18)
+    for index, configuration in enumerate(loaded.configurations):
+        try:
+            if configuration != BARE_METAL:
+                parse(configuration)
+        except errors.InputError as exc:
+            raise fields.wrong(
+                f'configurations.{index}', f'is not valid: {exc}'
+            ) from None
+    return loaded
 
 
 def run(trials: Trials, progress: Progress, most: int | None = None) -> None:

@@ -9,6 +9,8 @@ from hvstack.hadoop import sizing
 from hvstack.results.benchmark import RECORD_BYTES
 
 MIB = 1024 * 1024
+#: An exabyte: no cluster sorts more.
+_MAX_BYTES = 10**18
 #: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
 LARGEST_BLOCK_MIB = 256
 #: Smallest part of a data set that is worth a task of its own: with less
@@ -81,12 +83,13 @@ def size(text: str) -> int:
     :raises hvstack.errors.InputError: it is none, or no whole records.
     """
     found = re.fullmatch(
-        r'(\d+(?:\.\d+)?)\s*([KMGT]?B|)', text.strip().upper()
+        r'([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([KMGT]?B|)',
+        text.strip().upper(),
     )
     value = float(found[1]) * _UNITS[found[2]] if found else 0
-    if value < RECORD_BYTES or value % RECORD_BYTES:
+    if not RECORD_BYTES <= value <= _MAX_BYTES or value % RECORD_BYTES:
         raise errors.InputError(
-            f"'{text}' is no size of data: give one such as 500MB, a "
+            f"'{text[:60]}' is no size of data: give one such as 500MB, a "
             f'multiple of {RECORD_BYTES} bytes'
         )
     return int(value)

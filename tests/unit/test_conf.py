@@ -62,6 +62,29 @@ class ConfTest(testtools.TestCase):
             )
             self.assertIn('hvstack.conf', str(error))
 
+    def test_unknown_names_and_values_that_are_no_numbers(self) -> None:
+        for text, line, word in (
+            ('[clod]\nimage = a\n', 1, 'clod'),
+            ('[cloud]\nimag = a\n', 2, 'imag'),
+            ('[cloud]\ninterval = 5\n', 2, '[telemetry]'),
+            ('[telemetry]\ninterval = nan\n', 2, 'nan'),
+            ('[telemetry]\ninterval =\n', 2, 'interval'),
+            ('[cloud]\n\nstack_timeout = \u0666\u0660\n', 3, 'timeout'),
+            ('[cloud]\nimage = a\nimage = b\n', 3, 'duplicated'),
+            ('[cloud]\nimage = a\x1b[31m\n', 2, 'control'),
+        ):
+            path = self.file(text)
+            error = self.assertRaises(errors.InputError, conf.load, (path,))
+            self.assertIn(f'{path}:{line}: ', str(error))
+            self.assertIn(word, str(error))
+
+    def test_variables_are_checked_as_files_are(self) -> None:
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_TELEMETRY__INTERVAL', 'nan')
+        )
+        error = self.assertRaises(errors.InputError, conf.load, ())
+        self.assertIn('OS_TELEMETRY__INTERVAL', str(error))
+
     def test_sample_is_current(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'sample'
         generator.main(['--namespace', 'hvstack', '--output-file', str(path)])

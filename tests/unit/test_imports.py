@@ -16,7 +16,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'shell', 'progress', 'paths', 'share'),
         *('pids', 'speed', 'conf', 'yamlfile', 'interrupts'),
-        *('extras',),
+        *('extras', 'jsonfile', 'textfile'),
     ),
     ('model',),
     ('results', 'profiles'),

@@ -76,7 +76,7 @@ class Load(Files):
         exc = self.assertRaises(
             errors.InputError, yamlfile.load, self.folder / 'none.yaml'
         )
-        self.assertIn('No such file', str(exc))
+        self.assertIn('does not exist', str(exc))
 
 
 class WithFields(Files):

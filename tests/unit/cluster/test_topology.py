@@ -136,7 +136,10 @@ class NodesTest(testtools.TestCase):
             ('c: {host: h1}\n', 'w0'),
             ('c: h1\n', 'map.yaml:1'),
             ('c: {host: h1}\nw0: {rack: r}\n', 'map.yaml:2'),
-            ('c: {host: 7}\n', "'c'"),
+            ('c: {host: 7}\n', "'c.host'"),
+            ('c: {host: $(id)}\n', "'c.host'"),
+            ('c: {host: "a\\n10.0.0.9 /x"}\n', "'c.host'"),
+            ('c: {host: h, rack: a b}\n', "'c.rack'"),
             ('', 'c'),
         ):
             failure = self.assertRaises(errors.InputError, self.nodes, text)

@@ -32,6 +32,22 @@ EVIDENCE: dict[str, Any] = {
 }
 
 
+class SpecsTest(testtools.TestCase):
+    def test_no_value_takes_long(self) -> None:
+        for name, good, bad in (
+            ('hw:pmem', 'a,b,c', 'a' * 200 + ';'),
+            ('hw:cpu_dedicated_mask', '0-3,^1', '1-1' * 80 + ';'),
+            ('hw:numa_cpus.0', '0-3', '1,1' * 80 + ';'),
+            ('pci_passthrough:alias', 'a:1, b:2', 'a:1 ,' * 50 + ';'),
+        ):
+            self.assertTrue(extra_specs.is_good(name, good))
+            self.assertFalse(extra_specs.is_good(name, bad))
+
+    def test_digits_of_other_scripts(self) -> None:
+        for name in ('hw:numa_cpus.0', 'hw:mem_page_size', 'hw:cpu_cores'):
+            self.assertFalse(extra_specs.is_good(name, '\u0663'))
+
+
 def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
     """Return a good flavor for the small host, with changes.
 

@@ -209,8 +209,36 @@ class StateTest(testtools.TestCase):
         sweep = state.begin(['i1'], 2, 1000)
         path = self.top / 'folder' / f'{sweep.id}.json'
         path.write_text(path.read_text()[:20])
-        error = self.assertRaises(errors.InputError, state.known)
+        other = state.begin(['i2'], 2, 1000)
+        sweeps, reasons = state.load_usable()
+        self.assertEqual([other], sweeps)
+        self.assertIn(str(path), reasons[0])
+        # What may be the sweep to continue is not passed over.
+        error = self.assertRaises(
+            *(errors.InputError, state.resume_or_begin, ['i1'], 2, 1000)
+        )
         self.assertIn(str(path), str(error))
+
+    def test_fields_of_a_marker(self) -> None:
+        sweep = state.begin(['i1'], 2, 1000)
+        path = self.top / 'folder' / f'{sweep.id}.json'
+        data = json.loads(path.read_text('utf-8'))
+        for field, value in (
+            ('runs', 10**9),
+            ('runs', []),
+            ('id', 'another'),
+            ('started', 'yesterday'),
+            ('configurations', ['i0']),
+            ('configurations', 'i1'),
+            ('finished', 'no'),
+            ('course', []),
+            ('tuning', 'a\x1b[31m'),
+            ('more', 1),
+        ):
+            path.write_text(json.dumps({**data, field: value}), 'utf-8')
+            error = self.assertRaises(errors.InputError, state.load, path)
+            self.assertIn(f"'{field}", str(error))
+            self.assertIn(f'{path}:', str(error))
 
     def test_names(self) -> None:
         self.assertEqual('quick-1', state.checked('quick-1'))

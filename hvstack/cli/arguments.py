@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of command-line arguments: numbers in ASCII digits, of sane sizes."""
+
+import argparse
+import re
+
+#: More of anything is a mistake.
+MAX_COUNT = 1_000_000_000
+
+
+def count(text: str) -> int:
+    """Return a whole number.
+
+    ``int`` would also accept digits of other scripts, underscores, blanks
+    and any length.
+
+    Each command refuses the numbers that are too small for it.
+
+    :raises argparse.ArgumentTypeError: it is not a whole number of at most
+        :data:`MAX_COUNT`.
+    """
+    if not re.fullmatch('-?[0-9]{1,10}', text) or int(text) > MAX_COUNT:
+        raise argparse.ArgumentTypeError(
+            f"'{text[:60]}' is not a whole number of at most {MAX_COUNT}"
+        )
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Return a number.
+
+    ``float`` would also accept NaN, infinity and digits of other scripts.
+
+    :raises argparse.ArgumentTypeError: it is not a number from 0 to
+        :data:`MAX_COUNT`.
+    """
+    if not re.fullmatch(r'[0-9]{1,10}(\.[0-9]{1,10})?', text) or (
+        float(text) > MAX_COUNT
+    ):
+        raise argparse.ArgumentTypeError(
+            f"'{text[:60]}' is not a number from 0 to {MAX_COUNT}"
+        )
+    return float(text)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading JSON strictly: every error names file, line and field.
+
+Duplicate keys, numbers that are not finite, texts that are not Unicode and
+values that are nested too deep are refused.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hvstack import errors, textfile
+from hvstack.yamlfile import Document, check_values, line_numbers
+
+#: Longest whole number: more digits take quadratic time to read.
+_MAX_DIGITS = 20
+
+
+def load(path: Path, max_bytes: int = textfile.MAX_BYTES) -> Document:
+    """Read a JSON file.
+
+    :param max_bytes: size limit of the file.
+    :raises hvstack.textfile.MissingFileError: the file does not exist.
+    :raises hvstack.errors.InputError: the file cannot be read or is not
+        strict JSON.
+    """
+    return parse(textfile.read(path, max_bytes), path)
+
+
+def parse(text: str, path: Path) -> Document:
+    """Return the document of a JSON text.
+
+    :param text: the text.
+    :param path: the file that it was read from.
+    :raises hvstack.errors.InputError: the text is not strict JSON.
+    """
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_int=_integer,
+        )
+    except json.JSONDecodeError as exc:
+        raise errors.InputError(
+            f'{path}:{exc.lineno}: Cannot read the JSON: wrong character or '
+            f'end of the text in column {exc.colno}. Correct or restore the '
+            'file.'
+        ) from exc
+    except _FieldError as exc:
+        line = _line(text, exc.needle)
+        raise errors.InputError(
+            f'{path}:{line}: Cannot read the JSON: {exc}. Correct or restore '
+            'the file.'
+        ) from exc
+    except RecursionError as exc:
+        raise errors.InputError(
+            f'{path}: Cannot read the JSON: nested too deep. Correct or '
+            'restore the file.'
+        ) from exc
+    document = Document(data, path, _Lines(text))
+    check_values(document)
+    return document
+
+
+class _FieldError(ValueError):
+    """A value that is JSON for some programs, but not for hvstack.
+
+    :param needle: text by which its line is found.
+    """
+
+    def __init__(self, reason: str, needle: str) -> None:
+        super().__init__(reason)
+        self.needle = needle
+
+
+class _Lines(dict[str, int]):
+    """Line numbers by field, computed when the first one is needed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def _load(self) -> None:
+        if self._text:
+            text, self._text = self._text, ''
+            try:
+                # Almost all JSON is YAML, which knows its lines.
+                self.update(line_numbers(text))
+            except (yaml.YAMLError, ValueError, RecursionError):
+                return
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._load()
+        return super().get(name, default)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise _FieldError(f"'{name[:60]}' is duplicated", f'"{name}"')
+    return mapping
+
+
+def _refuse_constant(text: str) -> Any:
+    raise _FieldError(f'{text} is not a finite number', text)
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise _FieldError(f'a number has {len(text)} digits', text)
+    return int(text)
+
+
+def _line(text: str, needle: str) -> int:
+    """Return the line of the last place of a text, which is the second."""
+    return text.count('\n', 0, max(text.rfind(needle), 0)) + 1

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields of files: the types of a dataclass are their schema."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.model.fields import Fields, to_dataclass
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: str
+    ratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Outer:
+    count: int
+    pair: tuple[str, str]
+    names: tuple[str, ...] = ()
+    inner: Inner | None = None
+    inners: tuple[Inner, ...] = ()
+    flag: bool = False
+    content: dict[str, Any] | None = None
+
+
+GOOD: dict[str, Any] = {'count': 1, 'pair': ['a', 'b']}
+
+
+class DataclassTest(testtools.TestCase):
+    def refused(self, field: str, **changes: Any) -> None:
+        exc = self.assertRaises(
+            *(errors.InputError, to_dataclass, Outer),
+            *({**GOOD, **changes}, 'file'),
+        )
+        self.assertIn(f"file: '{field}' ", str(exc))
+
+    def test_values(self) -> None:
+        data = {
+            **GOOD,
+            'names': ['x'],
+            'inner': {'name': 'n', 'ratio': 2},
+            'inners': [{'name': 'm'}],
+        }
+        expected = Outer(1, ('a', 'b'), ('x',), Inner('n', 2), (Inner('m'),))
+        self.assertEqual(expected, to_dataclass(Outer, data, 'file'))
+
+    def test_types(self) -> None:
+        for value in ('1', True, None, 1.5, [], {}, -1, 10**30):
+            self.refused('count', count=value)
+        for value in ('ab', ['a'], ['a', 'b', 'c'], None, {'a': 'b'}):
+            self.refused('pair', pair=value)
+        self.refused('names.1', names=['a', 1])
+        self.refused('flag', flag=1)
+        self.refused('content', content=[])
+
+    def test_fields_of_inner_ones(self) -> None:
+        for value in ('1', True, float('nan'), float('inf'), -0.5):
+            self.refused('inner.ratio', inner={'name': 'n', 'ratio': value})
+        self.refused('inner.name', inner={})
+        self.refused('inner.more', inner={'name': 'n', 'more': 1})
+        self.refused('inner', inner=[])
+
+    def test_unknown_and_missing_fields(self) -> None:
+        self.refused('more', more=1)
+        exc = self.assertRaises(
+            errors.InputError, to_dataclass, Outer, {'count': 1}, 'file'
+        )
+        self.assertIn("'pair' is missing", str(exc))
+
+
+class NamesTest(testtools.TestCase):
+    def check(self, method: str, good: str, bad: tuple[str, ...]) -> None:
+        for text in good.split():
+            fields = Fields({'a': text}, 'file', ('a',))
+            self.assertEqual(text, getattr(fields, method)('a'))
+        for text in ('$(id)', 'a\nb', '', '\u0663', 'a b', *bad):
+            fields = Fields({'a': text}, 'file', ('a',))
+            self.assertRaises(errors.InputError, getattr(fields, method), 'a')
+
+    def test_host_names(self) -> None:
+        bad = ('-a', 'a.', 'a..b', 'a_b', 'x' * 64, 'ü', '.'.join('x' * 200))
+        self.check('host_name', 'a w1 a-b.example.org', bad)
+
+    def test_addresses(self) -> None:
+        bad = ('10.0.0', '10.0.0.256', 'fe80::1%$(id)', '1.2.3.4\n')
+        self.check('address', '10.0.0.1 2001:db8::1', bad)
+
+    def test_identifiers(self) -> None:
+        bad = ('-a', '../a', 'a/b', 'x' * 129, 'a;b')
+        self.check('identifier', 'a rack-1 h7.example_x', bad)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON, strictly: errors name file, line and field."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, jsonfile
+
+
+class JSONFileTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = folder / 'file.json'
+
+    def load(self, text: str) -> jsonfile.Document:
+        self.path.write_text(text, encoding='utf-8')
+        return jsonfile.load(self.path)
+
+    def refused(self, text: str, line: int) -> str:
+        message = str(self.assertRaises(errors.InputError, self.load, text))
+        self.assertIn(f'{self.path}:{line}: ', message)
+        return message
+
+    def test_data_and_lines(self) -> None:
+        document = self.load('{"a": {"b": 1},\n "c": [1,\n 2.5]}')
+        self.assertEqual({'a': {'b': 1}, 'c': [1, 2.5]}, document.data)
+        place = document.place()
+        self.assertEqual(f'{self.path}:2', place('c.0'))
+        self.assertEqual(f'{self.path}:3', place('c.1'))
+
+    def test_text_that_is_not_json(self) -> None:
+        self.assertIn('column 6', self.refused('{\n"a": x}', 2))
+        self.refused('', 1)
+        self.refused('{}{}', 1)
+
+    def test_duplicate_keys(self) -> None:
+        self.assertIn("'a'", self.refused('{"a": 1,\n"a": 2}', 2))
+
+    def test_numbers_that_are_not_finite(self) -> None:
+        for number in ('NaN', '-Infinity', '1e999', '9' * 5000):
+            self.refused(f'{{"b": 1,\n"a": {number}}}', 2)
+
+    def test_depth(self) -> None:
+        for depth in (30, 100_000):
+            text = '[' * depth + ']' * depth
+            exc = self.assertRaises(errors.InputError, self.load, text)
+            self.assertIn('nested', str(exc))
+
+    def test_characters(self) -> None:
+        for text in ('\\u0000', '\\u001b[31m', '\\ud800', '\\u202e'):
+            message = self.refused(f'{{"b": 1,\n"a": "{text}"}}', 2)
+            self.assertIn("'a'", message)
+            self.assertTrue(message.isprintable(), message)
