@@ -31,13 +31,13 @@ def number(text: str) -> float:
 
     ``float`` would also accept NaN, infinity and digits of other scripts.
 
-    :raises argparse.ArgumentTypeError: it is not a number from 0 to
+    :raises argparse.ArgumentTypeError: it is not a number of at most
         :data:`MAX_COUNT`.
     """
-    if not re.fullmatch(r'[0-9]{1,10}(\.[0-9]{1,10})?', text) or (
+    if not re.fullmatch(r'-?[0-9]{1,10}(\.[0-9]{1,10})?', text) or (
         float(text) > MAX_COUNT
     ):
         raise argparse.ArgumentTypeError(
-            f"'{text[:60]}' is not a number from 0 to {MAX_COUNT}"
+            f"'{text[:60]}' is not a number of at most {MAX_COUNT}"
         )
     return float(text)

@@ -12,6 +12,7 @@ import openstack.exceptions
 from openstack.connection import Connection
 
 from hvstack import conf, errors
+from hvstack.cloud import clouds_file
 
 #: The newest compute API that still has ``rxtx_factor``, which openstacksdk
 #: sends; from 2.86 on Nova checks a flavor's extra specs.
@@ -67,6 +68,8 @@ def connect(
     :raises hvstack.errors.InputError: no such entry.
     :raises hvstack.errors.CloudError: the cloud does not answer, or not us.
     """
+    if credential is None:
+        clouds_file.check_all()
     try:
         if credential is not None:
             conn = _from_credential(credential)
@@ -84,10 +87,20 @@ def connect(
         # Without api_timeout in clouds.yaml a command would wait for ever.
         conn.session.timeout = _TIMEOUT
     with refused('the cloud does not answer'):
-        conn.authorize()
-        data = conn.compute.get_endpoint_data()
-        newest = getattr(data, 'max_microversion', None) or COMPUTE_API
-        version = min(tuple(newest), COMPUTE_API)
+        try:
+            conn.authorize()
+            data = conn.compute.get_endpoint_data()
+            newest = getattr(data, 'max_microversion', None) or COMPUTE_API
+            version = min(tuple(newest), COMPUTE_API)
+        except FAILURES:
+            raise
+        except Exception as exc:
+            # keystoneauth does not check the types of what it is answered.
+            raise errors.CloudError(
+                'Cannot log in to the cloud: its answer, or the credentials '
+                'of its entry in clouds.yaml, are not what Keystone '
+                'documents. Check auth_url and the credentials.'
+            ) from exc
         conn.compute.default_microversion = f'{version[0]}.{version[1]}'
         conn.placement.default_microversion = PLACEMENT_API
     return conn

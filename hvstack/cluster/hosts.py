@@ -329,7 +329,7 @@ def _marks() -> Iterator[_Mark]:
             reason = (
                 str(exc)
                 if isinstance(exc, errors.InputError)
-                else "'pid', 'started' or 'hosts' is missing or not valid"
+                else "'pid', 'started' or 'hosts' is missing or not valid."
             )
             raise errors.InputError(
                 f'Cannot read which bare-metal hosts to release ({path}): '

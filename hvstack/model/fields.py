@@ -22,6 +22,8 @@ _HOST_NAME = re.compile(
 _IDENTIFIER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,127}')
 #: No count, size or time of hvstack is larger.
 _MAX_NUMBER = 2**63
+#: Nor is any text longer.
+_MAX_TEXT = 65535
 _T = typing.TypeVar('_T')
 
 
@@ -130,8 +132,12 @@ class Fields:
     def text(self, field: str, default: str | None = None) -> str:
         """Return a text that is not empty."""
         value = self._data.get(field, default)
-        if not isinstance(value, str) or not value:
-            raise self.wrong(field, f'is {_shown(value)}, give a text')
+        if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
+            raise self.wrong(
+                field,
+                f'is {_shown(value)}, give a text of at most {_MAX_TEXT} '
+                'characters',
+            )
         return value
 
     def host_name(self, field: str) -> str:
@@ -271,7 +277,9 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
             key: _convert(fields, f'{name}.{key}', args[1], item)
             for key, item in value.items()
         }
-    if hint in (str, bool) and isinstance(value, hint):
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is str and isinstance(value, str) and len(value) <= _MAX_TEXT:
         return value
     if (
         hint in (int, float)
@@ -287,7 +295,7 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
 
 #: Types as a message names them.
 _TYPES: dict[Any, str] = {
-    str: 'a text',
+    str: f'a text of at most {_MAX_TEXT} characters',
     bool: 'true or false',
     int: 'a whole number from 0 on',
     float: 'a number from 0 on',

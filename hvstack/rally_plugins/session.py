@@ -40,13 +40,20 @@ from hvstack.tpcxhs.workload import Workload, tasks
 WORKLOAD_SCHEMA: dict[str, Any] = {
     'type': 'object',
     'properties': {
-        'sweep': {'type': 'string', 'minLength': 1},
+        'sweep': {
+            'type': 'string',
+            'pattern': r'^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z',
+        },
         'configuration': {'type': 'string', 'minLength': 1},
         'first_index': {'type': 'integer', 'minimum': 0},
         'sizes': {
             'type': 'array',
             'minItems': 1,
-            'items': {'type': 'integer', 'minimum': 100},
+            'items': {
+                'type': 'integer',
+                'minimum': 100,
+                'maximum': 10**18,
+            },
         },
         'shape': {
             'type': 'object',

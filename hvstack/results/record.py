@@ -4,9 +4,7 @@
 import hashlib
 import json
 import math
-import os
 import re
-import stat
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -14,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths
 from hvstack.results import selfcheck, signing
 
 #: Format of the files that this release writes, and the newest it reads.
@@ -365,31 +363,11 @@ def _read(path: Path) -> Any:
     :raises hvstack.errors.InputError: it is not a file in JSON.
     """
     try:
-        # Opening a FIFO for reading would wait for its writer.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, 'rb') as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise ValueError('not a regular file')
-            content = stream.read(_MAX_FILE_BYTES + 1)
-        if len(content) > _MAX_FILE_BYTES:
-            raise ValueError(f'more than {_MAX_FILE_BYTES} bytes')
-        return json.loads(content.decode(), object_pairs_hook=_unique)
-    except (OSError, ValueError, RecursionError) as exc:
+        return jsonfile.load(path, _MAX_FILE_BYTES).data
+    except errors.InputError as exc:
         raise errors.InputError(
-            f'{path}: no whole run record ({exc}), move it away'
+            f'{path}: no whole run record, move it away: {exc}'
         ) from exc
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a mapping of pairs.
-
-    :raises ValueError: a key is duplicated, so that programs disagree on
-        which value counts.
-    """
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError('a key is duplicated')
-    return content
 
 
 def _proved(data: Any, source: str, policy: signing.Policy) -> Record:

@@ -385,7 +385,9 @@ def read(record: Record, folder: Path) -> str:
     try:
         text = textfile.read(path, _MAX_FILE_BYTES)
     except errors.InputError as exc:
-        raise errors.InputError(f'{exc} Restore the telemetry.') from exc
+        raise errors.InputError(
+            f'{path}: cannot be read, restore it: {exc}'
+        ) from exc
     if hashlib.sha256(text.encode()).hexdigest() != kept['sha256']:
         raise errors.InputError(
             f"{path}: the record's 'sha256' does not fit, the file was "

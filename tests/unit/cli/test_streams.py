@@ -34,7 +34,7 @@ class ArgumentsTest(testtools.TestCase):
 
     def test_numbers(self) -> None:
         self.assertEqual(1.5, arguments.number('1.5'))
-        for text in ('', '-1', 'nan', 'inf', '1e3', '1.', '\u0663', '9' * 50):
+        for text in ('', '--1', 'nan', 'inf', '1e3', '1.', '\u0663', '9' * 50):
             self.assertRaises(
                 argparse.ArgumentTypeError, arguments.number, text
             )

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of clouds.yaml, which openstacksdk reads without any.
+
+A field of a wrong type would end in an error of Python's somewhere in
+openstacksdk, and a FIFO would never end.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from keystoneauth1 import exceptions, loading
+from openstack.config import loader
+
+from hvstack import errors, textfile, yamlfile
+from hvstack.model.fields import Fields
+
+#: Types that a value of a credential may have.
+_PLAIN = str | int | float | bool | None
+
+
+def check_all() -> None:
+    """Check the clouds.yaml that openstacksdk would read.
+
+    :raises hvstack.errors.InputError: as :func:`check`.
+    """
+    variable = os.environ.get('OS_CLIENT_CONFIG_FILE')
+    for name in [variable] if variable else loader.CONFIG_FILES:
+        # A directory has no entries, as a missing file.
+        if os.path.lexists(name) and not Path(name).is_dir():
+            check(Path(name))
+            return
+
+
+def check(path: Path) -> None:
+    """Check that a file has entries of clouds with plain credentials.
+
+    :param path: a clouds.yaml; anchors and aliases are allowed there.
+    :raises hvstack.errors.InputError: it cannot be read, is not YAML, or
+        has a field of a wrong type; the message never has a value.
+    """
+    text = textfile.read(path)
+    try:
+        data = yaml.safe_load(text)
+        lines = yamlfile.line_numbers(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        mark = getattr(exc, 'problem_mark', None)
+        line = mark.line + 1 if mark else 1
+        raise errors.InputError(
+            f'Cannot read {path}:{line}: this is not YAML. Correct the line.'
+        ) from exc
+    if data is None:
+        return
+    place = yamlfile.Document(data, path, lines).place()
+    top = Fields(data, place, list(data) if isinstance(data, dict) else ())
+    if not top.has('clouds'):
+        return
+    names = top.raw('clouds')
+    clouds = Fields(
+        *(names, place, list(names) if isinstance(names, dict) else ()),
+        'clouds',
+    )
+    for name in names:
+        _check_entry(clouds, place, str(name), clouds.raw(name))
+
+
+def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
+    prefix = f'clouds.{name}'
+    if textfile.printable(name) != name:
+        raise clouds.wrong(
+            textfile.printable(name), 'has a control character. Remove it'
+        )
+    known = list(entry) if isinstance(entry, dict) else ()
+    fields = Fields(entry, place, known, prefix)
+    for field in ('region_name', 'auth_type', 'interface', 'cacert'):
+        if not isinstance(fields.raw(field), _PLAIN):
+            raise fields.wrong(field, 'is not a text. Correct it')
+    if 'auth' not in fields:
+        return
+    content = fields.raw('auth')
+    names = _options(str(fields.raw('auth_type') or 'password'))
+    is_open = names is None or fields.has('profile')
+    if is_open and isinstance(content, dict):
+        names = list(content)
+    auth = Fields(content, place, names or (), f'{prefix}.auth')
+    for field, value in content.items():
+        # Never shown: it may be a password.
+        if not isinstance(value, _PLAIN):
+            raise auth.wrong(str(field), 'is not a text. Correct it')
+        if textfile.printable(str(value)) != str(value):
+            raise auth.wrong(str(field), 'has a control character. Remove it')
+
+
+def _options(auth_type: str) -> list[str] | None:
+    """Return the credentials of a type; None if it is of another package."""
+    try:
+        options = loading.get_plugin_loader(auth_type).get_options()
+    except exceptions.ClientException:
+        return None
+    names = {'tenant_name', 'tenant_id', 'project_domain', 'user_domain'}
+    for option in options:
+        names |= {
+            item.dest.replace('-', '_')
+            for item in (option, *option.deprecated)
+        }
+    return sorted(names)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers that no command reaches without a cloud or hosts.
+
+Each reads its file as the command does, and stops before anything outside of
+this process would be touched.
+"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+
+class Refused(Exception):
+    """A program that is not hvstack refused its input in its own words."""
+
+
+def hosts(path: str) -> None:
+    """Read an inventory, and print what would reach shells and files."""
+    from hvstack.cluster import hosts
+
+    for host in hosts.read(Path(path)):
+        print(host.name, host.role, host.address, host.vcpus, host.memory_mib)
+        print(hosts.environment([host]))
+
+
+def topology(path: str) -> None:
+    """Read a topology map, and print the table that is made of it."""
+    from hvstack.cloud import servers
+    from hvstack.cluster import topology
+
+    names = ['worker-0', 'worker-1', 'worker-2']
+    outputs = {
+        'workers': [
+            {'name': name, 'address': f'10.0.0.{number}', 'server_id': name}
+            for number, name in enumerate(names, 1)
+        ],
+        'namenode': {
+            'name': 'controller-0',
+            'address': '10.0.0.9',
+            'server_id': 'controller-0',
+        },
+    }
+    # Without a cloud, all that is known of servers is in the map.
+    servers.places = lambda conn: {}  # type: ignore[assignment]
+    conn: Any = None
+    nodes = topology.nodes(conn, outputs, Path(path))
+    print(topology.of_nodes(nodes).table())
+
+
+def journal() -> None:
+    """Read the journal, without undoing anything."""
+    from hvstack.cloud import journal
+
+    for entry in journal.entries():
+        print(entry.kind, entry.owner, entry.alive, entry.made, entry.path)
+    print(journal.holders(), journal.owned('cluster'))
+
+
+def acquired() -> None:
+    """Read the marks of hosts that processes acquired."""
+    from hvstack.cluster import hosts
+
+    print(hosts.holders())
+
+
+def conf() -> None:
+    """Read the options, and print those that become numbers."""
+    from hvstack import conf
+
+    options = conf.load()
+    for group, registered in conf.list_opts():
+        for option in registered:
+            print(group, option.dest, getattr(options[group], option.dest))
+
+
+def accounts(path: str) -> None:
+    """Read Tempest's accounts; no cloud answers."""
+    from hvstack.accept import settings
+
+    config = SimpleNamespace(
+        config={'auth': {'auth_url': 'http://127.0.0.1:9/v3'}},
+        get_region_name=lambda: 'RegionOne',
+    )
+    conn: Any = SimpleNamespace(config=config)
+    print(settings.users(Path(path), conn))
+
+
+def _rally_tasks() -> Path:
+    import hvstack
+
+    root = Path(hvstack.__file__).parent
+    folder = root / 'share/rally-tasks'
+    return folder if folder.is_dir() else root.parent / 'rally-tasks'
+
+
+def task(path: str) -> None:
+    """Render a Rally task with arguments, and check it as Rally does.
+
+    :raises Refused: Rally would not start the task.
+    """
+    import jinja2
+    import jsonschema
+    import yaml
+
+    from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+
+    try:
+        # Rally itself reads --task-args and --task-args-file.
+        arguments = json.loads(Path(path).read_text('utf-8'))
+        tasks = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_rally_tasks())
+        )
+        text = tasks.get_template('quick.yaml').render(**arguments)
+        content = yaml.load(text, yaml.CSafeLoader)
+        for subtask in content['subtasks']:
+            for workload in subtask['workloads']:
+                (values,) = workload['scenario'].values()
+                jsonschema.validate(values, WORKLOAD_SCHEMA)
+                steps(values)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as exc:
+        raise Refused(f'{path}: {type(exc).__name__}: {exc}') from exc
+    print(len(content['subtasks']), 'subtasks')
+
+
+def steps(values: dict[str, Any]) -> None:
+    """Read a workload as the scenario does before anything is started."""
+    from hvstack.model.configuration import parse
+    from hvstack.sweep import plan
+    from hvstack.tpcxhs.workload import Workload
+
+    if values['configuration'] != 'bare-metal':
+        parse(values['configuration'])
+    for step in plan.workload(
+        values['configuration'], values.get('first_index', 0), values['sizes']
+    ):
+        Workload(step.size_bytes, 1, 1, 1)

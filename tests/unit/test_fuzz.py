@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short part of the fuzzer: mutated fields, read in this process.
+
+``python -m tests.fuzz`` runs all of it, with whole commands.
+"""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors, profiles
+from hvstack.cluster import hosts
+from hvstack.sweep import space, state, trials
+from tests.fuzz import corpus, mutations
+
+_CASES = 25
+
+
+class FuzzTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = Path(self.useFixture(fixtures.TempDir()).path)
+        (self.top / 'key').write_text('key\n', 'utf-8')
+
+    def fuzz(self, name: str, read: Callable[[Path], Any]) -> None:
+        kind = next(kind for kind in corpus.ALL if kind.name == name)
+        path = self.top / Path(kind.path).name
+        rng = random.Random(name)
+        data = kind.data
+        if name == 'inventory':
+            file = str(self.top / 'key')
+            data = {**data, 'key': file, 'rootfs': file}
+        path.write_bytes(mutations.render(data, kind.form))
+        read(path)
+        for _ in range(_CASES):
+            mutation = mutations.mutate(rng, data, kind.rules)
+            path.write_bytes(mutations.render(mutation.data, kind.form))
+            try:
+                read(path)
+            except errors.InputError as exc:
+                self.assertIn(path.name, str(exc), mutation.label)
+            else:
+                self.assertFalse(mutation.invalid, mutation.label)
+
+    def test_host_profiles(self) -> None:
+        self.fuzz('host profile', profiles.read)
+
+    def test_catalogues(self) -> None:
+        self.fuzz('catalogue', profiles.read_catalogue)
+
+    def test_search_spaces(self) -> None:
+        self.fuzz('search space', space.from_file)
+
+    def test_inventories(self) -> None:
+        self.fuzz('inventory', hosts.read)
+
+    def test_baseline_hosts(self) -> None:
+        self.fuzz('baseline hosts', hosts.read)
+
+    def test_sweep_markers(self) -> None:
+        self.fuzz('sweep marker', state.load)
+
+    def test_trials_markers(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.sweep.trials.FOLDER', self.top)
+        )
+        self.fuzz('trials marker', lambda path: trials.load(path.stem))
