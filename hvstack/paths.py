@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where hvstack keeps what outlives a process: machine-wide, not in a clone.
+"""Where hvstack stores what outlives a process: outside of any clone.
 
 The lab's control plane, records and journal must be found by any clone, also
 after the one that made them is gone.
@@ -15,14 +15,43 @@ from pathlib import Path
 
 from hvstack import errors
 
+
+def _base(variable: str, default: str) -> Path:
+    """Return a base directory of the XDG specification.
+
+    :param variable: environment variable that names it; the specification
+        ignores a relative path.
+    :param default: path that applies otherwise.
+    """
+    path = os.environ.get(variable) or ''
+    return Path(path if path.startswith('/') else default)
+
+
+def _defaults() -> tuple[Path, Path, Path]:
+    """Return the state, cache and run directories of this user.
+
+    Root has one lab for the whole machine. Other users have their own
+    records and journals, but no lab.
+    """
+    if os.geteuid() == 0:
+        return (
+            Path('/var/lib/hvstack'),
+            Path('/var/cache/hvstack'),
+            Path('/run/hvstack'),
+        )
+    home = os.path.expanduser('~')  # noqa: PTH111, raises nothing
+    state = _base('XDG_STATE_HOME', f'{home}/.local/state') / 'hvstack'
+    cache = _base('XDG_CACHE_HOME', f'{home}/.cache') / 'hvstack'
+    # Without XDG_RUNTIME_DIR, nobody promises a directory that only this
+    # user can write to, but the state directory is one.
+    return state, cache, _base('XDG_RUNTIME_DIR', f'{state}/run') / 'hvstack'
+
+
+_STATE, CACHE, RUN = _defaults()
 #: Everything that must survive a reboot: records, journal, the lab's data.
-#: Another folder (``HVSTACK_STATE_DIR``) is a lab of its own: the tests' lab
-#: never touches the databases of the user's.
-STATE = Path(os.environ.get('HVSTACK_STATE_DIR') or '/var/lib/hvstack')
-#: Sockets, pid files, locks.
-RUN = Path('/run/hvstack')
-#: What can be made again: guest images, the services' virtual environment.
-CACHE = Path('/var/cache/hvstack')
+#: HVSTACK_STATE_DIR names another directory, hence another lab: the lab of
+#: the tests never touches the databases of the user's lab.
+STATE = Path(os.environ.get('HVSTACK_STATE_DIR') or _STATE)
 #: File by which hvstack recognizes a directory that it created.
 STAMP = '.hvstack-directory.json'
 

@@ -21,7 +21,7 @@ from hvstack.accept.outcome import RINGS, Outcome, Result
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import Workspace
 from hvstack.cli import arguments
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud, cloud_name
 from hvstack.cloud import connection, keys
 from hvstack.cluster import launch
 from hvstack.lab.clouds import ADMIN_CLOUD
@@ -121,6 +121,7 @@ class Accept(Lister):
         parser.add_argument(
             '--tenant-os-cloud',
             metavar='NAME',
+            type=cloud_name,
             help='entry of clouds.yaml whose project has the --stack '
             '(default: the same)',
         )

@@ -16,7 +16,7 @@ from cliff.app import App
 from cliff.command import Command
 
 from hvstack import errors
-from hvstack.cli import commands
+from hvstack.cli import commands, options
 from hvstack.cli.streams import PrintableStream
 
 LOG = logging.getLogger(__name__)
@@ -51,6 +51,19 @@ class HVStack(App):
         ):
             return int(super().run(argv))
 
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Add the options that stand before the command."""
+        parser: argparse.ArgumentParser = super().build_option_parser(
+            description, version, argparse_kwargs
+        )
+        options.add_cloud(parser)
+        return parser
+
     def configure_logging(self) -> None:
         """Keep libraries quiet: their debug lines hold tokens."""
         super().configure_logging()
@@ -72,7 +85,7 @@ class HVStack(App):
         return status
 
     def prepare_to_run_command(self, cmd: Command) -> None:
-        """Refuse variables that cliff cannot read, and name files in errors.
+        """Check the environment, apply --os-cloud, and name files in errors.
 
         :raises hvstack.errors.InputError: a variable is not a number.
         """
@@ -83,7 +96,14 @@ class HVStack(App):
                     f"Cannot read environment variable {name}: '{value[:60]}' "
                     'is not a whole number. Set a number or unset it.'
                 )
-        run = cmd.run
+        get_parser, run = cmd.get_parser, cmd.run
+
+        def get_parser_with_cloud(prog_name: str) -> argparse.ArgumentParser:
+            parser: argparse.ArgumentParser = get_parser(prog_name)
+            # --os-cloud before the command acts as if it were after it. A
+            # command without the option ignores it, as with 'openstack'.
+            parser.set_defaults(os_cloud=self.options.os_cloud)
+            return parser
 
         def run_with_names(parsed_args: argparse.Namespace) -> int:
             try:
@@ -96,6 +116,7 @@ class HVStack(App):
                     'another file or directory.'
                 ) from exc
 
+        cmd.get_parser = get_parser_with_cloud  # type: ignore[method-assign]
         cmd.run = run_with_names  # type: ignore[method-assign]
 
     def clean_up(

@@ -13,8 +13,9 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop
+from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
-from hvstack.cli.sweep import add_cloud, add_size
+from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.cluster import hosts, machines
 from hvstack.cluster.base import Cluster

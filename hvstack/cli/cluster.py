@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors
 from hvstack.cli import arguments, hadoop
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud, cloud_name
 from hvstack.cloud import (
     connection,
     journal,
@@ -54,6 +54,7 @@ class _OnCloud(ShowOne):
         parser.add_argument(
             '--tenant-os-cloud',
             metavar='NAME',
+            type=cloud_name,
             help='entry of clouds.yaml whose project gets the stack; flavors '
             'and ratios are made with --os-cloud (default: the same)',
         )

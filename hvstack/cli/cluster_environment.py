@@ -13,7 +13,7 @@ from cliff.command import Command
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop
 from hvstack.cli.cluster import add_readiness
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, flavors, quotas, stacks, volumes
 from hvstack.cluster import environments, refusals
 from hvstack.hadoop import osprofiles

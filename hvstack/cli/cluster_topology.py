@@ -9,7 +9,7 @@ from typing import Any
 from cliff.lister import Lister
 
 from hvstack import errors
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, keys, stacks
 from hvstack.cluster import topology
 from hvstack.cluster.ssh import SSHNode

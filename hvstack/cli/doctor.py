@@ -8,7 +8,7 @@ from cliff.lister import Lister
 
 from hvstack import conf, errors, profiles
 from hvstack.cli import arguments
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
 from hvstack.cluster import launch
 from hvstack.model.configuration import parse

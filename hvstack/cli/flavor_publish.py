@@ -13,8 +13,8 @@ from cliff.lister import Lister
 from openstack.connection import Connection
 
 from hvstack import errors, profiles
+from hvstack.cli.options import add_cloud
 from hvstack.cli.report import RECORDS, add_unsigned
-from hvstack.cli.sweep import add_cloud
 from hvstack.cloud import connection, publish
 from hvstack.cloud.connection import refused
 from hvstack.cloud.publish import Change, Job

@@ -14,7 +14,7 @@ from cliff.show import ShowOne
 
 from hvstack import errors, profiles, shell
 from hvstack.cli import arguments
-from hvstack.cli.sweep import add_cloud
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, hosts, placement
 from hvstack.model import detected
 

@@ -9,6 +9,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 from openstack.connection import Connection
 
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, settings
 from hvstack.lab.images import glance, recipes
@@ -84,12 +85,7 @@ class Upload(Command):
             help='qemu is for kvm, too (default: for the hosts of the lab '
             'there, and qemu for other clouds)',
         )
-        parser.add_argument(
-            '--os-cloud',
-            metavar='NAME',
-            help='entry of clouds.yaml (default: OS_CLOUD, else os_cloud of '
-            'hvstack.conf)',
-        )
+        add_cloud(parser)
         parser.add_argument(
             '--visibility',
             choices=glance.VISIBILITIES,

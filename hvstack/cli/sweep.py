@@ -9,6 +9,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import conf, errors
+from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, journal
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, recovery, state
@@ -92,16 +93,6 @@ def add_size(parser: argparse.ArgumentParser) -> None:
         type=size,
         default=SIZE_BYTES,
         help=f'data of a run (default: {SIZE_BYTES // 10**6}MB)',
-    )
-
-
-def add_cloud(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a cloud."""
-    parser.add_argument(
-        '--os-cloud',
-        metavar='NAME',
-        help='entry of clouds.yaml (default: OS_CLOUD, else os_cloud of '
-        'hvstack.conf)',
     )
 
 

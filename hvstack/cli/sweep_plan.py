@@ -13,6 +13,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, paths, profiles
 from hvstack.cli import arguments, hadoop
+from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.model import backends
@@ -43,11 +44,11 @@ class Plan(Command):
             help='form of the plan (default: table)',
         )
         add_size(parser)
-        parser.add_argument(
-            '--os-cloud',
-            metavar='NAME',
-            help='entry of clouds.yaml: the cloud to ask what it lacks '
-            '(default: none is asked)',
+        add_cloud(
+            parser,
+            'Name of the cloud whose capabilities limit the plan, as in '
+            'clouds.yaml, or envvars for the cloud of the OS_* variables '
+            '(default: no cloud)',
         )
         parser.add_argument(
             '--run-seconds',

@@ -13,7 +13,8 @@ from cliff.show import ShowOne
 from hvstack import errors, extras
 from hvstack.cli import hadoop, report
 from hvstack.cli.journey import way
-from hvstack.cli.sweep import add_cloud, add_size, ready
+from hvstack.cli.options import add_cloud
+from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cloud import connection, lease
 from hvstack.model.configuration import parse

@@ -10,7 +10,8 @@ from cliff.lister import Lister
 
 from hvstack import errors, extras
 from hvstack.cli import arguments
-from hvstack.cli.sweep import add_cloud, add_size, ready
+from hvstack.cli.options import add_cloud
+from hvstack.cli.sweep import add_size, ready
 from hvstack.cloud import connection, lease
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL

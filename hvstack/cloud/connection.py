@@ -14,9 +14,9 @@ from openstack.connection import Connection
 from hvstack import conf, errors
 from hvstack.cloud import clouds_file
 
-#: The newest compute API that still has ``rxtx_factor``, which openstacksdk
-#: sends; from 2.86 on Nova checks a flavor's extra specs.
-COMPUTE_API = (2, 96)
+#: Compute API that hvstack uses: the first with checked extra specs. It has
+#: ``rxtx_factor``, which openstacksdk sends, and which 2.102 rejects.
+COMPUTE_API = (2, 86)
 #: Placement's API with generations and ``required`` traits in queries.
 PLACEMENT_API = '1.36'
 

@@ -10,8 +10,8 @@ from openstack.connection import Connection
 from hvstack import errors
 from hvstack.cloud.connection import refused
 
-#: The newest compute API whose hypervisors have ``cpu_info``.
-_CPU_INFO_API = '2.87'
+#: Compute API whose hypervisors have ``cpu_info``, which 2.88 dropped.
+_CPU_INFO_API = '2.86'
 
 
 @dataclass(frozen=True)

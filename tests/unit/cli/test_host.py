@@ -151,7 +151,7 @@ class FromCloud(Commands):
                 getattr(vsphere6, field), getattr(found, field), field
             )
         self.assertEqual(
-            'compute 2.87',
+            'compute 2.86',
             self.http.last_request.headers['OpenStack-API-Version'],
         )
 

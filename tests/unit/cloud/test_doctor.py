@@ -117,6 +117,20 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(OK, found['compute services'].state)
         self.assertEqual(OK, found['compute API'].state)
 
+    def test_compute_api(self) -> None:
+        """Nova's extra specs are checked from 2.86 on, as in Victoria."""
+        version = {
+            'id': 'v2.1',
+            'status': 'CURRENT',
+            'min_version': '2.1',
+            'links': [{'rel': 'self', 'href': fake.NOVA}],
+        }
+        for newest, state in (('2.86', OK), ('2.85', FAULT)):
+            self.cloud.http.get(
+                fake.NOVA, json={'version': {**version, 'version': newest}}
+            )
+            self.assertEqual(state, self.found()['compute API'].state)
+
     def test_ratio(self) -> None:
         self.inventories['VCPU']['allocation_ratio'] = 4.0
         found = self.found()['ratios of compute1']

@@ -77,7 +77,7 @@ class FlavorsTest(testtools.TestCase):
         sent = specs.last_request
         self.assertEqual({'extra_specs': WANTED.extra_specs}, sent.json())
         # Nova checks extra specs only from 2.86 on.
-        self.assertEqual('compute 2.96', sent.headers['OpenStack-API-Version'])
+        self.assertEqual('compute 2.86', sent.headers['OpenStack-API-Version'])
         self.assertEqual(
             {'addTenantAccess': {'tenant': 'p1'}}, access.last_request.json()
         )
