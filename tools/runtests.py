@@ -64,6 +64,7 @@ class Suite:
             'HVSTACK_STATE_DIR': TEST_STATE,
             'HVSTACK_LAB': '1',
             'OS_CLOUD': 'hvstack-lab',
+            'OS_CLIENT_CONFIG_FILE': f'{TEST_STATE}/lab/clouds.yaml',
             'PATH': f'{BIN}:{os.environ["PATH"]}',
         }
 

@@ -166,8 +166,9 @@ class Up(Command):
         progress = Progress()
         lifecycle.up(change, progress)
         progress.say(
-            f"the lab is up: 'openstack --os-cloud {clouds.ADMIN_CLOUD} ...', "
-            f'or {clouds.MEMBER_CLOUD} for its member'
+            'the lab is up: after \'eval "$(hvstack lab env)"\', use '
+            f"'openstack --os-cloud {clouds.ADMIN_CLOUD} ...', or "
+            f'{clouds.MEMBER_CLOUD} for its member'
         )
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to a cloud, and its services' errors in one line."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,8 +10,8 @@ import openstack
 import openstack.exceptions
 from openstack.connection import Connection
 
-from hvstack import conf, errors
-from hvstack.cloud import clouds_file
+from hvstack import errors
+from hvstack.cloud import clouds_file, selection
 
 #: Compute API that hvstack uses: the first with checked extra specs. It has
 #: ``rxtx_factor``, which openstacksdk sends, and which 2.102 rejects.
@@ -62,8 +61,8 @@ def connect(
 ) -> Connection:
     """Return a connection that has logged in.
 
-    :param os_cloud: entry of ``clouds.yaml``; else ``OS_CLOUD`` and other
-        variables, else ``os_cloud`` of ``hvstack.conf``.
+    :param os_cloud: name of an entry of ``clouds.yaml``; None to choose it
+        as :func:`hvstack.cloud.selection.choose` does.
     :param credential: what Rally's environment has instead.
     :raises hvstack.errors.InputError: no such entry.
     :raises hvstack.errors.CloudError: the cloud does not answer, or not us.
@@ -74,10 +73,9 @@ def connect(
         if credential is not None:
             conn = _from_credential(credential)
         else:
-            name = os_cloud or os.environ.get('OS_CLOUD')
-            if name is None and 'OS_AUTH_URL' not in os.environ:
-                name = conf.load().cloud.os_cloud
-            conn = openstack.connect(cloud=name)
+            conn = Connection(
+                config=selection.region(selection.choose(os_cloud))
+            )
     except (openstack.exceptions.ConfigException, *FAILURES) as exc:
         raise errors.InputError(
             f'no cloud to connect to ({exc}): name an entry of clouds.yaml '

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from hvstack import errors, paths, speed
 from hvstack.lab import (
     ceph,
@@ -262,22 +260,17 @@ def _ceph() -> Iterator[Finding]:
 
 
 def _clouds() -> Iterator[Finding]:
-    path = clouds.users_file()
     if settings.load() is None or not clouds.OURS.exists():
         return
-    ours = yaml.safe_load(clouds.OURS.read_text(encoding='utf-8'))['clouds']
-    users: dict[str, object] = {}
-    if path.exists():
-        users = (yaml.safe_load(path.read_text(encoding='utf-8')) or {}).get(
-            'clouds'
-        ) or {}
-    same = all(users.get(name) == entry for name, entry in ours.items())
-    yield Finding(
-        'clouds.yaml',
-        'ok' if same else 'fault',
-        f'{path} {"has" if same else "lacks, or differs from,"} the lab',
-        '' if same else "'hvstack lab up' writes it",
-    )
+    older = clouds.in_users_file()
+    detail, remedy = f'{clouds.OURS} has the clouds of the lab', ''
+    if older is not None:
+        path, names = older
+        detail = f'{path} has {" and ".join(names)}, too'
+        remedy = (
+            f'delete these entries, which an older hvstack wrote, from {path}'
+        )
+    yield Finding('clouds.yaml', 'fault' if older else 'ok', detail, remedy)
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -235,8 +235,6 @@ def destroy(
             with progress.stage('removing what hosts left'):
                 hosts.destroy(settings_before)
         with progress.stage('removing files'):
-            if is_own:
-                clouds.remove(clouds.users_file())
             _remove_client_config()
             try:
                 remains.forget_lab()
@@ -293,6 +291,13 @@ def stays(*, keep_cache: bool = False) -> list[str]:
         f'packages that stay: {" ".join(installed) or "none"}',
         f'users of theirs that stay: {" ".join(users) or "none"}',
     ]
+    older = clouds.in_users_file()
+    if older is not None:
+        path, entries = older
+        lines.append(
+            f'entries of the lab that stay in {path}, because hvstack never '
+            f'changes this file: {" ".join(entries)}'
+        )
     if keep_cache and paths.CACHE.exists():
         lines.append(f'cache that stays: {paths.CACHE}')
     names = [path.name for path in remains.state_entries()]

@@ -1,85 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The lab's clouds.yaml is separate from the user's."""
+
 from pathlib import Path
 
 import fixtures
 import testtools
 import yaml
 
-from hvstack import errors
-from hvstack.lab import clouds
-
-OURS = {'hvstack-lab': {'auth': {'password': 'new'}}}
+from hvstack.lab import clouds, doctor, settings
 
 
-class MergeTest(testtools.TestCase):
+class FilesTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.path = folder / 'openstack' / 'clouds.yaml'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.own = self.directory / 'lab' / 'clouds.yaml'
+        self.users = self.directory / 'users.yaml'
+        for name, value in (
+            ('hvstack.lab.clouds.OURS', self.own),
+            ('hvstack.lab.settings.secret', lambda user: f'secret-of-{user}'),
+            ('hvstack.lab.settings.load', settings.LabSettings),
+            ('openstack.config.loader.CONFIG_FILES', [str(self.users)]),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        self.useFixture(fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE'))
 
-    def have(self, text: str) -> None:
-        self.path.parent.mkdir()
-        self.path.write_text(text)
-
-    def clouds(self) -> object:
-        return yaml.safe_load(self.path.read_text())
-
-    def test_new_file_is_private(self) -> None:
-        clouds.merge(self.path, OURS)
-        self.assertEqual({'clouds': OURS}, self.clouds())
-        self.assertEqual(0o600, self.path.stat().st_mode & 0o777)
-
-    def test_other_clouds_and_keys_stay(self) -> None:
-        self.have('{cache: {x: 1}, clouds: {mine: {profile: vexxhost}}}')
-        clouds.merge(self.path, OURS)
+    def test_only_the_labs_file_is_written(self) -> None:
+        self.users.write_text('clouds: {mine: {}}  # comment')
+        clouds.write()
+        self.assertEqual(0o600, self.own.stat().st_mode & 0o777)
         self.assertEqual(
-            {
-                'cache': {'x': 1},
-                'clouds': {'mine': {'profile': 'vexxhost'}, **OURS},
-            },
-            self.clouds(),
+            ['hvstack-lab', 'hvstack-lab-member'],
+            sorted(yaml.safe_load(self.own.read_text())['clouds']),
         )
+        self.assertIn('# comment', self.users.read_text())
+        self.assertIsNone(clouds.in_users_file())
+        self.assertEqual(['ok'], [one.state for one in doctor._clouds()])
 
-    def test_older_entry_of_ours_is_replaced(self) -> None:
-        self.have('clouds: {hvstack-lab: {auth: {password: old}}}')
-        clouds.merge(self.path, OURS)
-        self.assertEqual({'clouds': OURS}, self.clouds())
-
-    def test_same_entry_leaves_the_file_alone(self) -> None:
-        text = '# mine\nclouds: {hvstack-lab: {auth: {password: new}}}\n'
-        self.have(text)
-        clouds.merge(self.path, OURS)
-        self.assertEqual(text, self.path.read_text())
-
-    def test_link_stays_a_link(self) -> None:
-        target = self.path.parent.parent / 'dotfile'
-        target.write_text('clouds: {}')
-        self.path.parent.mkdir()
-        self.path.symlink_to(target)
-        clouds.merge(self.path, OURS)
-        self.assertTrue(self.path.is_symlink())
-        self.assertEqual({'clouds': OURS}, self.clouds())
-
-    def test_broken_file_is_refused_and_kept(self) -> None:
-        self.have('clouds: [}')
-        exc = self.assertRaises(
-            errors.InputError, clouds.merge, self.path, OURS
+    def test_entries_of_an_older_release(self) -> None:
+        clouds.write()
+        text = 'clouds: {mine: {}, hvstack-lab-member: {}, hvstack-lab: {}}'
+        self.users.write_text(text)
+        self.assertEqual(
+            (self.users, ['hvstack-lab', 'hvstack-lab-member']),
+            clouds.in_users_file(),
         )
-        self.assertIn(str(self.path), str(exc))
-        self.assertEqual('clouds: [}', self.path.read_text())
+        (finding,) = doctor._clouds()
+        self.assertEqual('fault', finding.state)
+        self.assertIn(str(self.users), finding.remedy)
+        self.assertEqual(text, self.users.read_text())
 
-    def test_remove_takes_ours_only(self) -> None:
-        self.have('clouds: {mine: {a: 1}, hvstack-lab: {}}')
-        clouds.remove(self.path)
-        self.assertEqual({'clouds': {'mine': {'a': 1}}}, self.clouds())
+    def test_the_variable_names_the_labs_file(self) -> None:
+        clouds.write()
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_CLIENT_CONFIG_FILE', str(self.own)
+            )
+        )
+        self.assertIsNone(clouds.in_users_file())
 
-    def test_remove_takes_a_file_that_held_ours_alone(self) -> None:
-        self.have('clouds: {hvstack-lab: {}, hvstack-lab-member: {}}')
-        clouds.remove(self.path)
-        self.assertFalse(self.path.exists())
-
-    def test_remove_without_file_or_entry(self) -> None:
-        clouds.remove(self.path)
-        self.have('clouds: {mine: {}}  # comment')
-        clouds.remove(self.path)
-        self.assertIn('# comment', self.path.read_text())
+    def test_a_users_file_that_is_not_yaml(self) -> None:
+        self.users.write_text('clouds: [}')
+        self.assertIsNone(clouds.in_users_file())
