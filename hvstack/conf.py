@@ -59,6 +59,12 @@ _CLOUD = (
         max=_MAX_SECONDS,
         help='Seconds that a stack may take to be complete, or deleted.',
     ),
+    cfg.BoolOpt(
+        'try_trust',
+        default=False,
+        help='Create stacks with an application credential, although Keystone '
+        'seems to refuse trusts to it.',
+    ),
     cfg.IntOpt(
         'max_resources_per_stack',
         default=1000,

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import shlex
 from typing import Any
 
 from cliff.command import Command
@@ -17,6 +18,7 @@ from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
 from hvstack.model.configuration import CPU_POLICIES
 from hvstack.progress import Progress
+from hvstack.sweep import rallyenv
 
 
 class Up(Command):
@@ -285,6 +287,13 @@ class Env(Command):
             help='OS_* variables with the password, for programs that do '
             'not read clouds.yaml',
         )
+        parser.add_argument(
+            '--rally',
+            action='store_true',
+            help="Also create hvstack's Rally database and its environment "
+            "for the lab, and print a shell function 'rally' that uses them. "
+            "The user's own Rally database is not changed.",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -303,8 +312,16 @@ class Env(Command):
         }
         if parsed_args.variables:
             lines = variables(clouds.entries()[name])
+        if parsed_args.rally:
+            rallyenv.ensure(name)
+            lines |= rallyenv.VARIABLES
         for key, value in lines.items():
-            self.app.stdout.write(f"export {key}='{value}'\n")
+            self.app.stdout.write(f'export {key}={shlex.quote(value)}\n')
+        if parsed_args.rally:
+            options = shlex.join(rallyenv.config_args())
+            self.app.stdout.write(
+                f'rally() {{ command rally {options} "$@"; }}\n'
+            )
 
 
 def variables(entry: dict[str, Any]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 """``hvstack sweep``: sweeps that were begun, and what they left."""
 
 import argparse
-import os
 from typing import Any
 
 from cliff.command import Command
@@ -10,9 +9,9 @@ from cliff.lister import Lister
 
 from hvstack import conf, errors
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, journal
+from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.progress import Progress
-from hvstack.sweep import rallyenv, recovery, state
+from hvstack.sweep import forecast, rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
 from hvstack.tpcxhs.workload import size
 
@@ -96,20 +95,27 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def ready(os_cloud: str | None, progress: Progress) -> str:
+def ready(
+    os_cloud: str | None, progress: Progress, sweep: Sweep | None = None
+) -> str:
     """Have Rally set up for a cloud and, on the lab, the guests' image there.
 
-    :param os_cloud: what the user says.
-    :returns: the cloud's name in clouds.yaml.
-    :raises hvstack.errors.HVStackError: one of them cannot be had.
+    :param os_cloud: value of ``--os-cloud``; None without the option.
+    :param sweep: sweep that a token must outlast; None if its duration is
+        unknown.
+    :returns: the name of the cloud.
+    :raises hvstack.errors.HVStackError: one of them cannot be had, or the
+        credential cannot create stacks.
     """
     # The lab's modules are for the lab's cloud only.
     from hvstack.cli import image
     from hvstack.lab import clouds
 
-    cloud = os_cloud or os.environ.get('OS_CLOUD')
-    cloud = cloud or conf.load().cloud.os_cloud
+    cloud = selection.choose(os_cloud)
+    seconds = None if sweep is None else forecast.longest(sweep)
+    conn = connection.connect(cloud)
+    credentials.check(conn, conf.load().cloud, seconds)
     rallyenv.ensure(cloud)
     if cloud == clouds.ADMIN_CLOUD:
         image.ensure(progress)
-    return str(cloud)
+    return cloud

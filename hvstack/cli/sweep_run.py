@@ -10,13 +10,13 @@ from typing import Any
 from cliff.command import Command
 from cliff.show import ShowOne
 
-from hvstack import errors, extras
+from hvstack import conf, errors, extras
 from hvstack.cli import hadoop, report
 from hvstack.cli.journey import way
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
-from hvstack.cloud import connection, lease
+from hvstack.cloud import connection, credentials, lease
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import answer
@@ -46,7 +46,7 @@ class _Running(Command):
             metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
-        cloud = ready(os_cloud, progress)
+        cloud = ready(os_cloud, progress, sweep)
         progress.say(f'sweep {sweep.id}')
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
@@ -177,6 +177,8 @@ class Run(_Running):
         with contextlib.closing(
             connection.connect(parsed_args.os_cloud)
         ) as conn:
+            # Before the sweep has a marker.
+            credentials.check(conn, conf.load().cloud)
             # Hosts that a dead process took from Nova must be back.
             for line in recovery.recover([conn]):
                 progress.say(f'put back: {line}')

@@ -11,7 +11,7 @@ import openstack.exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import clouds_file, selection
+from hvstack.cloud import clouds_file, named, selection
 
 #: Compute API that hvstack uses: the first with checked extra specs. It has
 #: ``rxtx_factor``, which openstacksdk sends, and which 2.102 rejects.
@@ -63,19 +63,20 @@ def connect(
 
     :param os_cloud: name of an entry of ``clouds.yaml``; None to choose it
         as :func:`hvstack.cloud.selection.choose` does.
-    :param credential: what Rally's environment has instead.
+    :param credential: credential of a Rally environment instead.
     :raises hvstack.errors.InputError: no such entry.
     :raises hvstack.errors.CloudError: the cloud does not answer, or not us.
     """
     if credential is None:
         clouds_file.check_all()
     try:
-        if credential is not None:
-            conn = _from_credential(credential)
+        if credential is None:
+            region = selection.region(selection.choose(os_cloud))
+            conn = Connection(config=region)
+        elif (named_region := named.region_of(credential)) is not None:
+            conn = Connection(config=named_region)
         else:
-            conn = Connection(
-                config=selection.region(selection.choose(os_cloud))
-            )
+            conn = _from_credential(credential)
     except (openstack.exceptions.ConfigException, *FAILURES) as exc:
         raise errors.InputError(
             f'no cloud to connect to ({exc}): name an entry of clouds.yaml '

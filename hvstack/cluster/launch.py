@@ -11,6 +11,7 @@ from openstack.connection import Connection
 
 from hvstack import errors, profiles, share
 from hvstack.cloud import (
+    credentials,
     flavors,
     hosts,
     keys,
@@ -441,10 +442,11 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
     :param tenant: whose stack it is.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
-        user data would be too large, there is no such image, or no such
-        volume types.
+        user data would be too large, there is no such image, no such volume
+        types, or the credential cannot create a stack.
     :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
     """
+    credentials.check(tenant, options)
     flavor_ids = {
         flavor.role: flavor.name
         for flavor in (wanted.worker, wanted.controller)

@@ -17,7 +17,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import conf, errors, interrupts, profiles, shell
-from hvstack.cloud import connection, lease, undo
+from hvstack.cloud import connection, credentials, lease, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts, probe
 from hvstack.cluster.base import Cluster
@@ -439,8 +439,9 @@ def get(context: Mapping[str, Any]) -> Session:
         credential = context['admin']['credential']
     except KeyError as exc:
         raise errors.InputError(
-            'flavors and ratios need an administrator: give the Rally '
-            "environment's platform 'existing@openstack' an 'admin'"
+            "Cannot create flavors: the Rally environment's platform "
+            "'existing@openstack' has no 'admin'. Add it, or use the "
+            "platform 'hvstack@openstack' with the name of a cloud."
         ) from exc
     stack = contextlib.ExitStack()
     stack.enter_context(state.exclusive())
@@ -454,6 +455,7 @@ def get(context: Mapping[str, Any]) -> Session:
         else admin
     )
     session = Session(admin, tenant, conf.load())
+    credentials.check(tenant, session.options.cloud)
     for line in recovery.recover(session.conns):
         session.progress.say(f'put back what a dead process left: {line}')
     # Ctrl-C skips Rally's contexts' clean-up, but not this.

@@ -47,17 +47,11 @@ def left(sweep: Sweep) -> str:
 
     :raises hvstack.errors.InputError: its marker or a record is broken.
     """
-    own = state.records(sweep.id)
     least, most = _extents(sweep)
     if not most.runs:
         return ''
     amount = f'{_range(least.runs, most.runs)} runs'
-    every, _ = record.load_usable(state.RECORDS)
-    (run, setup), (usual_run, usual_setup) = (
-        times(found, sweep.size_bytes) for found in (own, every)
-    )
-    run = usual_run if run is None else run
-    setup = usual_setup if setup is None else setup
+    run, setup = _usual_times(sweep)
     if run is None:
         return f'left: {amount}, no run of this size says how long they take'
     spans = [one.seconds(run, setup or 0) for one in (least, most)]
@@ -79,6 +73,30 @@ def _clock(seconds: float) -> str:
     now = datetime.datetime.now().astimezone()
     end = now + datetime.timedelta(seconds=seconds)
     return end.strftime('%H:%M' if end.date() == now.date() else '%a %H:%M')
+
+
+def longest(sweep: Sweep) -> float | None:
+    """Return the most seconds that a sweep still takes; None if unknown.
+
+    :raises hvstack.errors.InputError: its marker or a record is broken.
+    """
+    _, most = _extents(sweep)
+    run, setup = _usual_times(sweep)
+    return None if run is None else most.seconds(run, setup or 0)
+
+
+def _usual_times(sweep: Sweep) -> tuple[float | None, float | None]:
+    """Return seconds of a run and of what lies between clusters.
+
+    These are the sweep's own, or those of all runs of its size.
+    """
+    own = times(state.records(sweep.id), sweep.size_bytes)
+    every = times(record.load_usable(state.RECORDS)[0], sweep.size_bytes)
+    run, setup = (
+        first if first is not None else other
+        for first, other in zip(own, every, strict=True)
+    )
+    return run, setup
 
 
 def _extents(sweep: Sweep) -> tuple[Extent, Extent]:

@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally's database and environment, by Rally's own commands."""
+"""Rally's database and environments, by Rally's own commands.
+
+The database is below hvstack's state directory. The user's own database,
+default environment and rally.conf are not changed.
+"""
 
 import json
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import openstack.config
-import openstack.exceptions
+from hvstack import errors, extras, paths, shell
+from hvstack.cloud import selection
 
-from hvstack import errors, extras, shell
-
-#: Name of the environment that is made for the lab.
-NAME = 'hvstack-lab'
-_PLATFORM = 'existing@openstack'
+_PLATFORM = 'hvstack@openstack'
 _SQLITE = re.compile(r'sqlite:///(\S+)')
+#: Where Rally looks for rally.conf; it reads the first that exists.
+_USERS_CONFIG = (
+    Path(sys.prefix) / 'etc' / 'rally' / 'rally.conf',
+    Path('~/.rally/rally.conf'),
+    Path('/etc/rally/rally.conf'),
+)
+#: Variables of Rally's processes; :func:`ensure` sets the environment.
+VARIABLES: dict[str, str] = {}
 
 
 def program() -> Path:
@@ -27,25 +36,48 @@ def program() -> Path:
     return extras.program('rally')
 
 
-def rally(*words: str, check: bool = True) -> shell.Result:
-    """Run a Rally command; what it writes is for its owner only.
+def directory() -> Path:
+    """Return the directory of Rally's database and configuration."""
+    return paths.STATE / 'rally'
 
-    Its default database holds the environments' passwords.
 
+def config_args() -> list[str]:
+    """Return the options by which Rally uses hvstack's database.
+
+    The user's rally.conf comes first: its options apply, except for
+    ``[database] connection``.
+    """
+    files = [directory() / 'rally.conf']
+    for path in _USERS_CONFIG:
+        if path.expanduser().is_file():
+            files.insert(0, path.expanduser())
+            break
+    return [word for path in files for word in ('--config-file', str(path))]
+
+
+def rally(*args: str, check: bool = True) -> shell.Result:
+    """Run a Rally command on hvstack's database.
+
+    :param args: the command and its options.
+    :param check: raise if it fails.
     :raises hvstack.errors.CommandFailed: it failed.
     :raises hvstack.errors.MissingPrerequisite: its database is not of use.
     :raises hvstack.errors.Busy: another process has its database.
     """
+    # The umask is for environments of existing@openstack: they hold
+    # passwords.
+    wrapper = ('sh', '-c', 'umask 077; exec "$@"', 'sh')
     done = shell.run(
-        ['sh', '-c', 'umask 077; exec "$@"', 'sh', program(), *words],
+        [*wrapper, str(program()), *config_args(), *args],
         check=False,
         timeout=300,
+        env=VARIABLES,
     )
     if done.returncode:
         judge_database(done.stdout + done.stderr)
         if check:
             raise errors.CommandFailed(
-                ['rally', *words],
+                ['rally', *args],
                 done.returncode,
                 shell.tail(done.stderr) or shell.tail(done.stdout),
             )
@@ -69,7 +101,7 @@ def judge_database(output: str) -> None:
     if 'Database seems to be outdated' in output:
         raise errors.MissingPrerequisite(
             "Rally's database is of an older release: keep a copy, then bring "
-            "it up to date with 'rally db upgrade'"
+            f"it up to date with 'rally {' '.join(config_args())} db upgrade'"
         )
     if 'malformed' in output or 'not a database' in output:
         raise errors.MissingPrerequisite(
@@ -79,69 +111,67 @@ def judge_database(output: str) -> None:
 
 
 def spec(os_cloud: str) -> dict[str, Any]:
-    """Return an environment's specification for an entry of clouds.yaml.
+    """Return the specification of an environment for a cloud; no secret.
 
-    The administrator is its only user: stacks are made in that project, so
-    that ``openstack stack list`` with the same entry shows them.
+    The cloud's user is the only user: stacks are created in its project, so
+    that ``openstack stack list`` with the same cloud shows them.
 
-    :raises hvstack.errors.InputError: there is no such entry.
+    :param os_cloud: name of an entry of clouds.yaml, or ``envvars``.
+    :raises hvstack.errors.InputError: the cloud cannot be used.
     """
-    try:
-        entry = openstack.config.OpenStackConfig(load_envvars=False).get_one(
-            os_cloud
-        )
-    except openstack.exceptions.ConfigException as exc:
-        raise errors.InputError(
-            f"clouds.yaml has no entry '{os_cloud}' ({exc}): start the lab "
-            "with 'hvstack lab up', or give another --os-cloud"
-        ) from exc
-    auth = entry.config['auth']
-    user = {
-        'username': auth['username'],
-        'password': auth['password'],
-        'project_name': auth['project_name'],
-        'user_domain_name': auth.get('user_domain_name', 'Default'),
-        'project_domain_name': auth.get('project_domain_name', 'Default'),
-    }
-    found: dict[str, Any] = {
-        'auth_url': auth['auth_url'],
-        'region_name': entry.config.get('region_name') or 'RegionOne',
-        'admin': user,
-        'users': [user],
-    }
-    if entry.config.get('verify') is False:
-        found['https_insecure'] = True
-    elif entry.config.get('cacert'):
-        found['https_cacert'] = entry.config['cacert']
-    return {_PLATFORM: found}
+    region: Any = selection.region(os_cloud)
+    content = {'cloud': os_cloud}
+    auth_url = (region.config.get('auth') or {}).get('auth_url')
+    if auth_url:
+        content['auth_url'] = auth_url
+    config_file = selection.file_of(os_cloud)
+    if config_file is not None:
+        content['config_file'] = str(Path(config_file).resolve())
+    return {_PLATFORM: content}
 
 
-def ensure(os_cloud: str, name: str = NAME) -> None:
-    """Have Rally's database, and an environment for a cloud as its default.
+def ensure(os_cloud: str) -> None:
+    """Create Rally's database, and an environment with a cloud's name.
 
-    One of that name with other credentials is replaced.
+    An environment of this name with another specification is replaced. The
+    Rally processes that this process starts use it.
 
+    :param os_cloud: name of an entry of clouds.yaml, or ``envvars``.
     :raises hvstack.errors.HVStackError: no such cloud, or Rally refused.
     """
-    wanted = spec(os_cloud)
-    found = _SQLITE.search(rally('db', 'ensure').stdout)
-    if found and Path(found[1]).is_file():
-        # It may be older than we are, and it holds passwords.
-        Path(found[1]).chmod(0o600)
+    content = spec(os_cloud)
+    paths.make_directory(directory())
+    directory().chmod(0o700)
+    database = directory() / 'rally.sqlite'
+    # oslo.config would replace a variable.
+    address = f'sqlite:///{database}'.replace('$', '$$')
+    paths.write_whole(
+        directory() / 'rally.conf',
+        f'# hvstack writes this file.\n[database]\nconnection = {address}\n',
+        mode=0o600,
+    )
+    VARIABLES['RALLY_ENV'] = os_cloud
+    rally('db', 'ensure')
+    if database.is_file():
+        database.chmod(0o600)
     known = rally(
-        *('env', 'show', '--env', name, '--json', '--only-spec'), check=False
+        *('env', 'show', '--env', os_cloud, '--json', '--only-spec'),
+        check=False,
     )
     if known.returncode == 0:
-        if _spec(known.stdout) == wanted:
-            rally('env', 'use', '--env', name)
+        if _spec(known.stdout) == content:
             return
-        rally('env', 'destroy', '--env', name, '--skip-cleanup', check=False)
-        rally('env', 'delete', '--env', name, '--force')
+        rally(
+            *('env', 'destroy', '--env', os_cloud, '--skip-cleanup'),
+            check=False,
+        )
+        rally('env', 'delete', '--env', os_cloud, '--force')
     handle, path = tempfile.mkstemp(prefix='hvstack-env-')
     try:
         with os.fdopen(handle, 'w', encoding='utf-8') as stream:
-            json.dump(wanted, stream)
-        rally('env', 'create', '--name', name, '--spec', path)
+            json.dump(content, stream)
+        # --no-use: the default environment is the user's.
+        rally('env', 'create', '--name', os_cloud, '--spec', path, '--no-use')
     finally:
         Path(path).unlink()
 

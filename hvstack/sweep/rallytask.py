@@ -51,8 +51,9 @@ def start(
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
         *('setpriv', '--pdeathsig', 'KILL', '--'),
-        *(str(rallyenv.program()), 'task', 'start'),
-        str(share.RALLY_TASKS / task),
+        *(str(rallyenv.program()), *rallyenv.config_args()),
+        # --no-use: the default task is the user's.
+        *('task', 'start', '--no-use', str(share.RALLY_TASKS / task)),
         *('--task-args', json.dumps(arguments)),
     ]
     with (
@@ -67,6 +68,7 @@ def start(
             start_new_session=True,
             env={
                 **os.environ,
+                **rallyenv.VARIABLES,
                 **conf.variables(options or {}),
                 'PYTHONUNBUFFERED': '1',
             },

@@ -11,6 +11,9 @@ from pathlib import Path
 # must not be what a test passes by. Tests on a lab import some of these.
 if not os.environ.get('HVSTACK_LAB'):
     os.environ['HVSTACK_STATE_DIR'] = '/nonexistent/hvstack'
+    # Nor may the user's cloud be.
+    for name in ('OS_CLOUD', 'OS_AUTH_URL', 'OS_CLIENT_CONFIG_FILE'):
+        os.environ.pop(name, None)
     # Records are signed: every process of the tests has a key of its own.
     from hvstack.results import signing
 

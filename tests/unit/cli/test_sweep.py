@@ -50,6 +50,7 @@ class SweepTest(testtools.TestCase):
             ('cluster.hosts.TAKEN', folder / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure', self.ensured),
+            ('cloud.credentials.check', lambda *_: None),
             ('sweep.rallytask.start', self.rally),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))

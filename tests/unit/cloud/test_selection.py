@@ -60,7 +60,8 @@ class _Clouds(testtools.TestCase):
             self.variable(f'OS_{name}', value)
 
     def have(self, path: Path, **clouds: dict[str, Any]) -> None:
-        path.write_text(yaml.safe_dump({'clouds': clouds}))
+        text = yaml.safe_dump({'clouds': clouds})
+        path.write_text(text, encoding='utf-8')
 
     def refused(self, *args: Any, function: Any = selection.choose) -> str:
         error = self.assertRaises(errors.InputError, function, *args)

@@ -31,27 +31,77 @@ CLOUDS = {
 class _Clouds(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        path = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
-        path.write_text(yaml.safe_dump(CLOUDS))
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'openstack.config.loader.CONFIG_FILES', [str(path)]
-            )
-        )
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = self.directory / 'clouds.yaml'
+        self.path.write_text(yaml.safe_dump(CLOUDS))
+        for name, value in (
+            ('openstack.config.loader.CONFIG_FILES', [str(self.path)]),
+            ('hvstack.paths.STATE', self.directory / 'state'),
+            ('hvstack.sweep.rallyenv.VARIABLES', {}),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        self.useFixture(fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE'))
 
 
 class SpecTest(_Clouds):
-    def test_spec(self) -> None:
-        found = rallyenv.spec('here')['existing@openstack']
-        self.assertEqual('http://keystone.test/v3', found['auth_url'])
-        self.assertEqual('secret-of-test', found['admin']['password'])
-        # The stacks are where 'openstack stack list' looks for them.
-        self.assertEqual([found['admin']], found['users'])
-        self.assertTrue(found['https_insecure'])
+    def test_spec_has_no_secret(self) -> None:
+        self.assertEqual(
+            {
+                'hvstack@openstack': {
+                    'cloud': 'here',
+                    'auth_url': 'http://keystone.test/v3',
+                    'config_file': str(self.path),
+                }
+            },
+            rallyenv.spec('here'),
+        )
+
+    def test_openrc(self) -> None:
+        for name, value in (
+            ('AUTH_URL', 'http://openrc.test/v3'),
+            ('USERNAME', 'ann'),
+            ('PASSWORD', 'secret-of-test'),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+        self.assertEqual(
+            {'cloud': 'envvars', 'auth_url': 'http://openrc.test/v3'},
+            rallyenv.spec('envvars')['hvstack@openstack'],
+        )
+
+    def test_application_credential(self) -> None:
+        entry = {
+            'auth_type': 'v3applicationcredential',
+            'auth': {
+                'auth_url': 'http://keystone.test/v3',
+                'application_credential_id': 'a1',
+                'application_credential_secret': 'secret-of-test',
+            },
+        }
+        self.path.write_text(yaml.safe_dump({'clouds': {'here': entry}}))
+        text = str(rallyenv.spec('here'))
+        self.assertIn("'cloud': 'here'", text)
+        self.assertNotIn('secret-of-test', text)
 
     def test_unknown(self) -> None:
         error = self.assertRaises(errors.InputError, rallyenv.spec, 'there')
         self.assertIn('there', str(error))
+
+    def test_the_users_rally_conf_comes_first(self) -> None:
+        """hvstack's own replaces nothing but the connection."""
+        users = self.directory / 'rally.conf'
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallyenv._USERS_CONFIG',
+                (self.directory / 'missing', users),
+            )
+        )
+        own = str(self.directory / 'state' / 'rally' / 'rally.conf')
+        self.assertEqual(['--config-file', own], rallyenv.config_args())
+        users.write_text('[DEFAULT]\ndebug = true\n')
+        self.assertEqual(
+            ['--config-file', str(users), '--config-file', own],
+            rallyenv.config_args(),
+        )
 
     def test_a_secret_is_not_in_errors(self) -> None:
         self.useFixture(
@@ -87,7 +137,7 @@ class DatabaseTest(_Clouds):
         program = folder / 'rally'
         program.write_text(
             '#!/bin/sh\n'
-            f'case "$*" in "{at}"*) cat {folder}/output >&2; exit 1 ;; esac\n'
+            f'case "$*" in *"{at}"*) cat {folder}/output >&2; exit 1 ;; esac\n'
         )
         program.chmod(0o755)
         self.useFixture(
@@ -106,7 +156,7 @@ class DatabaseTest(_Clouds):
 
     def test_of_an_older_release(self) -> None:
         said = self.failure(errors.MissingPrerequisite, OLD, 'env show')
-        self.assertIn("'rally db upgrade'", said)
+        self.assertIn("rally.conf db upgrade'", said)
 
     def test_broken(self) -> None:
         said = self.failure(

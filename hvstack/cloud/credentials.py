@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a credential must allow, checked before a stack is created.
+
+Heat acts for its user later, too, by a trust. Keystone 30 lets application
+credentials create no trusts, and older releases only unrestricted ones.
+"""
+
+import datetime
+import secrets
+from typing import Any
+
+from keystoneauth1.identity import generic, v3
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud.connection import access, refused
+
+
+def check(
+    conn: Connection, options: Any, seconds: float | None = None
+) -> None:
+    """Refuse a credential with which no stack can be created.
+
+    :param conn: connection to the project that gets the stack.
+    :param options: group ``cloud`` of hvstack.conf.
+    :param seconds: expected duration of all work with the stacks; None for
+        the time-outs of one stack.
+    :raises hvstack.errors.InputError: it has no project, is an application
+        credential that cannot create trusts, or is a token that expires
+        earlier.
+    :raises hvstack.errors.CloudError: Keystone refused.
+    """
+    token = access(conn)
+    cloud = f"cloud '{conn.config.name}'"
+    if not token.project_id:
+        raise errors.InputError(
+            f'Cannot create a stack ({cloud}): its credential has the scope '
+            'of the system or a domain, but stacks belong to a project. Use '
+            'a credential of a project.'
+        )
+    if token.application_credential_id and not options.try_trust:
+        reason = _refused_trust(conn, token)
+        if reason:
+            raise errors.InputError(
+                f'Cannot create a stack ({cloud}): Heat creates a trust, '
+                'which Keystone refuses to this application credential '
+                f'({reason}). Use a password or a token, or set try_trust in '
+                'hvstack.conf to try it anyhow.'
+            )
+    if isinstance(conn.session.auth, generic.Token | v3.Token):
+        _check_expiry(token.expires, cloud, options, seconds)
+
+
+def _check_expiry(
+    expires_at: datetime.datetime,
+    cloud: str,
+    options: Any,
+    seconds: float | None,
+) -> None:
+    """Refuse a token that ends before the work does.
+
+    A password and an application credential get new tokens; a token does
+    not: each token that Keystone gives for it expires at the same time.
+    """
+    one_stack = float(options.stack_timeout + options.ready_timeout)
+    needed = max(seconds or 0.0, one_stack)
+    now = datetime.datetime.now(datetime.UTC)
+    end = now + datetime.timedelta(seconds=needed)
+    if expires_at < end:
+        work = 'the sweep' if needed > one_stack else 'creating a stack'
+        raise errors.InputError(
+            f'Cannot use the token ({cloud}): it expires at '
+            f'{expires_at:%Y-%m-%d %H:%M} UTC, and {work} may take until '
+            f'{end:%Y-%m-%d %H:%M} UTC. Use a password, or a token that '
+            'expires later.'
+        )
+
+
+def _refused_trust(conn: Connection, token: Any) -> str:
+    """Return why Keystone refuses trusts; nothing if it does not.
+
+    The request names a trustee who does not exist, so that Keystone creates
+    nothing: it answers 403 to a user who may not create trusts, and 404
+    otherwise.
+    """
+    body = {
+        'trust': {
+            'trustor_user_id': token.user_id,
+            'trustee_user_id': secrets.token_hex(16),
+            'project_id': token.project_id,
+            'impersonation': True,
+            'roles': [{'name': name} for name in token.role_names[:1]],
+        }
+    }
+    with refused('Cannot ask Keystone for a trust'):
+        answer = conn.identity.post('/OS-TRUST/trusts', json=body)
+        if answer.status_code == 201:
+            trust = answer.json()['trust']['id']
+            conn.identity.delete(f'/OS-TRUST/trusts/{trust}')
+    if answer.status_code not in (401, 403):
+        return ''
+    try:
+        message = answer.json()['error']['message']
+    except (ValueError, KeyError, TypeError):
+        message = ''
+    return ' '.join(f'{answer.status_code} {message}'.split())[:200]
