@@ -69,7 +69,7 @@ def plan(
         Stage('machine', 30, check),
         Stage('packages', 1500, lambda: _packages(wanted)),
         Stage("services' environment", 900, _environment),
-        Stage('bridges', 30, network.ensure),
+        Stage('bridges', 30, lambda: network.ensure(wanted.untested)),
         Stage('configuration', 60, configure),
         Stage('databases and queues', 180, _infrastructure),
         *storage,

@@ -54,25 +54,23 @@ def initialise() -> None:
 
 
 def ovn_listen() -> None:
-    """Let OVN's databases listen on the management bridge.
+    """Let OVN's southbound database listen on the management bridge.
 
     The inactivity probe is long: a busy machine is no dead client.
     """
-    for kind, tool in (('nb', 'ovn-nbctl'), ('sb', 'ovn-sbctl')):
-        port = values.PORTS[f'ovn-{kind}']
-        target = f'ptcp:{port}:{values.MGMT}'
-        command = [tool, f'--db=unix:{paths.RUN}/ovn-{kind}.sock']
-        shown = shell.run([*command, 'get-connection'], timeout=30).stdout
-        if target in shown:
-            continue
-        shell.run(
-            [
-                *command,
-                *('set-connection', target, '--'),
-                *('set', 'connection', '.', 'inactivity_probe=120000'),
-            ],
-            timeout=30,
-        )
+    target = f'ptcp:{values.PORTS["ovn-sb"]}:{values.MGMT}'
+    command = ['ovn-sbctl', f'--db=unix:{paths.RUN}/ovn-sb.sock']
+    shown = shell.run([*command, 'get-connection'], timeout=30).stdout
+    if target in shown:
+        return
+    shell.run(
+        [
+            *command,
+            *('set-connection', target, '--'),
+            *('set', 'connection', '.', 'inactivity_probe=120000'),
+        ],
+        timeout=30,
+    )
 
 
 def sql(text: str) -> str:

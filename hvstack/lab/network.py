@@ -6,18 +6,37 @@ and deletes no interface without it, whatever its name is.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, shell
 from hvstack.lab import settings, values
 
+#: Replaces the table in one transaction; an unknown table cannot be deleted.
+_RULES = """
+table inet {table}
+delete table inet {table}
+table inet {table} {{
+    chain input {{
+        type filter hook input priority filter; policy accept;
+        iifname {{ "lo", "hv-mgmt" }} accept
+        ip daddr {mgmt} tcp dport {{ {ports} }} accept
+        ip daddr {mgmt} meta l4proto {{ tcp, udp }} drop
+    }}
+}}
+"""
 _INTERFACES = Path('/sys/class/net')
 
 
-def ensure() -> None:
+def ensure(untested: bool = False) -> None:
     """Create the bridges that are missing, with addresses, up.
 
+    Their packet filter comes first.
+
+    :param untested: continue without a packet filter where the kernel has
+        none.
+    :raises hvstack.errors.MissingPrerequisite: the kernel has no nftables.
     :raises hvstack.errors.Busy: another interface has a bridge's name, or an
         address of its network.
     """
@@ -37,6 +56,7 @@ def ensure() -> None:
                         f'the lab needs {network}0/24, but interface '
                         f"'{other}' has {entry['local']}: take that away first"
                     )
+    _filter(untested)
     for name, address in values.BRIDGES.items():
         link = links.get(name, {})
         if not link:
@@ -109,9 +129,43 @@ def delete(name: str) -> None:
 
 
 def remove() -> None:
-    """Delete all interfaces that this lab created."""
+    """Delete all interfaces and the packet filter that this lab created."""
     for path in sorted(_INTERFACES.iterdir()):
         delete(path.name)
+    number = settings.lab_id()
+    if number is not None and shutil.which('nft'):
+        table = _table(number)
+        shell.run(['nft', 'delete', 'table', 'inet', table], check=False)
+
+
+def _filter(untested: bool) -> None:
+    """Let only lab hosts and the machine itself reach internal ports.
+
+    Guests route to the management address by the machine's address on the
+    provider bridge. OVN's southbound database asks nobody for a password.
+    """
+    ports = {values.PORTS[name] for name in values.PUBLIC_PORTS}
+    table = _table(settings.ensure_lab_id())
+    rules = _RULES.format(
+        table=table,
+        mgmt=values.MGMT,
+        ports=', '.join(str(port) for port in sorted(ports)),
+    )
+    try:
+        shell.run(['nft', '-f', '-'], stdin=rules)
+    except errors.CommandFailed as exc:
+        if untested:
+            return
+        raise errors.MissingPrerequisite(
+            'Cannot filter the ports of the lab (nft): '
+            f'{" ".join(exc.tail.split())}. Use a kernel with nf_tables, or '
+            "run 'hvstack lab up --untested', where guests reach the "
+            "control plane's internal ports."
+        ) from exc
+
+
+def _table(number: str) -> str:
+    return f'hvstack_{number.replace("-", "_")}'
 
 
 def _alias(number: str) -> str:

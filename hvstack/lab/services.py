@@ -75,21 +75,23 @@ class Service:
 
 
 def _ovsdb(kind: str) -> Service:
-    # Its TCP listener, with a patient probe, is a row in the database.
-    table = {
-        'nb': 'OVN_Northbound,NB_Global',
-        'sb': 'OVN_Southbound,SB_Global',
-    }
     name = f'ovn-{kind}'
+    # Only the southbound database is needed on other hosts. Its TCP listener,
+    # with a patient probe, is a row in the database.
+    is_remote = kind == 'sb'
+    remotes = [f'--remote=punix:{paths.RUN}/{name}.sock']
+    if is_remote:
+        remotes.append('--remote=db:OVN_Southbound,SB_Global,connections')
     command = (
         'ovsdb-server',
         '--no-chdir',
-        f'--remote=punix:{paths.RUN}/{name}.sock',
-        f'--remote=db:{table[kind]},connections',
+        *remotes,
         f'--unixctl={paths.RUN}/{name}.ctl',
         str(OVN / f'{kind}.db'),
     )
-    return Service(supervise.Program(name, command), port=name)
+    return Service(
+        supervise.Program(name, command), port=name if is_remote else None
+    )
 
 
 #: Runs Ceph's daemons, and owns their data.

@@ -39,12 +39,23 @@ PORTS = {
     'heat': 8004,
     'heat-cfn': 8000,
     'rabbitmq': 5672,
-    'ovn-nb': 6641,
     'ovn-sb': 6642,
     'cinder': 8776,
     'ceph-mon': 3300,
     'ceph-mon-v1': 6789,
 }
+#: Those of them that guests and other machines reach: APIs that ask for a
+#: token, or for the signature of a signal (heat-cfn).
+PUBLIC_PORTS = (
+    'keystone',
+    'placement',
+    'glance',
+    'nova',
+    'neutron',
+    'heat',
+    'heat-cfn',
+    'cinder',
+)
 #: Those of them that only a lab with Ceph uses.
 CEPH_PORTS = ('cinder', 'ceph-mon', 'ceph-mon-v1')
 #: Ports on the loopback interface.

@@ -66,6 +66,9 @@ class NothingLeftTest(testtools.TestCase):
         left = lines_of_ours('ip', '-o', 'link')
         self.assertEqual([], left)
 
+    def test_packet_filter(self) -> None:
+        self.assertEqual([], lines_of_ours('nft', 'list', 'tables'))
+
     def test_cgroups(self) -> None:
         left = [
             str(path)

@@ -13,7 +13,7 @@ import openstack
 
 from hvstack import errors, shell
 from hvstack.cluster import actions
-from hvstack.lab import hosts, images, settings
+from hvstack.lab import hosts, images, settings, values
 from hvstack.lab.hosts import bare, cgroups, host, nova, sizes
 from tests.functional.test_images import GuestTest
 
@@ -113,6 +113,31 @@ class HostsTest(GuestTest):
             timeout=seconds,
         )
 
+    def check_disks(self) -> None:
+        """Check that no other user can read disks of guests."""
+        disks = list(host.HOSTS.glob('*/nova/instances/*/disk*'))
+        self.assertNotEqual([], disks)
+        readable = [str(path) for path in disks if path.stat().st_mode & 0o077]
+        self.assertEqual([], readable)
+
+    def check_ports(self, server: Any) -> None:
+        """Check which ports of the control plane a guest can reach."""
+        tries = ' '.join(
+            f'timeout 3 nc -w 1 {values.MGMT} {port} </dev/null >&2; '
+            f'echo {name}=$?;'
+            for name, port in values.PORTS.items()
+            if name not in values.CEPH_PORTS
+        )
+        output = self.wait(server, tries, 'ovn-sb=').split()
+        reached = {
+            name
+            for name, _, status in (line.partition('=') for line in output)
+            # Busybox: 1 is no connection, 143 one that stayed open.
+            if status in ('0', '143')
+        }
+        public = set(values.PUBLIC_PORTS) - set(values.CEPH_PORTS)
+        self.assertEqual(public, reached)
+
     def service(self, name: str) -> str:
         """Return what Nova says of a host."""
         return nova.computes(self.cloud)[name]
@@ -164,6 +189,7 @@ class GuestsTest(HostsTest):
             f'ping -c 1 -w 5 {self.address(second)} >/dev/null && echo there',
             'there',
         )
+        self.check_ports(first)
         named = {
             int(path.parent.name)
             for path in Path('/proc').glob('[0-9]*/cmdline')
@@ -182,13 +208,6 @@ class GuestsTest(HostsTest):
 
 
 class AgentsTest(HostsTest):
-    def check_disks(self) -> None:
-        """Check that no other user can read disks of guests."""
-        disks = list(host.HOSTS.glob('*/nova/instances/*/disk*'))
-        self.assertNotEqual([], disks)
-        readable = [str(path) for path in disks if path.stat().st_mode & 0o077]
-        self.assertEqual([], readable)
-
     def test_killed_agents_come_back(self) -> None:
         before = self.pids()
         for agent in ('nova-compute', 'ovs', 'libvirtd'):

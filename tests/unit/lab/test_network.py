@@ -15,13 +15,56 @@ import testtools
 _UNSHARE = ('unshare', '--net', '--mount', 'sh', '-c')
 _SCRIPT = 'mount -t sysfs sysfs /sys && exec "$@"'
 _LINKS = ('ip', '-json', 'link', 'show')
+#: Connects to ports of the management address from a guest's network, from a
+#: lab host's, and from the machine itself.
+_PORTS = """
+import socket, subprocess, sys
+from hvstack.lab import values
+names = ("keystone", "heat-cfn", "rabbitmq", "ovn-sb")
+servers = [
+    socket.create_server((values.MGMT, values.PORTS[name])) for name in names
+]
+CONNECT = '''
+import socket, sys
+for word in sys.argv[2:]:
+    name, _, port = word.partition("=")
+    try:
+        socket.create_connection((sys.argv[1], port), 0.3).close()
+        print(name)
+    except OSError:
+        pass
+'''
+def reached(*before):
+    words = [f"{name}={values.PORTS[name]}" for name in names]
+    argv = [*before, sys.executable, "-c", CONNECT, values.MGMT, *words]
+    return subprocess.check_output(argv, text=True).split()
+def run(words):
+    subprocess.run(words.split(), check=True)
+for name, bridge, network in (
+    ("guest", "hv-prov", "10.252.0"), ("host", "hv-mgmt", "10.251.0")
+):
+    process = subprocess.Popen(["unshare", "--net", "cat"], stdin=-1)
+    enter = f"nsenter -t {process.pid} -n"
+    own = str(subprocess.os.readlink("/proc/self/ns/net"))
+    while subprocess.os.readlink(f"/proc/{process.pid}/ns/net") == own:
+        pass
+    run(f"ip link add {name} type veth peer name eth0 netns {process.pid}")
+    run(f"ip link set {name} master {bridge} up")
+    run(f"{enter} ip address add {network}.9/24 dev eth0")
+    run(f"{enter} ip link set eth0 up")
+    if name == "guest":
+        run(f"{enter} ip route add default via {network}.1")
+    print(f"{name}:", *reached(*enter.split()))
+    process.communicate()
+print("machine:", *reached())
+"""
 
 
 class NetworkTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        if os.geteuid() or not shutil.which('ip'):
-            self.skipTest('needs root and iproute2')
+        if os.geteuid() or not (shutil.which('ip') and shutil.which('nft')):
+            self.skipTest('needs root, iproute2 and nftables')
         state = self.useFixture(fixtures.TempDir()).path
         self.env = {**os.environ, 'HVSTACK_STATE_DIR': state}
         done = self.inside('ip link add hv-x type bridge')
@@ -74,6 +117,23 @@ class NetworkTest(testtools.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn('Cannot create the bridge hv-prov', done.stderr)
         self.assertFalse(Path('/sys/class/net/hv-x').exists())
+
+    def test_ports_that_guests_reach(self) -> None:
+        """They reached OVN's southbound database, which has no password."""
+        script = Path(self.useFixture(fixtures.TempDir()).path) / 'ports.py'
+        script.write_text(_PORTS)
+        done = self.inside(
+            'ip link set lo up',
+            'network.ensure()',
+            f'"{sys.executable}" "{script}" >&2',
+            'network.remove()',
+            'test -z "$(nft list ruleset)"',
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn('guest: keystone heat-cfn\n', done.stderr)
+        ports = 'keystone heat-cfn rabbitmq ovn-sb'
+        self.assertIn(f'host: {ports}\n', done.stderr)
+        self.assertIn(f'machine: {ports}\n', done.stderr)
 
     def test_without_a_lab(self) -> None:
         links = self.links(
