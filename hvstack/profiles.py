@@ -115,6 +115,10 @@ def read_catalogue(
 ) -> tuple[catalogue.Catalogue, HostProfile]:
     """Return a catalogue and the profile of its hosts.
 
+    A profile that hvstack does not find by its name can be a file in the
+    catalogue's directory: ``flavors.yaml`` with ``host: myhosts`` and
+    ``myhosts.yaml``.
+
     :param host: another profile than the catalogue names.
     :raises hvstack.errors.InputError: one line with file, line, remedy.
     """
@@ -123,7 +127,14 @@ def read_catalogue(
     found = catalogue.from_mapping(document.data, place)
     if host is not None:
         return found, load(host)
+    neighbor = path.parent / f'{found.host}.yaml'
+    is_neighbor = (
+        neighbor.is_file()
+        and neighbor.name != path.name
+        and found.host not in known()
+    )
     try:
-        return found, load(found.host)
+        name = str(neighbor.resolve()) if is_neighbor else found.host
+        return found, load(name)
     except errors.InputError as exc:
         raise errors.InputError(f"{place('host')}: 'host': {exc}") from exc

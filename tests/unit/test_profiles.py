@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the host profile of a catalogue is found."""
+
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, profiles, share
+
+CATALOGUE = """host: myhosts
+flavors: []
+"""
+
+
+class CatalogueTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.catalogue = self.directory / 'flavors.yaml'
+        self.catalogue.write_text(CATALOGUE, encoding='utf-8')
+
+    def test_profile_in_the_directory_of_the_catalogue(self) -> None:
+        self.assertRaises(
+            errors.InputError, profiles.read_catalogue, self.catalogue
+        )
+        text = (share.HOST_PROFILES / 'vsan.yaml').read_text(encoding='utf-8')
+        profile = self.directory / 'myhosts.yaml'
+        profile.write_text(
+            text.replace('name: vsan', 'name: myhosts'), encoding='utf-8'
+        )
+        _, host = profiles.read_catalogue(self.catalogue)
+        self.assertEqual('myhosts', host.name)
