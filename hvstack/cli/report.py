@@ -202,8 +202,8 @@ def where_the_rest_is(
     :param page: the page, if it has been written.
     :param details: whether the details were just printed.
     """
-    sweeps = {one.sweep for one in records if one.kind == 'configuration'}
-    name = min(sweeps or {one.sweep for one in records}, default='')
+    sweeps = {run.sweep for run in records if run.kind == 'configuration'}
+    name = min(sweeps or {run.sweep for run in records}, default='')
     command = f'hvstack report {name}'
     text = f'Page: {page}' if page else f"Page: '{command} --html FILE'"
     if not details:

@@ -114,12 +114,12 @@ def _of_job(answer: dict[str, Any]) -> dict[str, str]:
     values as numbers and booleans where they look like such.
     """
     return {
-        one['name']: one['value']
-        if isinstance(one['value'], str)
-        else json.dumps(one['value'])
-        for one in rest.elements(answer['conf']['property'])
+        item['name']: item['value']
+        if isinstance(item['value'], str)
+        else json.dumps(item['value'])
+        for item in rest.elements(answer['conf']['property'])
         if not any(
             source.endswith(_DEFAULTS)
-            for source in rest.elements(one.get('source'))
+            for source in rest.elements(item.get('source'))
         )
     }
