@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from hvstack import errors, pids, shell
 from hvstack.cluster import host_script
@@ -100,17 +101,31 @@ def release(name: str) -> None:
         return
     if host.pid(name) is not None:
         _end(name)
-        began = time.time()
+        started_at = time.time()
         host.supervisorctl(name, 'start', 'all')
         cloud = nova.connect()
-        shell.wait_for(
-            lambda: nova.ready(cloud, [name], {name: began}),
-            f'{name} to be up in Nova again',
-            timeout=_READY_SECONDS,
-            interval=1,
-            why=lambda: host.log_tail(name, 'nova-compute'),
-        )
+        # A service that starts saves its version, which Nova's API shows as
+        # an update, but not as a report: a host that was stopped for less
+        # than service_down_time looks up then, and down a moment later.
+        # The update after that is a report.
+        _wait_until_up(cloud, name, started_at)
+        _wait_until_up(cloud, name, time.time())
     host.bare_record(name).unlink(missing_ok=True)
+
+
+def _wait_until_up(cloud: Any, name: str, since: float) -> None:
+    """Wait until Nova shows a host as up, with an update after a time.
+
+    :param since: seconds since the epoch.
+    :raises hvstack.errors.DeadlineExceeded: Nova does not.
+    """
+    shell.wait_for(
+        lambda: nova.ready(cloud, [name], {name: since}),
+        f'{name} to be up in Nova again',
+        timeout=_READY_SECONDS,
+        interval=1,
+        why=lambda: host.log_tail(name, 'nova-compute'),
+    )
 
 
 def main(argv: list[str]) -> int:
