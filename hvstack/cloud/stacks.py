@@ -407,13 +407,15 @@ def undo(
 def _tagged(conn: Connection, name: str, tag: str | None) -> str | None:
     """Return the ID of the project's stack with a name and a tag.
 
+    Heat 27 answers 500 to a list that it is to filter by a tag.
+
     :raises hvstack.errors.CloudError: an older release wrote the entry, and
         the stack may be that of another user.
     """
-    tags = [tag] if tag else None
     with refused(f"stack '{name}' cannot be looked up"):
-        for stack in conn.orchestration.stacks(name=name, tags=tags):
-            if _own(conn, stack):
+        for stack in conn.orchestration.stacks(name=name):
+            has_tag = tag is None or tag in (stack.tags or ())
+            if has_tag and _own(conn, stack):
                 break
         else:
             return None

@@ -369,11 +369,8 @@ class StacksTest(testtools.TestCase):
         self.http.get(f'{URL}/hv-x', status_code=404)
         self.http.post(URL, status_code=409)
         self.assertRaises(errors.CloudError, self.create)
-        (entry,) = journal.own()
-        # Heat filters by the tag, which the other stack does not have.
-        asked = self.http.get(
-            f'{URL}?name=hv-x&tags={entry.data["tag"]}', json={'stacks': []}
-        )
+        other = {**stack('CREATE_COMPLETE')['stack'], 'tags': ['hvstack-0']}
+        asked = self.http.get(f'{URL}?name=hv-x', json={'stacks': [other]})
         deleted = self.http.delete(f'{URL}/s1', status_code=204)
         undo.undo_own([self.conn])
         self.assertEqual(1, asked.call_count)
@@ -394,10 +391,10 @@ class StacksTest(testtools.TestCase):
         self.http.post(URL, exc=requests.ConnectionError)
         self.assertRaises(errors.CloudError, self.create)
         (entry,) = journal.own()
-        self.listed('CREATE_COMPLETE')
+        created = stack('CREATE_COMPLETE', tags=[entry.data['tag']])['stack']
+        exists = {'json': {'stacks': [created]}}
         self.http.get(
-            f'{URL}?name=hv-x&tags={entry.data["tag"]}',
-            json={'stacks': [stack('CREATE_COMPLETE')['stack']]},
+            f'{URL}?name=hv-x', [exists, exists, {'json': {'stacks': []}}]
         )
         deleted = self.http.delete(f'{URL}/s1', status_code=204)
         undo.undo_own([self.conn])
