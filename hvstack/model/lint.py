@@ -85,8 +85,10 @@ def lint(profile: HostProfile, catalogue: Catalogue) -> list[Finding]:
 def _finding(
     rule: str, level: str, entry: Entry, field: str, message: str
 ) -> Finding:
+    # Values of the file, which messages show, may have line separators.
+    text = ' '.join(message.split())
     return Finding(
-        rule, level, entry.place(field), entry.flavor.name, field, message
+        rule, level, entry.place(field), entry.flavor.name, field, text
     )
 
 

@@ -279,6 +279,11 @@ class Rules(testtools.TestCase):
         self.assertIn('HV016', broken(other))
         self.assertEqual(set(), broken(entry(evidence={'percent': 3})))
 
+    def test_values_of_the_file_make_no_second_line(self) -> None:
+        changed = {**EVIDENCE, 'host': 'a\x1eb\u2028c\nd'}
+        for finding in findings(entry(status='approved', evidence=changed)):
+            self.assertEqual(1, len(str(finding).splitlines()))
+
     def test_evidence_does_not_contradict_itself(self) -> None:
         tomorrow = datetime.now(UTC).date() + timedelta(days=2)
         for name, value, field in (
