@@ -99,6 +99,10 @@ class NamedCloud(platform.Platform):
             }
         return {'available': True}
 
+    def _get_validation_context(self) -> dict[str, Any]:
+        """Return what Rally validates a task with, as existing@openstack."""
+        return {'users@openstack': {}}
+
     def info(self) -> dict[str, Any]:
         """Return the services of the cloud."""
         conn = connection.connect(credential=self.platform_data['admin'])

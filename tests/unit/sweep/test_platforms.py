@@ -13,6 +13,7 @@ import yaml
 from rally.common import opts
 from rally.env import platform
 from rally_openstack.common import credential, osclients
+from rally_openstack.environment.platforms import existing
 
 from hvstack import errors
 from hvstack.cloud import connection, named
@@ -141,6 +142,14 @@ class PlatformTest(testtools.TestCase):
         health = rally.check_health()
         self.assertFalse(health['available'])
         self.assertIn("Cannot use the cloud 'token'", health['message'])
+
+    def test_tasks_are_validated_as_on_rallys_own_platform(self) -> None:
+        data = self.created(cloud='password')
+        own = platforms.NamedCloud({}, platform_data=data)
+        rallys = existing.OpenStack({}, platform_data=data)
+        self.assertEqual(
+            rallys._get_validation_context(), own._get_validation_context()
+        )
 
     def test_another_address_is_refused(self) -> None:
         """The variables of another openrc must not lead elsewhere."""
