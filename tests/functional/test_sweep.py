@@ -15,7 +15,7 @@ HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
 
 class SweepTest(testtools.TestCase):
-    """Takes about 250 s."""
+    """Takes about 600 s."""
 
     def setUp(self) -> None:
         super().setUp()
