@@ -169,7 +169,7 @@ class Caps:
         self.kill(pids)
         self.check(
             'two guests with shares 3 and 1',
-            1.8 < heavy / light < 4.2 and heavy + light < 1.1 * CORES,
+            2.25 < heavy / light < 3.75 and heavy + light < 1.1 * CORES,
             f'{heavy:.3f} and {light:.3f} cores, ratio {heavy / light:.2f}',
         )
 
