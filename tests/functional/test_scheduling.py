@@ -10,7 +10,7 @@ from typing import Any
 import openstack
 
 from hvstack import profiles, shell
-from hvstack.cloud import flavors
+from hvstack.cloud import flavors, undo
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
 from tests.functional.test_hosts import HostsTest
@@ -45,11 +45,10 @@ class FillTest(HostsTest):
     def published(self, label: str) -> Any:
         """Return Nova's flavor of a configuration's worker."""
         flavor = derive(self.profile, parse(label), 'worker')
-        made = flavors.publish(
+        self.addCleanup(undo.undo_own, [self.cloud])
+        return flavors.publish(
             self.cloud, flavor, [str(self.cloud.current_project_id)]
         )
-        self.addCleanup(self.cloud.compute.delete_flavor, made.id)
-        return made
 
     def boot(self, flavor_id: str, count: int) -> list[Any]:
         """Ask for servers on the host, and wait for what becomes of them."""
