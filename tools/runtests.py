@@ -281,6 +281,7 @@ def main() -> int:
         if os.geteuid() == 0 and shutil.which('apt-get'):
             packages.install(['curl', 'openssh-client'])
         suite.stestr('unit', './tests/unit', HVSTACK_LAB='')
+        suite.check('unit', sys.executable, '-m', 'tests.golden')
     if not args.unit:
         suite.stestr('package', './tests/package', '--serial')
     if not args.unit and not args.package:
