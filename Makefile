@@ -27,14 +27,8 @@ sample:
 	$(bin)/oslo-config-generator --namespace hvstack \
 		--output-file hvstack/share/hvstack.conf.sample
 
-# The theme warns where there is no git history, as in an archive.
-docs: strict = $(if $(wildcard .git),-W --keep-going)
-docs:
-	@$(bootstrap)
-	$(bin)/uv pip install -q -p $(bin)/python -c etc/constraints.txt -e '.[docs]'
-	$(bin)/sphinx-build $(strict) -q -b html -d doc/build/doctrees \
-		doc doc/build/html
-	@echo doc/build/html/index.html
+# The site and the manual page; each warning is an error.
+docs: ; @$(bootstrap) && exec $(bin)/python tools/builddocs.py
 
 # Delete what was built in the clone. 'hvstack lab destroy' deletes the lab.
 clean:

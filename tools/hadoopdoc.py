@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the tables of doc/hadoop.md anew: tools/hadoopdoc.py doc/hadoop.md
+"""Renew the tables of the reference page on Hadoop's settings.
 
-A test holds the document against them.
+    tools/hadoopdoc.py doc/source/reference/hadoop.md
+
+A test compares the page with them.
 """
 
 import sys

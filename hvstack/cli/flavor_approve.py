@@ -22,8 +22,8 @@ from hvstack.results import record, reference
 class Approve(Command):
     """Approve flavors that a sweep measured, and write its evidence.
 
-    All that are named are approved, or none. What is needed is in
-    doc/flavors.md.
+    All that are named are approved, or none. The user guide lists the
+    conditions.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

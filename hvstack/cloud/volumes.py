@@ -55,8 +55,8 @@ def check(conn: Connection, wanted: Volumes) -> dict[str, Any]:
             raise errors.InputError(
                 f"volume type '{wanted.type}': its property {key} is "
                 f'{properties.get(key, "not set")}, not {value}: lay Ceph out '
-                'so (doc/ceph.md), then openstack volume type set --property '
-                f'{key}={value} {wanted.type}'
+                "so (operator guide, 'Ceph'), then openstack volume type set "
+                f'--property {key}={value} {wanted.type}'
             )
     return {
         'type': wanted.type,
@@ -89,8 +89,8 @@ def _types(conn: Connection, wanted: Sequence[str]) -> dict[str, Any]:
     if missing:
         raise errors.InputError(
             f"there is no volume type '{', '.join(missing)}', only "
-            f'{", ".join(sorted(known)) or "none"}: make it (doc/ceph.md), '
-            'or name another one'
+            f'{", ".join(sorted(known)) or "none"}: make it '
+            "(operator guide, 'Ceph'), or name another one"
         )
     return known
 

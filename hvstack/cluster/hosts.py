@@ -96,7 +96,7 @@ def read(path: Path = LAB) -> list[Host]:
             raise errors.InputError(
                 f"{path}: host {number} '{name}' is unknown. Delete the "
                 'field; hosts outside a lab need an inventory (.yaml), see '
-                'doc/benchmark.md.'
+                "'The benchmark' in the user guide."
             )
         for name, types in _OPTIONAL.items():
             if not isinstance(item.get(name), types | None):

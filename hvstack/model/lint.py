@@ -2,7 +2,8 @@
 """Lint of a catalogue: does the set fit its host, and is it good practice.
 
 An error cannot be scheduled, or over-subscribes what is approved. A warning
-is against a best practice. ``doc/lint.md`` has a section for each rule.
+is against a best practice. ``doc/source/user/lint.md`` has a section for each
+rule.
 """
 
 import re

@@ -355,7 +355,7 @@ def _high_enough(case: _Case) -> str | None:
     return None
 
 
-#: What must hold, in this order; ``doc/flavors.md`` lists them.
+#: What must hold, in this order; ``doc/source/user/flavors.md`` lists them.
 CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
     _no_ratio_asked,
     _measured,

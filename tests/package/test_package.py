@@ -256,6 +256,34 @@ class BuildTest(_PackageTest):
             self.assertEqual('hvstack-9.8.7-py3-none-any.whl', path.name)
 
 
+class DocumentationTest(_PackageTest):
+    """The documentation of a source distribution."""
+
+    def test_build_without_git_and_network(self) -> None:
+        target = Path(tempfile.mkdtemp(dir=scratch()))
+        build_args = (UV, 'build', '--quiet', '--sdist', '--out-dir', target)
+        subprocess.run([*build_args, clone()], check=True, cwd=clone())
+        (archive,) = target.glob('*.tar.gz')
+        subprocess.run(['tar', '-xf', archive, '-C', target], check=True)
+        (source,) = (path for path in target.iterdir() if path.is_dir())
+        isolate = ('unshare', '--net') if os.geteuid() == 0 else ()
+        done = subprocess.run(
+            [*isolate, sys.executable, 'tools/builddocs.py'],
+            cwd=source,
+            env={
+                **os.environ,
+                'PYTHONPATH': str(source),
+                # No directory above is a repository.
+                'GIT_CEILING_DIRECTORIES': str(target),
+            },
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((0, ''), (done.returncode, done.stderr), done.stdout)
+        self.assertTrue((source / 'doc/build/html/index.html').exists())
+        self.assertTrue((source / 'doc/build/man/hvstack.1').exists())
+
+
 class _Cloud(BaseHTTPRequestHandler):
     """Keystone and Nova, as far as 'cluster environment' asks them."""
 
