@@ -16,6 +16,7 @@ import tempfile
 import unittest
 import uuid
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -68,6 +69,8 @@ def everything() -> dict[str, str]:
 
 def _without_paths(text: str) -> str:
     """Return a text without the directories of this machine."""
+    # Of the environment that the tests run in.
+    text = text.replace(metadata.version('hvstack'), '<version>')
     for path, name in (
         (share.ROOT, '<share>'),
         (paths.STATE, '<state>'),
