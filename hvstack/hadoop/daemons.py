@@ -54,15 +54,15 @@ def dead(nodes: Sequence[Runner], *, silent: bool = False) -> list[str]:
         still be on its way.
     """
     results = rest.on_all(nodes, f'{NODE} status', check=False, timeout=60)
-    found = []
+    dead_daemons = []
     for node, result in zip(nodes, results, strict=True):
         for line in result.stdout.split('\n'):
             role, _, state = line.partition(' ')
             if state.startswith('dead'):
-                found.append(f'{node.name}: {role}')
+                dead_daemons.append(f'{node.name}: {role}')
         if silent and result.returncode > 1:
-            found.append(f'{node.name}: every daemon')
-    return found
+            dead_daemons.append(f'{node.name}: every daemon')
+    return dead_daemons
 
 
 def missing(cluster: Members) -> list[str]:
@@ -75,9 +75,9 @@ def missing(cluster: Members) -> list[str]:
     # One that has just registered tells its capacity a heartbeat later: until
     # then HDFS would have no room.
     hdfs = {
-        str(one.get('xferaddr', '')).split(':')[0]
-        for one in live
-        if one['capacity']
+        str(datanode.get('xferaddr', '')).split(':')[0]
+        for datanode in live
+        if datanode['capacity']
     }
     nodes = (
         rest.get(
@@ -86,7 +86,7 @@ def missing(cluster: Members) -> list[str]:
         or {}
     ).get('node') or []
     yarn = {n['nodeHostName'] for n in nodes if n.get('state') == 'RUNNING'}
-    found = []
+    unmet_conditions = []
     for worker in cluster.workers:
         for names, (service, daemon) in zip(
             (hdfs, yarn), _SEEN_IN.items(), strict=True
@@ -95,11 +95,11 @@ def missing(cluster: Members) -> list[str]:
                 rest.having([worker], daemon)
                 and not {worker.name, worker.address} & names
             ):
-                found.append(f'{worker.name} in {service}')
+                unmet_conditions.append(f'{worker.name} in {service}')
     if info.get('Safemode'):
-        found.append('HDFS out of safe mode')
+        unmet_conditions.append('HDFS out of safe mode')
     rest.get(cluster.manager, 'historyserver', '/ws/v1/history/info')
-    return found
+    return unmet_conditions
 
 
 def wait_ready(cluster: Members, timeout: float = 300) -> float:
@@ -116,7 +116,7 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
     """
     last: list[str] = ['an answer of the controller']
     looks = 0
-    gone: list[str] = []
+    dead_daemons: list[str] = []
 
     def ready() -> bool:
         nonlocal looks
@@ -128,9 +128,9 @@ def wait_ready(cluster: Members, timeout: float = 300) -> float:
             # A controller that died will not be there later either. On a
             # slow node one that was not started yet looks the same, once.
             if looks % _LOOKS == 0:
-                before = list(gone)
-                gone[:] = dead(rest.controllers(cluster))
-                if gone and gone == before:
+                before = list(dead_daemons)
+                dead_daemons[:] = dead(rest.controllers(cluster))
+                if dead_daemons and dead_daemons == before:
                     raise _Dead(_evidence(cluster)) from exc
         return not last
 
@@ -178,12 +178,12 @@ def _evidence(cluster: Members) -> str:
     """Return dead daemons with their last words."""
     for node in (*rest.controllers(cluster), *cluster.workers):
         try:
-            gone = dead([node])
+            dead_daemons = dead([node])
         except errors.HVStackError as exc:
             return f'; {exc}'[:400]
-        if gone:
-            role = gone[0].rpartition(' ')[2]
-            return f'; dead: {", ".join(gone)}: {_words(node, role)}'
+        if dead_daemons:
+            role = dead_daemons[0].rpartition(' ')[2]
+            return f'; dead: {", ".join(dead_daemons)}: {_words(node, role)}'
     return ''
 
 

@@ -56,7 +56,7 @@ def exclude(
     :param timeout: seconds that YARN waits for the jobs on them.
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    lines = ''.join(f'{one}\n' for one in sorted(addresses))
+    lines = ''.join(f'{address}\n' for address in sorted(addresses))
     for node in rest.controllers(cluster):
         node.run(_SETUP, timeout=60)
         node.put(lines, EXCLUDED)
@@ -73,32 +73,34 @@ def left(cluster: Members, nodes: Sequence[Runner]) -> list[str]:
     """
     info = rest.namenode(cluster.gateway, 'NameNodeInfo')
     leaving = {
-        one['xferaddr'].rpartition(':')[0]: one['underReplicatedBlocks']
-        for one in json.loads(info['DecomNodes']).values()
+        datanode['xferaddr'].rpartition(':')[0]: datanode[
+            'underReplicatedBlocks'
+        ]
+        for datanode in json.loads(info['DecomNodes']).values()
     }
     states = {
-        one['xferaddr'].rpartition(':')[0]: one['adminState']
-        for one in json.loads(info['LiveNodes']).values()
+        datanode['xferaddr'].rpartition(':')[0]: datanode['adminState']
+        for datanode in json.loads(info['LiveNodes']).values()
     }
     answer = rest.get(
         cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
     )
     managers = {
-        one['nodeHostName']: one['state']
-        for one in (answer.get('nodes') or {}).get('node') or []
+        nodemanager['nodeHostName']: nodemanager['state']
+        for nodemanager in (answer.get('nodes') or {}).get('node') or []
     }
-    found = []
+    remaining_services = []
     for node in nodes:
         state = states.get(node.address, 'Decommissioned')
         if state != 'Decommissioned':
-            found.append(
+            remaining_services.append(
                 f'{node.name} in HDFS ({leaving.get(node.address, "all")} '
                 'blocks to copy)'
             )
         manager = managers.get(node.address) or managers.get(node.name)
         if manager not in (None, *_ENDED):
-            found.append(f'{node.name} in YARN ({manager})')
-    return found
+            remaining_services.append(f'{node.name} in YARN ({manager})')
+    return remaining_services
 
 
 def drain(
@@ -119,16 +121,16 @@ def drain(
         stay excluded.
     :raises hvstack.errors.RunFailed: HDFS misses blocks.
     """
-    others = excluded(cluster.gateway) - {one.address for one in staying}
-    exclude(cluster, others | {one.address for one in nodes}, timeout)
+    others = excluded(cluster.gateway) - {worker.address for worker in staying}
+    exclude(cluster, others | {node.address for node in nodes}, timeout)
     last: list[str] = []
-    said = 0.0
+    reported_at = 0.0
 
     def gone() -> bool:
-        nonlocal said
+        nonlocal reported_at
         last[:] = left(cluster, nodes)
-        if progress and last and time.monotonic() - said > _SAY_SECONDS:
-            said = time.monotonic()
+        if progress and last and time.monotonic() - reported_at > _SAY_SECONDS:
+            reported_at = time.monotonic()
             progress.say(f'  still {", ".join(last)}')
         return not last
 

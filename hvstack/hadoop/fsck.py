@@ -90,23 +90,23 @@ def parse(text: str) -> list[File]:
     """
     files: list[File] = []
     for line in text.splitlines():
-        if found := _FILE.match(line):
+        if match := _FILE.match(line):
             files.append(
                 File(
-                    found['path'],
-                    int(found['bytes']),
-                    int(found['replication']),
-                    int(found['blocks']),
+                    match['path'],
+                    int(match['bytes']),
+                    int(match['replication']),
+                    int(match['blocks']),
                 )
             )
-        elif (found := _BLOCK.match(line)) and files:
-            missing = 'MISSING' in found['rest'] or found['live'] is None
+        elif (match := _BLOCK.match(line)) and files:
+            missing = 'MISSING' in match['rest'] or match['live'] is None
             files[-1].blocks.append(
                 Block(
-                    found['id'],
-                    int(found['length']),
-                    0 if missing else int(found['live']),
-                    _PLACE.findall(found['rest']),
+                    match['id'],
+                    int(match['length']),
+                    0 if missing else int(match['live']),
+                    _PLACE.findall(match['rest']),
                 )
             )
     if 'Status: ' not in text:
@@ -126,21 +126,21 @@ def on_one_host(
     :param hosts: physical host by DataNode's address; one that is not named
         is a host of its own.
     """
-    found = []
-    for one in files:
-        for block in one.blocks:
+    shared_blocks = []
+    for file in files:
+        for block in file.blocks:
             by_host: dict[str, list[str]] = defaultdict(list)
-            for place in block.places:
-                by_host[hosts.get(place, place)].append(place)
+            for address in block.places:
+                by_host[hosts.get(address, address)].append(address)
             together = [
-                (host, places)
-                for host, places in by_host.items()
-                if len(places) > 1
+                (host, addresses)
+                for host, addresses in by_host.items()
+                if len(addresses) > 1
             ]
             # Said once, for the fullest host, so that blocks are counted.
             if together:
-                host, places = max(together, key=lambda item: len(item[1]))
-                found.append(
-                    Shared(one.path, block.id, host, tuple(sorted(places)))
+                host, addresses = max(together, key=lambda item: len(item[1]))
+                shared_blocks.append(
+                    Shared(file.path, block.id, host, tuple(sorted(addresses)))
                 )
-    return found
+    return shared_blocks

@@ -45,10 +45,10 @@ def job(
         map tasks).
     :raises hvstack.errors.DeadlineExceeded: the server does not know it.
     """
-    found: dict[str, Any] = {}
+    job_fields: dict[str, Any] = {}
 
     def known() -> bool:
-        found.update(
+        job_fields.update(
             rest.get(controller, 'historyserver', f'{_JOBS}/{job_id}')['job']
         )
         return True
@@ -58,7 +58,7 @@ def job(
     )
     base = f'{_JOBS}/{job_id}'
     return summary(
-        found,
+        job_fields,
         rest.get(controller, 'historyserver', f'{base}/tasks'),
         rest.get(controller, 'historyserver', f'{base}/counters'),
     )
@@ -77,14 +77,14 @@ def summary(
     :raises hvstack.errors.CommandFailed: an answer lacks a field.
     """
     try:
-        began, ended = int(job['startTime']), int(job['finishTime'])
-        maps_ended = max(
+        started_ms, ended_ms = int(job['startTime']), int(job['finishTime'])
+        maps_ended_ms = max(
             (
                 int(task['finishTime'])
                 for task in rest.elements(tasks['tasks']['task'])
                 if task['type'] == 'MAP'
             ),
-            default=began,
+            default=started_ms,
         )
         values: dict[str, int] = {}
         for group in rest.elements(
@@ -98,10 +98,14 @@ def summary(
         return {
             'job_id': job['id'],
             'state': job['state'],
-            'job_began': began / 1000,
-            'job_seconds': round((ended - began) / 1000, 3),
-            'map_shuffle_seconds': round((maps_ended - began) / 1000, 3),
-            'reduce_merge_seconds': round((ended - maps_ended) / 1000, 3),
+            'job_began': started_ms / 1000,
+            'job_seconds': round((ended_ms - started_ms) / 1000, 3),
+            'map_shuffle_seconds': round(
+                (maps_ended_ms - started_ms) / 1000, 3
+            ),
+            'reduce_merge_seconds': round(
+                (ended_ms - maps_ended_ms) / 1000, 3
+            ),
             'maps': int(job['mapsTotal']),
             'reduces': int(job['reducesTotal']),
             'failed_attempts': int(job.get('failedMapAttempts', 0))
@@ -170,18 +174,16 @@ def read(
         lines = controller.run(
             command, timeout=300, check=False
         ).stdout.splitlines()
-        places = [line.split() for line in lines if line[:1] != '{']
-        return parse(lines), {
-            place[0]: place[1] for place in places if len(place) == 2
-        }
+        rows = [line.split() for line in lines if line[:1] != '{']
+        return parse(lines), {row[0]: row[1] for row in rows if len(row) == 2}
     except (errors.HVStackError, LookupError, TypeError, ValueError):
         return {}, {}
 
 
 def parse(lines: Iterable[str]) -> dict[str, Told]:
     """Return what lines of history files in JSON tell, by job."""
-    found: dict[str, Told] = {}
-    began: dict[str, float] = {}
+    histories: dict[str, Told] = {}
+    start_times: dict[str, float] = {}
     splits: dict[str, tuple[str, ...]] = {}
     for line in lines:
         job = _JOB.search(line)
@@ -192,18 +194,18 @@ def parse(lines: Iterable[str]) -> dict[str, Told]:
         event = {name: _plain(value) for name, value in event.items()}
         if not job:
             continue
-        told = found.setdefault(f'job_{job[1]}', Told())
+        history = histories.setdefault(f'job_{job[1]}', Told())
         if 'splitLocations' in event:
             splits[event['taskid']] = tuple(event['splitLocations'].split(','))
         elif 'startTime' in event and 'attemptId' in event:
-            began[event['attemptId']] = event['startTime'] / 1000
+            start_times[event['attemptId']] = event['startTime'] / 1000
         elif 'error' in event and event.get('status') == 'FAILED':
-            told.failures.append(
+            history.failures.append(
                 (event['hostname'], ' '.join(event['error'].split())[:_ERROR])
             )
-        elif 'counters' in event and event.get('attemptId') in began:
-            told.tasks.append(_task(event, began, splits))
-    return found
+        elif 'counters' in event and event.get('attemptId') in start_times:
+            history.tasks.append(_task(event, start_times, splits))
+    return histories
 
 
 def _plain(value: Any) -> Any:
@@ -215,7 +217,7 @@ def _plain(value: Any) -> Any:
 
 def _task(
     event: Mapping[str, Any],
-    began: Mapping[str, float],
+    start_times: Mapping[str, float],
     splits: Mapping[str, tuple[str, ...]],
 ) -> Task:
     counters = {
@@ -228,7 +230,7 @@ def _task(
         id=event['taskid'],
         kind=kind,
         host=event['hostname'],
-        began=began[event['attemptId']],
+        began=start_times[event['attemptId']],
         ended=event['finishTime'] / 1000,
         records=counters.get(f'{kind.upper()}_INPUT_RECORDS', 0),
         bytes=max(
@@ -240,11 +242,11 @@ def _task(
 
 
 def by_task(
-    told: Told, places: Mapping[str, str], names: Mapping[str, str]
+    history: Told, locations: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what a record keeps of a job's single tasks.
 
-    :param places: ``/rack/nodegroup`` by address.
+    :param locations: ``/rack/nodegroup`` by address.
     :param names: nodes by address.
     :returns: ``locality`` of map tasks, ``nodes`` (by kind: tasks, their
         seconds, those with at least one of them, and bytes), ``last`` (of
@@ -253,7 +255,7 @@ def by_task(
         ``failures``.
     """
     nodes: dict[str, dict[str, float]] = {}
-    for task in told.tasks:
+    for task in history.tasks:
         node = nodes.setdefault(names.get(task.host, task.host), {})
         for name, value in (
             (f'{task.kind}s', 1),
@@ -261,11 +263,11 @@ def by_task(
             (f'{task.kind}_bytes', task.bytes),
         ):
             node[name] = round(node.get(name, 0) + value, 3)
-    for address in {task.host for task in told.tasks}:
+    for address in {task.host for task in history.tasks}:
         for kind in ('map', 'reduce'):
             spans = [
                 (task.began, task.ended)
-                for task in told.tasks
+                for task in history.tasks
                 if (task.host, task.kind) == (address, kind)
             ]
             if spans:
@@ -273,16 +275,16 @@ def by_task(
                 node[f'{kind}_wall_seconds'] = round(_union(spans), 3)
     local = Counter(
         near
-        for task in told.tasks
-        if task.kind == 'map' and (near := locality(task, places))
+        for task in history.tasks
+        if task.kind == 'map' and (near := locality(task, locations))
     )
-    records = [task.records for task in told.tasks if task.kind == 'reduce']
+    records = [task.records for task in history.tasks if task.kind == 'reduce']
     return {
         'nodes': nodes,
         'last': {
-            kind: _last(found, names)
+            kind: _last(tasks, names)
             for kind in ('map', 'reduce')
-            if len(found := [x for x in told.tasks if x.kind == kind]) > 1
+            if len(tasks := [x for x in history.tasks if x.kind == kind]) > 1
         },
         **({'locality': {x: local[x] for x in LOCALITY}} if local else {}),
         **(
@@ -298,7 +300,7 @@ def by_task(
         ),
         'failures': [
             {'node': names.get(host, host), 'error': error}
-            for host, error in told.failures[:_FAILURES]
+            for host, error in history.failures[:_FAILURES]
         ],
     }
 
@@ -312,23 +314,27 @@ def _union(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def locality(task: Task, places: Mapping[str, str]) -> str | None:
+def locality(task: Task, locations: Mapping[str, str]) -> str | None:
     """Return how near a map task's data was, one of :data:`LOCALITY`.
 
     :returns: None for a task without data, or of unknown places.
     """
-    splits = [one for one in task.splits if one]
+    splits = [split for split in task.splits if split]
     if not splits:
         return None
     if task.host in splits:
         return 'node'
-    here = places.get(task.host, '').strip('/').split('/')
-    near = [places.get(one, '').strip('/').split('/') for one in splits]
-    if here == [''] or [''] in near:
+    task_location = locations.get(task.host, '').strip('/').split('/')
+    near = [locations.get(split, '').strip('/').split('/') for split in splits]
+    if task_location == [''] or [''] in near:
         return None
-    if len(here) > 1 and here in near:
+    if len(task_location) > 1 and task_location in near:
         return 'node_group'
-    return 'rack' if here[0] in [one[0] for one in near] else 'off_rack'
+    return (
+        'rack'
+        if task_location[0] in [split_location[0] for split_location in near]
+        else 'off_rack'
+    )
 
 
 def _last(tasks: Sequence[Task], names: Mapping[str, str]) -> dict[str, Any]:

@@ -444,15 +444,19 @@ def fragment(
         lines.append('SHARED_KERNEL=yes')
     lines.append(_FUNCTIONS.replace('@STATE@', STATE).replace('@DATA@', DATA))
     disks = {Kind.MKFS: ('', ''), Kind.MOUNT: ('', '')}
-    for one in chosen:
-        if one.kind in disks:
-            disks[one.kind] = (one.name, one.value)
-        elif one.kind is Kind.ELSEWHERE:
-            call = _call('os_not_set', one.name, one.value, one.why)
-            lines.append(f'{call} # {one.source}')
+    for setting in chosen:
+        if setting.kind in disks:
+            disks[setting.kind] = (setting.name, setting.value)
+        elif setting.kind is Kind.ELSEWHERE:
+            call = _call(
+                'os_not_set', setting.name, setting.value, setting.why
+            )
+            lines.append(f'{call} # {setting.source}')
         else:
-            call = _call(f'os_{one.kind.value}', one.name, one.value)
-            lines.append(f'{call} # {one.source}')
+            call = _call(
+                f'os_{setting.kind.value}', setting.name, setting.value
+            )
+            lines.append(f'{call} # {setting.source}')
     lines += [
         'os_wait',
         _call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
@@ -461,8 +465,8 @@ def fragment(
     return '\n'.join(lines) + '\n'
 
 
-def _call(*words: str) -> str:
-    return ' '.join(shlex.quote(word) for word in words)
+def _call(*args: str) -> str:
+    return ' '.join(shlex.quote(arg) for arg in args)
 
 
 @dataclass(frozen=True)
@@ -482,13 +486,17 @@ class Outcome:
 def outcome(text: str) -> Outcome:
     """Read a node's :data:`STATE`."""
     lines = text.splitlines()
-    found: dict[str, list[str]] = {'profile ': [], 'set ': [], 'not set ': []}
+    lines_by_prefix: dict[str, list[str]] = {
+        'profile ': [],
+        'set ': [],
+        'not set ': [],
+    }
     for line in lines:
-        for start, rest in found.items():
+        for start, rest in lines_by_prefix.items():
             if line.startswith(start):
                 rest.append(line.removeprefix(start))
     return Outcome(
-        profile=''.join(found['profile '][-1:]),
-        made=tuple(found['set ']),
-        not_set=tuple(found['not set ']),
+        profile=''.join(lines_by_prefix['profile '][-1:]),
+        made=tuple(lines_by_prefix['set ']),
+        not_set=tuple(lines_by_prefix['not set ']),
     )

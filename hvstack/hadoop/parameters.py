@@ -79,8 +79,8 @@ class Parameter:
     def shown(self) -> str:
         """The value as a person reads it: text, or the formula in words."""
         if callable(self.value):
-            words = (self.value.__doc__ or '').split('\n')[0]
-            return words.rstrip('.')
+            summary = (self.value.__doc__ or '').split('\n')[0]
+            return summary.rstrip('.')
         return self.value or ''
 
 
@@ -90,13 +90,13 @@ Table = dict[str, tuple[Parameter, ...]]
 
 def values(table: Table, facts: Facts) -> dict[str, dict[str, str]]:
     """Return what a table sets, by site file and name."""
-    found: dict[str, dict[str, str]] = {}
+    properties: dict[str, dict[str, str]] = {}
     for rows in table.values():
         for row in rows:
             if row.new and row.value is not None:
                 value = row.value(facts) if callable(row.value) else row.value
-                found.setdefault(row.site, {})[row.new] = value
-    return found
+                properties.setdefault(row.site, {})[row.new] = value
+    return properties
 
 
 def replication(facts: Facts) -> str:

@@ -85,7 +85,7 @@ def having(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
 
     :param daemon: ``datanode`` or ``nodemanager``.
     """
-    return [one for one in nodes if ALONE.get(one.role, daemon) == daemon]
+    return [node for node in nodes if ALONE.get(node.role, daemon) == daemon]
 
 
 def on_all(

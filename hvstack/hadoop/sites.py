@@ -79,7 +79,7 @@ def sites(
     block_mib: int | None = None,
     tuning: str = DEFAULT,
     namenode_handlers: int | None = None,
-    places: Mapping[str, dict[str, str]] = _PLACES,
+    topology_mapping: Mapping[str, dict[str, str]] = _PLACES,
     bind: bool = False,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
@@ -92,7 +92,7 @@ def sites(
     :param tuning: one of :data:`hvstack.hadoop.tables.TUNINGS`.
     :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
         ("Controller Daemons": a way around HDFS-7122).
-    :param places: how a node's place is looked up.
+    :param topology_mapping: how a node's place is looked up.
     :param bind: daemons listen on the node's address only. Shuffle and the
         ApplicationMasters have no such option in Hadoop 3.4.
     :raises hvstack.errors.InputError: no such tuning.
@@ -108,7 +108,7 @@ def sites(
     if namenode_handlers is not None:
         values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
     layers = (
-        places,
+        topology_mapping,
         _NODE_GROUPS if node_groups else {},
         _bound(controller) if bind else {},
     )
@@ -213,7 +213,7 @@ def profile(replication: int, tuning: str = DEFAULT) -> str:
         replication=replication,
         tuning=tuning,
         # No figure depends on how a node's place is looked up.
-        places={},
+        topology_mapping={},
     )
     text = ''.join(same[name] for name in sorted(same))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

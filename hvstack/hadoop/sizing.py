@@ -30,10 +30,12 @@ _RECORD = 100
 
 
 def _vsphere6_slots(vcpus: int, native: bool) -> int:
-    known = _VSPHERE6_SLOTS | (_VSPHERE6_NATIVE_SLOTS if native else {})
+    slots_by_vcpus = _VSPHERE6_SLOTS | (
+        _VSPHERE6_NATIVE_SLOTS if native else {}
+    )
     # "At least one map task plus one reduce task per physical core", of two
     # CPUs ("Parameter Tuning").
-    return known.get(vcpus, max(1, vcpus // 2))
+    return slots_by_vcpus.get(vcpus, max(1, vcpus // 2))
 
 
 @dataclass(frozen=True)
@@ -221,15 +223,15 @@ def size_node(
         daemons = max(daemons, 2 * daemon)
     room = memory_mib - _SYSTEM_MIB - daemons
     units = sum(how.kinds)
-    most = room // (how.smallest_mib * units)
-    if vcpus < 1 or most < 1:
+    max_groups = room // (how.smallest_mib * units)
+    if vcpus < 1 or max_groups < 1:
         raise errors.InputError(
             f'a worker of {vcpus} vCPUs and {memory_mib} MiB is too small for '
             f"Hadoop (tuning profile '{tuning}'): "
             f'{_SYSTEM_MIB + daemons + how.smallest_mib * units} MiB are the '
             'least'
         )
-    groups = min(how.groups(vcpus, native), most)
+    groups = min(how.groups(vcpus, native), max_groups)
     unit = min(
         how.largest_mib,
         max(how.smallest_mib, int(room * how.share) // (groups * units)),

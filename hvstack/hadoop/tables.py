@@ -32,14 +32,16 @@ _FOLDERS = 'one folder on every data disk, by the set-up of the node'
 _NAMED = "the paper names it without a value: Hadoop's default stays"
 
 
-def _same(site: str, name: str, value: str, why: str = '') -> Parameter:
+def _same(site: str, name: str, value: str, reason: str = '') -> Parameter:
     """Return a row that is what it was."""
-    return Parameter(name, value, site, name, value, why)
+    return Parameter(name, value, site, name, value, reason)
 
 
-def _own(site: str, name: str, value: str | f.Formula, why: str) -> Parameter:
+def _own(
+    site: str, name: str, value: str | f.Formula, reason: str
+) -> Parameter:
     """Return a row of hvstack's own."""
-    return Parameter('', '', site, name, value, why)
+    return Parameter('', '', site, name, value, reason)
 
 
 VSPHERE6: Table = {
@@ -714,11 +716,11 @@ def _pick(table: Table, *names: str) -> tuple[Parameter, ...]:
 
 
 def _java(
-    map_opts: f.Formula, reduce_opts: f.Formula, why: str
+    map_opts: f.Formula, reduce_opts: f.Formula, reason: str
 ) -> tuple[Parameter, ...]:
     return (
-        _own(MAPRED, 'mapreduce.map.java.opts', map_opts, why),
-        _own(MAPRED, 'mapreduce.reduce.java.opts', reduce_opts, why),
+        _own(MAPRED, 'mapreduce.map.java.opts', map_opts, reason),
+        _own(MAPRED, 'mapreduce.reduce.java.opts', reduce_opts, reason),
     )
 
 
@@ -872,7 +874,7 @@ BLOCK_MIB = {
     'vsan': 256,
     'amd': 256,
     'stock': 128,
-    **{f'amd-{one}': 256 if one >= '3.1.5' else 128 for one in AMD_STEPS},
+    **{f'amd-{step}': 256 if step >= '3.1.5' else 128 for step in AMD_STEPS},
 }
 
 #: The same on larger workers, and the largest block of a run's files, which

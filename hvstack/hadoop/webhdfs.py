@@ -28,20 +28,20 @@ def delete(controller: Runner, path: str) -> None:
         raise _failed('DELETE', path, answer)
 
 
-def names(controller: Runner, folder: str) -> list[str]:
+def names(controller: Runner, directory: str) -> list[str]:
     """Return what is in a folder; nothing where there is none.
 
     :raises hvstack.errors.CommandFailed: it cannot be listed.
     """
-    answer = _json(controller, 'GET', folder, 'LISTSTATUS')
+    answer = _json(controller, 'GET', directory, 'LISTSTATUS')
     failure = answer.get('RemoteException') or {}
     if failure.get('exception') == 'FileNotFoundException':
         return []
     try:
-        found = answer['FileStatuses']['FileStatus']
-        return [str(one['pathSuffix']) for one in found]
+        statuses = answer['FileStatuses']['FileStatus']
+        return [str(status['pathSuffix']) for status in statuses]
     except (KeyError, TypeError) as exc:
-        raise _failed('LISTSTATUS', folder, answer) from exc
+        raise _failed('LISTSTATUS', directory, answer) from exc
 
 
 def text(controller: Runner, path: str) -> str:
@@ -55,13 +55,13 @@ def text(controller: Runner, path: str) -> str:
 def _json(
     controller: Runner, method: str, path: str, operation: str
 ) -> dict[str, Any]:
-    found = _ask(controller, method, path, operation)
+    output = _ask(controller, method, path, operation)
     try:
-        answer = json.loads(found)
+        answer = json.loads(output)
     except ValueError as exc:
-        raise _failed(operation, path, found) from exc
+        raise _failed(operation, path, output) from exc
     if not isinstance(answer, dict):
-        raise _failed(operation, path, found)
+        raise _failed(operation, path, output)
     return answer
 
 
@@ -73,11 +73,11 @@ def _ask(
         f'{quote(path)}?op={operation}&user.name=root'
     )
     # A DataNode has what is in files: the NameNode redirects to it.
-    words = [
+    args = [
         *('curl', '-sS', '--noproxy', '*', '-L', '-X', method),
         *('-m', str(_SECONDS), *more, url),
     ]
-    return controller.run(shlex.join(words), timeout=90).stdout
+    return controller.run(shlex.join(args), timeout=90).stdout
 
 
 def _failed(operation: str, path: str, answer: object) -> errors.CommandFailed:

@@ -126,7 +126,7 @@ class SitesTest(testtools.TestCase):
             made = sites.sites(
                 size_node(vcpus, memory),
                 replication=2,
-                places={},
+                topology_mapping={},
             )
             text = ''.join(name + made[name] for name in sorted(made))
             found = hashlib.sha256(text.encode()).hexdigest()
