@@ -190,7 +190,7 @@ def _runs(
         kind=step.kind,
         configuration=step.configuration,
         index=first,
-        wanted=[
+        run_numbers=[
             number + 1
             for number in (0, 1)
             if state.find(sweep, replace(step, index=first + number))[0]

@@ -18,7 +18,7 @@ _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
 def data_files(files: Iterable[fsck.File]) -> list[fsck.File]:
     """Return the files that hold data, without marks and manifests."""
-    return [one for one in files if _DATA_FILE.search(one.path)]
+    return [file for file in files if _DATA_FILE.search(file.path)]
 
 
 def problems(
@@ -34,37 +34,41 @@ def problems(
     :param hosts: physical host by DataNode's address; where it is given, two
         replicas of a block on one host are wrong.
     """
-    found = []
+    problems = []
     if expected_files is not None and len(files) != expected_files:
-        found.append(f'{len(files)} files instead of {expected_files}')
-    total = sum(one.length for one in files)
+        problems.append(f'{len(files)} files instead of {expected_files}')
+    total = sum(file.length for file in files)
     if total != expected_bytes:
-        found.append(f'{total} bytes instead of {expected_bytes}')
-    for one in files:
-        found += [f'{one.path}: {text}' for text in _wrong(one, replication)]
+        problems.append(f'{total} bytes instead of {expected_bytes}')
+    for file in files:
+        problems += [
+            f'{file.path}: {text}' for text in _wrong(file, replication)
+        ]
     if hosts is not None and (shared := fsck.on_one_host(files, hosts)):
-        found.append(f'{len(shared)} blocks with two replicas on one host')
-    return found
+        problems.append(f'{len(shared)} blocks with two replicas on one host')
+    return problems
 
 
-def _wrong(one: fsck.File, replication: int) -> list[str]:
+def _wrong(file: fsck.File, replication: int) -> list[str]:
     """Return what is wrong with one file."""
-    found = []
-    if one.length % RECORD_BYTES:
-        found.append(f'{one.length} bytes are no whole records')
-    if len(one.blocks) != one.block_count:
-        found.append(f'{len(one.blocks)} of {one.block_count} blocks listed')
-    if sum(block.length for block in one.blocks) != one.length:
-        found.append('its blocks are not as long as it is')
-    if one.replication < replication:
-        found.append(f'replication {one.replication}, not {replication}')
-    missing = sum(block.live == 0 for block in one.blocks)
+    problems = []
+    if file.length % RECORD_BYTES:
+        problems.append(f'{file.length} bytes are no whole records')
+    if len(file.blocks) != file.block_count:
+        problems.append(
+            f'{len(file.blocks)} of {file.block_count} blocks listed'
+        )
+    if sum(block.length for block in file.blocks) != file.length:
+        problems.append('its blocks are not as long as it is')
+    if file.replication < replication:
+        problems.append(f'replication {file.replication}, not {replication}')
+    missing = sum(block.live == 0 for block in file.blocks)
     if missing:
-        found.append(f'{missing} blocks missing')
-    low = sum(0 < block.live < replication for block in one.blocks)
+        problems.append(f'{missing} blocks missing')
+    low = sum(0 < block.live < replication for block in file.blocks)
     if low:
-        found.append(f'{low} blocks with fewer than {replication} replicas')
-    return found
+        problems.append(f'{low} blocks with fewer than {replication} replicas')
+    return problems
 
 
 def check(
@@ -90,21 +94,21 @@ def check(
     except errors.CommandFailed as exc:
         raise errors.RunFailed(f'HSDataCheck of {path}: {exc}') from exc
     hosts = {node.address: node.host for node in cluster.workers}
-    wrong = problems(
+    failures = problems(
         files,
         expected_bytes=expected_bytes,
         expected_files=expected_files,
         replication=replication,
         hosts=hosts if spread else None,
     )
-    if wrong:
+    if failures:
         raise errors.RunFailed(
-            f'HSDataCheck of {path}: {"; ".join(wrong[:5])}'
-            + (f' and {len(wrong) - 5} more' if len(wrong) > 5 else '')
+            f'HSDataCheck of {path}: {"; ".join(failures[:5])}'
+            + (f' and {len(failures) - 5} more' if len(failures) > 5 else '')
         )
     return {
         'files': len(files),
-        'bytes': sum(one.length for one in files),
-        'blocks': sum(len(one.blocks) for one in files),
+        'bytes': sum(file.length for file in files),
+        'blocks': sum(len(file.blocks) for file in files),
         'blocks_on_one_host': len(fsck.on_one_host(files, hosts)),
     }

@@ -90,9 +90,9 @@ def check(path: Path, size_bytes: int) -> None:
             'TPCx-HS-Runtime-Suite of the kit that the TPC hands out'
         )
     if size_bytes not in KIT_SIZES:
-        known = ', '.join(name for _, name in KIT_SIZES.values())
+        sizes = ', '.join(name for _, name in KIT_SIZES.values())
         raise errors.InputError(
-            f"size {size_bytes} bytes: TPC's kit knows only {known}, give "
+            f"size {size_bytes} bytes: TPC's kit knows only {sizes}, give "
             'one of these with --size'
         )
 
@@ -101,14 +101,14 @@ def parse(log: str) -> list[KitRun]:
     """Return the runs that a kit's log tells of, in order."""
     text = _COLOUR.sub('', log)
     starts = list(_BEGAN.finditer(text))
-    bounds = [*(one.start() for one in starts), len(text)]
+    bounds = [*(start.start() for start in starts), len(text)]
     return [
-        _parsed(int(one[1]), int(one[2]), text[one.end() : end])
-        for one, end in zip(starts, bounds[1:], strict=True)
+        _parsed(int(start[1]), int(start[2]), text[start.end() : end])
+        for start, end in zip(starts, bounds[1:], strict=True)
     ]
 
 
-def _parsed(number: int, began: int, text: str) -> KitRun:
+def _parsed(number: int, started_at: int, text: str) -> KitRun:
     total, metric = _TOTAL.search(text), _METRIC.search(text)
     failed = _FAILED.findall(text)
     reason = ''
@@ -118,7 +118,7 @@ def _parsed(number: int, began: int, text: str) -> KitRun:
         reason = 'the kit ended without a metric'
     return KitRun(
         number,
-        began,
+        started_at,
         {
             name: 60 * int(minutes or 0) + float(seconds)
             for name, minutes, seconds in _TIME.findall(text)
@@ -135,7 +135,7 @@ def install(node: Node, path: Path, workload: Workload) -> None:
     :raises hvstack.errors.InputError: it is too large to be one.
     :raises hvstack.errors.HVStackError: it cannot be put there.
     """
-    if sum(one.stat().st_size for one in path.rglob('*')) > _MOST_BYTES:
+    if sum(file.stat().st_size for file in path.rglob('*')) > _MOST_BYTES:
         raise errors.InputError(
             f'--kit {path}: more than {_MOST_BYTES // 10**6} MB, give the '
             'folder of the kit alone'
@@ -151,14 +151,14 @@ def install(node: Node, path: Path, workload: Workload) -> None:
     )
     # The last word of several counts: the kit's own settings stay there.
     own = (path / PARAMETERS).read_text(encoding='utf-8')
-    ours = {
+    overrides = {
         'NUM_MAPS': workload.maps,
         'NUM_REDUCERS': workload.reduces,
         'HADOOP_USER': 'root',
         'HDFS_USER': 'root',
         'HDFS_BENCHMARK_DIR': _DATA,
     }
-    lines = [f'export {name}="{value}"' for name, value in ours.items()]
+    lines = [f'export {name}="{value}"' for name, value in overrides.items()]
     node.put('\n'.join([own, *lines, '']), f'{FOLDER}/{PARAMETERS}')
     node.put(_SUDO, f'{FOLDER}/.bin/sudo', 0o755)
 
@@ -170,14 +170,14 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
         the node has not.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    found = node.run(
+    missing_programs = node.run(
         f'for p in {" ".join(_NEEDS)}; do '
         'command -v $p >/dev/null || echo $p; done'
     ).stdout.split()
-    if found:
+    if missing_programs:
         raise errors.MissingPrerequisite(
-            f"{node.name}: TPC's kit needs {', '.join(found)}, install it "
-            'in the image of the controller'
+            f"{node.name}: TPC's kit needs {', '.join(missing_programs)}, "
+            'install it in the image of the controller'
         )
     option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
@@ -194,14 +194,14 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
 def measure(
     cluster: Cluster,
     workload: Workload,
-    folder: Path,
+    records_dir: Path,
     path: Path,
     *,
     sweep: str,
     kind: str,
     configuration: str,
     index: int,
-    wanted: Collection[int] = (1, 2),
+    run_numbers: Collection[int] = (1, 2),
     progress: Progress | None = None,
 ) -> list[record.Record]:
     """Let the kit do its pair of runs, and save a record of each.
@@ -209,11 +209,11 @@ def measure(
     Caches are dropped before the first one only: between the two TPCx-HS
     allows nothing but the clean-up of the file system.
 
-    :param folder: where records are.
+    :param records_dir: where records are.
     :param path: the kit.
     :param index: of the pair's first run.
-    :param wanted: which of the two runs are recorded; one that has a valid
-        record already is not recorded again.
+    :param run_numbers: which of the two runs are recorded; one that has a
+        valid record already is not recorded again.
     :raises hvstack.errors.InputError: no kit, or not a size of it.
     :raises hvstack.errors.HVStackError: it could not even be started.
     """
@@ -237,54 +237,54 @@ def measure(
     runs[1] = _checked(cluster, workload, runs[1])
     slower = _performance(runs)
     version = (path / 'VERSION.txt').read_text(encoding='utf-8').strip()[:40]
-    made = []
-    for one in runs:
-        if one.number not in wanted:
+    records = []
+    for kit_run in runs:
+        if kit_run.number not in run_numbers:
             continue
-        outcome = replace(
+        run_result = replace(
             whole,
-            started=_time(one.began),
-            ended=_time(one.began + (one.total or 0)),
-            reason=one.reason,
-            total_seconds=float(one.total or 0),
+            started=_time(kit_run.began),
+            ended=_time(kit_run.began + (kit_run.total or 0)),
+            reason=kit_run.reason,
+            total_seconds=float(kit_run.total or 0),
             phases=[
                 {'name': name, 'seconds': seconds}
-                for name, seconds in one.phases.items()
+                for name, seconds in kit_run.phases.items()
             ],
             seen={
                 **whole.seen,
                 'kit': {
                     'version': version,
-                    'metric': one.metric,
-                    'run': one.number,
-                    'role': _role(one, slower),
+                    'metric': kit_run.metric,
+                    'run': kit_run.number,
+                    'role': _role(kit_run, slower),
                 },
             },
         )
-        saved = outcome.to_record(
+        saved = run_result.to_record(
             sweep=sweep,
             kind=kind,
             configuration=configuration,
-            index=index + one.number - 1,
+            index=index + kit_run.number - 1,
         )
         saved.derived = False
-        record.save(saved, folder)
-        made.append(saved)
-    return made
+        record.save(saved, records_dir)
+        records.append(saved)
+    return records
 
 
 def runs(
     path: Path | None,
     cluster: Cluster,
     workload: Workload,
-    folder: Path,
+    records_dir: Path,
     *,
     sweep: str,
     kind: str,
     configuration: str,
     index: int,
     progress: Progress | None = None,
-    wanted: Collection[int] = (1, 2),
+    run_numbers: Collection[int] = (1, 2),
 ) -> list[record.Record]:
     """Run once, or a pair where TPC's kit is given, and save the records.
 
@@ -295,41 +295,41 @@ def runs(
         return measure(
             cluster,
             workload,
-            folder,
+            records_dir,
             path,
             sweep=sweep,
             kind=kind,
             configuration=configuration,
             index=index,
-            wanted=wanted,
+            run_numbers=run_numbers,
             progress=progress,
         )
-    made = tpcxhs.measure(
+    run_record = tpcxhs.measure(
         cluster,
         workload,
-        folder,
+        records_dir,
         sweep=sweep,
         kind=kind,
         configuration=configuration,
         index=index,
         progress=progress,
     )
-    return [made]
+    return [run_record]
 
 
 def _runs(whole: tpcxhs.Outcome, log: str) -> list[KitRun]:
     """Return both runs; what was wrong with all of it is wrong with each."""
-    found = {one.number: one for one in parse(log)}
-    began = int(datetime.fromisoformat(whole.started).timestamp())
+    runs_by_number = {run.number: run for run in parse(log)}
+    started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]
     runs = []
     for number in (1, 2):
-        one = found.get(number) or KitRun(
-            number, began, {}, None, None, f'it did not begin: {tail}'
+        run = runs_by_number.get(number) or KitRun(
+            number, started_at, {}, None, None, f'it did not begin: {tail}'
         )
         if whole.reason:
-            one = replace(one, reason=whole.reason, total=None, metric=None)
-        runs.append(one)
+            run = replace(run, reason=whole.reason, total=None, metric=None)
+        runs.append(run)
     return runs
 
 
@@ -355,9 +355,9 @@ def _checked(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
 
 def _performance(runs: list[KitRun]) -> int | None:
     """Return the number of the performance run; None without a pair."""
-    if any(one.total is None for one in runs):
+    if any(run.total is None for run in runs):
         return None
-    return max(runs, key=lambda one: one.total or 0).number
+    return max(runs, key=lambda run: run.total or 0).number
 
 
 def _role(run: KitRun, slower: int | None) -> str:

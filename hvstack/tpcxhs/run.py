@@ -146,36 +146,36 @@ def run(
     :raises hvstack.errors.HVStackError: the cluster cannot even be made
         ready for a run.
     """
-    outcome = Outcome(workload)
+    run_result = Outcome(workload)
     kills = probe.oom_lines(cluster.nodes)
     purge(cluster)
     check_fit(cluster, workload)
     system = inforce.os_state(cluster.nodes)
-    outcome.environment = {
+    run_result.environment = {
         'tuning': cluster.tuning,
         'hadoop_profile': sites.profile(workload.replication, cluster.tuning),
         'os_profile': system.profile,
         **cluster.environment(),
     }
-    outcome.seen = {
+    run_result.seen = {
         **cluster.seen(),
         'os_not_set': list(system.not_set),
         'one_jvm': workload.one_jvm,
     }
     unready = _rest(cluster)
     if unready:
-        outcome.seen['before_run'] = unready
+        run_result.seen['before_run'] = unready
         for line in unready:
             if progress:
                 progress.say(f'before the run: {line}')
-    runner = _Runner(cluster, workload, outcome, progress, phase_seconds)
+    runner = _Runner(cluster, workload, run_result, progress, phase_seconds)
     sampler = sampling.Sampler(
-        cluster.nodes, sampling.source(outcome.environment), interval
+        cluster.nodes, sampling.source(run_result.environment), interval
     )
     if interval:
         sampler.start()
-    outcome.started = now()
-    began, begin = time.time(), time.monotonic()
+    run_result.started = now()
+    started_at, begin = time.time(), time.monotonic()
     try:
         for step in program or (
             runner.generate,
@@ -185,32 +185,32 @@ def run(
             runner.validate,
         ):
             step()
-        outcome.total_seconds = round(time.monotonic() - begin, 3)
-        outcome.ended = now()
+        run_result.total_seconds = round(time.monotonic() - begin, 3)
+        run_result.ended = now()
         if not program:
             runner.collect()
     except errors.HVStackError as exc:
-        outcome.reason = ' '.join(str(exc).split())[:2000]
+        run_result.reason = ' '.join(str(exc).split())[:2000]
     finally:
-        outcome.ended = outcome.ended or now()
+        run_result.ended = run_result.ended or now()
         if interval:
-            outcome.telemetry = sampler.collect(
-                began, telemetry.windows(outcome.phases)
+            run_result.telemetry = sampler.collect(
+                started_at, telemetry.windows(run_result.phases)
             )
     evidence = _killed(cluster, kills)
     if evidence:
-        outcome.seen['killed'] = evidence
-        outcome.reason = (
+        run_result.seen['killed'] = evidence
+        run_result.reason = (
             f'killed for want of memory: {evidence[0]}'
-            + (f'; {outcome.reason}' if outcome.reason else '')
+            + (f'; {run_result.reason}' if run_result.reason else '')
         )[:2000]
-    return outcome
+    return run_result
 
 
 def measure(
     cluster: Cluster,
     workload: Workload,
-    folder: Path,
+    records_dir: Path,
     *,
     sweep: str,
     kind: str,
@@ -218,33 +218,33 @@ def measure(
     index: int,
     progress: Progress | None = None,
     phase_seconds: float = PHASE_SECONDS,
-    seen: Callable[[], dict[str, Any]] | None = None,
+    observe: Callable[[], dict[str, Any]] | None = None,
 ) -> record.Record:
     """Run the benchmark once and save its record, valid or not.
 
-    :param folder: where records are.
-    :param seen: gives what was seen of the cloud after the run.
+    :param records_dir: where records are.
+    :param observe: gives what was seen of the cloud after the run.
     """
     # Without a key the record could not be written after the run.
     signing.own_key()
-    outcome = run(
+    run_result = run(
         cluster,
         workload,
         progress=progress,
         phase_seconds=phase_seconds,
         interval=conf.load().telemetry.interval,
     )
-    if seen:
-        outcome.seen.update(seen())
-    made = outcome.to_record(
+    if observe:
+        run_result.seen.update(observe())
+    run_record = run_result.to_record(
         sweep=sweep, kind=kind, configuration=configuration, index=index
     )
-    if outcome.telemetry:
-        made.seen['telemetry'] = telemetry.kept(
-            outcome.telemetry, folder, made.id
+    if run_result.telemetry:
+        run_record.seen['telemetry'] = telemetry.kept(
+            run_result.telemetry, records_dir, run_record.id
         )
-    record.save(made, folder)
-    return made
+    record.save(run_record, records_dir)
+    return run_record
 
 
 def _rest(cluster: Cluster) -> list[str]:
@@ -255,13 +255,15 @@ def _rest(cluster: Cluster) -> list[str]:
     :returns: what could not be had, to be said beside the figure: a tenant
         may not drop caches everywhere.
     """
-    found = []
+    warnings = []
     try:
         cluster.drop_caches()
     except errors.HVStackError as exc:
-        found.append(f'caches were not dropped ({" ".join(str(exc).split())})')
+        warnings.append(
+            f'caches were not dropped ({" ".join(str(exc).split())})'
+        )
     busy = disks.settle(cluster.nodes)
-    return [*found, busy] if busy else found
+    return [*warnings, busy] if busy else warnings
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:
@@ -329,14 +331,14 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
     :raises hvstack.errors.InputError: names what is needed and what is left.
     """
     state = rest.namenode(cluster.gateway, _STATE)
-    left = int(state['CapacityRemaining'])
+    free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
-    if needed > left:
+    if needed > free_bytes:
         raise errors.InputError(
             f'data of {workload.size_bytes / 1e9:.3g} GB needs '
             f'{needed / 1e9:.3g} GB of HDFS (twice {workload.replication} '
-            f'replicas and half for the sort), {left / 1e9:.3g} GB are left: '
-            'take a smaller size'
+            f'replicas and half for the sort), {free_bytes / 1e9:.3g} GB are '
+            'left: take a smaller size'
         )
 
 
@@ -345,8 +347,8 @@ def _killed(cluster: Cluster, before: set[str]) -> list[str]:
     try:
         lines = sorted(probe.oom_lines(cluster.nodes) - before)
         return lines + [
-            f'{what} is dead'
-            for what in daemons.dead(cluster.nodes, silent=True)
+            f'{daemon} is dead'
+            for daemon in daemons.dead(cluster.nodes, silent=True)
         ]
     except errors.HVStackError as exc:
         return [str(exc)]
@@ -412,8 +414,8 @@ class _Runner:
         """Run one job; its time is the client's, as in TPCx-HS."""
         work = self.workload
         self._say(f'{phase} ...')
-        most = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
-        block = min(work.block_bytes, most)
+        max_block_bytes = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
+        block = min(work.block_bytes, max_block_bytes)
         if work.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
         begin = time.monotonic()
@@ -462,27 +464,31 @@ class _Runner:
         :raises hvstack.errors.RunFailed: records were lost, or not sorted.
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
-        jobs = [one for one in self.outcome.phases if one.get('job_id')]
+        jobs = [phase for phase in self.outcome.phases if phase.get('job_id')]
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
-            numbers = pool.map(lambda one: history.job(manager, one), ids)
-            for phase, found in zip(jobs, numbers, strict=True):
-                phase.update(found)
-        told, places = history.read(manager, ids)
+            numbers = pool.map(
+                lambda job_id: history.job(manager, job_id), ids
+            )
+            for phase, job_summary in zip(jobs, numbers, strict=True):
+                phase.update(job_summary)
+        histories, locations = history.read(manager, ids)
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
-            if phase['job_id'] in told:
+            if phase['job_id'] in histories:
                 phase.update(
-                    history.by_task(told[phase['job_id']], places, names)
+                    history.by_task(
+                        histories[phase['job_id']], locations, names
+                    )
                 )
         report = _report(gateway)
         by_name = {phase['name']: phase['job_id'] for phase in jobs}
         self.outcome.seen['parameters'] = inforce.parameters(
             self.cluster, str(by_name.get('HSSort'))
         )
-        wrong = verdict(self.outcome.phases, report, self.workload)
-        if wrong:
-            raise errors.RunFailed(f'HSValidate: {wrong}')
+        reason = verdict(self.outcome.phases, report, self.workload)
+        if reason:
+            raise errors.RunFailed(f'HSValidate: {reason}')
 
 
 def _report(gateway: Node) -> str:
@@ -516,8 +522,11 @@ def verdict(
         for phase in phases
         if 'counters' in phase
     }
-    made = counters['HSGen'].get('CHECKSUM')
-    if made is not None and int(lines[0][1], 16) != int(made) % 2**64:
+    input_checksum = counters['HSGen'].get('CHECKSUM')
+    if (
+        input_checksum is not None
+        and int(lines[0][1], 16) != int(input_checksum) % 2**64
+    ):
         return 'the checksum of the output is not that of the input'
     for name, counter in (
         ('HSGen', 'MAP_OUTPUT_RECORDS'),
@@ -525,11 +534,11 @@ def verdict(
         ('HSSort', 'REDUCE_OUTPUT_RECORDS'),
         ('HSValidate', 'MAP_INPUT_RECORDS'),
     ):
-        found = counters[name].get(counter)
-        if found != workload.records:
+        record_count = counters[name].get(counter)
+        if record_count != workload.records:
             return (
-                f'{counter} of {name} is {found}, not {workload.records} '
-                f'(records of {RECORD_BYTES} bytes)'
+                f'{counter} of {name} is {record_count}, not '
+                f'{workload.records} (records of {RECORD_BYTES} bytes)'
             )
     return ''
 
@@ -540,10 +549,10 @@ def _why(output: str) -> str:
     for number, line in enumerate(lines):
         if _KILLED.search(line):
             return f'a task was killed: {" ".join(lines[number].split())}'
-    for pattern, what in _FULL.items():
+    for pattern, reason in _FULL.items():
         for line in filter(pattern.search, lines):
             return (
-                f'{what}: {" ".join(line.split())[:300]}; take a smaller '
+                f'{reason}: {" ".join(line.split())[:300]}; take a smaller '
                 'size, or make room on the nodes'
             )
     telling = [

@@ -82,11 +82,11 @@ def size(text: str) -> int:
 
     :raises hvstack.errors.InputError: it is none, or no whole records.
     """
-    found = re.fullmatch(
+    match = re.fullmatch(
         r'([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([KMGT]?B|)',
         text.strip().upper(),
     )
-    value = float(found[1]) * _UNITS[found[2]] if found else 0
+    value = float(match[1]) * _UNITS[match[2]] if match else 0
     if not RECORD_BYTES <= value <= _MAX_BYTES or value % RECORD_BYTES:
         raise errors.InputError(
             f"'{text[:60]}' is no size of data: give one such as 500MB, a "

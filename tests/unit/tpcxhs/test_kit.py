@@ -103,7 +103,7 @@ class KitTest(testtools.TestCase):
         )
 
     def test_one_that_is_known_is_not_recorded_again(self) -> None:
-        (made,) = self.measure(wanted=(2,))
+        (made,) = self.measure(run_numbers=(2,))
         self.assertEqual(5, made.index)
 
     def test_failed_run(self) -> None:
