@@ -54,27 +54,27 @@ class _Context(context.Context):
         A cluster that the workload before has left is taken, with other
         settings of Hadoop if need be; one of another kind is deleted.
         """
-        here = session.get(self.context)
-        here.go_on()
-        if here.kept is not None and here.kept[0] != _nodes(self.config):
-            _drop(here)
-        pending = here.pending(self.config)
-        if not pending or here.skipped:
+        task = session.get(self.context)
+        task.go_on()
+        if task.kept is not None and task.kept[0] != _nodes(self.config):
+            _drop(task)
+        pending = task.pending(self.config)
+        if not pending or task.skipped:
             return
         if self.FIRST:
-            here.announce(self.config)
+            task.announce(self.config)
         try:
-            if here.kept is None:
-                self.prepare(here)
+            if task.kept is None:
+                self.prepare(task)
             else:
-                self.take(here, here.kept[1] != _hadoop(here, self.config))
+                self.take(task, task.kept[1] != _hadoop(task, self.config))
         except errors.HVStackError as exc:
             for step in pending:
-                here.fail(self.config, step, str(exc))
+                task.fail(self.config, step, str(exc))
             raise
 
     @abc.abstractmethod
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Do what the context is for."""
 
     def cleanup(self) -> None:
@@ -82,29 +82,33 @@ class _Context(context.Context):
 
         A cluster on which a run failed is left to nobody.
         """
-        here = session.get(self.context)
+        task = session.get(self.context)
         if (
             self.config.get('keep')
-            and here.cluster is not None
-            and not here.pending(self.config)
+            and task.cluster is not None
+            and not task.pending(self.config)
         ):
-            if here.kept is None:
-                here.kept = _nodes(self.config), _hadoop(here, self.config)
+            if task.kept is None:
+                task.kept = _nodes(self.config), _hadoop(task, self.config)
             return
-        here.kept = None
-        self.undo(here)
+        task.kept = None
+        self.undo(task)
 
-    def take(self, here: Session, changed: bool) -> None:
+    def take(self, task: Session, changed: bool) -> None:
         """Take over what was left.
 
         :param changed: the workload wants other settings of Hadoop.
         """
 
     @classmethod
-    def undo(cls, here: Session) -> None:
+    def undo(cls, task: Session) -> None:
         """Undo what was prepared."""
-        found = [one for one in journal.own() if one.kind in cls.KINDS]
-        undo.undo(found, here.conns)
+        journal_entries = [
+            journal_entry
+            for journal_entry in journal.own()
+            if journal_entry.kind in cls.KINDS
+        ]
+        undo.undo(journal_entries, task.conns)
 
 
 @context.configure(name='hvstack_flavors', platform='openstack', order=910)
@@ -114,37 +118,37 @@ class Flavors(_Context):
     KINDS = (flavors.KIND,)
     FIRST = True
 
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Refuse what the backend cannot honour, then publish."""
         compared = self.config.get('baseline')
         if compared:
-            here.baselines(self.config)
-        wanted = _planned(here, self.config, self.config['configuration'])
-        if wanted is None:
+            task.baselines(self.config)
+        plan = _planned(task, self.config, self.config['configuration'])
+        if plan is None:
             return
-        here.plan = wanted
+        task.plan = plan
         if compared:
             # Again, as replication is known now: a whole run would else be
             # spent on what does not compare.
-            here.baselines(self.config)
-        here.known_kills = here.kills()
-        here.flavor_ids = launch.publish(
-            here.admin, wanted, [str(here.tenant.current_project_id)]
+            task.baselines(self.config)
+        task.known_kills = task.kills()
+        task.flavor_ids = launch.publish(
+            task.admin, plan, [str(task.tenant.current_project_id)]
         )
 
-    def take(self, here: Session, changed: bool) -> None:
+    def take(self, task: Session, changed: bool) -> None:
         """Plan anew: the same nodes, which have their flavors."""
         if changed:
             name = self.config['configuration']
-            here.plan = _planned(here, self.config, name) or here.plan
+            task.plan = _planned(task, self.config, name) or task.plan
 
     @classmethod
-    def undo(cls, here: Session) -> None:
+    def undo(cls, task: Session) -> None:
         """Delete the flavors that were made here."""
-        super().undo(here)
-        here.plan = None
-        here.skipped = ''
-        here.finish()
+        super().undo(task)
+        task.plan = None
+        task.skipped = ''
+        task.finish()
 
 
 @context.configure(name='hvstack_host_mode', platform='openstack', order=915)
@@ -153,19 +157,19 @@ class HostMode(_Context):
 
     KINDS = (hostmode.KIND,)
 
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Switch them where a command does so and they are otherwise."""
-        wanted = _plan(here)
+        plan = _plan(task)
         command = lacks.mode_command(
-            profiles.load(here.options.cloud.host_profile), here.options.sweep
+            profiles.load(task.options.cloud.host_profile), task.options.sweep
         )
         if command:
             hostmode.switch(
-                here.admin,
-                wanted.providers,
-                wanted.configuration.cpu_policy,
+                task.admin,
+                plan.providers,
+                plan.configuration.cpu_policy,
                 command,
-                here.progress,
+                task.progress,
             )
 
 
@@ -175,29 +179,29 @@ class Ratios(_Context):
 
     KINDS = (ratios.KIND,)
 
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Set them; what was there before goes into the journal first."""
-        wanted = _plan(here)
-        here.before = ratios.set_ratios(
-            here.admin,
-            wanted.providers,
-            wanted.ratios,
-            shared=wanted.shared,
+        plan = _plan(task)
+        task.before = ratios.set_ratios(
+            task.admin,
+            plan.providers,
+            plan.ratios,
+            shared=plan.shared,
         )
 
     @classmethod
-    def undo(cls, here: Session) -> None:
+    def undo(cls, task: Session) -> None:
         """Put them back, and write down what is there then."""
-        super().undo(here)
-        if here.plan is None or not here.made:
+        super().undo(task)
+        if task.plan is None or not task.made:
             return
         after = launch.one_for_all(
-            ratios.current(here.admin, here.plan.providers)
+            ratios.current(task.admin, task.plan.providers)
         )
-        for folder, made in here.made:
-            made.seen.setdefault('allocation_ratio', {})['after'] = after
-            record.save(made, folder)
-        here.made.clear()
+        for records_dir, run_record in task.made:
+            run_record.seen.setdefault('allocation_ratio', {})['after'] = after
+            record.save(run_record, records_dir)
+        task.made.clear()
 
 
 @context.configure(name='hvstack_cluster', platform='openstack', order=930)
@@ -206,51 +210,51 @@ class Cluster(_Context):
 
     KINDS = (stacks.KIND, keys.KIND)
 
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Create the stack, sort a little once."""
-        wanted = _plan(here)
-        label = wanted.configuration.label.replace('.', '-')
+        plan = _plan(task)
+        label = plan.configuration.label.replace('.', '-')
         name = f'hv-{label}-{secrets.token_hex(3)}'
-        with here.progress.stage(
-            f'{wanted.configuration.label}: stack {name} '
-            f'({wanted.workers} workers)'
+        with task.progress.stage(
+            f'{plan.configuration.label}: stack {name} '
+            f'({plan.workers} workers)'
         ):
             cluster, _ = launch.launch(
-                here.admin,
-                here.tenant,
-                wanted,
-                here.flavor_ids,
+                task.admin,
+                task.tenant,
+                plan,
+                task.flavor_ids,
                 name,
-                here.options.cloud,
-                here.progress,
+                task.options.cloud,
+                task.progress,
             )
-        here.cluster = cluster
+        task.cluster = cluster
         cluster.placement['allocation_ratio']['before'] = launch.one_for_all(
-            here.before
+            task.before
         )
-        _warm_up(here, self.config, wanted.configuration.label)
+        _warm_up(task, self.config, plan.configuration.label)
 
-    def take(self, here: Session, changed: bool) -> None:
+    def take(self, task: Session, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once."""
         if not changed:
             return
-        wanted = _plan(here)
+        plan = _plan(task)
         _reconfigured(
-            here,
+            task,
             self.config,
-            wanted.sizing,
-            wanted.replication,
-            wanted.configuration.label,
+            plan.sizing,
+            plan.replication,
+            plan.configuration.label,
         )
 
     @classmethod
-    def undo(cls, here: Session) -> None:
+    def undo(cls, task: Session) -> None:
         """Delete the stack and its key pair."""
-        if isinstance(here.cluster, StackCluster):
-            here.progress.say(f'deleting the stack {here.cluster.name}')
-            here.cluster.close()
-        here.cluster = None
-        super().undo(here)
+        if isinstance(task.cluster, StackCluster):
+            task.progress.say(f'deleting the stack {task.cluster.name}')
+            task.cluster.close()
+        task.cluster = None
+        super().undo(task)
 
 
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
@@ -259,61 +263,61 @@ class Baseline(_Context):
 
     FIRST = True
 
-    def _last_alone(self, here: Session) -> bool:
+    def _last_alone(self, task: Session) -> bool:
         """Skip the runs at the end where there is nothing to compare."""
         if self.config.get('before') or not self.config.get('skip'):
             return False
-        if not _alone(here, self.config):
+        if not _alone(task, self.config):
             return False
-        here.skipped = 'bare metal: its sweep has no configuration'
-        here.progress.say(f'skipped: {here.skipped}')
+        task.skipped = 'bare metal: its sweep has no configuration'
+        task.progress.say(f'skipped: {task.skipped}')
         return True
 
-    def prepare(self, here: Session) -> None:
+    def prepare(self, task: Session) -> None:
         """Take the hosts, sort a little once."""
         before = self.config.get('before')
-        if before and _planned(here, self.config, before) is None:
+        if before and _planned(task, self.config, before) is None:
             return
-        if self._last_alone(here):
+        if self._last_alone(task):
             return
         bare = BareHosts.from_file(
-            Path(here.options.sweep.baseline_hosts),
+            Path(task.options.sweep.baseline_hosts),
             replication=self.config.get('replication'),
-            progress=here.progress,
-            **here.profiles(self.config),
+            progress=task.progress,
+            **task.profiles(self.config),
         )
-        with here.progress.stage('bare metal: prepare the hosts'):
+        with task.progress.stage('bare metal: prepare the hosts'):
             bare.__enter__()
-        here.cluster = bare
-        _warm_up(here, self.config, 'bare metal')
+        task.cluster = bare
+        _warm_up(task, self.config, 'bare metal')
 
-    def take(self, here: Session, changed: bool) -> None:
+    def take(self, task: Session, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once.
 
         Nova does not have the hosts now: whether the configuration can exist
         was looked at when they were taken.
         """
-        if self._last_alone(here) or not changed:
+        if self._last_alone(task) or not changed:
             return
-        assert isinstance(here.cluster, BareHosts)
+        assert isinstance(task.cluster, BareHosts)
         copies = self.config.get('replication')
         _reconfigured(
-            here,
+            task,
             self.config,
-            here.cluster.sized(here.profiles(self.config)['tuning']),
-            copies or min(3, len(here.cluster.workers)),
+            task.cluster.sized(task.profiles(self.config)['tuning']),
+            copies or min(3, len(task.cluster.workers)),
             'bare metal',
         )
 
     @classmethod
-    def undo(cls, here: Session) -> None:
+    def undo(cls, task: Session) -> None:
         """Give the hosts back."""
-        bare, here.cluster = here.cluster, None
+        bare, task.cluster = task.cluster, None
         if isinstance(bare, BareHosts):
             bare.release()
-        here.skipped = ''
-        here.made.clear()
-        here.finish()
+        task.skipped = ''
+        task.made.clear()
+        task.finish()
 
 
 def _nodes(config: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -326,71 +330,71 @@ def _nodes(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return config['configuration'], *sorted(setup.items())
 
 
-def _hadoop(here: Session, config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _hadoop(task: Session, config: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what a cluster can be given anew."""
-    return config.get('replication'), here.profiles(config)['tuning']
+    return config.get('replication'), task.profiles(config)['tuning']
 
 
 def _reconfigured(
-    here: Session,
+    task: Session,
     config: Mapping[str, Any],
     sized: NodeSizing,
     replication: int,
     label: str,
 ) -> None:
-    assert isinstance(here.cluster, Members)
-    tuning = here.profiles(config)['tuning']
-    with here.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
+    assert isinstance(task.cluster, Members)
+    tuning = task.profiles(config)['tuning']
+    with task.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
         reconfigure(
-            here.cluster, sized, replication=replication, tuning=tuning
+            task.cluster, sized, replication=replication, tuning=tuning
         )
-    here.kept = _nodes(config), _hadoop(here, config)
-    _warm_up(here, config, label)
+    task.kept = _nodes(config), _hadoop(task, config)
+    _warm_up(task, config, label)
 
 
-def _drop(here: Session) -> None:
+def _drop(task: Session) -> None:
     """Undo a cluster that was left and that nobody takes."""
-    here.kept = None
-    if isinstance(here.cluster, BareHosts):
+    task.kept = None
+    if isinstance(task.cluster, BareHosts):
         kinds: tuple[type[_Context], ...] = (Baseline,)
     else:
         kinds = (Cluster, Ratios, HostMode, Flavors)
     for kind in kinds:
-        kind.undo(here)
+        kind.undo(task)
 
 
-def _plan(here: Session) -> Any:
-    if here.plan is None:
+def _plan(task: Session) -> Any:
+    if task.plan is None:
         raise errors.InputError(
             "the context 'hvstack_flavors' must stand beside hvstack_ratios "
             'and hvstack_cluster: it plans the cluster'
         )
-    return here.plan
+    return task.plan
 
 
-def _alone(here: Session, config: Mapping[str, Any]) -> bool:
+def _alone(task: Session, config: Mapping[str, Any]) -> bool:
     """Tell whether bare metal has no configuration to stand beside."""
-    found = state.records(here.sweep_id(config))
-    return all(one.kind == 'baseline' for one in found)
+    records = state.records(task.sweep_id(config))
+    return all(run_record.kind == 'baseline' for run_record in records)
 
 
 def _planned(
-    here: Session, config: Mapping[str, Any], name: str
+    task: Session, config: Mapping[str, Any], name: str
 ) -> launch.Plan | None:
     """Plan a configuration; None if it is to be skipped, with the reason.
 
     :raises hvstack.errors.InputError: it cannot exist, and the workload does
         not say that it may be skipped.
     """
-    configuration = parse(here.named(config, name))
-    settings = here.profiles(config)
+    configuration = parse(task.named(config, name))
+    settings = task.profiles(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
-        lacks.refuse(here.admin, configuration, here.options)
+        lacks.refuse(task.admin, configuration, task.options)
         return launch.plan(
-            here.admin,
+            task.admin,
             configuration,
-            here.options.cloud,
+            task.options.cloud,
             config.get('replication'),
             asked=session.volumes(config),
             tuning=settings['tuning'],
@@ -399,16 +403,16 @@ def _planned(
     except errors.InputError as exc:
         if not config.get('skip'):
             raise
-        here.skipped = f'{configuration.label}: {exc}'
-        here.progress.say(f'skipped: {here.skipped}')
+        task.skipped = f'{configuration.label}: {exc}'
+        task.progress.say(f'skipped: {task.skipped}')
         return None
 
 
-def _warm_up(here: Session, config: Mapping[str, Any], label: str) -> None:
-    assert here.cluster is not None
-    if here.plan is not None and backends.emulates(here.plan.backend):
-        here.progress.say(f'{label}: no warm-up, its CPUs are emulated')
+def _warm_up(task: Session, config: Mapping[str, Any], label: str) -> None:
+    assert task.cluster is not None
+    if task.plan is not None and backends.emulates(task.plan.backend):
+        task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
-    work = here.workload(tpcxhs.WARM_UP_BYTES, config)
-    with here.progress.stage(f'{label}: warm-up'):
-        tpcxhs.warm_up(here.cluster, work)
+    work = task.workload(tpcxhs.WARM_UP_BYTES, config)
+    with task.progress.stage(f'{label}: warm-up'):
+        tpcxhs.warm_up(task.cluster, work)

@@ -37,12 +37,12 @@ class WorkloadValidator(validators.Validator):
         plugin_cfg: dict[str, Any] | None,
     ) -> None:
         """Read a workload's configurations and its sweep's name."""
-        given = (config or {}).get('args') or {}
+        args = (config or {}).get('args') or {}
         try:
             for name in ('configuration', 'before'):
-                if given.get(name) not in (None, BARE_METAL):
-                    parse(str(given[name]))
-            state.checked(str(given.get('sweep', '')))
+                if args.get(name) not in (None, BARE_METAL):
+                    parse(str(args[name]))
+            state.checked(str(args.get('sweep', '')))
         except errors.InputError as exc:
             self.fail(str(exc))
 
@@ -103,7 +103,7 @@ class TPCxHS(scenario.OpenStackScenario):
             fails on it.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
-        here = session.get(self.context)
+        task = session.get(self.context)
         config = {
             'sweep': sweep,
             'configuration': configuration,
@@ -118,68 +118,68 @@ class TPCxHS(scenario.OpenStackScenario):
             'kit': kit,
             'setup': setup,
         }
-        with here.heeding():
-            _iteration(self, here, config, self.context['iteration'])
+        with task.heeding():
+            _iteration(self, task, config, self.context['iteration'])
 
 
 def _iteration(
-    one: TPCxHS, here: Session, config: dict[str, Any], iteration: int
+    tpcx_hs: TPCxHS, task: Session, config: dict[str, Any], iteration: int
 ) -> None:
     """Do a workload's run of this number, from 1, or take it as it is."""
-    name = here.sweep_id(config)
-    if here.skipped:
-        _skipped(one, here, name, config['configuration'])
+    name = task.sweep_id(config)
+    if task.skipped:
+        _skipped(tpcx_hs, task, name, config['configuration'])
         return
-    step = here.steps(config)[iteration - 1]
-    found, _ = state.find(name, step)
-    if found is None:
-        found = _measure(here, config, step)
+    step = task.steps(config)[iteration - 1]
+    record, _ = state.find(name, step)
+    if record is None:
+        record = _measure(task, config, step)
     else:
-        here.progress.say(
+        task.progress.say(
             f'{step.label}, run {step.index + 1}: taken from the record '
-            f'of {found.started}'
+            f'of {record.started}'
         )
     allow = config['allow'] or ()
     runs = state.records(name)
-    if config['baseline'] and found.valid:
+    if config['baseline'] and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
         runs += reference.choose(
-            config['baseline'], found, state.RECORDS, allow
+            config['baseline'], record, state.RECORDS, allow
         )
-    _output(one, here, found, runs, allow)
-    if not found.valid:
-        raise errors.RunFailed(f'{step.label}: {found.reason}')
+    _output(tpcx_hs, task, record, runs, allow)
+    if not record.valid:
+        raise errors.RunFailed(f'{step.label}: {record.reason}')
 
 
-def _measure(here: Session, config: dict[str, Any], step: Step) -> Record:
-    if here.cluster is None:
+def _measure(task: Session, config: dict[str, Any], step: Step) -> Record:
+    if task.cluster is None:
         raise errors.InputError(
             f'{step.label}: there is no cluster to run on, add the contexts '
             'hvstack_flavors, hvstack_ratios and hvstack_cluster, or '
             'hvstack_baseline'
         )
-    work = here.workload(step.size_bytes, config)
+    work = task.workload(step.size_bytes, config)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
-        with here.progress.stage(title):
-            made = _runs(here.cluster, here, config, step, work)
+        with task.progress.stage(title):
+            records = _runs(task.cluster, task, config, step, work)
     except errors.HVStackError as exc:
-        here.fail(config, step, str(exc))
+        task.fail(config, step, str(exc))
         raise
-    here.made += [(state.RECORDS, one) for one in made]
-    return next(one for one in made if one.index == step.index)
+    task.made += [(state.RECORDS, record) for record in records]
+    return next(record for record in records if record.index == step.index)
 
 
 def _runs(
     cluster: Cluster,
-    here: Session,
+    task: Session,
     config: dict[str, Any],
     step: Step,
     work: Workload,
 ) -> list[Record]:
     """Run once; with TPC's kit the pair that the run is one of."""
     path = Path(config['kit']) if config['kit'] else None
-    sweep = here.sweep_id(config)
+    sweep = task.sweep_id(config)
     first = step.index - step.index % 2 if path else step.index
     return kits.runs(
         path,
@@ -196,7 +196,7 @@ def _runs(
             if state.find(sweep, replace(step, index=first + number))[0]
             is None
         ],
-        progress=here.progress,
+        progress=task.progress,
     )
 
 
@@ -204,17 +204,19 @@ def so_far(
     records: list[Record], allow: Collection[str] = ()
 ) -> Answer | None:
     """Return the answer of the runs up to now; None before a baseline."""
-    if not any(one.kind == 'baseline' and one.valid for one in records):
+    if not any(
+        record.kind == 'baseline' and record.valid for record in records
+    ):
         return None
     return build(records, allow=allow)
 
 
-def steal_percent(found: Record) -> float | None:
+def steal_percent(record: Record) -> float | None:
     """Return the largest part of a node's CPU time that was stolen.
 
     :returns: in percent; None where no telemetry tells.
     """
-    nodes = (found.seen.get('telemetry') or {}).get('nodes', {})
+    nodes = (record.seen.get('telemetry') or {}).get('nodes', {})
     parts = [
         100 * node['steal'] / (node['cpus'] * node['seconds'])
         for node in nodes.values()
@@ -226,24 +228,24 @@ def steal_percent(found: Record) -> float | None:
 
 
 def _skipped(
-    one: TPCxHS, here: Session, sweep: str, configuration: str
+    tpcx_hs: TPCxHS, task: Session, sweep: str, configuration: str
 ) -> None:
     """Say in Rally's report, and for ours, what cannot exist, and why."""
     if configuration != BARE_METAL:
-        label, _, reason = here.skipped.partition(': ')
+        label, _, reason = task.skipped.partition(': ')
         skips.note(state.RECORDS, sweep, label, reason)
-    one.add_output(
+    tpcx_hs.add_output(
         complete={
             'title': slas.SKIPPED,
             'description': 'cannot exist on these hosts',
             'chart_plugin': 'TextArea',
-            'data': [here.skipped],
+            'data': [task.skipped],
         }
     )
 
 
-def _figure(one: TPCxHS, title: str, name: str, value: float) -> None:
-    one.add_output(
+def _figure(tpcx_hs: TPCxHS, title: str, name: str, value: float) -> None:
+    tpcx_hs.add_output(
         additive={
             'title': title,
             'chart_plugin': 'StatsTable',
@@ -253,9 +255,9 @@ def _figure(one: TPCxHS, title: str, name: str, value: float) -> None:
 
 
 def _output(
-    one: TPCxHS,
-    here: Session,
-    found: Record,
+    tpcx_hs: TPCxHS,
+    task: Session,
+    record: Record,
     runs: list[Record],
     allow: Collection[str],
 ) -> None:
@@ -264,20 +266,20 @@ def _output(
     :param runs: of the sweep, with those on bare metal.
     :param allow: facts that may differ.
     """
-    if found.valid:
-        _figure(one, slas.RATE, 'TB/h', found.rate)
-    stolen = steal_percent(found)
+    if record.valid:
+        _figure(tpcx_hs, slas.RATE, 'TB/h', record.rate)
+    stolen = steal_percent(record)
     if stolen is not None:
-        _figure(one, slas.STEAL, 'percent', stolen)
-    if found.phases:
-        one.add_output(
+        _figure(tpcx_hs, slas.STEAL, 'percent', stolen)
+    if record.phases:
+        tpcx_hs.add_output(
             additive={
                 'title': 'Seconds of each phase',
-                'description': found.configuration,
+                'description': record.configuration,
                 'chart_plugin': 'StackedArea',
                 'data': [
                     [name, seconds]
-                    for name, seconds in found.phase_seconds().items()
+                    for name, seconds in record.phase_seconds().items()
                 ],
                 'axis_label': 'iteration',
                 'label': 'seconds',
@@ -286,7 +288,7 @@ def _output(
     try:
         answer = so_far(runs, allow)
     except errors.NotComparable as exc:
-        here.progress.say(str(exc))
+        task.progress.say(str(exc))
         return
     if answer is None:
         return
@@ -305,7 +307,7 @@ def _output(
         for row in answer.rows
         if row.configuration == BARE_METAL
     )
-    one.add_output(
+    tpcx_hs.add_output(
         complete={
             'title': slas.PERCENT,
             'description': f'Of {count} baseline runs finished so far. '
@@ -324,8 +326,8 @@ def _output(
         }
     )
     for row in answer.rows:
-        if row.configuration == found.configuration and row.percent:
-            one.add_output(
+        if row.configuration == record.configuration and row.percent:
+            tpcx_hs.add_output(
                 additive={
                     'title': slas.PERCENT,
                     'description': f'of {count} baseline runs',
@@ -333,9 +335,9 @@ def _output(
                     'data': [['percent', row.percent.percent]],
                 }
             )
-            if found.configuration != BARE_METAL:
-                here.progress.say(
-                    f'so far: {parse(found.configuration).label} at '
+            if record.configuration != BARE_METAL:
+                task.progress.say(
+                    f'so far: {parse(record.configuration).label} at '
                     f'{row.percent.percent:.1f} % of bare metal '
                     f'({len(row.valid)} runs of it, {count} of bare metal)'
                 )

@@ -106,14 +106,16 @@ NEW = 'new'
 def volumes(config: Mapping[str, Any]) -> Volumes | None:
     """Return the volumes that a workload asks for; None for the usual."""
     setup = config.get('setup') or {}
-    asked = {
+    options = {
         'count': setup.get('disks'),
         'type': setup.get('volume_type'),
         'copies': setup.get('copies'),
         'osd_groups': setup.get('osd_groups'),
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    return Volumes(**given) if given else None
+    requested = {
+        name: value for name, value in options.items() if value is not None
+    }
+    return Volumes(**requested) if requested else None
 
 
 @dataclass
@@ -200,23 +202,23 @@ class Session:
                 'runs, size_bytes; or name the sweep'
             )
         # Rally hands lists to scenarios and tuples to contexts.
-        wanted = tuple(shape['configurations'])
+        configurations = tuple(shape['configurations'])
         if config.get('setup'):
             raise errors.InputError(
                 f"sweep '{AUTO}' with a 'setup': its marker does not keep it, "
                 f"name the sweep, or take '{NEW}'"
             )
         runs, size = int(shape['runs']), int(shape['size_bytes'])
-        shaped = (wanted, runs, size)
+        shaped = (configurations, runs, size)
         if shaped not in self.auto:
-            begun, again = state.resume_or_begin(
-                *(wanted, runs, size),
+            sweep, again = state.resume_or_begin(
+                *(configurations, runs, size),
                 tuning=self.options.hadoop.tuning,
                 os_profile=self.options.hadoop.os_profile,
             )
-            self.auto[shaped] = begun
+            self.auto[shaped] = sweep
             self.progress.say(
-                f'sweep {begun.id}'
+                f'sweep {sweep.id}'
                 + (', going on from before' if again else '')
             )
         return self.auto[shaped].id
@@ -239,12 +241,14 @@ class Session:
         if not self.storage:
             options = self.options.cloud
             profile = profiles.load(options.host_profile)
-            self.storage, why = lacks.deck_storage(
+            self.storage, reason = lacks.deck_storage(
                 self.admin,
                 profile,
                 lacks.backend_of(self.admin, profile, options.backend),
             )
-            self.progress.say(f'storage of the start: {self.storage}, {why}')
+            self.progress.say(
+                f'storage of the start: {self.storage}, {reason}'
+            )
         return replace(parse(name), storage=self.storage).name
 
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
@@ -262,8 +266,8 @@ class Session:
         """
         name = self.sweep_id(config)
         with contextlib.suppress(errors.InputError):
-            for one in state.known():
-                if one.id == name and (line := forecast.left(one)):
+            for sweep in state.known():
+                if sweep.id == name and (line := forecast.left(sweep)):
                     step = self.pending(config)[:1]
                     label = f'; next: {step[0].label}' if step else ''
                     self.progress.say(f'{line}{label}')
@@ -296,8 +300,8 @@ class Session:
         path = Path(self.options.sweep.baseline_hosts)
         if not path.exists() and config['configuration'] != BARE_METAL:
             return self._workload_without_hosts(size_bytes, config)
-        found = hosts.read(path)
-        workers = [host for host in found if host.role == 'worker']
+        bare_hosts = hosts.read(path)
+        workers = [host for host in bare_hosts if host.role == 'worker']
         tuning = self.profiles(config)['tuning']
         containers = sum(
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
@@ -311,10 +315,15 @@ class Session:
     def _workload_without_hosts(
         self, size_bytes: int, config: Mapping[str, Any]
     ) -> Workload:
-        given = config.get('baseline')
-        if given:
-            one = self.baselines(config)[-1]
-            return Workload(size_bytes, one.replication, one.maps, one.reduces)
+        baseline = config.get('baseline')
+        if baseline:
+            baseline_record = self.baselines(config)[-1]
+            return Workload(
+                size_bytes,
+                baseline_record.replication,
+                baseline_record.maps,
+                baseline_record.reduces,
+            )
         copies = config.get('replication')
         if self.plan is None:
             raise errors.InputError(
@@ -337,47 +346,49 @@ class Session:
         :raises hvstack.errors.InputError: none has its size, replication and
             programs.
         """
-        given = config['baseline']
-        known, _ = record.load_usable(state.RECORDS)
-        found = reference.candidates(given, state.RECORDS, known)
-        wanted = {
+        baseline = config['baseline']
+        usable_records, _ = record.load_usable(state.RECORDS)
+        candidates = reference.candidates(
+            baseline, state.RECORDS, usable_records
+        )
+        expected = {
             'size_bytes': config['sizes'][0],
             'derived': not config.get('kit'),
         }
         if config.get('replication'):
-            wanted['replication'] = config['replication']
+            expected['replication'] = config['replication']
         elif self.plan is not None:
             alone = {**config, 'baseline': None}
             work = self.workload(config['sizes'][0], alone)
-            wanted['replication'] = work.replication
+            expected['replication'] = work.replication
         allowed = set(config.get('allow') or ())
         fair = [
-            one
-            for one in found
+            candidate
+            for candidate in candidates
             if all(
-                getattr(one, name) == value
-                for name, value in wanted.items()
+                getattr(candidate, name) == value
+                for name, value in expected.items()
                 if name not in allowed
             )
         ]
         if not fair:
-            last = found[-1]
+            last = candidates[-1]
             differs = ', '.join(
                 f'{name} {getattr(last, name)} instead of {value}'
-                for name, value in wanted.items()
+                for name, value in expected.items()
                 if getattr(last, name) != value
             )
             raise errors.InputError(
-                f"baseline '{given}': none of its {len(found)} runs on bare "
-                f'metal is of this workload (the newest has {differs}): '
-                'measure one alike, or give another'
+                f"baseline '{baseline}': none of its {len(candidates)} runs "
+                'on bare metal is of this workload (the newest has '
+                f'{differs}): measure one alike, or give another'
             )
         return fair
 
-    def fail(self, config: Mapping[str, Any], step: Step, why: str) -> None:
+    def fail(self, config: Mapping[str, Any], step: Step, reason: str) -> None:
         """Leave an invalid record of a run that could not be done.
 
-        :param why: the reason; what the kernel killed meanwhile is added.
+        :param reason: the reason; what the kernel killed meanwhile is added.
         """
         moment = state.now()
         try:
@@ -386,16 +397,16 @@ class Session:
             # Nothing was sorted: how it would have been cut is not the news.
             copies = config.get('replication') or 1
             work = Workload(step.size_bytes, copies, 1, 1)
-        outcome = tpcxhs.Outcome(work, started=moment, ended=moment)
-        outcome.reason = ' '.join(why.split())[:2000]
+        run_result = tpcxhs.Outcome(work, started=moment, ended=moment)
+        run_result.reason = ' '.join(reason.split())[:2000]
         killed = sorted(self.kills() - self.known_kills)
         if killed:
-            outcome.seen['killed'] = killed
-            outcome.reason = (
-                f'killed for want of memory: {killed[0]}; {outcome.reason}'
+            run_result.seen['killed'] = killed
+            run_result.reason = (
+                f'killed for want of memory: {killed[0]}; {run_result.reason}'
             )[:2000]
         record.save(
-            outcome.to_record(
+            run_result.to_record(
                 sweep=self.sweep_id(config),
                 kind=step.kind,
                 configuration=step.configuration,
@@ -403,7 +414,7 @@ class Session:
             ),
             state.RECORDS,
         )
-        self.progress.say(f'{step.label} failed: {outcome.reason[:300]}')
+        self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 
     def kills(self) -> set[str]:
         """Return what this kernel killed for want of memory.

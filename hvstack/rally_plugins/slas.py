@@ -19,19 +19,19 @@ SKIPPED = 'Skipped'
 
 def figures(iteration: dict[str, Any], title: str) -> list[float]:
     """Return the figures that an iteration drew under a title."""
-    drawn = (iteration.get('output') or {}).get('additive') or []
+    charts = (iteration.get('output') or {}).get('additive') or []
     return [
         float(value)
-        for one in drawn
-        if one['title'] == title
-        for _, value in one['data']
+        for chart in charts
+        if chart['title'] == title
+        for _, value in chart['data']
     ]
 
 
 def skipped(iteration: dict[str, Any]) -> bool:
     """Tell whether an iteration's configuration cannot exist."""
-    drawn = (iteration.get('output') or {}).get('complete') or []
-    return any(one['title'] == SKIPPED for one in drawn)
+    charts = (iteration.get('output') or {}).get('complete') or []
+    return any(chart['title'] == SKIPPED for chart in charts)
 
 
 class _FigureSLA(sla.SLA):
@@ -77,11 +77,11 @@ class _FigureSLA(sla.SLA):
         """Say it in words, with the figure."""
         value = self.value()
         if value is not None:
-            shown = f'{value:.1f} %'
+            formatted = f'{value:.1f} %'
         else:
-            shown = 'skipped' if self.skipped else 'not available'
+            formatted = 'skipped' if self.skipped else 'not available'
         return (
-            f'{self.WHAT} {self.criterion_value:g} %: {shown} - '
+            f'{self.WHAT} {self.criterion_value:g} %: {formatted} - '
             f'{self.status()}'
         )
 
