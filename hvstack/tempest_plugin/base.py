@@ -84,30 +84,30 @@ class BaseTest(test.BaseTestCase):
             )
         )
 
-    def judge(self, found: Sequence[Judgement]) -> None:
+    def judge(self, checks: Sequence[Judgement]) -> None:
         """Keep judgements, and fail where one is bad."""
-        self.judged += found
-        bad = [one for one in found if not one.good]
+        self.judged += checks
+        bad = [check for check in checks if not check.good]
         if bad:
             lines = [
-                f'{one.what}: promised {one.promised}, seen {one.seen}'
-                for one in bad[:_SHOWN]
+                f'{check.what}: promised {check.promised}, seen {check.seen}'
+                for check in bad[:_SHOWN]
             ]
             if len(bad) > _SHOWN:
                 lines.append(f'{len(bad) - _SHOWN} more')
             self.fail('; '.join(lines))
 
-    def unchecked(self, why: str) -> NoReturn:
+    def unchecked(self, reason: str) -> NoReturn:
         """End a test that could not look: that is no pass."""
-        raise self.skipException(f'not checked: {why}')
+        raise self.skipException(f'not checked: {reason}')
 
-    def none_left_out(self, why: str, names: Sequence[str]) -> None:
+    def none_left_out(self, reason: str, names: Sequence[str]) -> None:
         """End a test that has not looked at all that it would speak for.
 
-        :param why: it could not look at these, for a person.
+        :param reason: it could not look at these, for a person.
         """
         if names:
-            self.unchecked(f'{why}: {", ".join(sorted(set(names)))}')
+            self.unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
 
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
@@ -142,16 +142,16 @@ class BaseTest(test.BaseTestCase):
                 if entry.flavor.role == 'worker'
                 and policy in (None, entry.configuration.cpu_policy)
             ),
-            key=lambda one: (
-                one[0].configuration.name != CONF.hvstack.configuration
+            key=lambda worker: (
+                worker[0].configuration.name != CONF.hvstack.configuration
             ),
         )
 
     @staticmethod
-    def name(what: str) -> str:
+    def name(resource: str) -> str:
         """Return a name of this run's own."""
         return str(
-            data_utils.rand_name(what, prefix=CONF.resource_name_prefix)
+            data_utils.rand_name(resource, prefix=CONF.resource_name_prefix)
         )
 
 
@@ -196,8 +196,8 @@ def volume_types_and_pools(
     )
     return (
         {
-            one['name']: one.get('extra_specs', {})
-            for one in types['volume_types']
+            volume_type['name']: volume_type.get('extra_specs', {})
+            for volume_type in types['volume_types']
         },
         pools['pools'],
     )
@@ -219,10 +219,10 @@ class OperatorTest(Providers, BaseTest):
 
     def flavors(self) -> dict[str, dict[str, Any]]:
         """Return Nova's flavors by name, private ones included."""
-        listed = self.flavors_client.list_flavors(
+        flavors = self.flavors_client.list_flavors(
             detail=True, is_public='None'
         )['flavors']
-        return {one['name']: one for one in listed}
+        return {flavor['name']: flavor for flavor in flavors}
 
     def hosts(self, entry: Entry) -> dict[str, str]:
         """Return the hosts that a flavor can land on: UUID by name.
@@ -236,13 +236,13 @@ class OperatorTest(Providers, BaseTest):
             if name.startswith('trait:')
         ]
         query = {'required': ','.join(required)} if required else {}
-        listed = self.providers_client.list_resource_providers(**query)
+        response = self.providers_client.list_resource_providers(**query)
         return {
-            one['name']: one['uuid']
-            for one in listed['resource_providers']
-            if one['parent_provider_uuid'] is None
+            provider['name']: provider['uuid']
+            for provider in response['resource_providers']
+            if provider['parent_provider_uuid'] is None
             and judge.holds(
-                self.inventories(one['uuid']), judge.needs(entry.flavor)
+                self.inventories(provider['uuid']), judge.needs(entry.flavor)
             )
         }
 
@@ -251,14 +251,14 @@ class OperatorTest(Providers, BaseTest):
 
         Hosts are UUIDs by name.
         """
-        found: dict[str, str] = {}
-        homeless = []
+        all_hosts: dict[str, str] = {}
+        unplaced_flavors = []
         for entry, _ in self.promised():
             hosts = self.hosts(entry)
-            found |= hosts
+            all_hosts |= hosts
             if not hosts:
-                homeless.append(entry.flavor.name)
-        return found, homeless
+                unplaced_flavors.append(entry.flavor.name)
+        return all_hosts, unplaced_flavors
 
     @staticmethod
     def kind(entry: Entry) -> str:
@@ -289,9 +289,9 @@ class OperatorTest(Providers, BaseTest):
         def empty() -> bool:
             _, text = self.servers_client.get('os-hypervisors/detail')
             return not any(
-                one['vcpus_used']
-                for one in json.loads(text)['hypervisors']
-                if one['hypervisor_hostname'] == host
+                hypervisor['vcpus_used']
+                for hypervisor in json.loads(text)['hypervisors']
+                if hypervisor['hypervisor_hostname'] == host
             )
 
         # What is not so in the end, the guests will tell.
@@ -303,25 +303,29 @@ class OperatorTest(Providers, BaseTest):
 
         :param policy: with this ``cpu_policy`` only.
         """
-        found = self.workers(policy)
-        if not found:
+        workers = self.workers(policy)
+        if not workers:
             self.unchecked(
                 f"no worker's flavor with {policy or 'any'} CPUs is promised, "
                 'see [hvstack] include_candidates'
             )
-        return next((one for one in found if self.hosts(one[0])), found[0])
+        return next(
+            (worker for worker in workers if self.hosts(worker[0])), workers[0]
+        )
 
     def placements(self) -> list[tuple[Entry, HostProfile]]:
         """Return a worker's flavor for each way in which these are placed.
 
         One that hosts take, if any.
         """
-        found: dict[str, tuple[Entry, HostProfile]] = {}
-        for one in (self.worker(), *self.workers()):
-            key = json.dumps(sorted(self.placed_as(one[0]).items()))
-            if key not in found or not self.hosts(found[key][0]):
-                found[key] = one
-        return list(found.values())
+        workers_by_placement: dict[str, tuple[Entry, HostProfile]] = {}
+        for worker in (self.worker(), *self.workers()):
+            key = json.dumps(sorted(self.placed_as(worker[0]).items()))
+            if key not in workers_by_placement or not self.hosts(
+                workers_by_placement[key][0]
+            ):
+                workers_by_placement[key] = worker
+        return list(workers_by_placement.values())
 
     def sample(self, entry: Entry) -> list[dict[str, Any]]:
         """Start one guest of a flavor, if it is published and there is room.
@@ -373,47 +377,49 @@ class OperatorTest(Providers, BaseTest):
         self, vcpus: int, specs: Mapping[str, str] | None = None
     ) -> str:
         """Make a flavor of our own and return its id."""
-        made = self.flavors_client.create_flavor(
+        flavor = self.flavors_client.create_flavor(
             name=self.name('flavor'),
             vcpus=vcpus,
             ram=128,
             disk=1,
             is_public=False,
         )['flavor']
-        self.addCleanup(self.flavors_client.delete_flavor, made['id'])
+        self.addCleanup(self.flavors_client.delete_flavor, flavor['id'])
         if specs:
-            self.flavors_client.set_flavor_extra_spec(made['id'], **specs)
-        return str(made['id'])
+            self.flavors_client.set_flavor_extra_spec(flavor['id'], **specs)
+        return str(flavor['id'])
 
     def boot(self, flavor_id: str, host: str | None = None) -> dict[str, Any]:
         """Ask for a server without network; return it as it settles.
 
         :param host: checked by the scheduler like any other.
         """
-        made = self.servers_client.create_server(
+        server = self.servers_client.create_server(
             name=self.name('server'),
             imageRef=CONF.hvstack.image or CONF.compute.image_ref,
             flavorRef=flavor_id,
             networks='none',
             **({'host': host} if host else {}),
         )['server']
-        self.addCleanup(self.delete_server, made['id'])
-        return self.settled(made['id'])
+        self.addCleanup(self.delete_server, server['id'])
+        return self.settled(server['id'])
 
     def settled(self, server: str) -> dict[str, Any]:
         """Return a server once it is built, or has failed."""
-        found: dict[str, Any] = {}
+        server_details: dict[str, Any] = {}
 
         def done() -> bool:
-            found.update(self.servers_client.show_server(server)['server'])
-            return bool(found['status'] != 'BUILD')
+            server_details.update(
+                self.servers_client.show_server(server)['server']
+            )
+            return bool(server_details['status'] != 'BUILD')
 
         shell.wait_for(
             done,
             f'server {server} to be built',
             timeout=CONF.hvstack.server_timeout,
         )
-        return found
+        return server_details
 
     def delete_server(self, server: str) -> None:
         """Delete a server and wait until it is gone."""
@@ -489,13 +495,13 @@ class HostTest(OperatorTest):
 
     def running(self, entry: Entry) -> list[dict[str, Any]]:
         """Return the guests of a flavor that run, anyone's."""
-        listed = self.servers_client.list_servers(
+        servers = self.servers_client.list_servers(
             detail=True, all_tenants=True, status='ACTIVE'
         )['servers']
         return [
-            one
-            for one in listed
-            if one['flavor'].get('original_name') == entry.flavor.name
+            server
+            for server in servers
+            if server['flavor'].get('original_name') == entry.flavor.name
         ]
 
 

@@ -58,17 +58,20 @@ class MemberTest(BaseTest):
         if not admin_available():
             return
         client = cls.get_client_manager(credential_type='admin').flavors_client
-        for one in client.list_flavors(detail=True, is_public='None')[
+        for flavor in client.list_flavors(detail=True, is_public='None')[
             'flavors'
         ]:
-            if one['name'] in names and not one['os-flavor-access:is_public']:
+            if (
+                flavor['name'] in names
+                and not flavor['os-flavor-access:is_public']
+            ):
                 try:
-                    client.add_flavor_access(one['id'], cls.project)
+                    client.add_flavor_access(flavor['id'], cls.project)
                 except exceptions.Conflict:
                     # It has it, and keeps it.
                     continue
                 cls.addClassResourceCleanup(
-                    client.remove_flavor_access, one['id'], cls.project
+                    client.remove_flavor_access, flavor['id'], cls.project
                 )
 
     @classmethod
@@ -77,9 +80,9 @@ class MemberTest(BaseTest):
         client = cls.os_primary.keypairs_client
         pair = client.create_keypair(name=name)['keypair']
         cls.addClassResourceCleanup(client.delete_keypair, name)
-        folder = Path(tempfile.mkdtemp(prefix='hvaccept'))
-        cls.addClassResourceCleanup(shutil.rmtree, folder)
-        cls.key = folder / 'key'
+        directory = Path(tempfile.mkdtemp(prefix='hvaccept'))
+        cls.addClassResourceCleanup(shutil.rmtree, directory)
+        cls.key = directory / 'key'
         cls.key.touch(0o600)
         cls.key.write_text(pair['private_key'], encoding='utf-8')
 
@@ -94,11 +97,11 @@ class ClusterTest(MemberTest):
         """Say what is missing to make a stack."""
         super().skip_checks()
         if not CONF.hvstack.stack_request:
-            why = CONF.hvstack.no_cluster or (
+            reason = CONF.hvstack.no_cluster or (
                 'set [hvstack] stack_request to the file that '
                 "'hvstack accept' writes for a cluster"
             )
-            raise cls.skipException(f'not checked: {why}')
+            raise cls.skipException(f'not checked: {reason}')
 
     @classmethod
     def setup_clients(cls) -> None:
@@ -150,11 +153,11 @@ class ClusterTest(MemberTest):
         name = cls.name('stack')
         cls.make_key(name)
         parameters = {**cls.request['parameters'], 'key_name': name}
-        made = cls.stacks_client.create_stack(
+        stack = cls.stacks_client.create_stack(
             {**cls.request, 'stack_name': name, 'parameters': parameters}
         )
-        cls.addClassResourceCleanup(cls.delete, name, made['id'])
-        return cls.settled(name, made['id'])
+        cls.addClassResourceCleanup(cls.delete, name, stack['id'])
+        return cls.settled(name, stack['id'])
 
     @classmethod
     def ended(
@@ -165,11 +168,11 @@ class ClusterTest(MemberTest):
         :param action: that must have begun: Heat accepts an update some time
             before it begins it.
         """
-        found: dict[str, Any] = {}
+        stack: dict[str, Any] = {}
 
         def done() -> bool:
-            found.update(cls.stacks_client.show_stack(name, stack_id))
-            status = found['stack_status']
+            stack.update(cls.stacks_client.show_stack(name, stack_id))
+            status = stack['stack_status']
             return status.startswith(action) and not status.endswith(
                 'IN_PROGRESS'
             )
@@ -180,7 +183,7 @@ class ClusterTest(MemberTest):
             timeout=CONF.hvstack.stack_timeout,
             interval=2,
         )
-        return found
+        return stack
 
     @classmethod
     def settled(
@@ -191,21 +194,22 @@ class ClusterTest(MemberTest):
         :param action: as for :meth:`ended`.
         :raises hvstack.errors.CloudError: it failed; names the resource.
         """
-        found = cls.ended(name, stack_id, action)
-        if not found['stack_status'].endswith('_COMPLETE'):
+        stack = cls.ended(name, stack_id, action)
+        if not stack['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(
-                f'stack {name}: {found["stack_status"]}: '
+                f'stack {name}: {stack["stack_status"]}: '
                 f'{cls.reasons(name, stack_id)}'
             )
-        return found
+        return stack
 
     @classmethod
     def reasons(cls, name: str, stack_id: str) -> str:
         """Return why resources of a stack failed."""
         return '; '.join(
-            f'{one["resource_name"]}: {one["resource_status_reason"]}'
-            for one in cls.stacks_client.list_resources(name, stack_id)
-            if one['resource_status'].endswith('_FAILED')
+            f'{resource["resource_name"]}: '
+            f'{resource["resource_status_reason"]}'
+            for resource in cls.stacks_client.list_resources(name, stack_id)
+            if resource['resource_status'].endswith('_FAILED')
         )[:1000]
 
     @classmethod
@@ -214,10 +218,10 @@ class ClusterTest(MemberTest):
 
         def gone() -> bool:
             try:
-                found = cls.stacks_client.show_stack(name, stack_id)
+                stack = cls.stacks_client.show_stack(name, stack_id)
             except exceptions.NotFound:
                 return True
-            return bool(found['stack_status'] == 'DELETE_COMPLETE')
+            return bool(stack['stack_status'] == 'DELETE_COMPLETE')
 
         if gone():
             return
@@ -232,16 +236,16 @@ class ClusterTest(MemberTest):
     def outputs(stack: dict[str, Any]) -> dict[str, Any]:
         """Return a stack's outputs by name."""
         return {
-            one['output_key']: one.get('output_value')
-            for one in stack['outputs']
+            output['output_key']: output.get('output_value')
+            for output in stack['outputs']
         }
 
     @classmethod
     def cluster(cls, stack: dict[str, Any]) -> StackCluster:
         """Return a stack's nodes."""
-        found = cls.outputs(stack)
+        outputs = cls.outputs(stack)
         cluster = StackCluster.from_outputs(
-            found,
+            outputs,
             cls.key,
             name=stack['stack_name'],
             processors=1,
@@ -260,48 +264,49 @@ class ClusterTest(MemberTest):
     @classmethod
     def host_ids(cls) -> dict[str, str]:
         """Return Nova's ``hostId`` by server, as a member sees it."""
-        listed = cls.servers_client.list_servers(detail=True)['servers']
-        return {one['name']: one['hostId'] for one in listed}
+        servers = cls.servers_client.list_servers(detail=True)['servers']
+        return {server['name']: server['hostId'] for server in servers}
 
     @classmethod
     def there(cls) -> dict[str, list[str]]:
         """Return what the member's project has, by kind."""
         manager = cls.os_primary
+        groups_client = manager.security_groups_client
         project = {'project_id': cls.project}
-        found = {
+        resources = {
             'servers': list(cls.host_ids()),
             'ports': [
-                one['id']
-                for one in manager.ports_client.list_ports(**project)['ports']
+                port['id']
+                for port in manager.ports_client.list_ports(**project)['ports']
             ],
             'security groups': [
-                one['name']
-                for one in manager.security_groups_client.list_security_groups(
-                    **project
-                )['security_groups']
-                if one['name'] != 'default'
+                group['name']
+                for group in groups_client.list_security_groups(**project)[
+                    'security_groups'
+                ]
+                if group['name'] != 'default'
             ],
             'server groups': [
-                one['name']
-                for one in manager.server_groups_client.list_server_groups()[
+                group['name']
+                for group in manager.server_groups_client.list_server_groups()[
                     'server_groups'
                 ]
             ],
         }
         if CONF.service_available.cinder:
-            found['volumes'] = [
-                one['id']
-                for one in manager.volumes_client_latest.list_volumes()[
+            resources['volumes'] = [
+                volume['id']
+                for volume in manager.volumes_client_latest.list_volumes()[
                     'volumes'
                 ]
             ]
-        return found
+        return resources
 
     def more(self, before: dict[str, Any]) -> dict[str, list[str]]:
         """Return what the project has beside what it had, by kind."""
         return {
-            kind: sorted(set(found) - set(before[kind]))
-            for kind, found in self.there().items()
+            kind: sorted(set(names) - set(before[kind]))
+            for kind, names in self.there().items()
         }
 
     @staticmethod
@@ -342,8 +347,13 @@ class ClusterTest(MemberTest):
     @staticmethod
     def in_force(cluster: StackCluster) -> dict[str, str]:
         """Return the properties that the running NameNode has."""
-        found = rest.get(cluster.gateway, 'namenode', '/conf')['properties']
-        return {str(one['key']): str(one['value']) for one in found}
+        properties = rest.get(cluster.gateway, 'namenode', '/conf')[
+            'properties'
+        ]
+        return {
+            str(hadoop_property['key']): str(hadoop_property['value'])
+            for hadoop_property in properties
+        }
 
     def topology(self, cluster: StackCluster) -> list[Judgement]:
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
@@ -376,12 +386,14 @@ class ClusterTest(MemberTest):
 
     def volumes(self, stack: dict[str, Any]) -> None:
         """Judge which volumes the workers have, and on which disks."""
-        names = [str(one['name']) for one in self.outputs(stack)['workers']]
-        listed = self.servers_client.list_servers(detail=True)['servers']
-        servers = {one['name']: one for one in listed}
+        names = [
+            str(worker['name']) for worker in self.outputs(stack)['workers']
+        ]
+        all_servers = self.servers_client.list_servers(detail=True)['servers']
+        servers = {server['name']: server for server in all_servers}
         lost(names, servers)
         ids = {
-            name: [one['id'] for one in servers[name][_VOLUMES]]
+            name: [volume['id'] for volume in servers[name][_VOLUMES]]
             for name in names
         }
         types: dict[str, str] = {}
@@ -394,22 +406,22 @@ class ClusterTest(MemberTest):
                 for keys in ids.values()
                 for key in keys
             }
-        promised, pinned, local = self.promised_volumes(stack)
-        judged = judge.volume_types(
-            promised,
-            {name: [types[one] for one in keys] for name, keys in ids.items()},
+        expected, pinned, local = self.promised_volumes(stack)
+        checks = judge.volume_types(
+            expected,
+            {name: [types[key] for key in keys] for name, keys in ids.items()},
         )
         if pinned:
             # A type is one disk of each host.
-            judged += judge.own_disks(
+            checks += judge.own_disks(
                 (
-                    (f'{types[one]} of host {servers[name]["hostId"]}', name)
+                    (f'{types[key]} of host {servers[name]["hostId"]}', name)
                     for name, keys in ids.items()
-                    for one in keys
+                    for key in keys
                 ),
                 'workers',
             )
-        self.judge(judged)
+        self.judge(checks)
         if types:
             self.disks(ids, types, pinned, local)
 
@@ -435,45 +447,52 @@ class ClusterTest(MemberTest):
         admin = self.get_client_manager(credential_type='admin')
         specs, pools = volume_types_and_pools(admin)
         show = admin.volumes_client_latest.show_volume
-        places = {
+        volume_hosts = {
             key: str(show(key)['volume']['os-vol-host-attr:host'] or '')
             for key in types
         }
         hosts = {
-            one['name']: one['OS-EXT-SRV-ATTR:host']
-            for one in admin.servers_client.list_servers(
+            server['name']: server['OS-EXT-SRV-ATTR:host']
+            for server in admin.servers_client.list_servers(
                 detail=True, all_tenants=True, project_id=self.project
             )['servers']
         }
         backends = CONF.hvstack.volume_backends
-        judged = [
-            one
-            for name, place in sorted(
-                {(types[key], place) for key, place in places.items()}
+        checks = [
+            check
+            for name, volume_host in sorted(
+                {
+                    (types[key], volume_host)
+                    for key, volume_host in volume_hosts.items()
+                }
             )
             if name in backends
-            for one in judge.backend(
-                name, backends[name], specs.get(name, {}), place, pools
+            for check in judge.backend(
+                name, backends[name], specs.get(name, {}), volume_host, pools
             )
         ]
         if pinned:
-            judged += judge.own_disks(
+            checks += judge.own_disks(
                 (
-                    (places[key] and f'{places[key]} for {hosts[name]}', name)
+                    (
+                        volume_hosts[key]
+                        and f'{volume_hosts[key]} for {hosts[name]}',
+                        name,
+                    )
                     for name, keys in ids.items()
                     for key in keys
                 ),
                 'workers',
             )
         if local:
-            judged += [
-                one
+            checks += [
+                check
                 for name, keys in ids.items()
-                for one in judge.beside(
-                    name, hosts[name], {key: places[key] for key in keys}
+                for check in judge.beside(
+                    name, hosts[name], {key: volume_hosts[key] for key in keys}
                 )
             ]
-        self.judge(judged)
+        self.judge(checks)
         if unknown := sorted(set(types.values()) - set(backends)):
             self.unchecked(
                 f'no backend is promised of {", ".join(unknown)}: set '
@@ -488,12 +507,15 @@ class ClusterTest(MemberTest):
 
         And whether disks are each one worker's, and on its own host.
         """
-        given = {key: str(one) for key, one in stack['parameters'].items()}
-        pinned = given.get('disk_pinning', '').lower() == 'true'
-        local = given.get('local_volumes', '').lower() == 'true'
+        parameters = {
+            key: str(parameter)
+            for key, parameter in stack['parameters'].items()
+        }
+        pinned = parameters.get('disk_pinning', '').lower() == 'true'
+        local = parameters.get('local_volumes', '').lower() == 'true'
         slots: list[list[str]] = [[]]
-        if pinned or given.get('storage') == 'ceph':
-            slots = json.loads(given.get('volume_types', '[[]]'))
+        if pinned or parameters.get('storage') == 'ceph':
+            slots = json.loads(parameters.get('volume_types', '[[]]'))
         return slots if pinned else slots[:1], pinned, local
 
     def spread(self, stack: dict[str, Any]) -> list[Judgement]:
@@ -519,16 +541,16 @@ class ClusterTest(MemberTest):
             if isinstance(value, dict) and 'server_id' in value:
                 others.append(str(value['name']))
             elif isinstance(value, list):
-                workers += [str(one['name']) for one in value]
+                workers += [str(worker['name']) for worker in value]
         return workers, others
 
 
-def lost(names: Collection[str], there: Collection[str]) -> None:
+def lost(names: Collection[str], existing: Collection[str]) -> None:
     """See that a stack's servers are there.
 
     :raises hvstack.errors.CloudError: one is not.
     """
-    if missing := sorted(set(names) - set(there)):
+    if missing := sorted(set(names) - set(existing)):
         raise errors.CloudError(
             f"the stack's servers {', '.join(missing)} are not in its project "
             "any more: see 'openstack stack check', and create it anew"

@@ -33,9 +33,9 @@ class StacksClient(rest_client.RestClient):
         """
         response, text = self.get(f'stacks?name={name}')
         self.expected_success(200, response.status)
-        for one in json.loads(text)['stacks']:
-            if one['stack_name'] == name:
-                return str(one['id'])
+        for stack in json.loads(text)['stacks']:
+            if stack['stack_name'] == name:
+                return str(stack['id'])
         raise errors.InputError(
             f"[hvstack] stack: there is no '{name}' in the test user's "
             "project, see 'openstack stack list'"

@@ -15,8 +15,8 @@ class HVStackTempestPlugin(plugins.TempestPlugin):
 
     def load_tests(self) -> tuple[str, str]:
         """Return the folder of the tests, and that above the package."""
-        here = Path(__file__).resolve().parent
-        return str(here / 'tests'), str(here.parent.parent)
+        package_dir = Path(__file__).resolve().parent
+        return str(package_dir / 'tests'), str(package_dir.parent.parent)
 
     def register_opts(self, conf: cfg.ConfigOpts) -> None:
         """Add the group ``[hvstack]``."""

@@ -50,25 +50,34 @@ class HostStopTest(OwnClusterTest):
         self.wait_for_hadoop(cluster)
         self.write_files(cluster)
         self.judge(self.replicas(cluster))
-        listed = self.admin_servers.list_servers(
+        servers = self.admin_servers.list_servers(
             detail=True, all_tenants=True, project_id=self.project
         )['servers']
-        hosts = {one['name']: one['OS-EXT-SRV-ATTR:host'] for one in listed}
+        hosts = {
+            server['name']: server['OS-EXT-SRV-ATTR:host']
+            for server in servers
+        }
         victim = hosts[cluster.workers[-1].name]
         if victim == hosts[cluster.gateway.name]:
             self.unchecked(f'{victim} has a controller, too')
         options = CONF.hvstack
         # That of 'hvstack accept', and what 'tempest run' makes of its
         # --config-file: the next run looks there for hosts without power.
-        folder = Path(os.environ.get('TEMPEST_CONFIG_DIR', '.'))
-        self.addCleanup(power.give, folder, victim, options.power_on_command)
+        config_dir = Path(os.environ.get('TEMPEST_CONFIG_DIR', '.'))
+        self.addCleanup(
+            power.give, config_dir, victim, options.power_on_command
+        )
         power.cut(
-            *(folder, victim),
+            *(config_dir, victim),
             *(options.power_off_command, options.power_on_command),
         )
-        lost = [one for one in cluster.workers if hosts[one.name] == victim]
+        lost_workers = [
+            worker
+            for worker in cluster.workers
+            if hosts[worker.name] == victim
+        ]
         shell.wait_for(
-            lambda: all(_silent(one) for one in lost),
+            lambda: all(_silent(worker) for worker in lost_workers),
             f'{victim} to be off',
             timeout=120,
         )

@@ -22,16 +22,16 @@ class ConfigurationTest(HostTest):
     @decorators.attr(type='smoke')
     def test_ratios_are_left_to_placement(self) -> None:
         """No host overwrites the ratios at its next update."""
-        hosts, homeless = self.landing()
+        hosts, unplaced_flavors = self.landing()
         if not hosts:
             self.unchecked('no host takes any of the promised flavors')
-        judged = []
+        checks = []
         for host in sorted(hosts):
-            judged += judge.overwriting(
+            checks += judge.overwriting(
                 host, hostlook.nova_conf(self.way, host)
             )
-        self.judge(judged)
-        self.none_left_out('no host takes these flavors', homeless)
+        self.judge(checks)
+        self.none_left_out('no host takes these flavors', unplaced_flavors)
 
 
 @decorators.serial
@@ -67,15 +67,15 @@ class PinsTest(HostTest):
     def look(self, entry: Entry, guests: Sequence[Mapping[str, Any]]) -> None:
         """Judge the pins of a flavor's guests."""
         access = self.way
-        seen: dict[str, list[Domain]] = {}
-        judged = []
+        domains_by_host: dict[str, list[Domain]] = {}
+        checks = []
         for server in guests:
             host = server['OS-EXT-SRV-ATTR:host']
             instance = server['OS-EXT-SRV-ATTR:instance_name']
             options = hostlook.nova_conf(access, host)
             guest = hostlook.guest(access, host, instance)
-            seen.setdefault(host, []).append(guest)
-            judged += judge.pins(
+            domains_by_host.setdefault(host, []).append(guest)
+            checks += judge.pins(
                 guest,
                 entry.flavor.extra_specs,
                 self.numa(server['id']),
@@ -84,16 +84,16 @@ class PinsTest(HostTest):
                 cells=hostlook.cells(access, host),
                 threads=hostlook.threads(access, host, instance),
             )
-        for host, found in sorted(seen.items()):
-            judged += judge.disjoint(
+        for host, domains in sorted(domains_by_host.items()):
+            checks += judge.disjoint(
                 host,
-                found,
+                domains,
                 hostlook.guests(access, host),
                 domain.pinned(
                     hostlook.nova_conf(access, host), 'cpu_dedicated_set'
                 ),
             )
-        self.judge(judged)
+        self.judge(checks)
 
 
 @decorators.serial

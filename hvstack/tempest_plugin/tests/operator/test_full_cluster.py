@@ -36,15 +36,17 @@ class FullClusterTest(Providers, OwnClusterTest):
 
     def providers(self) -> dict[str, str]:
         """Return the hosts of the project's servers: UUID by name."""
-        listed = self.admin_servers.list_servers(
+        servers = self.admin_servers.list_servers(
             detail=True, all_tenants=True, project_id=self.project
         )['servers']
-        names = {one['OS-EXT-SRV-ATTR:hypervisor_hostname'] for one in listed}
-        found = self.providers_client.list_resource_providers()
+        names = {
+            server['OS-EXT-SRV-ATTR:hypervisor_hostname'] for server in servers
+        }
+        response = self.providers_client.list_resource_providers()
         return {
-            one['name']: one['uuid']
-            for one in found['resource_providers']
-            if one['name'] in names
+            provider['name']: provider['uuid']
+            for provider in response['resource_providers']
+            if provider['name'] in names
         }
 
     @decorators.idempotent_id('0a1b2c3d-4e5f-4071-b283-94a5c6d7e776')
@@ -55,14 +57,16 @@ class FullClusterTest(Providers, OwnClusterTest):
         hosts = self.providers()
         self.judge(
             [
-                one
+                check
                 for name, uuid in sorted(hosts.items())
-                for one in judge.capacity(
+                for check in judge.capacity(
                     name, self.inventories(uuid), self.usages(uuid)
                 )
             ]
         )
-        taken = {name: self.usages(uuid) for name, uuid in hosts.items()}
+        usages_before = {
+            name: self.usages(uuid) for name, uuid in hosts.items()
+        }
         name, stack_id = stack['stack_name'], stack['id']
         count = int(self.request['parameters']['worker_count'])
         self.stacks_client.update_stack(
@@ -73,7 +77,7 @@ class FullClusterTest(Providers, OwnClusterTest):
             judge.worker_too_many(
                 status,
                 self.reasons(name, stack_id),
-                taken,
+                usages_before,
                 {name: self.usages(uuid) for name, uuid in hosts.items()},
             )
         )

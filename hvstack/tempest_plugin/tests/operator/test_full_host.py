@@ -15,12 +15,12 @@ from hvstack.tempest_plugin.base import OperatorTest
 class FullHostTest(OperatorTest):
     """Guests on one empty host; alone, since others would take its room."""
 
-    def refused(self, what: str, flavor_id: str, host: str | None) -> None:
+    def refused(self, subject: str, flavor_id: str, host: str | None) -> None:
         """Judge that a server finds no place and leaves nothing."""
         server = self.boot(flavor_id, host)
         self.judge(
             judge.refused(
-                what,
+                subject,
                 server['status'],
                 (server.get('fault') or {}).get('message', ''),
                 self.allocations(server['id']),
@@ -47,31 +47,33 @@ class FullHostTest(OperatorTest):
 
         Hosts that are larger than a flavor's profile say nothing of it.
         """
-        judged, unseen = [], []
+        checks, unseen = [], []
         for entry, profile in self.workers():
-            wanted = entry.configuration
+            configuration = entry.configuration
             if entry.flavor.name == looked.flavor.name:
                 continue
-            if max(wanted.cpu_ratio, wanted.ram_ratio) < 1:
+            if max(configuration.cpu_ratio, configuration.ram_ratio) < 1:
                 # It leaves room on purpose.
                 unseen.append(entry.flavor.name)
                 continue
-            found = [
-                judge.room(name, there, entry)
+            room_checks = [
+                judge.room(name, inventories, entry)
                 for name, uuid in sorted(self.hosts(entry).items())
-                if (there := self.inventories(uuid))[self.kind(entry)]['total']
+                if (inventories := self.inventories(uuid))[self.kind(entry)][
+                    'total'
+                ]
                 <= profile.cpus
             ]
-            judged += found
-            if not found:
+            checks += room_checks
+            if not room_checks:
                 unseen.append(entry.flavor.name)
-        self.judge(judged)
+        self.judge(checks)
         self.none_left_out('no host as in the catalogue for', unseen)
 
     @decorators.idempotent_id('e2f0b7a9-18c4-4f5d-a6d1-9b7c3e2f1a54')
     def test_misfit(self) -> None:
         """A guest larger than any host is refused, whatever the ratio."""
-        homeless = []
+        unplaced_flavors = []
         for entry, _ in self.placements():
             kind = self.kind(entry)
             totals = [
@@ -79,7 +81,7 @@ class FullHostTest(OperatorTest):
                 for uuid in self.hosts(entry).values()
             ]
             if not totals:
-                homeless.append(entry.flavor.name)
+                unplaced_flavors.append(entry.flavor.name)
                 continue
             largest = max(totals)
             self.refused(
@@ -87,7 +89,7 @@ class FullHostTest(OperatorTest):
                 self.small_flavor(largest + 1, self.placed_as(entry)),
                 None,
             )
-        self.none_left_out('no host takes these flavors', homeless)
+        self.none_left_out('no host takes these flavors', unplaced_flavors)
 
     @decorators.idempotent_id('f4d2e6c8-9a37-4b1e-8f70-5c6d7e8f9a65')
     def test_over_commitment(self) -> None:
@@ -131,13 +133,13 @@ class FullHostTest(OperatorTest):
         self, entry: Entry, guests: Sequence[Mapping[str, Any]]
     ) -> None:
         """Judge what Nova gives to the guests of a host."""
-        wanted = entry.flavor
+        flavor = entry.flavor
         used: list[int] = []
         for guest in guests:
             nodes = self.numa(guest['id'])
             self.judge(
                 judge.topology(
-                    guest['name'], wanted.extra_specs, wanted.vcpus, nodes
+                    guest['name'], flavor.extra_specs, flavor.vcpus, nodes
                 )
             )
             used += [

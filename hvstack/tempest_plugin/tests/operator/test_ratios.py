@@ -14,35 +14,35 @@ class RatiosTest(OperatorTest):
     @decorators.attr(type='smoke')
     def test_inventories(self) -> None:
         """Ratios are 1, and memory is left as the profile says."""
-        judged = []
-        homeless = []
+        checks = []
+        unplaced_flavors = []
         seen: set[tuple[str, str]] = set()
         for entry, profile in self.promised():
             hosts = self.hosts(entry)
             if not hosts:
-                homeless.append(entry.flavor.name)
+                unplaced_flavors.append(entry.flavor.name)
             for name, uuid in sorted(hosts.items()):
                 if (name, profile.name) not in seen:
                     seen.add((name, profile.name))
-                    judged += judge.inventory(
+                    checks += judge.inventory(
                         name, self.inventories(uuid), profile
                     )
-        if not judged:
+        if not checks:
             self.unchecked('no host takes any of the promised flavors')
-        self.judge(judged)
-        self.none_left_out('no host takes these flavors', homeless)
+        self.judge(checks)
+        self.none_left_out('no host takes these flavors', unplaced_flavors)
 
     @decorators.idempotent_id('c17e8d6b-51d7-4d3c-9c52-1a3f6d1f7b32')
     @decorators.attr(type='smoke')
     def test_allocations(self) -> None:
         """Guests take no more than their hosts have."""
-        hosts, homeless = self.landing()
+        hosts, unplaced_flavors = self.landing()
         if not hosts:
             self.unchecked('no host takes any of the promised flavors')
-        judged = []
+        checks = []
         for name, uuid in sorted(hosts.items()):
-            judged += judge.capacity(
+            checks += judge.capacity(
                 name, self.inventories(uuid), self.usages(uuid)
             )
-        self.judge(judged)
-        self.none_left_out('no host takes these flavors', homeless)
+        self.judge(checks)
+        self.none_left_out('no host takes these flavors', unplaced_flavors)

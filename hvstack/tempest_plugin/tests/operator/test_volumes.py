@@ -38,30 +38,30 @@ class VolumesTest(OperatorTest):
         A new one, and all that servers have.
         """
         types, pools = volume_types_and_pools(self.os_admin)
-        judged = []
+        checks = []
         used = self.attached()
-        for name, promised in sorted(CONF.hvstack.volume_backends.items()):
+        for name, backend in sorted(CONF.hvstack.volume_backends.items()):
             new = self.volume_host(name) if name in types else ''
-            there = {one['os-vol-host-attr:host'] for one in used[name]}
-            judged += [
-                one
-                for host in (new, *sorted(there - {new}))
-                for one in judge.backend(
-                    name, promised, types.get(name, {}), host, pools
+            hosts = {volume['os-vol-host-attr:host'] for volume in used[name]}
+            checks += [
+                check
+                for host in (new, *sorted(hosts - {new}))
+                for check in judge.backend(
+                    name, backend, types.get(name, {}), host, pools
                 )
             ]
-        self.judge(judged)
+        self.judge(checks)
 
     def attached(self) -> dict[str, list[dict[str, Any]]]:
         """Return the volumes that servers have, by promised type."""
-        listed = self.os_admin.volumes_client_latest.list_volumes(
+        volumes = self.os_admin.volumes_client_latest.list_volumes(
             detail=True, params={'all_tenants': 1}
         )['volumes']
         return {
             name: [
-                one
-                for one in listed
-                if one['volume_type'] == name and one['attachments']
+                volume
+                for volume in volumes
+                if volume['volume_type'] == name and volume['attachments']
             ]
             for name in CONF.hvstack.volume_backends
         }
@@ -74,17 +74,20 @@ class VolumesTest(OperatorTest):
         """
         if not CONF.hvstack.disk_pinning:
             self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
-        places = [
-            (str(one['os-vol-host-attr:host'] or ''), str(place['server_id']))
+        disk_users = [
+            (
+                str(volume['os-vol-host-attr:host'] or ''),
+                str(attachment['server_id']),
+            )
             for volumes in self.attached().values()
-            for one in volumes
-            for place in one['attachments']
+            for volume in volumes
+            for attachment in volume['attachments']
         ]
         types = [
             (self.volume_host(name), name)
             for name in sorted(CONF.hvstack.volume_backends)
         ]
-        servers = {server for _, server in places}
+        servers = {server for _, server in disk_users}
         self.judge(
             [
                 judge.Judgement(
@@ -93,7 +96,7 @@ class VolumesTest(OperatorTest):
                     str(len(servers) or 'none now: types alone are judged'),
                     True,
                 ),
-                *judge.own_disks(places),
+                *judge.own_disks(disk_users),
                 *judge.own_disks(types, 'volume types'),
             ]
         )
@@ -101,20 +104,20 @@ class VolumesTest(OperatorTest):
     def volume_host(self, volume_type: str) -> str:
         """Make a volume of a type and return where it is."""
         client = self.os_admin.volumes_client_latest
-        made = client.create_volume(
+        new_volume = client.create_volume(
             name=self.name('volume'), size=1, volume_type=volume_type
         )['volume']
-        self.addCleanup(client.wait_for_resource_deletion, made['id'])
-        self.addCleanup(client.delete_volume, made['id'])
-        found: dict[str, Any] = {}
+        self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
+        self.addCleanup(client.delete_volume, new_volume['id'])
+        volume: dict[str, Any] = {}
 
         def done() -> bool:
-            found.update(client.show_volume(made['id'])['volume'])
-            return found['status'] not in ('creating', 'downloading')
+            volume.update(client.show_volume(new_volume['id'])['volume'])
+            return volume['status'] not in ('creating', 'downloading')
 
         shell.wait_for(
             done,
             f'a volume of {volume_type}',
             timeout=CONF.hvstack.server_timeout,
         )
-        return str(found.get('os-vol-host-attr:host') or '')
+        return str(volume.get('os-vol-host-attr:host') or '')

@@ -74,7 +74,9 @@ class DiskTest(MemberTest):
         if CONF.hvstack.libvirt_uri.startswith('lxc'):
             self.unchecked('a container cannot attach volumes')
         # Before the guest, since Cinder deletes no volume that is in use.
-        volumes = {one: self.volume(one) for one in types}
+        volumes = {
+            volume_type: self.volume(volume_type) for volume_type in types
+        }
         node, server = self.guest()
         commands = {}
         for volume_type, volume in volumes.items():
@@ -90,30 +92,30 @@ class DiskTest(MemberTest):
     def volume(self, volume_type: str) -> str:
         """Make a volume; return its id."""
         client = self.os_primary.volumes_client_latest
-        made = client.create_volume(
+        new_volume = client.create_volume(
             name=self.name('volume'), size=1, volume_type=volume_type
         )['volume']
-        self.addCleanup(client.wait_for_resource_deletion, made['id'])
-        self.addCleanup(client.delete_volume, made['id'])
-        self.addCleanup(self.reached, made['id'], 'available', 'error')
-        self.reached(made['id'], 'available')
-        return str(made['id'])
+        self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
+        self.addCleanup(client.delete_volume, new_volume['id'])
+        self.addCleanup(self.reached, new_volume['id'], 'available', 'error')
+        self.reached(new_volume['id'], 'available')
+        return str(new_volume['id'])
 
     def reached(self, volume: str, *statuses: str) -> None:
         """Wait until a volume has one of some statuses."""
         client = self.os_primary.volumes_client_latest
-        seen = ''
+        status = ''
 
         def done() -> bool:
-            nonlocal seen
-            seen = client.show_volume(volume)['volume']['status']
-            return seen in statuses
+            nonlocal status
+            status = client.show_volume(volume)['volume']['status']
+            return status in statuses
 
         shell.wait_for(
             done,
             f'volume {volume} to be {" or ".join(statuses)}',
             timeout=CONF.hvstack.server_timeout,
-            why=lambda: f'it is {seen}',
+            why=lambda: f'it is {status}',
         )
 
     def kept(
@@ -141,14 +143,14 @@ class DiskTest(MemberTest):
         node.close()
         self.servers_client.reboot_server(server, type='HARD')
         self.active(server)
-        seen: dict[str, str] = {}
+        checksums: dict[str, str] = {}
 
         def back() -> bool:
             booted['after'] = node.run(_BOOT, timeout=20).stdout
             if booted['after'] == booted['before']:
                 return False
             for disk, (_, checksum) in commands.items():
-                seen[disk] = node.run(checksum, timeout=20).stdout
+                checksums[disk] = node.run(checksum, timeout=20).stdout
             return True
 
         with contextlib.suppress(errors.DeadlineExceeded):
@@ -163,11 +165,12 @@ class DiskTest(MemberTest):
                 *(
                     judge.Judgement(
                         f'{disk}: checksum after the power cycle',
-                        found.strip(),
-                        seen.get(disk, 'no answer').strip(),
-                        bool(found.strip()) and seen.get(disk) == found,
+                        checksum.strip(),
+                        checksums.get(disk, 'no answer').strip(),
+                        bool(checksum.strip())
+                        and checksums.get(disk) == checksum,
                     )
-                    for disk, found in before.items()
+                    for disk, checksum in before.items()
                 ),
             ]
         )
@@ -182,8 +185,8 @@ class DiskTest(MemberTest):
             f'server {server}',
             timeout=CONF.hvstack.server_timeout,
         )
-        found = self.servers_client.show_server(server)['server']
-        self.judge([judge.equal('server', 'ACTIVE', found['status'])])
+        server_details = self.servers_client.show_server(server)['server']
+        self.judge([judge.equal('server', 'ACTIVE', server_details['status'])])
 
     def guest(self) -> tuple[SSHNode, str]:
         """Start a guest; return how it is reached once up, and its id."""
@@ -209,19 +212,21 @@ class DiskTest(MemberTest):
             security_groups=[group['id']],
         )['port']
         self.addCleanup(manager.ports_client.delete_port, port['id'])
-        wanted = self.worker()
+        flavor_name = self.worker()
         flavors = manager.flavors_client.list_flavors()['flavors']
-        made = self.servers_client.create_server(
+        new_server = self.servers_client.create_server(
             name=name,
             imageRef=CONF.hvstack.image or CONF.compute.image_ref,
             flavorRef=next(
-                one['id'] for one in flavors if one['name'] == wanted
+                flavor['id']
+                for flavor in flavors
+                if flavor['name'] == flavor_name
             ),
             networks=[{'port': port['id']}],
             key_name=name,
         )['server']
-        self.addCleanup(self.gone, made['id'])
-        self.active(made['id'])
+        self.addCleanup(self.gone, new_server['id'])
+        self.active(new_server['id'])
         address = port['fixed_ips'][0]['ip_address']
         node = SSHNode(
             name=name,
@@ -236,14 +241,14 @@ class DiskTest(MemberTest):
             f'{node.name} ({node.address}) to have booted, asked by ssh',
             timeout=CONF.hvstack.server_timeout,
         )
-        return node, made['id']
+        return node, new_server['id']
 
     def worker(self) -> str:
         """Return the name of a promised worker's flavor that is visible."""
         names = [entry.flavor.name for entry, _ in self.workers()]
         self.grant(names)
-        listed = self.os_primary.flavors_client.list_flavors()['flavors']
-        visible = {one['name'] for one in listed}
+        flavors = self.os_primary.flavors_client.list_flavors()['flavors']
+        visible = {flavor['name'] for flavor in flavors}
         for name in names:
             if name in visible:
                 return name

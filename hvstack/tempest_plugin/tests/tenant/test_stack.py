@@ -40,10 +40,10 @@ class StackTest(ClusterTest):
         if self.trouble is None:
             try:
                 self.wait_for_hadoop(self.nodes)
-                gone = daemons.dead(self.nodes.nodes, silent=True)
+                problems = daemons.dead(self.nodes.nodes, silent=True)
             except errors.HVStackError as exc:
-                gone = [str(exc)]
-            type(self).trouble = ', '.join(gone)
+                problems = [str(exc)]
+            type(self).trouble = ', '.join(problems)
         return self.trouble or ''
 
     def whole(self) -> None:
@@ -57,14 +57,14 @@ class StackTest(ClusterTest):
     @decorators.idempotent_id('4e5f6071-8293-4a4b-b5c6-d7e8f90a1bba')
     def test_outputs(self) -> None:
         """What every cluster tells has a value."""
-        found = self.outputs(self.stack)
+        outputs = self.outputs(self.stack)
         self.judge(
             [
                 judge.Judgement(
                     f'output {name}',
                     'a value',
-                    str(found.get(name))[:200],
-                    bool(found.get(name)),
+                    str(outputs.get(name))[:200],
+                    bool(outputs.get(name)),
                 )
                 for name in _OUTPUTS
             ]
@@ -136,7 +136,8 @@ class StackTest(ClusterTest):
             ),
         )
         phases = ', '.join(
-            f'{one["name"]} {one["seconds"]:.0f} s' for one in done.phases
+            f'{phase["name"]} {phase["seconds"]:.0f} s'
+            for phase in done.phases
         )
         self.judge(
             [
