@@ -56,10 +56,10 @@ def clean(
                 removed.append(f'{name} in {project.name}')
             emptied.append(project)
     # Tests delete their projects, even if not all that was in them.
-    for one in (conn, *others):
+    for user_conn in (conn, *others):
         for kind in (_stacks, _servers, _pairs, _network, _volumes):
             with _tried(failed, 'what tests left cannot be deleted'):
-                removed += kind(one, prefix, _administrator(one))
+                removed += kind(user_conn, prefix, _administrator(user_conn))
     with _tried(failed, 'what tests left cannot be deleted'):
         for flavor in flavors:
             if _begins(prefix, [flavor]):
@@ -81,10 +81,10 @@ def clean(
 
 
 @contextmanager
-def _tried(failed: list[str], what: str) -> Iterator[None]:
+def _tried(failed: list[str], message: str) -> Iterator[None]:
     """Note what cannot be deleted, and go on with the rest."""
     try:
-        with refused(what):
+        with refused(message):
             yield
     except errors.HVStackError as exc:
         failed.append(str(exc))
@@ -111,17 +111,17 @@ def _listed(conn: Connection) -> list[dict[str, Any]]:
     """
     if not conn.has_service('orchestration'):
         return []
-    found: list[dict[str, Any]]
+    stacks: list[dict[str, Any]]
     if _administrator(conn):
         try:
-            found = conn.orchestration.get(
+            stacks = conn.orchestration.get(
                 '/stacks?global_tenant=true', raise_exc=True
             ).json()['stacks']
-            return found
+            return stacks
         except keystoneauth1.exceptions.Forbidden:
             pass
-    found = conn.orchestration.get('/stacks', raise_exc=True).json()['stacks']
-    return found
+    stacks = conn.orchestration.get('/stacks', raise_exc=True).json()['stacks']
+    return stacks
 
 
 def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
@@ -135,7 +135,14 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
 
     def look() -> str | None:
         nonlocal now
-        now = next((one for one in _listed(conn) if one['id'] == key), {})
+        now = next(
+            (
+                candidate
+                for candidate in _listed(conn)
+                if candidate['id'] == key
+            ),
+            {},
+        )
         return now.get('stack_status')
 
     def ask() -> None:
@@ -150,15 +157,19 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
     return f'stack {name}'
 
 
-def _stacks(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+def _stacks(
+    conn: Connection, prefix: str, all_projects: bool
+) -> Iterator[str]:
     for stack in _listed(conn):
         if stack['stack_name'].startswith(f'{prefix}-'):
             yield _delete_stack(conn, stack)
 
 
-def _servers(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+def _servers(
+    conn: Connection, prefix: str, all_projects: bool
+) -> Iterator[str]:
     # Others' need an administrator, who otherwise sees the own ones only.
-    query = {'all_projects': True} if everywhere else {}
+    query = {'all_projects': True} if all_projects else {}
     servers = _begins(prefix, conn.compute.servers(**query))
     for server in servers:
         conn.compute.delete_server(server, ignore_missing=True)
@@ -167,17 +178,19 @@ def _servers(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
         yield f'server {server.name}'
 
 
-def _pairs(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+def _pairs(conn: Connection, prefix: str, all_projects: bool) -> Iterator[str]:
     for pair in _begins(prefix, conn.compute.keypairs()):
         conn.compute.delete_keypair(pair, ignore_missing=True)
         yield f'key pair {pair.name}'
 
 
-def _network(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+def _network(
+    conn: Connection, prefix: str, all_projects: bool
+) -> Iterator[str]:
     """Delete what servers had, once they are gone."""
     if not conn.has_service('network'):
         return
-    query = {} if everywhere else {'project_id': conn.current_project_id}
+    query = {} if all_projects else {'project_id': conn.current_project_id}
     for port in _begins(prefix, conn.network.ports(**query)):
         conn.network.delete_port(port, ignore_missing=True)
         yield f'port {port.name}'
@@ -186,11 +199,13 @@ def _network(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
         yield f'security group {group.name}'
 
 
-def _volumes(conn: Connection, prefix: str, everywhere: bool) -> Iterator[str]:
+def _volumes(
+    conn: Connection, prefix: str, all_projects: bool
+) -> Iterator[str]:
     if not conn.has_service('block-storage'):
         return
     storage: Any = conn.block_storage
-    query = {'all_projects': True} if everywhere else {}
+    query = {'all_projects': True} if all_projects else {}
     for volume in _begins(prefix, storage.volumes(**query)):
         if volume.status != 'deleting':
             storage.delete_volume(volume, ignore_missing=True)
@@ -228,6 +243,8 @@ def _empty(conn: Connection, project: Any) -> Iterator[str]:
 
 
 def _revoke(conn: Connection, flavor: Any, projects: set[str]) -> None:
-    for one in conn.compute.get_flavor_access(flavor):
-        if one['tenant_id'] in projects:
-            conn.compute.flavor_remove_tenant_access(flavor, one['tenant_id'])
+    for grant in conn.compute.get_flavor_access(flavor):
+        if grant['tenant_id'] in projects:
+            conn.compute.flavor_remove_tenant_access(
+                flavor, grant['tenant_id']
+            )

@@ -47,20 +47,20 @@ def numbers(text: str) -> set[int]:
 
     :raises hvstack.errors.InputError: it is none.
     """
-    found: set[int] = set()
+    included: set[int] = set()
     without: set[int] = set()
     try:
         for part in text.replace(' ', '').split(','):
             if not part:
                 continue
             first, _, last = part.removeprefix('^').partition('-')
-            target = without if part.startswith('^') else found
+            target = without if part.startswith('^') else included
             target |= set(range(int(first), int(last or first) + 1))
     except ValueError as exc:
         raise errors.InputError(
             f"'{text[:60]}' is no list of CPUs, such as 0-3,8"
         ) from exc
-    return found - without
+    return included - without
 
 
 def parse(xml: str) -> Domain:
@@ -74,8 +74,10 @@ def parse(xml: str) -> Domain:
     disks = []
     for source in root.iterfind('devices/disk/source'):
         protocol = source.get('protocol')
-        place = source.get('file') or source.get('dev') or ''
-        disks.append(f'{protocol}:{source.get("name")}' if protocol else place)
+        source_path = source.get('file') or source.get('dev') or ''
+        disks.append(
+            f'{protocol}:{source.get("name")}' if protocol else source_path
+        )
     emulator = root.find('cputune/emulatorpin')
     return Domain(
         name=root.findtext('name') or '',
@@ -158,12 +160,12 @@ def threads(text: str) -> dict[str, set[int]]:
 
     Threads of one name are taken together.
     """
-    found: dict[str, set[int]] = {}
+    cpus_by_thread: dict[str, set[int]] = {}
     for line in text.splitlines():
         name, mark, cpus = line.partition('\t')
         if mark:
-            found.setdefault(name, set()).update(numbers(cpus))
-    return found
+            cpus_by_thread.setdefault(name, set()).update(numbers(cpus))
+    return cpus_by_thread
 
 
 def pinned(values: Mapping[str, str], name: str) -> Collection[int]:

@@ -142,8 +142,8 @@ class Access:
         """End ssh's connections to all hosts, and remove their folder."""
         if self.folder is None:
             return
-        for one in self.folder.glob('*'):
-            node = self.node(one.name)
+        for host_dir in self.folder.glob('*'):
+            node = self.node(host_dir.name)
             if isinstance(node, SSHNode):
                 node.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -187,15 +187,15 @@ def guests(access: Access, host: str) -> list[Domain]:
         lines = _virsh(access, host, 'list --name').splitlines()
         return [line for line in lines if line.strip()]
 
-    found = []
+    domains = []
     for name in names():
         try:
-            found.append(guest(access, host, name))
+            domains.append(guest(access, host, name))
         except errors.CloudError:
             # Others' guests may end while we look.
             if name in names():
                 raise
-    return found
+    return domains
 
 
 def file_systems(
@@ -251,11 +251,11 @@ def _run(access: Access, host: str, command: str) -> str:
     try:
         return node.run(command, timeout=_SECONDS).stdout
     except errors.CommandFailed as exc:
-        why = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
+        reason = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
     except errors.DeadlineExceeded:
-        why = f'no answer in {_SECONDS} s'
+        reason = f'no answer in {_SECONDS} s'
     raise errors.CloudError(
-        f'host {host} cannot be looked at: {why[-300:]}: see to [hvstack] '
+        f'host {host} cannot be looked at: {reason[-300:]}: see to [hvstack] '
         f'host_access ({access.kind}) and libvirt_uri ({access.uri}), or take '
         'host_access none, which leaves hosts not checked'
     )

@@ -42,99 +42,100 @@ class Judgement:
     evidence: str = ''
 
 
-def dumps(found: Iterable[Judgement]) -> str:
+def dumps(checks: Iterable[Judgement]) -> str:
     """Return judgements as the text that a test attaches to its result."""
-    return json.dumps([asdict(one) for one in found], indent=1)
+    return json.dumps([asdict(check) for check in checks], indent=1)
 
 
 def loads(text: str) -> list[Judgement]:
     """Read what :func:`dumps` wrote."""
-    return [Judgement(**one) for one in json.loads(text)]
+    return [Judgement(**fields) for fields in json.loads(text)]
 
 
 def equal(
-    what: str, promised: Any, seen: Any, evidence: str = ''
+    subject: str, expected: Any, observed: Any, evidence: str = ''
 ) -> Judgement:
     """Judge by equality."""
     return Judgement(
-        what, str(promised), str(seen), promised == seen, evidence
+        subject, str(expected), str(observed), expected == observed, evidence
     )
 
 
 def flavors(
     catalogues: Sequence[Catalogue],
-    found: Mapping[str, Mapping[str, Any]],
+    nova_flavors: Mapping[str, Mapping[str, Any]],
     *,
     candidates: bool,
     public: bool,
 ) -> list[Judgement]:
     """Judge Nova's flavors by catalogues.
 
-    :param found: Nova's flavors by name, ``extra_specs`` among them.
+    :param nova_flavors: Nova's flavors by name, ``extra_specs`` among them.
     :param candidates: those without approval are promised too.
     :param public: access that was promised: for everybody, or for some.
     """
-    judged = []
+    checks = []
     for catalogue in catalogues:
         for entry in catalogue.entries:
-            wanted = entry.flavor
+            flavor = entry.flavor
             if entry.status != 'approved' and not candidates:
                 continue
-            there = found.get(wanted.name)
-            if there is None:
-                judged.append(equal(wanted.name, 'published', 'missing'))
+            nova_flavor = nova_flavors.get(flavor.name)
+            if nova_flavor is None:
+                checks.append(equal(flavor.name, 'published', 'missing'))
                 continue
-            seen = {name: there[name] for name in _SIZES} | {
-                'ephemeral': there.get('OS-FLV-EXT-DATA:ephemeral', 0),
+            observed = {name: nova_flavor[name] for name in _SIZES} | {
+                'ephemeral': nova_flavor.get('OS-FLV-EXT-DATA:ephemeral', 0),
                 # Nova writes no swap as nothing, or as 0.
-                'swap': there.get('swap') or 0,
-                'disabled': there.get('OS-FLV-DISABLED:disabled', False),
-                'public': there['os-flavor-access:is_public'],
-                'description': there.get('description') or '',
-                **there['extra_specs'],
+                'swap': nova_flavor.get('swap') or 0,
+                'disabled': nova_flavor.get('OS-FLV-DISABLED:disabled', False),
+                'public': nova_flavor['os-flavor-access:is_public'],
+                'description': nova_flavor.get('description') or '',
+                **nova_flavor['extra_specs'],
             }
-            promised = {name: getattr(wanted, name) for name in _SIZES} | {
-                'ephemeral': wanted.ephemeral,
+            expected = {name: getattr(flavor, name) for name in _SIZES} | {
+                'ephemeral': flavor.ephemeral,
                 'swap': 0,
                 'disabled': False,
                 'public': public,
                 'description': publish.described(entry),
-                **wanted.extra_specs,
+                **flavor.extra_specs,
                 **publish.labels(catalogue.host, entry),
             }
-            judged += [
+            checks += [
                 equal(
-                    f'{wanted.name}: {name}',
-                    promised.get(name, 'nothing'),
-                    seen.get(name, 'nothing'),
+                    f'{flavor.name}: {name}',
+                    expected.get(name, 'nothing'),
+                    observed.get(name, 'nothing'),
                 )
-                for name in sorted({*promised, *seen})
+                for name in sorted({*expected, *observed})
             ]
             if entry.status == 'approved':
-                judged.append(_evidence(wanted.name, seen))
-    return judged
+                checks.append(_evidence(flavor.name, observed))
+    return checks
 
 
-def _evidence(name: str, seen: Mapping[str, Any]) -> Judgement:
+def _evidence(name: str, observed: Mapping[str, Any]) -> Judgement:
     """Judge that an approved flavor shows what it has earned."""
-    text = str(seen['description'])
+    text = str(observed['description'])
     return Judgement(
         f'{name}: evidence',
         'percent of bare metal in its description',
         text,
-        'of bare metal' in text and publish.EVIDENCE in seen,
-        str(seen.get(publish.EVIDENCE, '')),
+        'of bare metal' in text and publish.EVIDENCE in observed,
+        str(observed.get(publish.EVIDENCE, '')),
     )
 
 
 def strangers(
-    catalogues: Sequence[Catalogue], found: Mapping[str, Mapping[str, Any]]
+    catalogues: Sequence[Catalogue],
+    nova_flavors: Mapping[str, Mapping[str, Any]],
 ) -> list[Judgement]:
     """Judge that nothing else claims the name space of the catalogues.
 
     A retired flavor that nobody may use any more claims nothing.
 
-    :param found: Nova's flavors by name, ``extra_specs`` among them.
+    :param nova_flavors: Nova's flavors by name, ``extra_specs`` among them.
     """
     prefixes = tuple(f'hv-{catalogue.host}-' for catalogue in catalogues)
     names = {
@@ -142,54 +143,56 @@ def strangers(
         for catalogue in catalogues
         for entry in catalogue.entries
     }
-    judged = []
-    for name, there in sorted(found.items()):
+    checks = []
+    for name, nova_flavor in sorted(nova_flavors.items()):
         own = {
             key: value
-            for key, value in there['extra_specs'].items()
+            for key, value in nova_flavor['extra_specs'].items()
             if key.startswith(publish.PREFIX)
         }
         retired = any(publish.RETIRED in str(value) for value in own.values())
-        hidden = retired and not there['os-flavor-access:is_public']
+        hidden = retired and not nova_flavor['os-flavor-access:is_public']
         if name in names or hidden:
             continue
         if own or name.startswith(prefixes):
-            judged.append(
+            checks.append(
                 equal(name, 'in no catalogue, so not there', 'published')
             )
-    return judged or [equal('flavors of no catalogue', _NONE, _NONE)]
+    return checks or [equal('flavors of no catalogue', _NONE, _NONE)]
 
 
 def inventory(
-    host: str, found: Mapping[str, Mapping[str, Any]], profile: HostProfile
+    host: str,
+    inventories: Mapping[str, Mapping[str, Any]],
+    profile: HostProfile,
 ) -> list[Judgement]:
     """Judge what a host promises in Placement.
 
-    :param found: its inventories by resource class.
+    :param inventories: its inventories by resource class.
     """
-    judged = [
+    checks = [
         equal(
             f'{host}: ratio of {kind}',
             1.0,
-            float(found[kind]['allocation_ratio']),
-            json.dumps(found[kind]),
+            float(inventories[kind]['allocation_ratio']),
+            json.dumps(inventories[kind]),
         )
         for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
-        if kind in found
+        if kind in inventories
     ]
-    memory = found.get('MEMORY_MB', {'total': 0, 'reserved': 0})
+    memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
-    promised = guest_memory_mib(profile)
-    judged.append(
+    expected_mib = guest_memory_mib(profile)
+    checks.append(
         Judgement(
             f'{host}: memory for guests',
-            f'{promised} MiB or more',
+            f'{expected_mib} MiB or more',
             f'{room} MiB, {memory["reserved"]} reserved',
-            room >= promised,
+            room >= expected_mib,
         )
     )
     if profile.reserved_memory_mib is not None:
-        judged.append(
+        checks.append(
             Judgement(
                 f'{host}: memory reserved',
                 f'{profile.reserved_memory_mib} MiB or more',
@@ -197,7 +200,7 @@ def inventory(
                 memory['reserved'] >= profile.reserved_memory_mib,
             )
         )
-    return judged
+    return checks
 
 
 def needs(flavor: Flavor) -> dict[str, int]:
@@ -208,16 +211,16 @@ def needs(flavor: Flavor) -> dict[str, int]:
 
 
 def holds(
-    found: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, int]
+    inventories: Mapping[str, Mapping[str, Any]], requested: Mapping[str, int]
 ) -> bool:
     """Tell whether a host is large enough, whatever it reserves.
 
-    :param found: its inventories by resource class.
-    :param wanted: of one guest, by resource class.
+    :param inventories: its inventories by resource class.
+    :param requested: of one guest, by resource class.
     """
     return all(
-        kind in found and found[kind]['total'] >= count
-        for kind, count in wanted.items()
+        kind in inventories and inventories[kind]['total'] >= count
+        for kind, count in requested.items()
     )
 
 
@@ -232,7 +235,7 @@ def more_than_half(total: int, cells: int) -> int:
 
 def capacity(
     host: str,
-    found: Mapping[str, Mapping[str, Any]],
+    inventories: Mapping[str, Mapping[str, Any]],
     usages: Mapping[str, int],
 ) -> list[Judgement]:
     """Judge that a host's guests take no more than it physically has.
@@ -242,28 +245,27 @@ def capacity(
     return [
         Judgement(
             f'{host}: {kind} taken',
-            f'at most {found[kind]["total"] - found[kind]["reserved"]}',
+            f'at most {inventory["total"] - inventory["reserved"]}',
             str(usages.get(kind, 0)),
-            usages.get(kind, 0)
-            <= found[kind]['total'] - found[kind]['reserved'],
+            usages.get(kind, 0) <= inventory['total'] - inventory['reserved'],
         )
         for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
-        if kind in found
+        if (inventory := inventories.get(kind)) is not None
     ]
 
 
 def room(
-    host: str, found: Mapping[str, Mapping[str, Any]], entry: Entry
+    host: str, inventories: Mapping[str, Mapping[str, Any]], entry: Entry
 ) -> Judgement:
     """Judge that Placement has room for I workers on a host, and no more.
 
-    :param found: its inventories by resource class.
+    :param inventories: its inventories by resource class.
     """
     count = entry.configuration.instances
     fit = min(
         int(
-            (found[kind]['total'] - found[kind]['reserved'])
-            * found[kind]['allocation_ratio']
+            (inventories[kind]['total'] - inventories[kind]['reserved'])
+            * inventories[kind]['allocation_ratio']
             // need
         )
         for kind, need in needs(entry.flavor).items()
@@ -273,7 +275,7 @@ def room(
         f'at most {count}',
         str(fit),
         fit <= count,
-        json.dumps(dict(found)),
+        json.dumps(dict(inventories)),
     )
 
 
@@ -311,26 +313,26 @@ def pins(
         name, from /proc.
     """
     name, evidence = guest.name, guest.excerpt
-    promised = {
+    expected = {
         int(cpu): {int(pcpu)}
         for node in nodes
         for cpu, pcpu in (node.get('cpu_pinning') or {}).items()
     }
-    floating = set(shared).union(*promised.values())
-    judged = [
+    floating = set(shared).union(*expected.values())
+    checks = [
         equal(
-            f'{name}: vcpupin', _pins(promised), _pins(guest.vcpus), evidence
+            f'{name}: vcpupin', _pins(expected), _pins(guest.vcpus), evidence
         ),
         _inside(f'{name}: in cpu_dedicated_set', guest.cpus, dedicated),
         _inside(f'{name}: emulatorpin', guest.emulator, floating, evidence),
     ]
-    judged += [
+    checks += [
         _inside(f'{name}: iothreadpin {number}', cpus, floating)
         for number, cpus in sorted(guest.iothreads.items())
     ]
     count = int(specs.get('hw:numa_nodes', '1'))
-    judged.append(equal(f'{name}: NUMA cells', count, len(nodes)))
-    judged.append(
+    checks.append(equal(f'{name}: NUMA cells', count, len(nodes)))
+    checks.append(
         equal(
             f'{name}: memnode',
             sorted(
@@ -344,7 +346,7 @@ def pins(
     if cells is not None:
         for node in nodes:
             used = {int(cpu) for cpu in node['cpu_pinning'].values()}
-            judged.append(
+            checks.append(
                 _inside(
                     f'{name}: CPUs of cell {node["host_node"]}',
                     used,
@@ -354,7 +356,7 @@ def pins(
     size = specs.get('hw:mem_page_size', 'any')
     if size not in ('any', 'small'):
         exact = _PAGES.get(size) or (int(size) if size.isdigit() else None)
-        judged.append(
+        checks.append(
             Judgement(
                 f'{name}: large pages',
                 size,
@@ -366,7 +368,7 @@ def pins(
             )
         )
     if threads is not None:
-        judged += [
+        checks += [
             equal(
                 f'{name}: thread of vCPU {cpu} in /proc',
                 sorted(pinned),
@@ -381,14 +383,14 @@ def pins(
                     )
                 ),
             )
-            for cpu, pinned in sorted(promised.items())
+            for cpu, pinned in sorted(expected.items())
         ]
-        judged += [
+        checks += [
             _inside(f"{name}: thread '{title}' in /proc", allowed, floating)
             for title, allowed in sorted(threads.items())
             if not title.startswith(_VCPU)
         ]
-    return judged
+    return checks
 
 
 def _pins(pinned: Mapping[int, Collection[int]]) -> str:
@@ -402,16 +404,16 @@ def _pins(pinned: Mapping[int, Collection[int]]) -> str:
 
 
 def _inside(
-    what: str,
-    seen: Collection[int],
+    subject: str,
+    observed: Collection[int],
     allowed: Collection[int],
     evidence: str = '',
 ) -> Judgement:
     return Judgement(
-        what,
+        subject,
         f'within {sorted(allowed)}',
-        str(sorted(seen)) if seen else _NONE,
-        bool(seen) and set(seen) <= set(allowed),
+        str(sorted(observed)) if observed else _NONE,
+        bool(observed) and set(observed) <= set(allowed),
         evidence,
     )
 
@@ -443,11 +445,11 @@ def disjoint(
         ),
         *(
             equal(
-                f'{one.name} and {other.name}: CPUs of both',
+                f'{guest.name} and {other.name}: CPUs of both',
                 [],
-                sorted(one.cpus & other.cpus & owned),
+                sorted(guest.cpus & other.cpus & owned),
             )
-            for one, other in combinations(users, 2)
+            for guest, other in combinations(users, 2)
         ),
     ]
 
@@ -491,7 +493,7 @@ def spread(
     :param shared: controllers may stand beside workers.
     """
     counts = Counter(workers.values())
-    judged = [
+    checks = [
         Judgement(
             f'workers on host {host[:12] or "(none)"}',
             f'1 to {per_host}',
@@ -502,35 +504,37 @@ def spread(
     ]
     needed = -(-len(workers) // per_host)
     if not shared:
-        judged.append(equal('hosts with workers', needed, len(counts)))
-        beside = sorted(
+        checks.append(equal('hosts with workers', needed, len(counts)))
+        colocated = sorted(
             name for name, host in controllers.items() if host in counts
         )
-        judged.append(
+        checks.append(
             equal(
-                'controllers beside workers', _NONE, ', '.join(beside) or _NONE
+                'controllers beside workers',
+                _NONE,
+                ', '.join(colocated) or _NONE,
             )
         )
-    judged.append(
+    checks.append(
         equal(
             'hosts of controllers',
             len(controllers),
             len(set(controllers.values())),
         )
     )
-    return judged
+    return checks
 
 
 def print_topology(text: str) -> dict[str, str]:
     """Return node groups by address from ``hdfs dfsadmin -printTopology``."""
-    found: dict[str, str] = {}
+    groups_by_address: dict[str, str] = {}
     group = ''
     for line in text.splitlines():
         if line.startswith('Rack:'):
             group = line.partition(':')[2].strip()
         elif address := line.strip().partition(':')[0]:
-            found[address] = group
-    return found
+            groups_by_address[address] = group
+    return groups_by_address
 
 
 def topology_file(text: str) -> dict[str, str]:
@@ -541,38 +545,41 @@ def topology_file(text: str) -> dict[str, str]:
 
 def groups(
     where: str,
-    found: Mapping[str, str],
+    groups_by_address: Mapping[str, str],
     hosts: Mapping[str, str],
     names: Mapping[str, str],
 ) -> list[Judgement]:
     """Judge node groups by Nova's hosts: the same ones share a group.
 
     :param where: what knows the groups, for a person.
-    :param found: ``/rack/nodegroup`` by address.
+    :param groups_by_address: ``/rack/nodegroup`` by address.
     :param hosts: ``hostId`` by address, or by name.
     :param names: what each is called, for a person.
     """
-    judged = [
+    checks = [
         equal(
             f'{where}: {names[address]}',
             'known',
-            'known' if address in found else 'missing',
+            'known' if address in groups_by_address else 'missing',
         )
         for address in sorted(hosts)
     ]
-    for one, other in combinations(sorted(set(hosts) & set(found)), 2):
-        same = hosts[one] == hosts[other]
-        if same != (found[one] == found[other]):
-            judged.append(
+    for node, other in combinations(
+        sorted(set(hosts) & set(groups_by_address)), 2
+    ):
+        same = hosts[node] == hosts[other]
+        if same != (groups_by_address[node] == groups_by_address[other]):
+            checks.append(
                 Judgement(
-                    f'{where}: {names[one]} and {names[other]}',
+                    f'{where}: {names[node]} and {names[other]}',
                     f'node group {"shared" if same else "of its own"}, as '
                     "Nova's hosts",
-                    f'{found[one]} and {found[other]}',
+                    f'{groups_by_address[node]} and '
+                    f'{groups_by_address[other]}',
                     False,
                 )
             )
-    return judged
+    return checks
 
 
 def replicas(
@@ -586,7 +593,7 @@ def replicas(
     :param hosts: ``hostId`` by DataNode's address.
     :param count: of the files that were written.
     """
-    blocks = [block for one in files for block in one.blocks]
+    blocks = [block for file in files for block in file.blocks]
     low = sum(block.live < replication for block in blocks)
     shared = fsck.on_one_host(files, hosts)
     return [
@@ -597,17 +604,17 @@ def replicas(
 
 
 def refused(
-    what: str, status: str, fault: str, allocations: Mapping[str, Any]
+    subject: str, status: str, fault: str, allocations: Mapping[str, Any]
 ) -> list[Judgement]:
     """Judge that Nova found no place for a server, and kept nothing for it."""
     return [
         Judgement(
-            what,
+            subject,
             'ERROR, no valid host',
             f'{status}: {fault[:120] or "no fault"}',
             status == 'ERROR' and 'no valid host' in fault.lower(),
         ),
-        equal(f'{what}: allocations left', {}, dict(allocations)),
+        equal(f'{subject}: allocations left', {}, dict(allocations)),
     ]
 
 
@@ -632,8 +639,8 @@ def worker_too_many(
             status == 'UPDATE_FAILED' and 'no valid host' in reasons.lower(),
         ),
         *(
-            equal(f'{host}: taken', dict(taken), dict(after.get(host, {})))
-            for host, taken in sorted(before.items())
+            equal(f'{host}: taken', dict(usages), dict(after.get(host, {})))
+            for host, usages in sorted(before.items())
         ),
     ]
 
@@ -646,29 +653,31 @@ _NODE_GROUPS = {
 }
 
 
-def node_groups(found: Mapping[str, str]) -> list[Judgement]:
+def node_groups(properties: Mapping[str, str]) -> list[Judgement]:
     """Judge that the running NameNode knows hosts (HVE).
 
-    :param found: its properties in force.
+    :param properties: its properties in force.
     """
     return [
         equal(
             f'NameNode: {name}',
-            promised,
-            found.get(name, _NONE).rpartition('.')[2],
+            expected,
+            properties.get(name, _NONE).rpartition('.')[2],
         )
-        for name, promised in _NODE_GROUPS.items()
+        for name, expected in _NODE_GROUPS.items()
     ]
 
 
-def nothing_left(found: Mapping[str, Sequence[str]]) -> list[Judgement]:
+def nothing_left(
+    names_by_kind: Mapping[str, Sequence[str]],
+) -> list[Judgement]:
     """Judge that nothing is left of what was deleted.
 
-    :param found: names of what is there, by kind.
+    :param names_by_kind: names of what is there, by kind.
     """
     return [
         equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
-        for kind, names in found.items()
+        for kind, names in names_by_kind.items()
     ]
 
 
@@ -677,12 +686,14 @@ def rebooted(before: str, after: str) -> Judgement:
 
     :param before: what tells its boots apart; nothing if it did not answer.
     """
-    one, other = (' '.join(text.split()) for text in (before, after))
+    first_boot, second_boot = (
+        ' '.join(text.split()) for text in (before, after)
+    )
     return Judgement(
         'boot after the power cycle',
-        f'another than {one or "one that answers"}',
-        other or 'no answer',
-        bool(one and other) and one != other,
+        f'another than {first_boot or "one that answers"}',
+        second_boot or 'no answer',
+        bool(first_boot and second_boot) and first_boot != second_boot,
     )
 
 
@@ -740,82 +751,84 @@ def local(guest: Domain, kinds: Mapping[str, str]) -> list[Judgement]:
 
 def backend(
     volume_type: str,
-    promised: str,
+    expected: str,
     specs: Mapping[str, str],
     host: str,
     pools: Iterable[Mapping[str, Any]],
 ) -> list[Judgement]:
     """Judge on which backend a volume of a type is.
 
-    :param promised: the backend's ``volume_backend_name``.
+    :param expected: the backend's ``volume_backend_name``.
     :param specs: the type's extra specs.
     :param host: where Cinder put the volume: ``host@backend#pool``.
     :param pools: Cinder's, with their capabilities.
     """
-    there = [
-        str(one['capabilities'].get('volume_backend_name'))
-        for one in pools
-        if one['name'] == host
+    backend_names = [
+        str(pool['capabilities'].get('volume_backend_name'))
+        for pool in pools
+        if pool['name'] == host
     ]
     return [
         equal(
             f'{volume_type}: its backend',
-            promised,
+            expected,
             specs.get('volume_backend_name', _NONE),
         ),
         equal(
             f'{volume_type}: backend of a volume',
-            promised,
-            ', '.join(there) or _NONE,
+            expected,
+            ', '.join(backend_names) or _NONE,
             host,
         ),
     ]
 
 
 def own_disks(
-    places: Iterable[tuple[str, str]], whose: str = 'servers'
+    disk_owners: Iterable[tuple[str, str]], owner_kind: str = 'servers'
 ) -> list[Judgement]:
     """Judge that no two of something have volumes on one disk.
 
-    :param places: disk, as Cinder names it, and whose it is, of each volume.
-    :param whose: who must not share one.
+    :param disk_owners: disk, as Cinder names it, and whose it is, of each
+        volume.
+    :param owner_kind: who must not share one.
     """
-    found: dict[str, set[str]] = {}
-    for disk, owner in places:
-        found.setdefault(disk, set()).add(owner)
+    owners_by_disk: dict[str, set[str]] = {}
+    for disk, owner in disk_owners:
+        owners_by_disk.setdefault(disk, set()).add(owner)
     return [
         Judgement(
-            f'{whose} on {disk or "no known disk"}',
+            f'{owner_kind} on {disk or "no known disk"}',
             '1' if disk else '0',
             ', '.join(sorted(ids)),
             bool(disk) and len(ids) == 1,
         )
-        for disk, ids in sorted(found.items())
+        for disk, ids in sorted(owners_by_disk.items())
     ]
 
 
 def volume_types(
-    promised: Sequence[Sequence[str]], found: Mapping[str, Sequence[str]]
+    expected: Sequence[Sequence[str]],
+    types_by_worker: Mapping[str, Sequence[str]],
 ) -> list[Judgement]:
     """Judge which volumes workers have, or that they have none.
 
-    :param promised: types of one worker's volumes, for each slot of a host.
-    :param found: types of a worker's volumes, by its name.
+    :param expected: types of one worker's volumes, for each slot of a host.
+    :param types_by_worker: types of a worker's volumes, by its name.
     """
-    wanted = sorted({_listed(types) for types in promised})
+    allowed = sorted({_listed(types) for types in expected})
     return [
         Judgement(
             f'{name}: types of its volumes',
-            ' or '.join(wanted),
+            ' or '.join(allowed),
             _listed(types),
-            _listed(types) in wanted,
+            _listed(types) in allowed,
         )
-        for name, types in sorted(found.items())
+        for name, types in sorted(types_by_worker.items())
     ]
 
 
-def _listed(words: Iterable[str]) -> str:
-    return ', '.join(sorted(words)) or _NONE
+def _listed(names: Iterable[str]) -> str:
+    return ', '.join(sorted(names)) or _NONE
 
 
 def beside(

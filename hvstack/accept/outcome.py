@@ -62,18 +62,20 @@ class Outcome:
     @property
     def counts(self) -> dict[str, int]:
         """What stestr counts."""
-        found = Counter(one.verdict for one in self.results if one.ran)
+        counts = Counter(
+            result.verdict for result in self.results if result.ran
+        )
         return {
-            'run': sum(found.values()),
-            'passed': found[PASSED],
-            'failed': found[FAILED],
-            'skipped': found[UNCHECKED],
+            'run': sum(counts.values()),
+            'passed': counts[PASSED],
+            'failed': counts[FAILED],
+            'skipped': counts[UNCHECKED],
         }
 
     @property
     def verdict(self) -> str:
         """``failed``, ``not checked`` or ``passed``, the worst of all."""
-        verdicts = {one.verdict for one in self.results}
+        verdicts = {result.verdict for result in self.results}
         if FAILED in verdicts:
             return FAILED
         return UNCHECKED if UNCHECKED in verdicts or not verdicts else PASSED
@@ -94,15 +96,15 @@ class Outcome:
             'began': self.began,
             'verdict': self.verdict,
             'stestr': self.counts,
-            'results': [asdict(one) for one in self.results],
+            'results': [asdict(result) for result in self.results],
         }
 
 
-def read(stream: bytes, listed: Iterable[str]) -> list[Result]:
+def read(stream: bytes, test_ids: Iterable[str]) -> list[Result]:
     """Return results by ring.
 
     :param stream: of ``stestr last --subunit``.
-    :param listed: ids of the tests that should have run: one that is
+    :param test_ids: ids of the tests that should have run: one that is
         missing is "not checked".
     :raises hvstack.errors.RunFailed: it is no such stream.
     """
@@ -111,11 +113,11 @@ def read(stream: bytes, listed: Iterable[str]) -> list[Result]:
     import testtools
 
     results: list[Result] = []
-    begun: set[str] = set()
+    started_ids: set[str] = set()
 
-    def one(found: Any) -> None:
-        begun.add(found['id'])
-        if (result := _result(found)) is not None:
+    def one(test_dict: Any) -> None:
+        started_ids.add(test_dict['id'])
+        if (result := _result(test_dict)) is not None:
             results.append(result)
 
     reader = testtools.StreamToDict(one)
@@ -126,22 +128,27 @@ def read(stream: bytes, listed: Iterable[str]) -> list[Result]:
         ).run(reader)
     finally:
         reader.stopTestRun()
-    if stream and not begun:
+    if stream and not started_ids:
         raise errors.RunFailed(
             'stestr left no results: run it again, then look at its log'
         )
-    classes = {one.test for one in results if one.test.startswith('all of ')}
-    for name in listed:
-        ring, test = place(name)
-        if name not in begun and f'all of {test.rpartition(".")[0]}' not in (
-            classes
+    classes = {
+        result.test for result in results if result.test.startswith('all of ')
+    }
+    for name in test_ids:
+        scope, test = place(name)
+        if (
+            name not in started_ids
+            and f'all of {test.rpartition(".")[0]}' not in (classes)
         ):
             results.append(
                 Result(
-                    ring, test, UNCHECKED, reason='it did not run', ran=False
+                    scope, test, UNCHECKED, reason='it did not run', ran=False
                 )
             )
-    return sorted(results, key=lambda one: (_ring(one.ring), one.test))
+    return sorted(
+        results, key=lambda result: (_ring(result.ring), result.test)
+    )
 
 
 def _ring(name: str) -> int:
@@ -150,41 +157,41 @@ def _ring(name: str) -> int:
 
 def place(test_id: str) -> tuple[str, str]:
     """Return a test's ring and its short name."""
-    found = _TEST.search(test_id)
-    if found is None:
+    match = _TEST.search(test_id)
+    if match is None:
         return '', _TAGS.sub('', test_id)
-    ring, rest = found['ring'], found['rest']
+    scope, rest = match['ring'], match['rest']
     if test_id.startswith(('setUpClass', 'tearDownClass')):
         rest = f'all of {rest}'
-    return ring, rest
+    return scope, rest
 
 
 def tags(test_id: str) -> set[str]:
     """Return a test's tags, such as ``smoke``."""
-    found = _TAGS.search(test_id)
-    return set(found['tags'].split(',')) if found else set()
+    match = _TAGS.search(test_id)
+    return set(match['tags'].split(',')) if match else set()
 
 
-def _result(found: dict[str, Any]) -> Result | None:
-    status = found['status']
-    if found['id'] == 'output' or status in ('exists', None):
+def _result(test_dict: dict[str, Any]) -> Result | None:
+    status = test_dict['status']
+    if test_dict['id'] == 'output' or status in ('exists', None):
         return None
-    ring, test = place(found['id'])
-    details = found['details']
-    judged: Sequence[Judgement] = ()
+    scope, test = place(test_dict['id'])
+    details = test_dict['details']
+    checks: Sequence[Judgement] = ()
     if DETAIL in details:
-        judged = judge.loads(details[DETAIL].as_text())
+        checks = judge.loads(details[DETAIL].as_text())
     reason = ''
     if status == 'skip':
         reason = details['reason'].as_text() if 'reason' in details else ''
         reason = reason.removeprefix('not checked: ')
     elif status not in ('success', 'xfail'):
-        reason = _why(details, judged)
+        reason = _why(details, checks)
     # A test that judged nothing has not looked at anything.
-    empty = status == 'success' and ring in RINGS and not judged
-    begin, end = found['timestamps']
+    empty = status == 'success' and scope in RINGS and not checks
+    begin, end = test_dict['timestamps']
     return Result(
-        ring=ring,
+        ring=scope,
         test=test,
         verdict=UNCHECKED
         if status == 'skip' or empty
@@ -193,16 +200,16 @@ def _result(found: dict[str, Any]) -> Result | None:
             round((end - begin).total_seconds(), 1) if begin and end else 0.0
         ),
         reason='it looked at nothing' if empty else reason,
-        judgements=tuple(judged),
+        judgements=tuple(checks),
     )
 
 
-def _why(details: dict[str, Any], judged: Sequence[Judgement]) -> str:
+def _why(details: dict[str, Any], checks: Sequence[Judgement]) -> str:
     """Return why a test failed in one line: a promise, or the error."""
     bad = [
-        f'{one.what}: promised {one.promised}, seen {one.seen}'
-        for one in judged
-        if not one.good
+        f'{check.what}: promised {check.promised}, seen {check.seen}'
+        for check in checks
+        if not check.good
     ]
     if bad:
         return '; '.join(bad[:5])
@@ -221,5 +228,5 @@ def _why(details: dict[str, Any], judged: Sequence[Judgement]) -> str:
         ),
         default=len(lines) - 1,
     )
-    why = ' '.join(' '.join(lines[first:]).split())
-    return _OURS.sub('', why)[:500] or 'it was cut off'
+    message = ' '.join(' '.join(lines[first:]).split())
+    return _OURS.sub('', message)[:500] or 'it was cut off'

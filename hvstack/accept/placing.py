@@ -42,7 +42,7 @@ def plan(
     controller, _ = _flavor(catalogues, configuration, _CONTROLLERS)
     providers = _hosts(conn, worker)
     size = cluster_size(profile, configuration, len(providers))
-    wanted = Plan(
+    cluster_plan = Plan(
         configuration=configuration,
         worker=worker,
         controller=controller,
@@ -52,7 +52,7 @@ def plan(
         backend='none',
         sizing=size_node(worker.vcpus, worker.ram),
     )
-    return wanted, size
+    return cluster_plan, size
 
 
 def _flavor(
@@ -80,18 +80,22 @@ def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
         for name in sorted(worker.extra_specs)
         if name.startswith('trait:')
     )
-    known = {one.name: one for one in hosts.hypervisors(conn) if one.up}
-    found = {
+    hosts_by_name = {
+        hypervisor.name: hypervisor
+        for hypervisor in hosts.hypervisors(conn)
+        if hypervisor.up
+    }
+    providers = {
         name: uuid
         for name, uuid in sorted(placement.providers(conn, traits).items())
-        if name in known
+        if name in hosts_by_name
         and judge.holds(
             placement.inventories(conn, uuid)['inventories'],
             judge.needs(worker),
         )
     }
-    kinds = sorted({known[name].kind for name in found})
-    if not found:
+    kinds = sorted({hosts_by_name[name].kind for name in providers})
+    if not providers:
         raise errors.CloudError(
             f"no host that is up takes {worker.name}: see 'openstack "
             "hypervisor list' and 'hvstack doctor'"
@@ -102,12 +106,12 @@ def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
             f'({", ".join(kinds)}): take a flavor that only one of them has '
             'CPUs or a trait for'
         )
-    return found
+    return providers
 
 
 def request(
     conn: Connection,
-    wanted: Plan,
+    cluster_plan: Plan,
     size: ClusterSize,
     *,
     image: str,
@@ -118,7 +122,7 @@ def request(
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     body = settings.stack_request(
-        wanted,
+        cluster_plan,
         conn,
         image=image,
         network=network,

@@ -13,43 +13,43 @@ from hvstack import errors, paths
 from hvstack.accept import hostlook
 
 
-def _note(folder: Path, host: str) -> Path:
-    return folder / f'without-power-{host}.json'
+def _note(directory: Path, host: str) -> Path:
+    return directory / f'without-power-{host}.json'
 
 
-def cut(folder: Path, host: str, off: str, on: str) -> None:
+def cut(directory: Path, host: str, off: str, on: str) -> None:
     """Cut a host's power, once it is noted how it gets it back.
 
-    :param folder: the workspace.
+    :param directory: the workspace.
     :param off: command that cuts the power of ``{host}``.
     :param on: command that powers it on again.
     :raises hvstack.errors.CommandFailed: it failed.
     :raises OSError: there is no room for the note; the power is not cut.
     """
     note = json.dumps({'host': host, 'command': on}) + '\n'
-    paths.write_whole(_note(folder, host), note, 0o600)
+    paths.write_whole(_note(directory, host), note, 0o600)
     hostlook.power(off, host)
 
 
-def give(folder: Path, host: str, on: str) -> None:
+def give(directory: Path, host: str, on: str) -> None:
     """Power a host on, and forget that it had to be.
 
     :raises hvstack.errors.CommandFailed: it failed; the note stays.
     """
     hostlook.power(on, host)
-    _note(folder, host).unlink(missing_ok=True)
+    _note(directory, host).unlink(missing_ok=True)
 
 
-def restore(folder: Path) -> Iterator[str]:
+def restore(directory: Path) -> Iterator[str]:
     """Power on what killed tests left without power; yield the hosts.
 
     :raises hvstack.errors.CloudError: one cannot be powered on.
     """
-    for path in sorted(folder.glob('without-power-*.json')):
+    for path in sorted(directory.glob('without-power-*.json')):
         try:
-            found = json.loads(path.read_text(encoding='utf-8'))
-            host = str(found['host'])
-            give(folder, host, str(found['command']))
+            note = json.loads(path.read_text(encoding='utf-8'))
+            host = str(note['host'])
+            give(directory, host, str(note['command']))
         except (errors.HVStackError, ValueError, KeyError, TypeError) as exc:
             raise errors.CloudError(
                 'a test was killed while a host had no power, and it cannot '

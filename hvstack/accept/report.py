@@ -14,44 +14,46 @@ from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome, Result
 _NAMES = ('report.json', 'report.xml', 'report.html')
 
 
-def write(outcome: Outcome, folder: Path) -> list[Path]:
+def write(acceptance: Outcome, directory: Path) -> list[Path]:
     """Write all forms and return their files."""
     texts = (
-        json.dumps(outcome.to_mapping(), indent=1) + '\n',
-        junit(outcome),
-        page(outcome),
+        json.dumps(acceptance.to_mapping(), indent=1) + '\n',
+        junit(acceptance),
+        page(acceptance),
     )
-    files = [folder / name for name in _NAMES]
+    files = [directory / name for name in _NAMES]
     for path, text in zip(files, texts, strict=True):
         paths.write_whole(path, text)
     return files
 
 
-def forget(folder: Path) -> None:
+def forget(directory: Path) -> None:
     """Delete an earlier run's report: a run that dies leaves none."""
     for name in _NAMES:
-        (folder / name).unlink(missing_ok=True)
+        (directory / name).unlink(missing_ok=True)
 
 
-def junit(outcome: Outcome) -> str:
+def junit(acceptance: Outcome) -> str:
     """Return the results as JUnit's XML; "not checked" is skipped there."""
     root = ElementTree.Element('testsuites', name='hvstack accept')
-    for ring in (*RINGS, ''):
-        results = [one for one in outcome.results if one.ring == ring]
+    for scope in (*RINGS, ''):
+        results = [
+            result for result in acceptance.results if result.ring == scope
+        ]
         if not results:
             continue
-        failures = sum(one.verdict == FAILED for one in results)
-        passed = sum(one.verdict == PASSED for one in results)
+        failures = sum(result.verdict == FAILED for result in results)
+        passed = sum(result.verdict == PASSED for result in results)
         suite = ElementTree.SubElement(
             root,
             'testsuite',
-            name=ring or 'others',
+            name=scope or 'others',
             tests=str(len(results)),
             failures=str(failures),
             skipped=str(len(results) - failures - passed),
         )
-        for one in results:
-            _case(suite, one)
+        for result in results:
+            _case(suite, result)
     ElementTree.indent(root)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -60,21 +62,21 @@ def junit(outcome: Outcome) -> str:
     )
 
 
-def _case(suite: ElementTree.Element, one: Result) -> None:
-    name, _, test = one.test.rpartition('.')
+def _case(suite: ElementTree.Element, result: Result) -> None:
+    name, _, test = result.test.rpartition('.')
     case = ElementTree.SubElement(
-        suite, 'testcase', classname=name, name=test, time=str(one.seconds)
+        suite, 'testcase', classname=name, name=test, time=str(result.seconds)
     )
-    if one.verdict == FAILED:
-        ElementTree.SubElement(case, 'failure', message=_plain(one.reason))
-    elif one.verdict != PASSED:
-        ElementTree.SubElement(case, 'skipped', message=_plain(one.reason))
-    if one.judgements:
+    if result.verdict == FAILED:
+        ElementTree.SubElement(case, 'failure', message=_plain(result.reason))
+    elif result.verdict != PASSED:
+        ElementTree.SubElement(case, 'skipped', message=_plain(result.reason))
+    if result.judgements:
         ElementTree.SubElement(case, 'system-out').text = _plain(
             ''.join(
-                f'{"ok" if seen.good else "BAD"} {seen.what}: promised '
-                f'{seen.promised}, seen {seen.seen}\n'
-                for seen in one.judgements
+                f'{"ok" if check.good else "BAD"} {check.what}: promised '
+                f'{check.promised}, seen {check.seen}\n'
+                for check in result.judgements
             )
         )
 
@@ -86,7 +88,7 @@ def _plain(text: str) -> str:
     )
 
 
-def page(outcome: Outcome) -> str:
+def page(acceptance: Outcome) -> str:
     """Return the results as a page that opens offline."""
     environment = Environment(
         loader=PackageLoader('hvstack.accept', ''),
@@ -96,7 +98,9 @@ def page(outcome: Outcome) -> str:
         lstrip_blocks=True,
     )
     environment.globals['mark'] = _mark
-    return environment.get_template('report.html.j2').render(outcome=outcome)
+    return environment.get_template('report.html.j2').render(
+        outcome=acceptance
+    )
 
 
 def _mark(verdict: str) -> Markup:

@@ -48,20 +48,20 @@ class Selection:
     @property
     def words(self) -> list[str]:
         """The selection as stestr's arguments."""
-        rings = '|'.join(sorted(self.rings))
-        words = [f'{re.escape(outcome.PACKAGE)}\\.({rings})\\.']
+        scopes = '|'.join(sorted(self.rings))
+        args = [f'{re.escape(outcome.PACKAGE)}\\.({scopes})\\.']
         if self.only:
-            words[0] += f'.*({self.only})'
+            args[0] += f'.*({self.only})'
         if self.smoke:
-            words[0] += r'.*\[.*\bsmoke\b'
+            args[0] += r'.*\[.*\bsmoke\b'
         if not self.destructive:
-            words += ['--exclude-regex', _DESTRUCTIVE]
-        return words
+            args += ['--exclude-regex', _DESTRUCTIVE]
+        return args
 
 
-def _stestr(workspace: Workspace, *words: str) -> shell.Result:
+def _stestr(workspace: Workspace, *args: str) -> shell.Result:
     return shell.run(
-        [sys.executable, '-m', 'stestr', *words],
+        [sys.executable, '-m', 'stestr', *args],
         timeout=_LIST_SECONDS,
         env=workspace.environment(),
         cwd=workspace.folder,
@@ -127,13 +127,13 @@ def run(
     if _number(workspace) == before:
         # It refused, or was killed: its last results are another run's.
         _end(process.pid)
-        why = shell.tail(
+        output = shell.tail(
             workspace.log.read_text(errors='replace', encoding='utf-8'), 3
         )
         raise errors.RunFailed(
             f'stestr ended with status {process.returncode} and left no '
-            f'results: {" ".join(why.split()) or "it printed nothing"}: see '
-            f'{workspace.log}'
+            f'results: {" ".join(output.split()) or "it printed nothing"}: '
+            f'see {workspace.log}'
         )
     return last(workspace, expected)
 
@@ -201,7 +201,7 @@ def _end(session: int) -> None:
 
 def _members(session: int) -> list[int]:
     """Return the processes of a session that still run."""
-    found = []
+    process_ids = []
     for path in Path('/proc').glob('[0-9]*/stat'):
         try:
             text = path.read_text(encoding='utf-8')
@@ -210,8 +210,8 @@ def _members(session: int) -> list[int]:
         # After the name in parentheses: state, parent, group, session.
         state, _, _, number = text.rpartition(')')[2].split()[:4]
         if state != 'Z' and int(number) == session:
-            found.append(int(path.parent.name))
-    return found
+            process_ids.append(int(path.parent.name))
+    return process_ids
 
 
 @contextmanager
@@ -271,10 +271,10 @@ def _lock(workspace: Workspace, url: str) -> TextIO:
     bare = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
     name = re.sub(r'[^\w.-]', '_', bare) + '.held'
     try:
-        folder = paths.STATE / 'accept'
+        directory = paths.STATE / 'accept'
         paths.make_directory(paths.STATE)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return (folder / name).open('a+', encoding='utf-8')
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return (directory / name).open('a+', encoding='utf-8')
     except OSError:
         # Not root: beside the workspace that was given.
         return (workspace.folder.parent / name).open('a+', encoding='utf-8')
@@ -286,15 +286,15 @@ def settle(workspace: Workspace, *, end: bool) -> None:
     :param end: end them; else they are in the way.
     :raises hvstack.errors.Busy: such tests run.
     """
-    found = _orphans(workspace)
-    if found and not end:
+    process_ids = _orphans(workspace)
+    if process_ids and not end:
         raise errors.Busy(
             f"tests of an 'hvstack accept' that was killed still run in "
-            f'{workspace.folder} (process {min(found)}): wait for them, or '
-            "end them with 'hvstack accept --cleanup'"
+            f'{workspace.folder} (process {min(process_ids)}): wait for them, '
+            "or end them with 'hvstack accept --cleanup'"
         )
-    if found:
-        _end(os.getsid(found[0]))
+    if process_ids:
+        _end(os.getsid(process_ids[0]))
     workspace.pid.unlink(missing_ok=True)
 
 
@@ -312,10 +312,10 @@ def _orphans(workspace: Workspace) -> list[int]:
         return []
     # A session may outlive its leader, and its number be another's later.
     mark = f'TEMPEST_CONFIG_DIR={workspace.folder}'.encode()
-    found = []
+    process_ids = []
     for pid in _members(session):
         with contextlib.suppress(OSError):
             content = Path(f'/proc/{pid}/environ').read_bytes()
             if mark in content.split(b'\0'):
-                found.append(pid)
-    return found
+                process_ids.append(pid)
+    return process_ids

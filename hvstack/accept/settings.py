@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ','.join(str(one) for one in value)
+        return ','.join(str(element) for element in value)
     return str(value)
 
 
@@ -172,7 +172,7 @@ def credentials(
             'be made for the tests: give --accounts FILE'
         )
     with refused('roles cannot be listed'):
-        known = {role.name for role in conn.identity.roles()}
+        role_names = {role.name for role in conn.identity.roles()}
     domain = auth.get('user_domain_name') or 'Default'
     return {
         'identity': identity,
@@ -187,7 +187,7 @@ def credentials(
             'admin_project_domain_name': auth.get('project_domain_name')
             or domain,
             'tempest_roles': [
-                name for name in ('member', _STACK_ROLE) if name in known
+                name for name in ('member', _STACK_ROLE) if name in role_names
             ],
         },
     }
@@ -228,26 +228,30 @@ def users(path: Path, conn: Connection) -> list[Connection]:
     :raises hvstack.errors.InputError: it is no such file, or one of them
         cannot log in.
     """
-    listed = yamlfile.load(path).data
-    if not isinstance(listed, list):
+    account_list = yamlfile.load(path).data
+    if not isinstance(account_list, list):
         raise errors.InputError(
             f"{path} is no list of users: see Tempest's accounts.yaml.sample"
         )
     config: Any = conn.config
-    found = []
-    for number, one in enumerate(listed, 1):
-        project = isinstance(one, dict) and (
-            one.get('project_name') or one.get('tenant_name')
+    connections = []
+    for number, account in enumerate(account_list, 1):
+        project = isinstance(account, dict) and (
+            account.get('project_name') or account.get('tenant_name')
         )
-        if not project or not one.get('username') or not one.get('password'):
+        if (
+            not project
+            or not account.get('username')
+            or not account.get('password')
+        ):
             raise errors.InputError(
                 f'{path}: user {number} needs username, password and '
                 'project_name'
             )
-        found.append(
+        connections.append(
             connection.connect(
                 credential={
-                    **one,
+                    **account,
                     'project_name': project,
                     'auth_url': config.config.get('auth', {})['auth_url'],
                     'region_name': config.get_region_name(),
@@ -257,7 +261,7 @@ def users(path: Path, conn: Connection) -> list[Connection]:
                 }
             )
         )
-    return found
+    return connections
 
 
 def _password(conn: Connection) -> dict[str, Any]:
@@ -294,7 +298,7 @@ def services(
     :param image: name or id of an image that every flavor starts.
     :raises hvstack.errors.InputError: no such image or network.
     """
-    found = servers.image(conn, image)
+    glance_image = servers.image(conn, image)
     with refused('networks cannot be listed'):
         net: Any = conn.network.find_network(network, ignore_missing=True)
     if net is None:
@@ -311,8 +315,8 @@ def services(
             'use_stderr': False,
         },
         'compute': {
-            'image_ref': found.id,
-            'image_ref_alt': found.id,
+            'image_ref': glance_image.id,
+            'image_ref_alt': glance_image.id,
             'fixed_network_name': net.name,
             'max_microversion': '2.96',
         },
@@ -324,12 +328,12 @@ def services(
             'horizon': False,
             'heat': 'orchestration' in kinds,
         },
-        'hvstack': {'image': found.id, 'network': net.id},
+        'hvstack': {'image': glance_image.id, 'network': net.id},
     }
 
 
 def stack_request(
-    wanted: Plan,
+    cluster_plan: Plan,
     conn: Connection,
     *,
     image: str,
@@ -345,19 +349,25 @@ def stack_request(
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     names = {
-        'worker': wanted.worker.name,
-        'controller': wanted.controller.name,
+        'worker': cluster_plan.worker.name,
+        'controller': cluster_plan.controller.name,
     }
     layout = dataclasses.replace(
         launch.layout(
-            wanted, names, image=image, network=network, key_name=_KEY_NAME
+            cluster_plan,
+            names,
+            image=image,
+            network=network,
+            key_name=_KEY_NAME,
         ),
         controllers=controllers,
     )
     with refused('the templates cannot be read'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(
             template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE),
-            environment_files=[str(one) for one in environments.files(layout)],
+            environment_files=[
+                str(file) for file in environments.files(layout)
+            ],
         )
     return {
         **content,
@@ -366,11 +376,11 @@ def stack_request(
     }
 
 
-def apart(wanted: Plan) -> bool:
+def apart(cluster_plan: Plan) -> bool:
     """Tell whether controllers have other hosts than workers."""
     worker, controller = (
         {name for name in flavor.extra_specs if name.startswith('trait:')}
-        for flavor in (wanted.worker, wanted.controller)
+        for flavor in (cluster_plan.worker, cluster_plan.controller)
     )
     return worker != controller
 
