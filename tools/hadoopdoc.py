@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvstack.hadoop import osprofiles, sites, tables
-from hvstack.hadoop.parameters import Parameter, Table
+from hvstack.hadoop.parameters import HadoopProperty, Table
 
 BEGIN = '<!-- tools/hadoopdoc.py writes from here -->\n'
 END = '<!-- to here -->\n'
@@ -33,9 +33,11 @@ def cell(text: str) -> str:
     return text.replace('<', '&lt;').replace('|', '\\|')
 
 
-def value(row: Parameter) -> str:
+def value(row: HadoopProperty) -> str:
     """Return what a cluster gets."""
-    return row.shown if callable(row.value) else code(row.shown)
+    return (
+        row.display_value if callable(row.value) else code(row.display_value)
+    )
 
 
 def line(*cells: str) -> str:
@@ -55,11 +57,11 @@ def paper(table: Table) -> Iterator[str]:
         for row in rows:
             yield line(
                 section,
-                code(row.old),
-                cell(row.given),
-                code(row.new) or 'gone',
+                code(row.paper_name),
+                cell(row.paper_value),
+                code(row.name) or 'gone',
                 value(row),
-                cell(row.why),
+                cell(row.reason),
             )
 
 
@@ -68,7 +70,7 @@ def own() -> Iterator[str]:
     yield head('parameter', 'value', 'source', 'why')
     for section, rows in tables.TUNINGS[sites.DEFAULT].items():
         for row in rows:
-            yield line(code(row.new), value(row), section, cell(row.why))
+            yield line(code(row.name), value(row), section, cell(row.reason))
 
 
 def systems() -> Iterator[str]:
@@ -83,7 +85,7 @@ def systems() -> Iterator[str]:
                 code(one.name),
                 code(one.value),
                 one.source,
-                cell(one.why),
+                cell(one.reason),
             )
 
 

@@ -583,7 +583,7 @@ def groups(
 
 
 def replicas(
-    files: Sequence[fsck.File],
+    files: Sequence[fsck.HDFSFile],
     hosts: Mapping[str, str],
     replication: int,
     count: int,
@@ -595,7 +595,7 @@ def replicas(
     """
     blocks = [block for file in files for block in file.blocks]
     low = sum(block.live < replication for block in blocks)
-    shared = fsck.on_one_host(files, hosts)
+    shared = fsck.find_shared_blocks(files, hosts)
     return [
         equal('files with blocks', count, sum(bool(f.blocks) for f in files)),
         equal(f'blocks with less than {replication} replicas', 0, low),

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from hvstack import shell
 from hvstack.hadoop import sizing
-from hvstack.hadoop.rest import Runner, on_all
+from hvstack.hadoop.rest import Runner, run_on_nodes
 from hvstack.hadoop.sites import UI_PORTS
 
 
@@ -173,7 +173,7 @@ class Members:
         if self.drop_command is not None:
             shell.run(self.drop_command, timeout=300)
             return
-        on_all(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
+        run_on_nodes(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
 
     def ui(self, role: str) -> tuple[str, int]:
         """Return host and port of a controller daemon's web interface."""

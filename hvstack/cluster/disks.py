@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from hvstack.hadoop.rest import Runner, on_all
+from hvstack.hadoop.rest import Runner, run_on_nodes
 
 #: Whole disks; what lies on them (dm, md, partitions) would count twice.
 _WHOLE = re.compile(
@@ -66,7 +66,7 @@ def settle(
 
 def _written(nodes: Sequence[Runner]) -> list[int]:
     """Return bytes written to each node's disks since it started."""
-    found = on_all(nodes, 'cat /proc/diskstats', timeout=60, check=False)
+    found = run_on_nodes(nodes, 'cat /proc/diskstats', timeout=60, check=False)
     return [
         _SECTOR_BYTES
         * sum(int(one['written']) for one in _WHOLE.finditer(result.stdout))

@@ -133,7 +133,7 @@ def early(layout: Layout) -> bool:
 
 def parameters(layout: Layout) -> dict[str, Any]:
     """Return the template's parameters that the files do not set."""
-    site = sites.sites(
+    site = sites.render_site_files(
         layout.sizing,
         replication=layout.replication,
         tuning=layout.tuning,
@@ -155,14 +155,14 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],
         'mapred_site': site['mapred-site.xml'],
-        'hadoop_env': sites.hadoop_env(layout.sizing),
+        'hadoop_env': sites.render_hadoop_env(layout.sizing),
         'node_setup': layout.node_setup,
         'tuning': layout.tuning,
         'os_profile': layout.os_profile,
-        'worker_env': sites.node_env(
+        'worker_env': sites.render_node_env(
             sites.WORKER_ROLES, layout.sizing.processors
         ),
-        'controller_env': sites.node_env(
+        'controller_env': sites.render_node_env(
             sites.CONTROLLER_ROLES, layout.controller_vcpus
         ),
         'volume_types': [list(one) for one in layout.disk_types],

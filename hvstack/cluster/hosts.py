@@ -428,7 +428,7 @@ class BareHosts(Members):
         :raises hvstack.errors.InputError: the file is not well formed, or
             there is no such profile.
         """
-        sizing.rule(tuning)
+        sizing.get_rule(tuning)
         osprofiles.settings(os_profile)
         hosts = read(path)
         nodes = [
@@ -483,7 +483,7 @@ class BareHosts(Members):
             self._write_mark()
             self._say('bare metal: start Hadoop')
             self._configure()
-            daemons.introduce(self)
+            daemons.distribute_addresses(self)
             daemons.start(self.nodes)
             seconds = daemons.wait_ready(self, _READY_SECONDS)
             self._say(
@@ -581,7 +581,7 @@ class BareHosts(Members):
             workers=[recorders[node.name] for node in self.workers],
         )
         copy._configure()
-        daemons.introduce(copy)
+        daemons.distribute_addresses(copy)
         daemons.start(copy.nodes)
         rows.append(
             (
@@ -639,7 +639,7 @@ class BareHosts(Members):
 
     def _configure(self) -> None:
         sized = self.sized(self.tuning)
-        files = sites.sites(
+        files = sites.render_site_files(
             sized,
             controller=self.gateway.address,
             replication=self.replication,
@@ -647,7 +647,7 @@ class BareHosts(Members):
             tuning=self.tuning,
             bind=True,
         )
-        files['hadoop-env.sh'] = sites.hadoop_env(sized)
+        files['hadoop-env.sh'] = sites.render_hadoop_env(sized)
         table = ''.join(
             f'{key} /rack1/ng-{node.host}\n'
             for node in self.nodes
@@ -663,7 +663,9 @@ class BareHosts(Members):
                     # Hadoop's own user may not fill these in.
                     text = text.replace('%ADDRESS%', host.address)
                     if name == 'hadoop-env.sh':
-                        text = sites.as_user(action.uid, _SETUP) + text
+                        text = (
+                            sites.render_user_switch(action.uid, _SETUP) + text
+                        )
                 node.put(text, f'{sites.CONF}/{name}')
             node.put(table, f'{sites.CONF}/topology.table')
             roles = (
@@ -677,7 +679,7 @@ class BareHosts(Members):
                 shared_kernel=not over_ssh,
             )
             node.put(setup, _SETUP if over_ssh else osprofiles.SETUP)
-            env = sites.node_env(roles, host.vcpus)
+            env = sites.render_node_env(roles, host.vcpus)
             node.put(f'{env}ADDRESS={host.address}\n', '/etc/hvstack/node.env')
 
         by_name = {host.name: host for host in self.hosts}

@@ -11,7 +11,7 @@ from typing import Any
 from hvstack import errors
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import osprofiles, rest
-from hvstack.hadoop.rest import on_all
+from hvstack.hadoop.rest import run_on_nodes
 
 #: What Hadoop's own default files are called.
 _DEFAULTS = '-default.xml'
@@ -38,9 +38,9 @@ def os_state(nodes: Sequence[Node]) -> OsState:
     :raises hvstack.errors.HVStackError: a node does not answer.
     """
     command = f'[ ! -e {osprofiles.STATE} ] || cat {osprofiles.STATE}'
-    results = on_all(nodes, command, timeout=60)
+    results = run_on_nodes(nodes, command, timeout=60)
     found = {
-        node.name: osprofiles.outcome(result.stdout)
+        node.name: osprofiles.parse_state(result.stdout)
         for node, result in zip(nodes, results, strict=True)
     }
     names = sorted({one.profile or 'none' for one in found.values()})
@@ -70,7 +70,7 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
     """
     gateway, manager = cluster.gateway, cluster.manager
     storing, computing = (
-        rest.having(cluster.workers, daemon)[0]
+        rest.nodes_with_daemon(cluster.workers, daemon)[0]
         for daemon in ('datanode', 'nodemanager')
     )
     job_conf = f'/ws/v1/history/mapreduce/jobs/{job}/conf'
@@ -85,7 +85,7 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
     def ask(name: str) -> dict[str, str] | str:
         node, role, path, read = asked[name]
         try:
-            return read(rest.get(node, role, path))
+            return read(rest.get_json(node, role, path))
         except (errors.HVStackError, KeyError, TypeError) as exc:
             return f'{name}: {" ".join(str(exc).split())[:200]}'
 
@@ -117,9 +117,9 @@ def _of_job(answer: dict[str, Any]) -> dict[str, str]:
         item['name']: item['value']
         if isinstance(item['value'], str)
         else json.dumps(item['value'])
-        for item in rest.elements(answer['conf']['property'])
+        for item in rest.list_elements(answer['conf']['property'])
         if not any(
             source.endswith(_DEFAULTS)
-            for source in rest.elements(item.get('source'))
+            for source in rest.list_elements(item.get('source'))
         )
     }

@@ -27,7 +27,7 @@ from hvstack.cloud import (
 from hvstack.cluster import environments, launch, probe, refusals, topology
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import osprofiles, sizing
-from hvstack.hadoop.rest import on_all
+from hvstack.hadoop.rest import run_on_nodes
 from hvstack.model.configuration import Configuration
 from hvstack.progress import Progress
 
@@ -297,7 +297,7 @@ def _check(cluster: MachineCluster) -> None:
     :raises hvstack.errors.CloudError: a worker has other CPUs or memory.
     """
     memory = probe.memory(cluster.workers)
-    counts = on_all(cluster.workers, 'nproc', timeout=60)
+    counts = run_on_nodes(cluster.workers, 'nproc', timeout=60)
     for node, result in zip(cluster.workers, counts, strict=True):
         cpus, mib = int(result.stdout), memory[node.name]
         off = abs(mib / cluster.ram_mib - 1)

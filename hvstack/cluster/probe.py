@@ -7,7 +7,7 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.base import Node
-from hvstack.hadoop.rest import on_all
+from hvstack.hadoop.rest import run_on_nodes
 
 #: One "key=value" line each; what a node does not have stays out.
 _HARDWARE = r"""
@@ -85,7 +85,7 @@ def cpu_shares(
     :raises hvstack.errors.CommandFailed: a node cannot be measured.
     """
     command = _BUSY.format(count=processors, seconds=seconds)
-    results = on_all(nodes, command, timeout=seconds * 10 + 60)
+    results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
     return {
         node.name: cores(result.stdout)
         for node, result in zip(nodes, results, strict=True)
@@ -112,7 +112,7 @@ def oom_lines(nodes: Sequence[Node]) -> set[str]:
     Nodes of one machine see the same kernel's log. A node whose log cannot
     be read adds none.
     """
-    logs = on_all(nodes, 'dmesg', check=False, timeout=60)
+    logs = run_on_nodes(nodes, 'dmesg', check=False, timeout=60)
     return set().union(*(oom(log.stdout) for log in logs))
 
 
@@ -123,7 +123,7 @@ def oom(log: str) -> set[str]:
 
 def memory(nodes: Sequence[Node]) -> dict[str, Any]:
     """Return each node's memory in MiB, as it sees it."""
-    results = on_all(
+    results = run_on_nodes(
         nodes, "sed -n 's/^MemTotal: *//p' /proc/meminfo", timeout=60
     )
     return {

@@ -28,13 +28,13 @@ def reconfigure(
     :raises hvstack.errors.HVStackError: a node does not take it, or Hadoop
         does not come back.
     """
-    files = sites.sites(
+    files = sites.render_site_files(
         sized,
         controller=cluster.gateway.address,
         replication=replication,
         tuning=tuning,
     )
-    files['hadoop-env.sh'] = sites.hadoop_env(sized)
+    files['hadoop-env.sh'] = sites.render_hadoop_env(sized)
 
     def write(node: Node) -> None:
         for name, text in files.items():

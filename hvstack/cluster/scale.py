@@ -305,7 +305,7 @@ def replication(controller: Runner) -> int:
 
 def going(cluster: StackCluster) -> set[str]:
     """Return names of the workers that are being drained."""
-    addresses = drain.excluded(cluster.gateway)
+    addresses = drain.read_excluded(cluster.gateway)
     return {one.name for one in cluster.workers if one.address in addresses}
 
 
@@ -367,8 +367,8 @@ def scale(
             )
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
-        if drain.excluded(now.gateway):
-            drain.exclude(now, [], timeout)
+        if drain.read_excluded(now.gateway):
+            drain.exclude_nodes(now, [], timeout)
         with progress.stage('topology'):
             found = topology.of_nodes(topology.nodes(conn, outputs, given))
             # One that is dead keeps us from nothing but this while.

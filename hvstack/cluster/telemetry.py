@@ -247,7 +247,9 @@ class Sampler:
             zero = began + self.offsets[node.name]
             return telemetry.Node(
                 name=node.name,
-                role='worker' if node.role in rest.ALONE else node.role,
+                role='worker'
+                if node.role in rest.SINGLE_DAEMON_ROLES
+                else node.role,
                 host=node.host,
                 times=[round(moment - zero, 2) for moment in times],
                 rates=rates,

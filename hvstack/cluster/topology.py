@@ -21,7 +21,7 @@ from openstack.connection import Connection
 from hvstack import errors, shell, yamlfile
 from hvstack.cloud import servers
 from hvstack.hadoop import daemons, fsck, rest, sites
-from hvstack.hadoop.rest import Members, Runner
+from hvstack.hadoop.rest import HadoopNodes, Runner
 from hvstack.model.fields import Fields
 from hvstack.model.topology import (
     Finding,
@@ -182,7 +182,7 @@ def grouped(controller: Runner) -> bool:
 
 def hdfs_places(controller: Runner) -> dict[str, str]:
     """Return where HDFS has its live DataNodes, by address."""
-    info = rest.namenode(controller, 'NameNodeInfo')
+    info = rest.get_namenode_bean(controller, 'NameNodeInfo')
     return {
         str(one['xferaddr']).rpartition(':')[0]: str(one['location'])
         for one in json.loads(info['LiveNodes']).values()
@@ -191,7 +191,9 @@ def hdfs_places(controller: Runner) -> dict[str, str]:
 
 def yarn_places(controller: Runner) -> dict[str, str]:
     """Return where YARN has its running NodeManagers, by host name."""
-    answer = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/nodes')
+    answer = rest.get_json(
+        controller, 'resourcemanager', '/ws/v1/cluster/nodes'
+    )
     return {
         str(one['nodeHostName']): str(one['rack'])
         for one in (answer.get('nodes') or {}).get('node') or []
@@ -201,18 +203,18 @@ def yarn_places(controller: Runner) -> dict[str, str]:
 
 def running_jobs(controller: Runner) -> int:
     """Return how many applications YARN runs, or will."""
-    found = rest.get(controller, 'resourcemanager', '/ws/v1/cluster/metrics')[
-        'clusterMetrics'
-    ]
+    found = rest.get_json(
+        controller, 'resourcemanager', '/ws/v1/cluster/metrics'
+    )['clusterMetrics']
     return int(found['appsRunning']) + int(found['appsPending'])
 
 
-def answering(cluster: Members) -> tuple[Part, list[str]]:
+def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
     """Return the nodes that answer, and the names of the others.
 
     :raises hvstack.errors.HVStackError: a controller does not answer.
     """
-    for node in rest.controllers(cluster):
+    for node in rest.list_controllers(cluster):
         node.run('true', timeout=60)
 
     def asked(node: Runner) -> bool:
@@ -235,7 +237,7 @@ def answering(cluster: Members) -> tuple[Part, list[str]]:
 
 
 def place(
-    cluster: Members, topology: Topology, timeout: float = _READY_SECONDS
+    cluster: HadoopNodes, topology: Topology, timeout: float = _READY_SECONDS
 ) -> None:
     """Give a topology to controllers that wait for one to start.
 
@@ -245,7 +247,7 @@ def place(
     """
     # The node's own files may not be there yet: they are with node groups.
     table = topology.table(node_groups=True)
-    for node in rest.controllers(cluster):
+    for node in rest.list_controllers(cluster):
 
         def answers(node: Runner = node) -> bool:
             return not node.run('true', timeout=60, check=False).returncode
@@ -257,7 +259,7 @@ def place(
 
 
 def refresh(
-    cluster: Members,
+    cluster: HadoopNodes,
     topology: Topology,
     *,
     others: Sequence[Runner] = (),
@@ -290,7 +292,7 @@ def refresh(
     with_groups = grouped(gateway)
     lines = topology.lines(node_groups=with_groups)
     table = topology.table(node_groups=with_groups)
-    for node in rest.controllers(cluster):
+    for node in rest.list_controllers(cluster):
         node.put(table, sites.TABLE)
     for node in there.workers:
         if node.name not in names:
@@ -357,7 +359,9 @@ def _restart(node: Runner, *roles: str) -> None:
     )
 
 
-def _by_address(found: Mapping[str, str], cluster: Members) -> dict[str, str]:
+def _by_address(
+    found: Mapping[str, str], cluster: HadoopNodes
+) -> dict[str, str]:
     """Return places by the nodes' addresses: a service may use names."""
     return {
         node.address: found.get(node.address) or found.get(node.name) or ''
@@ -366,7 +370,7 @@ def _by_address(found: Mapping[str, str], cluster: Members) -> dict[str, str]:
 
 
 def check(
-    cluster: Members, topology: Topology, *, tables_only: bool = False
+    cluster: HadoopNodes, topology: Topology, *, tables_only: bool = False
 ) -> list[Finding]:
     """Return where what is in force is not what the topology says.
 
@@ -393,7 +397,7 @@ def check(
     found = [
         Finding('node', name, 'does not answer', 'its table') for name in away
     ]
-    for node in (*rest.controllers(cluster), *part.workers):
+    for node in (*rest.list_controllers(cluster), *part.workers):
         text = node.run(f'cat {sites.TABLE}', check=False, timeout=60).stdout
         found += differences(
             f'table on {node.name}', parse_table(text), expected
@@ -405,7 +409,7 @@ def check(
         ('YARN', 'nodemanager', yarn_places(manager)),
     ):
         seen = _by_address(places, cluster)
-        nodes = rest.having(cluster.workers, daemon)
+        nodes = rest.nodes_with_daemon(cluster.workers, daemon)
         found += differences(
             service,
             {node.name: seen[node.address] or 'none' for node in nodes},
@@ -416,10 +420,10 @@ def check(
         Finding(
             'block',
             f'{shared.path} {shared.block}',
-            f'{" and ".join(names.get(p, p) for p in shared.places)} on '
+            f'{" and ".join(names.get(p, p) for p in shared.addresses)} on '
             f'{shared.host}',
             'hosts of their own',
         )
-        for shared in fsck.on_one_host(fsck.run(gateway), group)
+        for shared in fsck.find_shared_blocks(fsck.run(gateway), group)
     ]
     return found

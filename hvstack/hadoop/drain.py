@@ -15,40 +15,43 @@ from collections.abc import Collection, Sequence
 
 from hvstack import errors, shell
 from hvstack.hadoop import rest
-from hvstack.hadoop.rest import Members, Runner
+from hvstack.hadoop.rest import HadoopNodes, Runner
 from hvstack.hadoop.sites import CONF
 from hvstack.progress import Progress
 
 #: The nodes that must leave, one a line.
-EXCLUDED = f'{CONF}/excluded'
+EXCLUDE_FILE = f'{CONF}/excluded'
 #: Sets the properties where a site file has them not: both daemons read
 #: their files again at every -refreshNodes.
 _SETUP = f"""
 set -e
-touch {EXCLUDED}
+touch {EXCLUDE_FILE}
 for pair in hdfs-site.xml:dfs.hosts.exclude \
         yarn-site.xml:yarn.resourcemanager.nodes.exclude-path; do
     file={CONF}/${{pair%%:*}} name=${{pair#*:}}
     grep -q "<name>$name</name>" $file || sed -i "s:</configuration>:\
-<property><name>$name</name><value>{EXCLUDED}</value></property>\\n&:" $file
+<property><name>$name</name><value>{EXCLUDE_FILE}</value></property>\\n&:" \
+        $file
 done
 """
-_ENDED = ('DECOMMISSIONED', 'LOST', 'SHUTDOWN')
-_INTERVAL = 3.0
-_SAY_SECONDS = 15
+_ENDED_STATES = ('DECOMMISSIONED', 'LOST', 'SHUTDOWN')
+_INTERVAL_SECONDS = 3.0
+_REPORT_SECONDS = 15
 
 
-def excluded(controller: Runner) -> set[str]:
+def read_excluded(controller: Runner) -> set[str]:
     """Return the addresses that must leave, or have left.
 
     :param controller: with the NameNode.
     """
-    text = controller.run(f'cat {EXCLUDED}', check=False, timeout=60).stdout
+    text = controller.run(
+        f'cat {EXCLUDE_FILE}', check=False, timeout=60
+    ).stdout
     return set(text.split())
 
 
-def exclude(
-    cluster: Members, addresses: Collection[str], timeout: float
+def exclude_nodes(
+    cluster: HadoopNodes, addresses: Collection[str], timeout: float
 ) -> None:
     """Let nodes leave HDFS and YARN, and all others stay.
 
@@ -57,21 +60,23 @@ def exclude(
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
     lines = ''.join(f'{address}\n' for address in sorted(addresses))
-    for node in rest.controllers(cluster):
+    for node in rest.list_controllers(cluster):
         node.run(_SETUP, timeout=60)
-        node.put(lines, EXCLUDED)
+        node.put(lines, EXCLUDE_FILE)
     cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
     cluster.manager.run(
         f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server', timeout=180
     )
 
 
-def left(cluster: Members, nodes: Sequence[Runner]) -> list[str]:
+def find_remaining_services(
+    cluster: HadoopNodes, nodes: Sequence[Runner]
+) -> list[str]:
     """Return what still keeps nodes in HDFS and YARN, a few words each.
 
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    info = rest.namenode(cluster.gateway, 'NameNodeInfo')
+    info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     leaving = {
         datanode['xferaddr'].rpartition(':')[0]: datanode[
             'underReplicatedBlocks'
@@ -82,7 +87,7 @@ def left(cluster: Members, nodes: Sequence[Runner]) -> list[str]:
         datanode['xferaddr'].rpartition(':')[0]: datanode['adminState']
         for datanode in json.loads(info['LiveNodes']).values()
     }
-    answer = rest.get(
+    answer = rest.get_json(
         cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
     )
     managers = {
@@ -98,13 +103,13 @@ def left(cluster: Members, nodes: Sequence[Runner]) -> list[str]:
                 'blocks to copy)'
             )
         manager = managers.get(node.address) or managers.get(node.name)
-        if manager not in (None, *_ENDED):
+        if manager not in (None, *_ENDED_STATES):
             remaining_services.append(f'{node.name} in YARN ({manager})')
     return remaining_services
 
 
 def drain(
-    cluster: Members,
+    cluster: HadoopNodes,
     nodes: Sequence[Runner],
     staying: Sequence[Runner],
     *,
@@ -121,27 +126,33 @@ def drain(
         stay excluded.
     :raises hvstack.errors.RunFailed: HDFS misses blocks.
     """
-    others = excluded(cluster.gateway) - {worker.address for worker in staying}
-    exclude(cluster, others | {node.address for node in nodes}, timeout)
+    others = read_excluded(cluster.gateway) - {
+        worker.address for worker in staying
+    }
+    exclude_nodes(cluster, others | {node.address for node in nodes}, timeout)
     last: list[str] = []
     reported_at = 0.0
 
-    def gone() -> bool:
+    def is_drained() -> bool:
         nonlocal reported_at
-        last[:] = left(cluster, nodes)
-        if progress and last and time.monotonic() - reported_at > _SAY_SECONDS:
+        last[:] = find_remaining_services(cluster, nodes)
+        if (
+            progress
+            and last
+            and time.monotonic() - reported_at > _REPORT_SECONDS
+        ):
             reported_at = time.monotonic()
             progress.say(f'  still {", ".join(last)}')
         return not last
 
     shell.wait_for(
-        gone,
+        is_drained,
         f'HDFS and YARN to let go of {", ".join(n.name for n in nodes)}',
         timeout=timeout,
-        interval=_INTERVAL,
+        interval=_INTERVAL_SECONDS,
         why=lambda: f'still {", ".join(last)}; the same command goes on',
     )
-    info = rest.namenode(cluster.gateway, 'NameNodeInfo')
+    info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     missing = info['NumberOfMissingBlocks']
     if missing:
         raise errors.RunFailed(

@@ -19,7 +19,7 @@ _BLOCK = re.compile(
     r'^\s*\d+\. \S*:(?P<id>blk_\d+)\S* len=(?P<length>\d+)'
     r'(?: Live_repl=(?P<live>\d+))?(?P<rest>.*)$'
 )
-_PLACE = re.compile(r'DatanodeInfoWithStorage\[([^\]:]+):')
+_REPLICA = re.compile(r'DatanodeInfoWithStorage\[([^\]:]+):')
 _SECONDS = 600
 
 
@@ -30,17 +30,17 @@ class Block:
     :param id: without its generation stamp.
     :param length: bytes.
     :param live: replicas that are there; 0 if it is missing.
-    :param places: addresses of their DataNodes.
+    :param addresses: addresses of their DataNodes.
     """
 
     id: str
     length: int
     live: int
-    places: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
 
 
 @dataclass
-class File:
+class HDFSFile:
     """One file, as the NameNode knows it.
 
     :param length: bytes.
@@ -56,19 +56,19 @@ class File:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedBlock:
     """A block with two replicas or more on one physical host.
 
-    :param places: addresses of the DataNodes there.
+    :param addresses: addresses of the DataNodes there.
     """
 
     path: str
     block: str
     host: str
-    places: tuple[str, ...]
+    addresses: tuple[str, ...]
 
 
-def run(controller: Runner, path: str = '/') -> list[File]:
+def run(controller: Runner, path: str = '/') -> list[HDFSFile]:
     """Return the files below a path with their blocks' locations.
 
     :param controller: any node that has a client.
@@ -82,17 +82,17 @@ def run(controller: Runner, path: str = '/') -> list[File]:
     return parse(result.stdout + result.stderr)
 
 
-def parse(text: str) -> list[File]:
+def parse(text: str) -> list[HDFSFile]:
     """Return the files of ``hdfs fsck -files -blocks -locations``.
 
     :raises hvstack.errors.CommandFailed: it is no such output, or not all
         of it.
     """
-    files: list[File] = []
+    files: list[HDFSFile] = []
     for line in text.splitlines():
         if match := _FILE.match(line):
             files.append(
-                File(
+                HDFSFile(
                     match['path'],
                     int(match['bytes']),
                     int(match['replication']),
@@ -106,7 +106,7 @@ def parse(text: str) -> list[File]:
                     match['id'],
                     int(match['length']),
                     0 if missing else int(match['live']),
-                    _PLACE.findall(match['rest']),
+                    _REPLICA.findall(match['rest']),
                 )
             )
     if 'Status: ' not in text:
@@ -118,9 +118,9 @@ def parse(text: str) -> list[File]:
     return files
 
 
-def on_one_host(
-    files: Iterable[File], hosts: Mapping[str, str]
-) -> list[Shared]:
+def find_shared_blocks(
+    files: Iterable[HDFSFile], hosts: Mapping[str, str]
+) -> list[SharedBlock]:
     """Return the blocks that have two replicas on one physical host.
 
     :param hosts: physical host by DataNode's address; one that is not named
@@ -130,7 +130,7 @@ def on_one_host(
     for file in files:
         for block in file.blocks:
             by_host: dict[str, list[str]] = defaultdict(list)
-            for address in block.places:
+            for address in block.addresses:
                 by_host[hosts.get(address, address)].append(address)
             together = [
                 (host, addresses)
@@ -141,6 +141,8 @@ def on_one_host(
             if together:
                 host, addresses = max(together, key=lambda item: len(item[1]))
                 shared_blocks.append(
-                    Shared(file.path, block.id, host, tuple(sorted(addresses)))
+                    SharedBlock(
+                        file.path, block.id, host, tuple(sorted(addresses))
+                    )
                 )
     return shared_blocks

@@ -31,7 +31,7 @@ _FAILURES, _ERROR = 5, 300
 LOCALITY = ('node', 'node_group', 'rack', 'off_rack')
 
 
-def job(
+def load_job(
     controller: Runner, job_id: str, timeout: float = 60
 ) -> dict[str, Any]:
     """Return a finished job's times and counters.
@@ -47,24 +47,26 @@ def job(
     """
     job_fields: dict[str, Any] = {}
 
-    def known() -> bool:
+    def is_available() -> bool:
         job_fields.update(
-            rest.get(controller, 'historyserver', f'{_JOBS}/{job_id}')['job']
+            rest.get_json(controller, 'historyserver', f'{_JOBS}/{job_id}')[
+                'job'
+            ]
         )
         return True
 
     shell.wait_for(
-        known, f'the history of {job_id}', timeout=timeout, interval=1
+        is_available, f'the history of {job_id}', timeout=timeout, interval=1
     )
     base = f'{_JOBS}/{job_id}'
-    return summary(
+    return summarize_job(
         job_fields,
-        rest.get(controller, 'historyserver', f'{base}/tasks'),
-        rest.get(controller, 'historyserver', f'{base}/counters'),
+        rest.get_json(controller, 'historyserver', f'{base}/tasks'),
+        rest.get_json(controller, 'historyserver', f'{base}/counters'),
     )
 
 
-def summary(
+def summarize_job(
     job: Mapping[str, Any],
     tasks: Mapping[str, Any],
     counters: Mapping[str, Any],
@@ -81,16 +83,16 @@ def summary(
         maps_ended_ms = max(
             (
                 int(task['finishTime'])
-                for task in rest.elements(tasks['tasks']['task'])
+                for task in rest.list_elements(tasks['tasks']['task'])
                 if task['type'] == 'MAP'
             ),
             default=started_ms,
         )
         values: dict[str, int] = {}
-        for group in rest.elements(
+        for group in rest.list_elements(
             counters['jobCounters'].get('counterGroup')
         ):
-            for counter in rest.elements(group['counter']):
+            for counter in rest.list_elements(group['counter']):
                 name, total = counter['name'], counter['totalCounterValue']
                 values[name] = int(total)
                 if group['counterGroupName'].endswith('.TaskCounter'):
@@ -133,15 +135,15 @@ class Task:
     id: str
     kind: str
     host: str
-    began: float
-    ended: float
+    started_at: float
+    ended_at: float
     records: int
     bytes: int
     splits: tuple[str, ...] = ()
 
 
 @dataclass
-class Told:
+class JobHistory:
     """What the history files tell of one job.
 
     :param failures: node and error of attempts that failed.
@@ -151,9 +153,9 @@ class Told:
     failures: list[tuple[str, str]] = field(default_factory=list)
 
 
-def read(
+def load_histories(
     controller: Runner, jobs: Sequence[str]
-) -> tuple[dict[str, Told], dict[str, str]]:
+) -> tuple[dict[str, JobHistory], dict[str, str]]:
     """Return what history files tell of jobs, and the nodes' locations.
 
     One that cannot be read is missing: no run fails for it.
@@ -175,14 +177,16 @@ def read(
             command, timeout=300, check=False
         ).stdout.splitlines()
         rows = [line.split() for line in lines if line[:1] != '{']
-        return parse(lines), {row[0]: row[1] for row in rows if len(row) == 2}
+        return parse_histories(lines), {
+            row[0]: row[1] for row in rows if len(row) == 2
+        }
     except (errors.HVStackError, LookupError, TypeError, ValueError):
         return {}, {}
 
 
-def parse(lines: Iterable[str]) -> dict[str, Told]:
+def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
     """Return what lines of history files in JSON tell, by job."""
-    histories: dict[str, Told] = {}
+    histories: dict[str, JobHistory] = {}
     start_times: dict[str, float] = {}
     splits: dict[str, tuple[str, ...]] = {}
     for line in lines:
@@ -191,10 +195,10 @@ def parse(lines: Iterable[str]) -> dict[str, Told]:
             (event,) = json.loads(line)['event'].values()
         except (ValueError, KeyError, AttributeError):
             continue
-        event = {name: _plain(value) for name, value in event.items()}
+        event = {name: _unwrap_union(value) for name, value in event.items()}
         if not job:
             continue
-        history = histories.setdefault(f'job_{job[1]}', Told())
+        history = histories.setdefault(f'job_{job[1]}', JobHistory())
         if 'splitLocations' in event:
             splits[event['taskid']] = tuple(event['splitLocations'].split(','))
         elif 'startTime' in event and 'attemptId' in event:
@@ -208,7 +212,7 @@ def parse(lines: Iterable[str]) -> dict[str, Told]:
     return histories
 
 
-def _plain(value: Any) -> Any:
+def _unwrap_union(value: Any) -> Any:
     """Return a value of Avro's JSON, which names the type of optional ones."""
     if isinstance(value, dict) and len(value) == 1:
         return next(iter(value.values()))
@@ -230,8 +234,8 @@ def _task(
         id=event['taskid'],
         kind=kind,
         host=event['hostname'],
-        began=start_times[event['attemptId']],
-        ended=event['finishTime'] / 1000,
+        started_at=start_times[event['attemptId']],
+        ended_at=event['finishTime'] / 1000,
         records=counters.get(f'{kind.upper()}_INPUT_RECORDS', 0),
         bytes=max(
             counters.get('HDFS_BYTES_READ', 0),
@@ -241,8 +245,8 @@ def _task(
     )
 
 
-def by_task(
-    history: Told, locations: Mapping[str, str], names: Mapping[str, str]
+def summarize_tasks(
+    history: JobHistory, locations: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what a record keeps of a job's single tasks.
 
@@ -259,20 +263,20 @@ def by_task(
         node = nodes.setdefault(names.get(task.host, task.host), {})
         for name, value in (
             (f'{task.kind}s', 1),
-            (f'{task.kind}_seconds', task.ended - task.began),
+            (f'{task.kind}_seconds', task.ended_at - task.started_at),
             (f'{task.kind}_bytes', task.bytes),
         ):
             node[name] = round(node.get(name, 0) + value, 3)
     for address in {task.host for task in history.tasks}:
         for kind in ('map', 'reduce'):
             spans = [
-                (task.began, task.ended)
+                (task.started_at, task.ended_at)
                 for task in history.tasks
                 if (task.host, task.kind) == (address, kind)
             ]
             if spans:
                 node = nodes[names.get(address, address)]
-                node[f'{kind}_wall_seconds'] = round(_union(spans), 3)
+                node[f'{kind}_wall_seconds'] = round(_union_seconds(spans), 3)
     local = Counter(
         near
         for task in history.tasks
@@ -282,7 +286,7 @@ def by_task(
     return {
         'nodes': nodes,
         'last': {
-            kind: _last(tasks, names)
+            kind: _summarize_last_task(tasks, names)
             for kind in ('map', 'reduce')
             if len(tasks := [x for x in history.tasks if x.kind == kind]) > 1
         },
@@ -305,7 +309,7 @@ def by_task(
     }
 
 
-def _union(spans: Iterable[tuple[float, float]]) -> float:
+def _union_seconds(spans: Iterable[tuple[float, float]]) -> float:
     """Return for how long at least one of some spans lasts."""
     total, reached = 0.0, float('-inf')
     for begin, end in sorted(spans):
@@ -337,15 +341,20 @@ def locality(task: Task, locations: Mapping[str, str]) -> str | None:
     )
 
 
-def _last(tasks: Sequence[Task], names: Mapping[str, str]) -> dict[str, Any]:
-    ordered = sorted(tasks, key=lambda task: task.ended)
+def _summarize_last_task(
+    tasks: Sequence[Task], names: Mapping[str, str]
+) -> dict[str, Any]:
+    ordered = sorted(tasks, key=lambda task: task.ended_at)
     before, last = ordered[-2:]
     return {
         'task': last.id,
         'node': names.get(last.host, last.host),
-        'seconds': round(last.ended - last.began, 3),
+        'seconds': round(last.ended_at - last.started_at, 3),
         'median_seconds': round(
-            statistics.median(task.ended - task.began for task in tasks), 3
+            statistics.median(
+                task.ended_at - task.started_at for task in tasks
+            ),
+            3,
         ),
-        'alone_seconds': round(last.ended - before.ended, 3),
+        'alone_seconds': round(last.ended_at - before.ended_at, 3),
     }

@@ -46,14 +46,14 @@ class Setting:
     """One value.
 
     :param source: section or table of the paper that the profile is of.
-    :param why: of one that a node does not make itself.
+    :param reason: of one that a node does not make itself.
     """
 
     kind: Kind
     name: str
     value: str
     source: str
-    why: str = ''
+    reason: str = ''
 
 
 _MTU = "the network's MTU is Neutron's to say, by DHCP"
@@ -448,42 +448,42 @@ def fragment(
         if setting.kind in disks:
             disks[setting.kind] = (setting.name, setting.value)
         elif setting.kind is Kind.ELSEWHERE:
-            call = _call(
-                'os_not_set', setting.name, setting.value, setting.why
+            call = _shell_call(
+                'os_not_set', setting.name, setting.value, setting.reason
             )
             lines.append(f'{call} # {setting.source}')
         else:
-            call = _call(
+            call = _shell_call(
                 f'os_{setting.kind.value}', setting.name, setting.value
             )
             lines.append(f'{call} # {setting.source}')
     lines += [
         'os_wait',
-        _call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
+        _shell_call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
         'os_folders',
     ]
     return '\n'.join(lines) + '\n'
 
 
-def _call(*args: str) -> str:
+def _shell_call(*args: str) -> str:
     return ' '.join(shlex.quote(arg) for arg in args)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OSProfileResult:
     """What became of a profile on a node.
 
     :param profile: its name, empty where the fragment never ran.
-    :param made: settings that hold, as ``name=value``.
+    :param applied: settings that hold, as ``name=value``.
     :param not_set: settings that do not, as ``name=value: reason``.
     """
 
     profile: str
-    made: tuple[str, ...]
+    applied: tuple[str, ...]
     not_set: tuple[str, ...]
 
 
-def outcome(text: str) -> Outcome:
+def parse_state(text: str) -> OSProfileResult:
     """Read a node's :data:`STATE`."""
     lines = text.splitlines()
     lines_by_prefix: dict[str, list[str]] = {
@@ -495,8 +495,8 @@ def outcome(text: str) -> Outcome:
         for start, rest in lines_by_prefix.items():
             if line.startswith(start):
                 rest.append(line.removeprefix(start))
-    return Outcome(
+    return OSProfileResult(
         profile=''.join(lines_by_prefix['profile '][-1:]),
-        made=tuple(lines_by_prefix['set ']),
+        applied=tuple(lines_by_prefix['set ']),
         not_set=tuple(lines_by_prefix['not set ']),
     )

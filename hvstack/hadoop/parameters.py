@@ -56,27 +56,27 @@ Formula = Callable[[Facts], str]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class HadoopProperty:
     """One parameter of a paper, and what became of it.
 
-    :param old: its name there; empty for a setting of hvstack's own.
-    :param given: its value there; empty where the paper only names it.
+    :param paper_name: its name there; empty for a setting of hvstack's own.
+    :param paper_value: its value there; empty where the paper only names it.
     :param site: file that it belongs to in Hadoop 3.5.
-    :param new: its name in Hadoop 3.5; empty if it is gone.
+    :param name: its name in Hadoop 3.5; empty if it is gone.
     :param value: what a cluster gets; None where it keeps Hadoop's default
         or gets it elsewhere.
-    :param why: of what is gone, not set, or other than in the paper.
+    :param reason: of what is gone, not set, or other than in the paper.
     """
 
-    old: str
-    given: str = ''
+    paper_name: str
+    paper_value: str = ''
     site: str = ''
-    new: str = ''
+    name: str = ''
     value: str | Formula | None = None
-    why: str = ''
+    reason: str = ''
 
     @property
-    def shown(self) -> str:
+    def display_value(self) -> str:
         """The value as a person reads it: text, or the formula in words."""
         if callable(self.value):
             summary = (self.value.__doc__ or '').split('\n')[0]
@@ -85,17 +85,19 @@ class Parameter:
 
 
 #: Rows of one paper, by its section or table.
-Table = dict[str, tuple[Parameter, ...]]
+Table = dict[str, tuple[HadoopProperty, ...]]
 
 
-def values(table: Table, facts: Facts) -> dict[str, dict[str, str]]:
+def resolve_properties(
+    table: Table, facts: Facts
+) -> dict[str, dict[str, str]]:
     """Return what a table sets, by site file and name."""
     properties: dict[str, dict[str, str]] = {}
     for rows in table.values():
         for row in rows:
-            if row.new and row.value is not None:
+            if row.name and row.value is not None:
                 value = row.value(facts) if callable(row.value) else row.value
-                properties.setdefault(row.site, {})[row.new] = value
+                properties.setdefault(row.site, {})[row.name] = value
     return properties
 
 

@@ -18,7 +18,7 @@ PORTS = {**UI_PORTS, 'datanode': 9864, 'nodemanager': 8042}
 
 
 #: Workers with one daemon alone, by their role; all others have both.
-ALONE = {'data': 'datanode', 'compute': 'nodemanager'}
+SINGLE_DAEMON_ROLES = {'data': 'datanode', 'compute': 'nodemanager'}
 
 
 class Runner(Protocol):
@@ -55,7 +55,7 @@ class Runner(Protocol):
         """Write a file whole, and make its folder."""
 
 
-class Members(Protocol):
+class HadoopNodes(Protocol):
     """What this room needs of a cluster."""
 
     @property
@@ -74,21 +74,25 @@ class Members(Protocol):
         """The workers."""
 
 
-def controllers(cluster: Members) -> list[Runner]:
+def list_controllers(cluster: HadoopNodes) -> list[Runner]:
     """Return the nodes of a cluster's controllers, the gateway first."""
     apart = cluster.manager is not cluster.gateway
     return [cluster.gateway, *([cluster.manager] if apart else [])]
 
 
-def having(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
+def nodes_with_daemon(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
     """Return those workers that have a daemon.
 
     :param daemon: ``datanode`` or ``nodemanager``.
     """
-    return [node for node in nodes if ALONE.get(node.role, daemon) == daemon]
+    return [
+        node
+        for node in nodes
+        if SINGLE_DAEMON_ROLES.get(node.role, daemon) == daemon
+    ]
 
 
-def on_all(
+def run_on_nodes(
     nodes: Sequence[Runner],
     command: str,
     *,
@@ -111,7 +115,7 @@ def on_all(
         )
 
 
-def get(node: Runner, role: str, path: str) -> dict[str, Any]:
+def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
     """Return a daemon's JSON answer.
 
     :param node: that the daemon runs on.
@@ -135,7 +139,7 @@ def get(node: Runner, role: str, path: str) -> dict[str, Any]:
     return answer
 
 
-def elements(value: Any) -> list[Any]:
+def list_elements(value: Any) -> list[Any]:
     """Return the elements of a list in a daemon's answer.
 
     The JobHistory server of Hadoop 3.5 writes a list with one element as
@@ -146,14 +150,14 @@ def elements(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def namenode(controller: Runner, bean: str) -> dict[str, Any]:
+def get_namenode_bean(controller: Runner, bean: str) -> dict[str, Any]:
     """Return one of the NameNode's JMX beans.
 
     :param bean: such as ``FSNamesystemState``.
     :raises hvstack.errors.CommandFailed: there is none (yet).
     """
     path = f'/jmx?qry=Hadoop:service=NameNode,name={bean}'
-    beans = get(controller, 'namenode', path).get('beans') or []
+    beans = get_json(controller, 'namenode', path).get('beans') or []
     if not beans:
         raise errors.CommandFailed(['jmx', bean], 0, 'no such bean')
     return dict(beans[0])

@@ -21,14 +21,14 @@ from hvstack.hadoop.parameters import (
     Facts,
     block_bytes,
 )
-from hvstack.hadoop.parameters import values as tuned
-from hvstack.hadoop.sizing import DEFAULT, NodeSizing, rule
+from hvstack.hadoop.parameters import resolve_properties as tuned
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing, get_rule
 from hvstack.hadoop.tables import BLOCK_MIB, LARGEST_BLOCK_MIB, TUNINGS
 
 CONTROLLER = '%CONTROLLER%'
 CONF = '/etc/hadoop'
 #: Looks a node's place up in the table beside the site files.
-PLACE = '/usr/lib/hvstack/place'
+TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
 TABLE = f'{CONF}/topology.table'
 CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
 NAMENODE_PORT = 8020
@@ -42,12 +42,12 @@ UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
 _SMALL_MIB = 4096
 
 #: How a node's place is looked up.
-_PLACES = {
+_TOPOLOGY_MAPPING = {
     CORE: {
         # Hadoop's TableMapping would read the table only once.
         'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
         '.ScriptBasedMapping',
-        'net.topology.script.file.name': PLACE,
+        'net.topology.script.file.name': TOPOLOGY_SCRIPT,
     },
     HDFS: {
         # A node that is new waits until the table has its place.
@@ -70,7 +70,7 @@ _NODE_GROUPS = {
 }
 
 
-def sites(
+def render_site_files(
     sizing: NodeSizing,
     *,
     controller: str = CONTROLLER,
@@ -79,7 +79,7 @@ def sites(
     block_mib: int | None = None,
     tuning: str = DEFAULT,
     namenode_handlers: int | None = None,
-    topology_mapping: Mapping[str, dict[str, str]] = _PLACES,
+    topology_mapping: Mapping[str, dict[str, str]] = _TOPOLOGY_MAPPING,
     bind: bool = False,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
@@ -97,8 +97,8 @@ def sites(
         ApplicationMasters have no such option in Hadoop 3.4.
     :raises hvstack.errors.InputError: no such tuning.
     """
-    rule(tuning)
-    values = _needed(sizing, controller, replication)
+    get_rule(tuning)
+    values = _base_properties(sizing, controller, replication)
     facts = Facts(sizing, replication, block_mib or _block_mib(tuning, sizing))
     for name, more in tuned(TUNINGS[tuning], facts).items():
         if name in values:
@@ -110,15 +110,17 @@ def sites(
     layers = (
         topology_mapping,
         _NODE_GROUPS if node_groups else {},
-        _bound(controller) if bind else {},
+        _bind_properties(controller) if bind else {},
     )
     for added in layers:
         for name, more in added.items():
             values[name] |= more
-    return {name: _xml(properties) for name, properties in values.items()}
+    return {
+        name: _render_xml(properties) for name, properties in values.items()
+    }
 
 
-def _bound(controller: str) -> dict[str, dict[str, str]]:
+def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
     """Return the properties by which daemons listen on one address only."""
     own = '%ADDRESS%'
     return {
@@ -150,7 +152,7 @@ def _block_mib(tuning: str, sizing: NodeSizing) -> int:
     return LARGEST_BLOCK_MIB[tuning]
 
 
-def _needed(
+def _base_properties(
     sizing: NodeSizing, controller: str, replication: int
 ) -> dict[str, dict[str, str]]:
     """Return what no cluster runs, or is measured, without."""
@@ -200,7 +202,7 @@ def _needed(
     }
 
 
-def profile(replication: int, tuning: str = DEFAULT) -> str:
+def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
     """Return a name for the settings that do not follow a node's size.
 
     Runs with other settings do not compare; what follows the size is what
@@ -208,7 +210,7 @@ def profile(replication: int, tuning: str = DEFAULT) -> str:
 
     :raises hvstack.errors.InputError: no such tuning.
     """
-    same = sites(
+    same = render_site_files(
         NodeSizing(1, 1, 1, 1, 1, 1, 1),
         replication=replication,
         tuning=tuning,
@@ -219,7 +221,7 @@ def profile(replication: int, tuning: str = DEFAULT) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def hadoop_env(sizing: NodeSizing) -> str:
+def render_hadoop_env(sizing: NodeSizing) -> str:
     """Return ``hadoop-env.sh``: the daemons' heaps, by role.
 
     Empty where the guest image's own are to hold.
@@ -230,7 +232,7 @@ def hadoop_env(sizing: NodeSizing) -> str:
     return ''.join(f'HEAP_{role}={sizing.daemon_mib}\n' for role in roles)
 
 
-def as_user(uid: int, setup: str) -> str:
+def render_user_switch(uid: int, setup: str) -> str:
     """Return lines of ``hadoop-env.sh`` that leave root for another user.
 
     Hadoop's programs on a node source that file first. HDFS and YARN know the
@@ -257,7 +259,7 @@ fi
 """
 
 
-def _xml(properties: dict[str, str]) -> str:
+def _render_xml(properties: dict[str, str]) -> str:
     rows = ''.join(
         f'<property><name>{escape(name)}</name>'
         f'<value>{escape(value)}</value></property>\n'
@@ -266,7 +268,7 @@ def _xml(properties: dict[str, str]) -> str:
     return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
 
 
-def node_env(roles: str, processors: int) -> str:
+def render_node_env(roles: str, processors: int) -> str:
     """Return ``/etc/hvstack/node.env`` of a node.
 
     :param roles: daemons that the node runs, with spaces between.

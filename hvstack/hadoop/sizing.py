@@ -39,7 +39,7 @@ def _vsphere6_slots(vcpus: int, native: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SizingRule:
     """How one tuning profile cuts a worker into containers.
 
     Containers come in groups, as MapReduce 1 had slots for maps and slots
@@ -56,7 +56,7 @@ class Rule:
     :param heap: of a reduce task's container, for its Java heap.
     :param map_heap: of a map task's container.
     :param sort: of a map task's heap, for its sort buffer.
-    :param most_sort_mib: largest sort buffer.
+    :param max_sort_mib: largest sort buffer.
     :param daemon_mib: Java heap of each daemon, at most an eighth of the
         node; None leaves the guest image's.
     :param spare: containers of a cluster that no map or reduce task of a
@@ -70,7 +70,7 @@ class Rule:
     heap: float
     map_heap: float
     sort: float
-    most_sort_mib: int
+    max_sort_mib: int
     smallest_mib: int = _SMALLEST_MIB
     daemon_mib: int | None = None
     spare: int | None = None
@@ -80,7 +80,7 @@ RULES = {
     # Two containers a CPU ("at least one map task plus one reduce task per
     # physical core", vsphere6), half of the memory for page cache. Small
     # containers need more than vsan's fifth beside the heap: class data.
-    'hvstack': Rule(
+    'hvstack': SizingRule(
         groups=lambda vcpus, native: 2 * vcpus,
         kinds=(1,),
         largest_mib=2048,
@@ -88,7 +88,7 @@ RULES = {
         heap=0.65,
         map_heap=0.65,
         sort=0.3,
-        most_sort_mib=2047,
+        max_sort_mib=2047,
         # One is the ApplicationMaster's, one stays free for reduces that
         # start before the last map has ended.
         spare=2,
@@ -96,7 +96,7 @@ RULES = {
     # Table 1 and appendix A: heaps of 800 and 1200 MiB, a buffer of 400,
     # 1300 for every daemon. YARN has one pool for both kinds of tasks, so
     # every container has room for a reduce task (Hadoop's own 0.8).
-    'vsphere6': Rule(
+    'vsphere6': SizingRule(
         groups=_vsphere6_slots,
         kinds=(1, 1),
         largest_mib=1500,
@@ -104,13 +104,13 @@ RULES = {
         heap=0.8,
         map_heap=0.8 * 800 / 1200,
         sort=0.5,
-        most_sort_mib=400,
+        max_sort_mib=400,
         daemon_mib=1300,
     ),
     # Table 3 and 6: 2.1 GiB for each container, 14 on 14 vCPUs, and 377
     # maps and reduces on 27 workers: all but the ApplicationMaster's.
     # Heaps of at most half of the memory: 0.5 / 0.8.
-    'vsan': Rule(
+    'vsan': SizingRule(
         groups=lambda vcpus, native: vcpus,
         kinds=(1,),
         largest_mib=2150,
@@ -118,12 +118,12 @@ RULES = {
         heap=0.8,
         map_heap=0.8,
         sort=0.5,
-        most_sort_mib=400,
+        max_sort_mib=400,
         spare=1,
     ),
     # 3.1.1 and 3.1.8: of 4 GiB a core, 1 for page cache and 3 for heaps; at
     # the end one map of 1 GiB, and a reduce with the second map's besides.
-    'amd': Rule(
+    'amd': SizingRule(
         groups=lambda vcpus, native: vcpus,
         kinds=(1, 2),
         largest_mib=1280,
@@ -131,10 +131,10 @@ RULES = {
         heap=0.8,
         map_heap=0.8,
         sort=0.5,
-        most_sort_mib=2047,
+        max_sort_mib=2047,
     ),
     # Hadoop's defaults: 8 GiB a node, 1 GiB a container, 0.8 of it heap.
-    'stock': Rule(
+    'stock': SizingRule(
         groups=lambda vcpus, native: 8,
         kinds=(1,),
         largest_mib=1024,
@@ -142,7 +142,7 @@ RULES = {
         heap=0.8,
         map_heap=0.8,
         sort=0.5,
-        most_sort_mib=100,
+        max_sort_mib=100,
         smallest_mib=1024,
         spare=2,
     ),
@@ -186,7 +186,7 @@ class NodeSizing:
         return self.containers * (self.map_mib + self.container_mib) // 2
 
 
-def rule(tuning: str) -> Rule:
+def get_rule(tuning: str) -> SizingRule:
     """Return the rule of a tuning profile.
 
     :raises hvstack.errors.InputError: there is none of that name.
@@ -216,33 +216,42 @@ def size_node(
     :raises hvstack.errors.InputError: there is no room for a container, or
         no such tuning profile.
     """
-    how = rule(tuning)
+    sizing_rule = get_rule(tuning)
+    smallest_mib = sizing_rule.smallest_mib
     daemon, daemons = None, _DAEMONS_MIB
-    if how.daemon_mib is not None:
-        daemon = min(how.daemon_mib, memory_mib // 8)
+    if sizing_rule.daemon_mib is not None:
+        daemon = min(sizing_rule.daemon_mib, memory_mib // 8)
         daemons = max(daemons, 2 * daemon)
     room = memory_mib - _SYSTEM_MIB - daemons
-    units = sum(how.kinds)
-    max_groups = room // (how.smallest_mib * units)
+    units = sum(sizing_rule.kinds)
+    max_groups = room // (smallest_mib * units)
     if vcpus < 1 or max_groups < 1:
         raise errors.InputError(
             f'a worker of {vcpus} vCPUs and {memory_mib} MiB is too small for '
             f"Hadoop (tuning profile '{tuning}'): "
-            f'{_SYSTEM_MIB + daemons + how.smallest_mib * units} MiB are the '
+            f'{_SYSTEM_MIB + daemons + smallest_mib * units} MiB are the '
             'least'
         )
-    groups = min(how.groups(vcpus, native), max_groups)
+    groups = min(sizing_rule.groups(vcpus, native), max_groups)
     unit = min(
-        how.largest_mib,
-        max(how.smallest_mib, int(room * how.share) // (groups * units)),
+        sizing_rule.largest_mib,
+        max(
+            smallest_mib,
+            int(room * sizing_rule.share) // (groups * units),
+        ),
     )
-    map_mib, container_mib = unit * how.kinds[0], unit * how.kinds[-1]
-    map_heap = int(map_mib * how.map_heap)
+    map_mib, container_mib = (
+        unit * sizing_rule.kinds[0],
+        unit * sizing_rule.kinds[-1],
+    )
+    map_heap = int(map_mib * sizing_rule.map_heap)
     return NodeSizing(
-        containers=groups * len(how.kinds),
+        containers=groups * len(sizing_rule.kinds),
         container_mib=container_mib,
-        heap_mib=int(container_mib * how.heap),
-        sort_mib=min(how.most_sort_mib, int(map_heap * how.sort)),
+        heap_mib=int(container_mib * sizing_rule.heap),
+        sort_mib=min(
+            sizing_rule.max_sort_mib, int(map_heap * sizing_rule.sort)
+        ),
         processors=vcpus,
         map_mib=map_mib,
         map_heap_mib=map_heap,
@@ -250,7 +259,7 @@ def size_node(
     )
 
 
-def tasks(containers: int, tuning: str = DEFAULT) -> int:
+def count_tasks(containers: int, tuning: str = DEFAULT) -> int:
     """Return how many maps, and reduces, a cluster runs in one wave.
 
     vsphere6, Table 1: as many maps as reduces, each kind with slots of its
@@ -259,7 +268,7 @@ def tasks(containers: int, tuning: str = DEFAULT) -> int:
     :param containers: of the whole cluster.
     :raises hvstack.errors.InputError: no such tuning profile.
     """
-    spare = rule(tuning).spare
+    spare = get_rule(tuning).spare
     return max(1, containers // 2 if spare is None else containers - spare)
 
 

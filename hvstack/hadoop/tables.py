@@ -16,7 +16,7 @@ from hvstack.hadoop.parameters import (
     MAPRED,
     SCHEDULER,
     YARN,
-    Parameter,
+    HadoopProperty,
     Table,
 )
 from hvstack.hadoop.sizing import AMD_STEPS
@@ -32,21 +32,23 @@ _FOLDERS = 'one folder on every data disk, by the set-up of the node'
 _NAMED = "the paper names it without a value: Hadoop's default stays"
 
 
-def _same(site: str, name: str, value: str, reason: str = '') -> Parameter:
+def _same(
+    site: str, name: str, value: str, reason: str = ''
+) -> HadoopProperty:
     """Return a row that is what it was."""
-    return Parameter(name, value, site, name, value, reason)
+    return HadoopProperty(name, value, site, name, value, reason)
 
 
 def _own(
     site: str, name: str, value: str | f.Formula, reason: str
-) -> Parameter:
+) -> HadoopProperty:
     """Return a row of hvstack's own."""
-    return Parameter('', '', site, name, value, reason)
+    return HadoopProperty('', '', site, name, value, reason)
 
 
 VSPHERE6: Table = {
     'appendix A, hadoop-env.sh': (
-        Parameter(
+        HadoopProperty(
             'HADOOP_HEAPSIZE',
             '1300',
             ENV,
@@ -57,14 +59,14 @@ VSPHERE6: Table = {
     ),
     'appendix A, core-site.xml': (
         _same(CORE, 'io.file.buffer.size', '131072'),
-        Parameter(
+        HadoopProperty(
             'terasort.partitions.sample',
             '2000000',
             MAPRED,
             'mapreduce.terasort.partitions.sample',
             '2000000',
         ),
-        Parameter(
+        HadoopProperty(
             'topology.script.file.name',
             '<path>/topology.sh',
             CORE,
@@ -76,14 +78,14 @@ VSPHERE6: Table = {
     ),
     'appendix A, hdfs-site.xml': (
         _same(HDFS, 'dfs.datanode.max.transfer.threads', '4096'),
-        Parameter(
+        HadoopProperty(
             'dfs.replication',
             '3 (final = true)',
             HDFS,
             'dfs.replication',
             f.replication,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.blocksize', '268435456', HDFS, 'dfs.blocksize', f.block_bytes
         ),
         _same(HDFS, 'dfs.datanode.readahead.bytes', '4194304'),
@@ -91,7 +93,7 @@ VSPHERE6: Table = {
         _same(HDFS, 'dfs.datanode.sync.behind.writes', 'true'),
         _same(HDFS, 'dfs.datanode.drop.cache.behind.reads', 'true'),
         _same(HDFS, 'dfs.permissions.enabled', 'false'),
-        Parameter(
+        HadoopProperty(
             'dfs.namenode.handler.count',
             '1',
             HDFS,
@@ -100,7 +102,7 @@ VSPHERE6: Table = {
             'a way around HDFS-7122: an option, not the default',
         ),
         _same(HDFS, 'dfs.heartbeat.interval', '1'),
-        Parameter(
+        HadoopProperty(
             'dfs.namenode.replication.interval',
             '1',
             HDFS,
@@ -110,7 +112,7 @@ VSPHERE6: Table = {
         _same(HDFS, 'dfs.blockreport.intervalMsec', '21600000'),
     ),
     'appendix A, mapred-site.xml': (
-        Parameter(
+        HadoopProperty(
             'mapreduce.framework.name',
             'classic',
             MAPRED,
@@ -118,7 +120,7 @@ VSPHERE6: Table = {
             'yarn',
             'MapReduce 1 is gone',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.local.dir',
             '<list of directories>',
             YARN,
@@ -126,8 +128,10 @@ VSPHERE6: Table = {
             None,
             _FOLDERS,
         ),
-        Parameter('mapred.system.dir', '/system/mapred', why=_JOBTRACKER),
-        Parameter(
+        HadoopProperty(
+            'mapred.system.dir', '/system/mapred', reason=_JOBTRACKER
+        ),
+        HadoopProperty(
             'mapred.map.tasks',
             'Table 1',
             MAPRED,
@@ -135,7 +139,7 @@ VSPHERE6: Table = {
             None,
             _PER_JOB,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.tasks',
             'Table 1',
             MAPRED,
@@ -143,32 +147,32 @@ VSPHERE6: Table = {
             None,
             _PER_JOB,
         ),
-        Parameter(
-            'mapred.tasktracker.map.tasks.maximum', 'Table 1', why=_SLOTS
+        HadoopProperty(
+            'mapred.tasktracker.map.tasks.maximum', 'Table 1', reason=_SLOTS
         ),
-        Parameter(
-            'mapred.tasktracker.reduce.tasks.maximum', 'Table 1', why=_SLOTS
+        HadoopProperty(
+            'mapred.tasktracker.reduce.tasks.maximum', 'Table 1', reason=_SLOTS
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.map.child.java.opts',
             '-Xmx800m -Xms800m -Xmn256m',
             MAPRED,
             'mapreduce.map.java.opts',
             f.vsphere6_map_jvm,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.child.java.opts',
             '-Xmx1200m -Xmn256m',
             MAPRED,
             'mapreduce.reduce.java.opts',
             f.vsphere6_reduce_jvm,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.child.ulimit',
             '4000000',
-            why="the NodeManager checks a container's memory itself",
+            reason="the NodeManager checks a container's memory itself",
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.jobtracker.taskScheduler',
             'org.apache.hadoop.mapred.FairScheduler',
             YARN,
@@ -177,7 +181,7 @@ VSPHERE6: Table = {
             'one job alone has nothing to share: the CapacityScheduler '
             'stays, whose locality delay is tried with node groups',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.fairscheduler.locality.delay',
             '100',
             SCHEDULER,
@@ -185,44 +189,48 @@ VSPHERE6: Table = {
             None,
             'counts missed chances, not milliseconds; 40 in the guest image',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.map.tasks.speculative.execution',
             'false',
             MAPRED,
             'mapreduce.map.speculative',
             'false',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.tasks.speculative.execution',
             'false',
             MAPRED,
             'mapreduce.reduce.speculative',
             'false',
         ),
-        Parameter('mapred.job.reuse.jvm.num.tasks', '-1', why=_NO_REUSE),
-        Parameter(
+        HadoopProperty(
+            'mapred.job.reuse.jvm.num.tasks', '-1', reason=_NO_REUSE
+        ),
+        HadoopProperty(
             'mapred.reduce.parallel.copies',
             '20 (20-VMs per host: 5)',
             MAPRED,
             'mapreduce.reduce.shuffle.parallelcopies',
             f.parallel_copies,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.slowstart.completed.maps',
             '0',
             MAPRED,
             'mapreduce.job.reduce.slowstart.completedmaps',
             '0',
         ),
-        Parameter('mapred.job.tracker.handler.count', '10', why=_JOBTRACKER),
-        Parameter(
+        HadoopProperty(
+            'mapred.job.tracker.handler.count', '10', reason=_JOBTRACKER
+        ),
+        HadoopProperty(
             'io.sort.factor',
             '64',
             MAPRED,
             'mapreduce.task.io.sort.factor',
             '64',
         ),
-        Parameter(
+        HadoopProperty(
             'io.sort.mb',
             '400',
             MAPRED,
@@ -230,15 +238,15 @@ VSPHERE6: Table = {
             f.sort_mib,
             'half of a map task of 800 MiB',
         ),
-        Parameter('io.sort.record.percent', '0.15', why=_ONE_BUFFER),
-        Parameter(
+        HadoopProperty('io.sort.record.percent', '0.15', reason=_ONE_BUFFER),
+        HadoopProperty(
             'mapred.task.timeout',
             '300000',
             MAPRED,
             'mapreduce.task.timeout',
             '300000',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.tasktracker.shuffle.fadvise',
             'true',
             MAPRED,
@@ -246,86 +254,86 @@ VSPHERE6: Table = {
             'true',
         ),
         _same(MAPRED, 'mapreduce.ifile.readahead.bytes', '16777216'),
-        Parameter(
+        HadoopProperty(
             'tasktracker.http.threads',
             '120',
             MAPRED,
             'mapreduce.shuffle.max.threads',
             '120',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.inmem.merge.threshold',
             '0',
             MAPRED,
             'mapreduce.reduce.merge.inmem.threshold',
             '0',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.job.shuffle.merge.percent',
             '0.95',
             MAPRED,
             'mapreduce.reduce.shuffle.merge.percent',
             '0.95',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.job.shuffle.input.buffer.percent',
             '0.75',
             MAPRED,
             'mapreduce.reduce.shuffle.input.buffer.percent',
             '0.75',
         ),
-        Parameter(
+        HadoopProperty(
             'mapreduce.tasktracker.outofband.heartbeat',
             'true',
-            why='a NodeManager reports a container that ended at once',
+            reason='a NodeManager reports a container that ended at once',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.task.cache.levels',
             '3 (native and 1-VM per host platforms: 2)',
-            why='an ApplicationMaster asks for node, rack and any at once',
+            reason='an ApplicationMaster asks for node, rack and any at once',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.job.reduce.input.buffer.percent',
             '0.7',
             MAPRED,
             'mapreduce.reduce.input.buffer.percent',
             '0.7',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.compress.map.output',
             'true',
             MAPRED,
             'mapreduce.map.output.compress',
             'true',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.map.output.compression.codec',
             _CODEC,
             MAPRED,
             'mapreduce.map.output.compress.codec',
             _CODEC,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.jobtracker.completeuserjobs.maximum',
             '1',
-            why=f'{_JOBTRACKER}; the JobHistory server keeps jobs',
+            reason=f'{_JOBTRACKER}; the JobHistory server keeps jobs',
         ),
     ),
 }
 
 VSAN: Table = {
     'Table 3': (
-        Parameter(
+        HadoopProperty(
             'dfs.blocksize', '256 MiB', HDFS, 'dfs.blocksize', f.block_bytes
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.client.use.datanode.hostname',
             'TRUE',
             HDFS,
             'dfs.client.use.datanode.hostname',
             'true',
         ),
-        Parameter(
+        HadoopProperty(
             'mapreduce.task.io.sort.mb',
             '400 MiB',
             MAPRED,
@@ -333,7 +341,7 @@ VSAN: Table = {
             f.sort_mib,
             '400, at most half of a map task',
         ),
-        Parameter(
+        HadoopProperty(
             'yarn.scheduler.minimum-allocation-mb',
             '2 GiB',
             YARN,
@@ -342,14 +350,14 @@ VSAN: Table = {
             'the CapacityScheduler rounds up to a multiple of it: 2 GiB '
             'would make 4 of 2.1',
         ),
-        Parameter(
+        HadoopProperty(
             'mapreduce.map.memory.mb',
             '2.1 GiB',
             MAPRED,
             'mapreduce.map.memory.mb',
             f.map_mib,
         ),
-        Parameter(
+        HadoopProperty(
             'mapreduce.reduce.memory.mb',
             '2.1 GiB',
             MAPRED,
@@ -364,7 +372,7 @@ VSAN: Table = {
 
 AMD: Table = {
     '2.4.2': (
-        Parameter(
+        HadoopProperty(
             'mapred.task.timeout',
             '',
             MAPRED,
@@ -372,7 +380,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.socket.timeout',
             '',
             HDFS,
@@ -380,7 +388,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.datanode.socket.write.timeout',
             '',
             HDFS,
@@ -390,7 +398,7 @@ AMD: Table = {
         ),
     ),
     '3.1.1': (
-        Parameter(
+        HadoopProperty(
             'mapred.map.tasks',
             '',
             MAPRED,
@@ -398,12 +406,12 @@ AMD: Table = {
             None,
             _PER_JOB,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.tasktracker.map.tasks.maximum',
             '2 a core, at the end (3.1.8) 1',
-            why=_SLOTS,
+            reason=_SLOTS,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.tasks',
             '',
             MAPRED,
@@ -411,17 +419,19 @@ AMD: Table = {
             None,
             _PER_JOB,
         ),
-        Parameter(
-            'mapred.tasktracker.reduce.tasks.maximum', '1 a core', why=_SLOTS
+        HadoopProperty(
+            'mapred.tasktracker.reduce.tasks.maximum',
+            '1 a core',
+            reason=_SLOTS,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.map.child.java.opts',
             '1GB of initial and max Java heap',
             MAPRED,
             'mapreduce.map.java.opts',
             f.amd_map_jvm,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.child.java.opts',
             "1GB, at the end (3.1.8) with the second map's besides",
             MAPRED,
@@ -430,7 +440,7 @@ AMD: Table = {
         ),
     ),
     '3.1.2': (
-        Parameter(
+        HadoopProperty(
             'mapred.local.dir',
             '',
             YARN,
@@ -438,7 +448,7 @@ AMD: Table = {
             None,
             _FOLDERS,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.name.dir',
             '',
             HDFS,
@@ -446,19 +456,19 @@ AMD: Table = {
             None,
             'one folder on the controller',
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.data.dir', '', HDFS, 'dfs.datanode.data.dir', None, _FOLDERS
         ),
     ),
     '3.1.3': (
-        Parameter(
+        HadoopProperty(
             'mapred.compress.map.output',
             'true',
             MAPRED,
             'mapreduce.map.output.compress',
             'true',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.map.output.compression.codec',
             'LZO',
             MAPRED,
@@ -466,7 +476,7 @@ AMD: Table = {
             _CODEC,
             'LZO is no part of Hadoop (its licence is another)',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.output.compress',
             '',
             MAPRED,
@@ -474,7 +484,7 @@ AMD: Table = {
             None,
             'TeraSort does not compress its output',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.output.compression.type',
             '',
             MAPRED,
@@ -482,7 +492,7 @@ AMD: Table = {
             None,
             'TeraSort does not compress its output',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.output.compression.codec',
             '',
             MAPRED,
@@ -492,10 +502,12 @@ AMD: Table = {
         ),
     ),
     '3.1.4': (
-        Parameter('mapred.job.reuse.jvm.num.tasks', '-1', why=_NO_REUSE),
+        HadoopProperty(
+            'mapred.job.reuse.jvm.num.tasks', '-1', reason=_NO_REUSE
+        ),
     ),
     '3.1.5': (
-        Parameter(
+        HadoopProperty(
             'mapred.min.split.size',
             '',
             MAPRED,
@@ -503,10 +515,10 @@ AMD: Table = {
             None,
             'the block size decides a split',
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.block.size', '256M', HDFS, 'dfs.blocksize', f.block_bytes
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.max.split.size',
             '',
             MAPRED,
@@ -516,7 +528,7 @@ AMD: Table = {
         ),
     ),
     '3.1.6': (
-        Parameter(
+        HadoopProperty(
             'io.sort.mb',
             '316',
             MAPRED,
@@ -524,8 +536,8 @@ AMD: Table = {
             f.block_buffer_mib,
             'without a part kept for metadata, 306 hold 256 MiB',
         ),
-        Parameter('io.sort.record.percent', '0.162', why=_ONE_BUFFER),
-        Parameter(
+        HadoopProperty('io.sort.record.percent', '0.162', reason=_ONE_BUFFER),
+        HadoopProperty(
             'io.sort.spill.percent',
             '0.99',
             MAPRED,
@@ -534,7 +546,7 @@ AMD: Table = {
         ),
     ),
     '3.1.7': (
-        Parameter(
+        HadoopProperty(
             'mapred.reduce.parallel.copies',
             '',
             MAPRED,
@@ -542,7 +554,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'tasktracker.http.threads',
             '',
             MAPRED,
@@ -550,7 +562,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.datanode.handler.count',
             '',
             HDFS,
@@ -558,7 +570,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'dfs.namenode.handler.count',
             '',
             HDFS,
@@ -566,17 +578,19 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter('mapred.job.tracker.handler.count', '', why=_JOBTRACKER),
+        HadoopProperty(
+            'mapred.job.tracker.handler.count', '', reason=_JOBTRACKER
+        ),
     ),
     '3.1.8': (
-        Parameter(
+        HadoopProperty(
             'mapred.job.shuffle.input.buffer.percent',
             '0.9',
             MAPRED,
             'mapreduce.reduce.shuffle.input.buffer.percent',
             '0.9',
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.job.shuffle.merge.percent',
             '',
             MAPRED,
@@ -584,7 +598,7 @@ AMD: Table = {
             None,
             _NAMED,
         ),
-        Parameter(
+        HadoopProperty(
             'mapred.job.reduce.input.buffer.percent',
             '0.8',
             MAPRED,
@@ -593,7 +607,7 @@ AMD: Table = {
         ),
     ),
     '3.1.9': (
-        Parameter(
+        HadoopProperty(
             'mapred.max.tracker.failures',
             '',
             MAPRED,
@@ -603,12 +617,12 @@ AMD: Table = {
         ),
     ),
     '3.2.1': (
-        Parameter(
+        HadoopProperty(
             'AggressiveOpts',
             'on',
-            why='Java 13 and later do not start with it',
+            reason='Java 13 and later do not start with it',
         ),
-        Parameter(
+        HadoopProperty(
             'UseCompressedOops',
             'on',
             JVM,
@@ -616,10 +630,10 @@ AMD: Table = {
             None,
             "Java's default up to 32 GB of heap",
         ),
-        Parameter(
+        HadoopProperty(
             'UseBiasedLocking',
             'on',
-            why='off since Java 15, without effect since 18',
+            reason='off since Java 15, without effect since 18',
         ),
     ),
 }
@@ -679,7 +693,7 @@ _MASTER: Table = {
 }
 
 #: How soon a cluster notices that nodes come and go; no bearing on speed.
-_SOON: Table = {
+_FAST_FAILURE_DETECTION: Table = {
     'soon': (
         _own(
             HDFS,
@@ -709,15 +723,15 @@ _SOON: Table = {
 }
 
 
-def _pick(table: Table, *names: str) -> tuple[Parameter, ...]:
+def _select_rows(table: Table, *names: str) -> tuple[HadoopProperty, ...]:
     """Return rows of a paper by their names there."""
-    rows = {row.old: row for rows in table.values() for row in rows}
+    rows = {row.paper_name: row for rows in table.values() for row in rows}
     return tuple(rows[name] for name in names)
 
 
 def _java(
     map_opts: f.Formula, reduce_opts: f.Formula, reason: str
-) -> tuple[Parameter, ...]:
+) -> tuple[HadoopProperty, ...]:
     return (
         _own(MAPRED, 'mapreduce.map.java.opts', map_opts, reason),
         _own(MAPRED, 'mapreduce.reduce.java.opts', reduce_opts, reason),
@@ -725,7 +739,7 @@ def _java(
 
 
 _HVSTACK: Table = {
-    'vsphere6, appendix A': _pick(
+    'vsphere6, appendix A': _select_rows(
         VSPHERE6,
         'io.file.buffer.size',
         'dfs.datanode.max.transfer.threads',
@@ -739,7 +753,7 @@ _HVSTACK: Table = {
         'mapred.reduce.tasks.speculative.execution',
     ),
     'amd, 3.1.6': (
-        Parameter(
+        HadoopProperty(
             'io.sort.spill.percent',
             '0.99',
             MAPRED,
@@ -841,25 +855,25 @@ _STOCK: Table = {
 
 #: What each tuning profile sets besides what no cluster runs without.
 TUNINGS: dict[str, Table] = {
-    'hvstack': {**_SIZES, **_SOON, **_HVSTACK},
-    'vsphere6': {**_SIZES, **_MASTER, **_SOON, **VSPHERE6},
+    'hvstack': {**_SIZES, **_FAST_FAILURE_DETECTION, **_HVSTACK},
+    'vsphere6': {**_SIZES, **_MASTER, **_FAST_FAILURE_DETECTION, **VSPHERE6},
     'vsan': {
         **_SIZES,
         **_MASTER,
-        **_SOON,
+        **_FAST_FAILURE_DETECTION,
         'heaps': _java(
             f.no_heap_jvm, f.no_heap_jvm, 'Java must know its processors'
         ),
         **VSAN,
     },
-    'amd': {**_SIZES, **_MASTER, **_SOON, **AMD},
+    'amd': {**_SIZES, **_MASTER, **_FAST_FAILURE_DETECTION, **AMD},
     'stock': _STOCK,
     # The guide's steps: each sets what its section and those before it do.
     **{
         f'amd-{step}': {
             **_SIZES,
             **_MASTER,
-            **_SOON,
+            **_FAST_FAILURE_DETECTION,
             **{name: rows for name, rows in AMD.items() if name <= step},
         }
         for step in AMD_STEPS

@@ -16,24 +16,24 @@ from hvstack.hadoop.rest import PORTS, Runner
 _SECONDS = 60
 
 
-def delete(controller: Runner, path: str) -> None:
+def delete_path(controller: Runner, path: str) -> None:
     """Delete a file or a folder with all in it, past the trash.
 
     One that is not there is fine.
 
     :raises hvstack.errors.CommandFailed: it cannot be deleted.
     """
-    answer = _json(controller, 'DELETE', path, 'DELETE&recursive=true')
+    answer = _request_json(controller, 'DELETE', path, 'DELETE&recursive=true')
     if 'boolean' not in answer:
-        raise _failed('DELETE', path, answer)
+        raise _error('DELETE', path, answer)
 
 
-def names(controller: Runner, directory: str) -> list[str]:
+def list_names(controller: Runner, directory: str) -> list[str]:
     """Return what is in a folder; nothing where there is none.
 
     :raises hvstack.errors.CommandFailed: it cannot be listed.
     """
-    answer = _json(controller, 'GET', directory, 'LISTSTATUS')
+    answer = _request_json(controller, 'GET', directory, 'LISTSTATUS')
     failure = answer.get('RemoteException') or {}
     if failure.get('exception') == 'FileNotFoundException':
         return []
@@ -41,31 +41,31 @@ def names(controller: Runner, directory: str) -> list[str]:
         statuses = answer['FileStatuses']['FileStatus']
         return [str(status['pathSuffix']) for status in statuses]
     except (KeyError, TypeError) as exc:
-        raise _failed('LISTSTATUS', directory, answer) from exc
+        raise _error('LISTSTATUS', directory, answer) from exc
 
 
-def text(controller: Runner, path: str) -> str:
+def read_text(controller: Runner, path: str) -> str:
     """Return what a file holds.
 
     :raises hvstack.errors.CommandFailed: it cannot be read.
     """
-    return _ask(controller, 'GET', path, 'OPEN', '--fail')
+    return _request(controller, 'GET', path, 'OPEN', '--fail')
 
 
-def _json(
+def _request_json(
     controller: Runner, method: str, path: str, operation: str
 ) -> dict[str, Any]:
-    output = _ask(controller, method, path, operation)
+    output = _request(controller, method, path, operation)
     try:
         answer = json.loads(output)
     except ValueError as exc:
-        raise _failed(operation, path, output) from exc
+        raise _error(operation, path, output) from exc
     if not isinstance(answer, dict):
-        raise _failed(operation, path, output)
+        raise _error(operation, path, output)
     return answer
 
 
-def _ask(
+def _request(
     controller: Runner, method: str, path: str, operation: str, *more: str
 ) -> str:
     url = (
@@ -80,7 +80,7 @@ def _ask(
     return controller.run(shlex.join(args), timeout=90).stdout
 
 
-def _failed(operation: str, path: str, answer: object) -> errors.CommandFailed:
+def _error(operation: str, path: str, answer: object) -> errors.CommandFailed:
     return errors.CommandFailed(
         ['webhdfs', operation, path], 0, str(answer)[:300]
     )

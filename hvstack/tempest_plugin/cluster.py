@@ -347,7 +347,7 @@ class ClusterTest(MemberTest):
     @staticmethod
     def in_force(cluster: StackCluster) -> dict[str, str]:
         """Return the properties that the running NameNode has."""
-        properties = rest.get(cluster.gateway, 'namenode', '/conf')[
+        properties = rest.get_json(cluster.gateway, 'namenode', '/conf')[
             'properties'
         ]
         return {

@@ -16,13 +16,13 @@ from hvstack.results.benchmark import RECORD_BYTES
 _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
 
-def data_files(files: Iterable[fsck.File]) -> list[fsck.File]:
+def data_files(files: Iterable[fsck.HDFSFile]) -> list[fsck.HDFSFile]:
     """Return the files that hold data, without marks and manifests."""
     return [file for file in files if _DATA_FILE.search(file.path)]
 
 
 def problems(
-    files: list[fsck.File],
+    files: list[fsck.HDFSFile],
     *,
     expected_bytes: int,
     expected_files: int | None,
@@ -44,12 +44,12 @@ def problems(
         problems += [
             f'{file.path}: {text}' for text in _wrong(file, replication)
         ]
-    if hosts is not None and (shared := fsck.on_one_host(files, hosts)):
+    if hosts is not None and (shared := fsck.find_shared_blocks(files, hosts)):
         problems.append(f'{len(shared)} blocks with two replicas on one host')
     return problems
 
 
-def _wrong(file: fsck.File, replication: int) -> list[str]:
+def _wrong(file: fsck.HDFSFile, replication: int) -> list[str]:
     """Return what is wrong with one file."""
     problems = []
     if file.length % RECORD_BYTES:
@@ -110,5 +110,5 @@ def check(
         'files': len(files),
         'bytes': sum(file.length for file in files),
         'blocks': sum(len(file.blocks) for file in files),
-        'blocks_on_one_host': len(fsck.on_one_host(files, hosts)),
+        'blocks_on_one_host': len(fsck.find_shared_blocks(files, hosts)),
     }

@@ -153,7 +153,9 @@ def run(
     system = inforce.os_state(cluster.nodes)
     run_result.environment = {
         'tuning': cluster.tuning,
-        'hadoop_profile': sites.profile(workload.replication, cluster.tuning),
+        'hadoop_profile': sites.digest_settings(
+            workload.replication, cluster.tuning
+        ),
         'os_profile': system.profile,
         **cluster.environment(),
     }
@@ -284,7 +286,7 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
     )
     runner = _Runner(cluster, small, Outcome(small), None, PHASE_SECONDS)
     # A new cluster holds nothing, and to look is quicker than to remove it.
-    if rest.namenode(cluster.gateway, _STATE).get('BlocksTotal', 1):
+    if rest.get_namenode_bean(cluster.gateway, _STATE).get('BlocksTotal', 1):
         purge(cluster)
     if small.maps <= small.size_bytes // MIB:
         runner.put_random()
@@ -300,7 +302,7 @@ def purge(cluster: Cluster) -> None:
     Waits until the DataNodes have really let go of the blocks.
     """
     gateway = cluster.gateway
-    apps = rest.get(
+    apps = rest.get_json(
         cluster.manager,
         'resourcemanager',
         '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
@@ -308,9 +310,9 @@ def purge(cluster: Cluster) -> None:
     for app in (apps or {}).get('app') or []:
         gateway.run(f'yarn application -kill {app["id"]}', check=False)
     try:
-        webhdfs.delete(gateway, BASE)
-        for user in webhdfs.names(gateway, '/user'):
-            webhdfs.delete(gateway, f'/user/{user}/.Trash')
+        webhdfs.delete_path(gateway, BASE)
+        for user in webhdfs.list_names(gateway, '/user'):
+            webhdfs.delete_path(gateway, f'/user/{user}/.Trash')
     except errors.HVStackError:
         # Hosts of their own may lack curl: a JVM has to start then.
         gateway.run(
@@ -319,7 +321,7 @@ def purge(cluster: Cluster) -> None:
         )
 
     def gone() -> bool:
-        state = rest.namenode(gateway, _STATE)
+        state = rest.get_namenode_bean(gateway, _STATE)
         return int(state['PendingDeletionBlocks']) == 0
 
     shell.wait_for(gone, 'HDFS to delete the last run', timeout=120)
@@ -330,7 +332,7 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
 
     :raises hvstack.errors.InputError: names what is needed and what is left.
     """
-    state = rest.namenode(cluster.gateway, _STATE)
+    state = rest.get_namenode_bean(cluster.gateway, _STATE)
     free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
     if needed > free_bytes:
@@ -348,7 +350,7 @@ def _killed(cluster: Cluster, before: set[str]) -> list[str]:
         lines = sorted(probe.oom_lines(cluster.nodes) - before)
         return lines + [
             f'{daemon} is dead'
-            for daemon in daemons.dead(cluster.nodes, silent=True)
+            for daemon in daemons.find_dead_daemons(cluster.nodes, silent=True)
         ]
     except errors.HVStackError as exc:
         return [str(exc)]
@@ -468,16 +470,16 @@ class _Runner:
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
             numbers = pool.map(
-                lambda job_id: history.job(manager, job_id), ids
+                lambda job_id: history.load_job(manager, job_id), ids
             )
             for phase, job_summary in zip(jobs, numbers, strict=True):
                 phase.update(job_summary)
-        histories, locations = history.read(manager, ids)
+        histories, locations = history.load_histories(manager, ids)
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
             if phase['job_id'] in histories:
                 phase.update(
-                    history.by_task(
+                    history.summarize_tasks(
                         histories[phase['job_id']], locations, names
                     )
                 )
@@ -495,8 +497,8 @@ def _report(gateway: Node) -> str:
     """Return what HSValidate wrote."""
     try:
         return ''.join(
-            webhdfs.text(gateway, f'{REPORT}/{name}')
-            for name in webhdfs.names(gateway, REPORT)
+            webhdfs.read_text(gateway, f'{REPORT}/{name}')
+            for name in webhdfs.list_names(gateway, REPORT)
             if name.startswith('part-r-')
         )
     except errors.HVStackError:

@@ -114,4 +114,4 @@ def tasks(
     :param tuning: profile of its settings.
     """
     each = size_bytes // (hosts * SMALLEST_PART_MIB * MIB)
-    return min(sizing.tasks(containers, tuning), hosts * max(1, each))
+    return min(sizing.count_tasks(containers, tuning), hosts * max(1, each))

@@ -82,6 +82,6 @@ class HadoopNamesTest(testtools.TestCase):
                 new[old] = rest.strip()
         for table in (tables.VSPHERE6, tables.VSAN, tables.AMD):
             for row in rows(table):
-                if row.site in SITE_FILES and row.old not in OTHERWISE:
-                    expected = new.get(row.old, row.old)
-                    self.assertEqual(expected, row.new, row.old)
+                if row.site in SITE_FILES and row.paper_name not in OTHERWISE:
+                    expected = new.get(row.paper_name, row.paper_name)
+                    self.assertEqual(expected, row.name, row.paper_name)

@@ -371,15 +371,15 @@ def site_files() -> Iterator[tuple[str, str]]:
                 tuning=tuning,
                 native=True,
             )
-            files = sites.sites(
+            files = sites.render_site_files(
                 sized, controller='10.0.0.1', tuning=tuning, bind=True
             )
             data[f'{_name(host)}, {tuning}'] = {
                 name: _properties(text) for name, text in files.items()
-            } | {'hadoop-env.sh': sites.hadoop_env(sized)}
+            } | {'hadoop-env.sh': sites.render_hadoop_env(sized)}
     for tuning in sorted(tables.TUNINGS):
         data[f'digest, {tuning}'] = {
-            replication: sites.profile(replication, tuning)
+            replication: sites.digest_settings(replication, tuning)
             for replication in (1, 2, 3)
         }
     yield 'hadoop-site-files.yaml', _dump(data)

@@ -113,7 +113,7 @@ class BigLabTest(LabTest):
 
     def live(self, cluster: StackCluster) -> int:
         """Return the number of DataNodes that the NameNode hears."""
-        state = rest.namenode(cluster.gateway, 'FSNamesystemState')
+        state = rest.get_namenode_bean(cluster.gateway, 'FSNamesystemState')
         return int(state['NumLiveDataNodes'])
 
     def fsck(self, cluster: StackCluster, path: str = '/') -> str:

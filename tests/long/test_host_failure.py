@@ -50,7 +50,9 @@ class HostFailureTest(LabTest):
 
     def live(self) -> int:
         """Return the number of DataNodes that the NameNode hears."""
-        state = rest.namenode(self.cluster.gateway, 'FSNamesystemState')
+        state = rest.get_namenode_bean(
+            self.cluster.gateway, 'FSNamesystemState'
+        )
         return int(state['NumLiveDataNodes'])
 
     def holds(self, address: str) -> bool:
@@ -59,7 +61,7 @@ class HostFailureTest(LabTest):
         HDFS no longer counts a dead one before it lets go of its replicas.
         """
         return any(
-            address in block.places
+            address in block.addresses
             for one in fsck.run(self.cluster.gateway, '/data')
             for block in one.blocks
         )

@@ -85,7 +85,7 @@ class HVETest(BigLabTest):
         """Return the lab host of every replica, by block."""
         found = fsck.run(self.cluster.gateway, folder)
         return {
-            block.id: [self.host_of(self.servers[p]) for p in block.places]
+            block.id: [self.host_of(self.servers[p]) for p in block.addresses]
             for one in found
             for block in one.blocks
         }

@@ -75,7 +75,7 @@ class NodesTest(LabTest):
         self.addCleanup(cluster.close)
         self.check_limits(cluster)
         outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
-        files = sites.sites(
+        files = sites.render_site_files(
             wanted.sizing, replication=wanted.replication, tuning=TUNING
         )
         self.check_in_force(cluster, outcome, files)
@@ -94,7 +94,9 @@ class NodesTest(LabTest):
                 after = worker.run('cat /run/hadoop/*.pid', timeout=10)
             except errors.HVStackError:
                 return False
-            return after.stdout != before and not daemons.dead([worker])
+            return after.stdout != before and not daemons.find_dead_daemons(
+                [worker]
+            )
 
         shell.wait_for(back, 'the worker to be back', timeout=180, interval=2)
         daemons.wait_ready(cluster, 180)

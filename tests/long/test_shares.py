@@ -8,7 +8,7 @@ from hvstack import profiles, shell
 from hvstack.cloud import connection, placement, ratios, undo
 from hvstack.cluster import probe
 from hvstack.cluster.ssh import SSHNode
-from hvstack.hadoop.rest import on_all
+from hvstack.hadoop.rest import run_on_nodes
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive
 from tests.functional.test_hosts import HostsTest
@@ -70,7 +70,7 @@ class SharesTest(HostsTest):
         """Fill all guests at once; tell whether their host's cap was hit."""
         before = probe.oom(shell.run(['dmesg']).stdout)
         command = FILL.format(size=shape.ram - _REST)
-        done = on_all(guests, f'{command} || true', timeout=300)
+        done = run_on_nodes(guests, f'{command} || true', timeout=300)
         new = probe.oom(shell.run(['dmesg']).stdout) - before
         hit = any(f'oom_memcg=/{HOST},' in line for line in new)
         if not hit:

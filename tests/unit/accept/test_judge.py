@@ -11,7 +11,7 @@ from hvstack import errors, profiles
 from hvstack.accept import domain, judge
 from hvstack.accept.judge import Judgement
 from hvstack.cloud import publish
-from hvstack.hadoop.fsck import Block, File
+from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive
@@ -426,7 +426,7 @@ class ClusterTest(testtools.TestCase):
     def test_replicas(self) -> None:
         def found(*places: str) -> list[str]:
             block = Block('blk_1', 10, len(places), list(places))
-            file = File('/f', 10, 2, 1, [block])
+            file = HDFSFile('/f', 10, 2, 1, [block])
             return bad(judge.replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], found('10.0.0.1', '10.0.0.3'))

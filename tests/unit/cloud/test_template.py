@@ -241,5 +241,5 @@ class TemplateTest(testtools.TestCase):
         self.assertEqual(table, self.racks('command awk', table))
 
     def test_no_file_ends_its_own_heredoc(self) -> None:
-        for text in sites.sites(size_node(2, 4096)).values():
+        for text in sites.render_site_files(size_node(2, 4096)).values():
             self.assertNotIn('END_OF_FILE', text)

@@ -142,7 +142,7 @@ class FakeCluster:
 
     def leave(self) -> None:
         """Let excluded nodes begin to leave, and others stay."""
-        out = self.gateway.files[drain.EXCLUDED].split()
+        out = self.gateway.files[drain.EXCLUDE_FILE].split()
         for node in self.workers:
             if node.address in out:
                 self.states.setdefault(node.address, 'DECOMMISSIONING')

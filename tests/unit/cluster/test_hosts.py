@@ -197,14 +197,14 @@ class HostsFileTest(testtools.TestCase):
         bare._configure()
         text = log.read_text()
         sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
-        files = sites.sites(
+        files = sites.render_site_files(
             sized,
             controller='10.0.0.1',
             replication=1,
             tuning='vsphere6',
             bind=True,
         )
-        for part in (*files.values(), sites.hadoop_env(sized)):
+        for part in (*files.values(), sites.render_hadoop_env(sized)):
             self.assertEqual(2, text.count(part))
         self.assertIn('HEAP_datanode=512', text)
         self.assertEqual(2, text.count('os_profile=vsan\n'))

@@ -51,7 +51,7 @@ class Parameters(testtools.TestCase):
 
     def test_default_tuning(self) -> None:
         made = self.made()
-        files = sites.sites(size_node(14, 49152), replication=2)
+        files = sites.render_site_files(size_node(14, 49152), replication=2)
         self.assertEqual(files['mapred-site.xml'], made['mapred_site'])
         self.assertEqual('', made['hadoop_env'])
         self.assertIn('os_profile=vsphere6\n', made['node_setup'])

@@ -9,7 +9,7 @@ from hvstack.cluster.base import Members
 from hvstack.cluster.command import CommandNode
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop.rest import on_all
+from hvstack.hadoop.rest import run_on_nodes
 
 OUTPUTS = {
     'controller': {'name': 'c', 'address': '10.0.0.1', 'host_id': 'h1'},
@@ -51,9 +51,11 @@ class CommandNodeTest(testtools.TestCase):
         self.assertEqual([path], list(path.parent.iterdir()))
 
     def test_on_all_keeps_order_and_raises(self) -> None:
-        found = on_all([self.node, self.node], 'echo $$')
+        found = run_on_nodes([self.node, self.node], 'echo $$')
         self.assertEqual(2, len({one.stdout for one in found}))
-        self.assertRaises(errors.CommandFailed, on_all, [self.node], 'exit 1')
+        self.assertRaises(
+            errors.CommandFailed, run_on_nodes, [self.node], 'exit 1'
+        )
 
     def test_drop_caches_by_a_given_program(self) -> None:
         mark = self.folder / 'dropped'

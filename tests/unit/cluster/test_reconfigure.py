@@ -24,7 +24,7 @@ class ReconfigureTest(testtools.TestCase):
             replication=2,
             tuning='vsphere6',
         )
-        wanted = sites.sites(
+        wanted = sites.render_site_files(
             sized, controller='10.0.0.1', replication=2, tuning='vsphere6'
         )
         for node in nodes:

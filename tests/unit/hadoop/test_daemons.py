@@ -87,34 +87,40 @@ class DaemonsTest(testtools.TestCase):
         )
 
     def test_all_there(self) -> None:
-        self.assertEqual([], daemons.missing(self.cluster()))
+        self.assertEqual([], daemons.find_unmet_conditions(self.cluster()))
 
     def test_names_who_is_missing_where(self) -> None:
         for other in ({}, {'y': {'xferaddr': '10.0.0.3:9866', 'capacity': 0}}):
             live = {'x': {'xferaddr': '10.0.0.2:9866', 'capacity': 9}, **other}
             self.assertEqual(
-                ['w1 in HDFS'], daemons.missing(self.cluster(live=live))
+                ['w1 in HDFS'],
+                daemons.find_unmet_conditions(self.cluster(live=live)),
             )
         self.assertEqual(
             ['w0 in YARN', 'w1 in YARN'],
-            daemons.missing(self.cluster(states={'10.0.0.3': 'LOST'})),
+            daemons.find_unmet_conditions(
+                self.cluster(states={'10.0.0.3': 'LOST'})
+            ),
         )
         self.assertEqual(
             ['HDFS out of safe mode'],
-            daemons.missing(self.cluster(safe_mode='Safe mode is ON.')),
+            daemons.find_unmet_conditions(
+                self.cluster(safe_mode='Safe mode is ON.')
+            ),
         )
 
     def test_separate_controllers(self) -> None:
         cluster = self.cluster(states={})
         cluster.resourcemanager = Answering('rm', '10.0.0.9', live={})
-        self.assertEqual([], daemons.missing(cluster))
+        self.assertEqual([], daemons.find_unmet_conditions(cluster))
         daemons.wait_ready(cluster, 5)
         self.assertIn(
             '/etc/hadoop/topology.table', cluster.resourcemanager.files
         )
         cluster.resourcemanager.states.clear()
         self.assertEqual(
-            ['w0 in YARN', 'w1 in YARN'], daemons.missing(cluster)
+            ['w0 in YARN', 'w1 in YARN'],
+            daemons.find_unmet_conditions(cluster),
         )
 
     def test_data_and_compute_workers(self) -> None:
@@ -124,11 +130,12 @@ class DaemonsTest(testtools.TestCase):
         ):
             node.role = role
         self.assertEqual(
-            ['w0 in HDFS', 'w1 in YARN'], daemons.missing(cluster)
+            ['w0 in HDFS', 'w1 in YARN'],
+            daemons.find_unmet_conditions(cluster),
         )
 
     def test_no_node_at_all(self) -> None:
-        found = daemons.missing(self.cluster(live={}, states={}))
+        found = daemons.find_unmet_conditions(self.cluster(live={}, states={}))
         self.assertEqual(4, len(found))
 
     def test_time_out_names_the_worker(self) -> None:
@@ -150,11 +157,14 @@ class DaemonsTest(testtools.TestCase):
 
     def test_dead(self) -> None:
         node = Answering('c', '10.0.0.1', running=False)
-        self.assertEqual(['c: namenode'], daemons.dead([node]))
+        self.assertEqual(['c: namenode'], daemons.find_dead_daemons([node]))
 
     def look_often(self) -> None:
         """Look at the daemons themselves each time, at once."""
-        for name, value in (('_LOOKS', 1), ('_INTERVAL', 0.0)):
+        for name, value in (
+            ('_POLLS_BEFORE_CHECK', 1),
+            ('_INTERVAL_SECONDS', 0.0),
+        ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.hadoop.daemons.{name}', value)
             )

@@ -44,7 +44,7 @@ class DrainTest(testtools.TestCase):
         self.assertIn('w1 in HDFS (3 blocks to copy)', str(failure))
         self.assertIn('w1 in YARN (DECOMMISSIONING)', str(failure))
         self.assertNotIn('w0', str(failure))
-        self.assertEqual({'10.0.0.3'}, drain.excluded(self.gateway))
+        self.assertEqual({'10.0.0.3'}, drain.read_excluded(self.gateway))
 
     def test_drained(self) -> None:
         self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
@@ -62,15 +62,15 @@ class DrainTest(testtools.TestCase):
 
     def test_who_stays_comes_back(self) -> None:
         """Only what is of no worker any more stays excluded."""
-        self.gateway.files[drain.EXCLUDED] = '10.0.0.2\n10.9.9.9\n'
+        self.gateway.files[drain.EXCLUDE_FILE] = '10.0.0.2\n10.9.9.9\n'
         self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
         self.drain('w1')
         self.assertEqual(
-            {'10.0.0.3', '10.9.9.9'}, drain.excluded(self.gateway)
+            {'10.0.0.3', '10.9.9.9'}, drain.read_excluded(self.gateway)
         )
 
     def test_nobody(self) -> None:
-        self.assertEqual(set(), drain.excluded(self.gateway))
+        self.assertEqual(set(), drain.read_excluded(self.gateway))
 
 
 class SetupTest(testtools.TestCase):
@@ -98,14 +98,14 @@ class ExcludeTest(testtools.TestCase):
     def test_both_daemons_are_told(self) -> None:
         for separate in (False, True):
             cluster = FakeCluster(separate=separate)
-            drain.exclude(cluster, ['10.0.0.9', '10.0.0.3'], 60)
+            drain.exclude_nodes(cluster, ['10.0.0.9', '10.0.0.3'], 60)
             hdfs, yarn = 'dfsadmin -refreshNodes', '-refreshNodes -g 60'
             for node, command in (
                 (cluster.gateway, hdfs),
                 (cluster.manager, yarn),
             ):
                 self.assertEqual(
-                    '10.0.0.3\n10.0.0.9\n', node.files[drain.EXCLUDED]
+                    '10.0.0.3\n10.0.0.9\n', node.files[drain.EXCLUDE_FILE]
                 )
                 self.assertEqual(
                     1, sum(command in one for one in node.commands)

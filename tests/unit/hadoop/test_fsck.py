@@ -23,7 +23,7 @@ class ParseTest(testtools.TestCase):
         self.assertIn('/in/_SUCCESS', [one.path for one in files])
         block = files[-1].blocks[0]
         self.assertRegex(block.id, r'^blk_\d+$')
-        self.assertEqual((2, set(PLACES)), (block.live, set(block.places)))
+        self.assertEqual((2, set(PLACES)), (block.live, set(block.addresses)))
 
     def test_missing(self) -> None:
         files = fsck.parse(real('blocks-missing'))
@@ -45,8 +45,8 @@ class OnOneHostTest(testtools.TestCase):
     def test_named(self) -> None:
         files = fsck.parse(real('healthy'))
         apart = dict(zip(PLACES, 'ab', strict=True))
-        self.assertEqual([], fsck.on_one_host(files, apart))
-        self.assertEqual([], fsck.on_one_host(files, {}))
-        shared = fsck.on_one_host(files, dict.fromkeys(PLACES, 'a'))
+        self.assertEqual([], fsck.find_shared_blocks(files, apart))
+        self.assertEqual([], fsck.find_shared_blocks(files, {}))
+        shared = fsck.find_shared_blocks(files, dict.fromkeys(PLACES, 'a'))
         self.assertEqual(6, len(shared))
-        self.assertEqual(('a', PLACES), (shared[0].host, shared[0].places))
+        self.assertEqual(('a', PLACES), (shared[0].host, shared[0].addresses))

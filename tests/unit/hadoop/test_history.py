@@ -42,7 +42,7 @@ class Gateway:
 
 class HistoryTest(testtools.TestCase):
     def summary(self, **job: Any) -> dict[str, Any]:
-        return history.summary(
+        return history.summarize_job(
             {**real('job')['job'], **job},
             real('job-tasks'),
             real('job-counters'),
@@ -73,14 +73,16 @@ class HistoryTest(testtools.TestCase):
         )
         groups = counters['jobCounters']['counterGroup']
         self.assertTrue(any(isinstance(g['counter'], dict) for g in groups))
-        summary = history.summary(job['job'], tasks, counters)
+        summary = history.summarize_job(job['job'], tasks, counters)
         self.assertEqual(100, summary['counters']['MAP_INPUT_RECORDS'])
         # A group with a single counter.
         self.assertEqual(10_000, summary['counters']['BYTES_READ'])
         only = {'tasks': {'task': tasks['tasks']['task'][1]}}
         self.assertEqual(
             12.297,
-            history.summary(job['job'], only, counters)['map_shuffle_seconds'],
+            history.summarize_job(job['job'], only, counters)[
+                'map_shuffle_seconds'
+            ],
         )
 
     def test_counters(self) -> None:
@@ -99,7 +101,7 @@ class HistoryTest(testtools.TestCase):
     def test_half_an_answer(self) -> None:
         self.assertRaises(
             errors.CommandFailed,
-            history.summary,
+            history.summarize_job,
             {},
             real('job-tasks'),
             real('job-counters'),
@@ -112,14 +114,16 @@ class Tasks(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.lines = (REAL / 'tasks.jhist').read_text().splitlines()
-        self.told, self.places = history.read(Gateway(self.lines), [JOB])
+        self.told, self.places = history.load_histories(
+            Gateway(self.lines), [JOB]
+        )
         self.names = {
             line.split()[0]: f'w{number}'
             for number, line in enumerate(self.lines[:8:2])
         }
 
     def kept(self) -> dict[str, Any]:
-        return history.by_task(self.told[JOB], self.places, self.names)
+        return history.summarize_tasks(self.told[JOB], self.places, self.names)
 
     def test_nodes(self) -> None:
         nodes = self.kept()['nodes']
@@ -176,7 +180,7 @@ class Tasks(testtools.TestCase):
             'status': 'FAILED',
             'error': 'Exit code is 137\nKilled by external signal',
         }
-        found = history.parse([json.dumps({'event': {name: event}})])
+        found = history.parse_histories([json.dumps({'event': {name: event}})])
         self.told[JOB].failures.extend(found[JOB].failures)
         self.assertEqual(
             [
@@ -189,6 +193,10 @@ class Tasks(testtools.TestCase):
         )
 
     def test_what_cannot_be_read_is_missing(self) -> None:
-        self.assertEqual({}, history.parse(['Avro-Json', '{"type":', '{}']))
+        self.assertEqual(
+            {}, history.parse_histories(['Avro-Json', '{"type":', '{}'])
+        )
         half = [line.replace('hostname', 'x') for line in self.lines]
-        self.assertEqual(({}, {}), history.read(Gateway(half), [JOB]))
+        self.assertEqual(
+            ({}, {}), history.load_histories(Gateway(half), [JOB])
+        )

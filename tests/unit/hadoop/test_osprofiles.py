@@ -55,7 +55,7 @@ class OsProfilesTest(testtools.TestCase):
             (self.root / 'proc' / name).touch()
         for name in ('hadoop', 'hvstack'):
             (self.root / 'etc' / name).mkdir(parents=True)
-        for name, text in sites.sites(size_node(2, 4096)).items():
+        for name, text in sites.render_site_files(size_node(2, 4096)).items():
             (self.root / 'etc/hadoop' / name).write_text(text)
 
     def file(self, one: osprofiles.Setting) -> Path:
@@ -69,7 +69,9 @@ class OsProfilesTest(testtools.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'{text}\0HOME=/\0')
 
-    def run_it(self, profile: str, **more: object) -> osprofiles.Outcome:
+    def run_it(
+        self, profile: str, **more: object
+    ) -> osprofiles.OSProfileResult:
         if 'data_disks' in more:
             disks: Any = more.pop('data_disks')
             (self.root / 'etc/hvstack/disks').write_text(
@@ -92,7 +94,7 @@ class OsProfilesTest(testtools.TestCase):
         self.assertEqual(0, done.returncode)
         self.assertIn('reached its end\n', done.stdout)
         state = self.root / osprofiles.STATE.lstrip('/')
-        found = osprofiles.outcome(state.read_text())
+        found = osprofiles.parse_state(state.read_text())
         for one in found.not_set:
             self.assertIn(f'not set: {one.partition(": ")[0]}', done.stdout)
         return found
@@ -155,7 +157,7 @@ class OsProfilesTest(testtools.TestCase):
             for one in osprofiles.settings(profile):
                 self.assertTrue(one.source, one.name)
                 self.assertEqual(
-                    one.kind is Kind.ELSEWHERE, bool(one.why), one.name
+                    one.kind is Kind.ELSEWHERE, bool(one.reason), one.name
                 )
 
     def test_fragment_is_shell(self) -> None:
@@ -217,8 +219,8 @@ class OsProfilesTest(testtools.TestCase):
             )
             # Of a network name space that it shares with its host's agents
             # it changes nothing either.
-            self.assertEqual(not more, own in found.made)
-            self.assertIn('limit.nofile=32768', found.made)
+            self.assertEqual(not more, own in found.applied)
+            self.assertIn('limit.nofile=32768', found.applied)
             for one in osprofiles.settings('vsphere6'):
                 if one.kind is Kind.THP or one.name.startswith('vm.'):
                     self.assertEqual('as it was\n', self.file(one).read_text())
@@ -246,7 +248,7 @@ class OsProfilesTest(testtools.TestCase):
         other = self.disk('vdc', 'btrfs\nphotos\n')
         found = self.run_it('vsphere6', data_disks=(ours, other))
         self.assertNotIn('mkfs', self.log.read_text())
-        self.assertIn(f'{XFS} on {ours}', found.made)
+        self.assertIn(f'{XFS} on {ours}', found.applied)
         self.assertIn(
             f'{XFS}: {other} holds btrfs already',
             found.not_set,
@@ -313,7 +315,7 @@ class OsProfilesTest(testtools.TestCase):
                 f'{XFS} on /dev/vdb',
                 f'{XFS} on /dev/vdc',
             ],
-            [one for one in found.made if one.startswith('mkfs')],
+            [one for one in found.applied if one.startswith('mkfs')],
         )
         data = self.root / 'srv/data'
         for name, key, value in (
@@ -342,7 +344,7 @@ class OsProfilesTest(testtools.TestCase):
     def test_novas_own_file_system_is_replaced(self) -> None:
         disk = self.disk('vdb', 'ext4\nephemeral0\n')
         found = self.run_it('vsphere6', data_disks=(disk,))
-        self.assertIn(f'{XFS} on {disk}', found.made)
+        self.assertIn(f'{XFS} on {disk}', found.applied)
         # The next boot finds a file system of ours, in use.
         self.log.unlink()
         self.assertEqual(found, self.run_it('vsphere6', data_disks=(disk,)))
@@ -355,12 +357,12 @@ class OsProfilesTest(testtools.TestCase):
         )
         disk = self.disk('vdb')
         found = self.run_it('vsan', data_disks=(disk,))
-        self.assertIn(f'mount=noatime on {disk}', found.made)
+        self.assertIn(f'mount=noatime on {disk}', found.applied)
         self.assertIn(
             f'mount=logbufs=8: not in force on {disk}', found.not_set
         )
 
     def test_stock_sets_nothing(self) -> None:
         found = self.run_it('stock', data_disks=(self.disk('vdb'),))
-        self.assertEqual(osprofiles.Outcome('stock', (), ()), found)
+        self.assertEqual(osprofiles.OSProfileResult('stock', (), ()), found)
         self.assertIn('mkfs.ext4', self.log.read_text())

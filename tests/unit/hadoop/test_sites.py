@@ -24,14 +24,14 @@ def properties(text: str) -> dict[str, str]:
 
 class SitesTest(testtools.TestCase):
     def make(self, **more: object) -> dict[str, dict[str, str]]:
-        made = sites.sites(size_node(2, 4096), **more)  # type: ignore
+        made = sites.render_site_files(size_node(2, 4096), **more)  # type: ignore
         return {name: properties(text) for name, text in made.items()}
 
     def tuned(
         self, tuning: str, vcpus: int, memory: int, **more: object
     ) -> dict[str, dict[str, str]]:
         sizing = size_node(vcpus, memory, tuning=tuning)
-        made = sites.sites(sizing, tuning=tuning, **more)  # type: ignore
+        made = sites.render_site_files(sizing, tuning=tuning, **more)  # type: ignore
         return {name: properties(text) for name, text in made.items()}
 
     def test_files(self) -> None:
@@ -98,7 +98,7 @@ class SitesTest(testtools.TestCase):
         ):
             self.assertIn('-XX:ActiveProcessorCount=2', mapred[name])
         self.assertIn(
-            'JAVA_PROCESSORS=2\n', sites.node_env(sites.WORKER_ROLES, 2)
+            'JAVA_PROCESSORS=2\n', sites.render_node_env(sites.WORKER_ROLES, 2)
         )
 
     def test_sizing_arrives(self) -> None:
@@ -114,8 +114,8 @@ class SitesTest(testtools.TestCase):
 
     def test_the_default_is_what_records_carry(self) -> None:
         """Records of other clusters compare only while these stay."""
-        self.assertEqual('13ba87da4ea0', sites.profile(2))
-        self.assertEqual('757ad48ca0d6', sites.profile(3))
+        self.assertEqual('13ba87da4ea0', sites.digest_settings(2))
+        self.assertEqual('757ad48ca0d6', sites.digest_settings(3))
         for vcpus, memory, expected in (
             (1, 2048, 'e1f88666c2d3'),
             (2, 4096, '85ccca4511fd'),
@@ -123,7 +123,7 @@ class SitesTest(testtools.TestCase):
             # Its blocks are the papers'; a run sets its own.
             (40, 262144, '1eb4a2a29b70'),
         ):
-            made = sites.sites(
+            made = sites.render_site_files(
                 size_node(vcpus, memory),
                 replication=2,
                 topology_mapping={},
@@ -144,9 +144,11 @@ class SitesTest(testtools.TestCase):
             self.assertEqual(str(expected << 20), made['dfs.blocksize'])
 
     def test_every_tuning_has_a_profile_of_its_own(self) -> None:
-        found = {sites.profile(3, tuning) for tuning in TUNINGS}
+        found = {sites.digest_settings(3, tuning) for tuning in TUNINGS}
         self.assertEqual(len(TUNINGS), len(found))
-        failure = self.assertRaises(errors.InputError, sites.profile, 3, 'x')
+        failure = self.assertRaises(
+            errors.InputError, sites.digest_settings, 3, 'x'
+        )
         self.assertIn("no tuning profile 'x'", str(failure))
 
     def test_steps_of_amd_add_up(self) -> None:
@@ -223,11 +225,11 @@ class SitesTest(testtools.TestCase):
         self.assertEqual('1', made['dfs.namenode.handler.count'])
 
     def test_heaps_of_the_daemons(self) -> None:
-        self.assertEqual('', sites.hadoop_env(size_node(2, 4096)))
-        env = sites.hadoop_env(size_node(10, 61696, tuning='vsphere6'))
+        self.assertEqual('', sites.render_hadoop_env(size_node(2, 4096)))
+        env = sites.render_hadoop_env(size_node(10, 61696, tuning='vsphere6'))
         self.assertIn('HEAP_namenode=1300\n', env)
         self.assertIn('HEAP_nodemanager=1300\n', env)
 
     def test_profile_changes_with_what_all_configurations_share(self) -> None:
-        self.assertEqual(sites.profile(2), sites.profile(2))
-        self.assertNotEqual(sites.profile(2), sites.profile(3))
+        self.assertEqual(sites.digest_settings(2), sites.digest_settings(2))
+        self.assertNotEqual(sites.digest_settings(2), sites.digest_settings(3))

@@ -4,7 +4,12 @@ import testtools
 from hypothesis import strategies
 
 from hvstack import errors, profiles
-from hvstack.hadoop.sizing import RULES, size_node, sort_buffer_mib, tasks
+from hvstack.hadoop.sizing import (
+    RULES,
+    count_tasks,
+    size_node,
+    sort_buffer_mib,
+)
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive
 from hvstack.model.slots import cluster_size
@@ -66,7 +71,7 @@ class SizingTest(testtools.TestCase):
             self.assertEqual(2 * per_worker, found.containers, instances)
             self.assertEqual(
                 in_cluster,
-                tasks(size.workers * found.containers, 'vsphere6'),
+                count_tasks(size.workers * found.containers, 'vsphere6'),
                 instances,
             )
             # "Less than half of OS memory was used for all the Java heaps".
@@ -87,7 +92,7 @@ class SizingTest(testtools.TestCase):
         found = size_node(14, 48 * 1024, tuning='vsan')
         self.assertEqual((14, 2150), (found.containers, found.container_mib))
         self.assertEqual(400, found.sort_mib)
-        self.assertEqual(377, tasks(27 * found.containers, 'vsan'))
+        self.assertEqual(377, count_tasks(27 * found.containers, 'vsan'))
         self.assertLess(found.containers * found.heap_mib, 24 * 1024)
 
     def test_heaps_of_amd(self) -> None:
@@ -96,7 +101,7 @@ class SizingTest(testtools.TestCase):
         self.assertEqual(64, found.containers)
         self.assertEqual((1024, 2048), (found.map_heap_mib, found.heap_mib))
         self.assertEqual(32 * 3840, found.yarn_mib)
-        self.assertEqual(4 * 32, tasks(4 * found.containers, 'amd'))
+        self.assertEqual(4 * 32, count_tasks(4 * found.containers, 'amd'))
 
     def test_buffer_of_amd(self) -> None:
         """3.1.6: 316 MiB for a block of 256 MiB, with room to spare."""
@@ -111,7 +116,7 @@ class SizingTest(testtools.TestCase):
     def test_no_such_tuning(self) -> None:
         for call in (
             lambda: size_node(2, 4096, tuning='best'),
-            lambda: tasks(8, 'best'),
+            lambda: count_tasks(8, 'best'),
         ):
             failure = self.assertRaises(errors.InputError, call)
             self.assertIn("no tuning profile 'best', take one", str(failure))

@@ -7,7 +7,7 @@ from pathlib import Path
 import testtools
 
 from hvstack.hadoop import parameters, sites, sizing, tables
-from hvstack.hadoop.parameters import CORE, HDFS, MAPRED, YARN, Parameter
+from hvstack.hadoop.parameters import CORE, HDFS, MAPRED, YARN, HadoopProperty
 from tests.unit.hadoop.test_sites import properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
@@ -79,7 +79,7 @@ def names(text: str) -> set[str]:
     return found
 
 
-def rows(table: parameters.Table) -> list[Parameter]:
+def rows(table: parameters.Table) -> list[HadoopProperty]:
     """Return all rows of a table."""
     return [row for section in table.values() for row in section]
 
@@ -87,14 +87,14 @@ def rows(table: parameters.Table) -> list[Parameter]:
 def written() -> set[str]:
     """Return every name that any tuning writes or could write."""
     found = {
-        row.new
+        row.name
         for table in tables.TUNINGS.values()
         for row in rows(table)
         if row.site in SITE_FILES
     }
     for tuning in tables.TUNINGS:
         sizing_ = sizing.size_node(8, 16384, tuning=tuning)
-        for text in sites.sites(
+        for text in sites.render_site_files(
             sizing_, tuning=tuning, namenode_handlers=1
         ).values():
             found |= set(properties(text))
@@ -110,7 +110,7 @@ class TablesTest(testtools.TestCase):
 
     def test_every_parameter_of_the_papers_is_there_once(self) -> None:
         for table, text, count in self.papers:
-            olds = [row.old for row in rows(table)]
+            olds = [row.paper_name for row in rows(table)]
             self.assertEqual(names(text), set(olds))
             self.assertEqual(count, len(olds))
 
@@ -122,20 +122,20 @@ class TablesTest(testtools.TestCase):
         for table, _, _ in self.papers:
             for row in rows(table):
                 if row.value is None:
-                    self.assertTrue(row.why, row.old)
-                if not row.new:
-                    self.assertIsNone(row.value, row.old)
+                    self.assertTrue(row.reason, row.paper_name)
+                if not row.name:
+                    self.assertIsNone(row.value, row.paper_name)
 
     def test_values_are_the_papers_unless_a_reason_says_otherwise(
         self,
     ) -> None:
         for table, _, _ in self.papers:
             for row in rows(table):
-                if isinstance(row.value, str) and not row.why:
+                if isinstance(row.value, str) and not row.reason:
                     self.assertIn(
                         row.value.removesuffix('s').lower(),
-                        row.given.lower(),
-                        row.old,
+                        row.paper_value.lower(),
+                        row.paper_name,
                     )
 
     def test_every_name_is_hadoops(self) -> None:
@@ -151,7 +151,7 @@ class TablesTest(testtools.TestCase):
             found: dict[str, set[object]] = {}
             for row in rows(table):
                 if row.value is not None:
-                    found.setdefault(row.new, set()).add(row.value)
+                    found.setdefault(row.name, set()).add(row.value)
             twice = {name for name, values in found.items() if len(values) > 1}
             self.assertEqual(set(), twice, tuning)
 
@@ -163,4 +163,4 @@ class TablesTest(testtools.TestCase):
         for table in tables.TUNINGS.values():
             for row in rows(table):
                 if callable(row.value):
-                    self.assertTrue(row.shown, row.new)
+                    self.assertTrue(row.display_value, row.name)

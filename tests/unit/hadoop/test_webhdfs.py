@@ -51,7 +51,7 @@ class WebHDFSTest(testtools.TestCase):
     def test_delete(self) -> None:
         for done in (True, False):  # False: there was nothing
             node = Controller({'boolean': done})
-            webhdfs.delete(node, '/a b')
+            webhdfs.delete_path(node, '/a b')
             self.assertIn('DELETE', node.command)
             self.assertEqual(
                 'http://10.0.0.1:9870/webhdfs/v1/a%20b'
@@ -62,17 +62,17 @@ class WebHDFSTest(testtools.TestCase):
     def test_names(self) -> None:
         found = [{'pathSuffix': 'gen'}, {'pathSuffix': 'in2'}]
         node = Controller({'FileStatuses': {'FileStatus': found}})
-        self.assertEqual(['gen', 'in2'], webhdfs.names(node, '/b'))
-        self.assertEqual([], webhdfs.names(Controller(MISSING), '/user'))
+        self.assertEqual(['gen', 'in2'], webhdfs.list_names(node, '/b'))
+        self.assertEqual([], webhdfs.list_names(Controller(MISSING), '/user'))
 
     def test_text(self) -> None:
         node = Controller('checksum\t4c\n')
-        self.assertEqual('checksum\t4c\n', webhdfs.text(node, '/x'))
+        self.assertEqual('checksum\t4c\n', webhdfs.read_text(node, '/x'))
         self.assertIn('--fail', node.command)
 
     def test_other_answers_are_errors(self) -> None:
         for answer in (DENIED, '<html>', '', [1], {'FileStatuses': 1}):
-            for ask in (webhdfs.delete, webhdfs.names):
+            for ask in (webhdfs.delete_path, webhdfs.list_names):
                 self.assertRaises(
                     errors.CommandFailed, ask, Controller(answer), '/x'
                 )

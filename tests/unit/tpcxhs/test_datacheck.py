@@ -86,7 +86,7 @@ class DataCheckTest(testtools.TestCase):
             'two replicas on one host', wrong(real('healthy'), together)
         )
         files = parse(real('healthy'))
-        self.assertEqual(FILES, len(fsck.on_one_host(files, together)))
+        self.assertEqual(FILES, len(fsck.find_shared_blocks(files, together)))
 
     def test_records_that_are_not_whole(self) -> None:
         text = real('healthy').replace('1666700', '1666750')

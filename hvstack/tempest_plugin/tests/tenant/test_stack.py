@@ -40,7 +40,9 @@ class StackTest(ClusterTest):
         if self.trouble is None:
             try:
                 self.wait_for_hadoop(self.nodes)
-                problems = daemons.dead(self.nodes.nodes, silent=True)
+                problems = daemons.find_dead_daemons(
+                    self.nodes.nodes, silent=True
+                )
             except errors.HVStackError as exc:
                 problems = [str(exc)]
             type(self).trouble = ', '.join(problems)
@@ -91,12 +93,12 @@ class StackTest(ClusterTest):
                 judge.equal(
                     'missing in HDFS or YARN',
                     [],
-                    daemons.missing(self.nodes),
+                    daemons.find_unmet_conditions(self.nodes),
                 ),
                 judge.equal(
                     'daemons that have died',
                     [],
-                    daemons.dead(self.nodes.nodes, silent=True),
+                    daemons.find_dead_daemons(self.nodes.nodes, silent=True),
                 ),
             ]
         )
