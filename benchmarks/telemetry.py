@@ -16,7 +16,7 @@ from hvstack.cluster.base import Node
 from hvstack.progress import Progress
 from hvstack.results import stats
 from hvstack.tpcxhs import run
-from hvstack.tpcxhs.workload import size
+from hvstack.tpcxhs.workload import parse_size
 
 #: Goal for the CPU that sampling takes of one core.
 GOAL = 0.005
@@ -45,7 +45,7 @@ def sample_seconds(node: Node) -> float:
 def main() -> int:
     """Measure and print; status 1 if the goal is missed."""
     pairs = int(sys.argv[1]) if sys.argv[1:] else 4
-    bytes_ = size(sys.argv[2] if sys.argv[2:] else '500MB')
+    bytes_ = parse_size(sys.argv[2] if sys.argv[2:] else '500MB')
     interval = conf.load().telemetry.interval or 5.0
     rates: dict[float, list[float]] = {0.0: [], interval: []}
     progress = Progress()
@@ -60,7 +60,7 @@ def main() -> int:
             order = list(rates) if number % 2 else list(rates)[::-1]
             for one in order:
                 done = run.run(cluster, work, progress=progress, interval=one)
-                if not done.valid:
+                if not done.is_valid:
                     print(done.reason, file=sys.stderr)
                     return 2
                 rates[one].append(done.rate)

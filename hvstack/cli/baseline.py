@@ -24,7 +24,7 @@ from hvstack.progress import Progress
 from hvstack.results import record, signing, telemetry
 from hvstack.sweep import recovery, state
 from hvstack.tpcxhs import kit, run
-from hvstack.tpcxhs.workload import Workload, tasks
+from hvstack.tpcxhs.workload import Workload, count_tasks
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -65,7 +65,9 @@ def _tasks(
 ) -> int:
     """Return how many maps, and reduces, sort on so many workers."""
     sizing = size_node(vcpus, memory_mib, tuning=tuning)
-    return tasks(size_bytes, sizing.containers * workers, workers, tuning)
+    return count_tasks(
+        size_bytes, sizing.containers * workers, workers, tuning
+    )
 
 
 def baselines(
@@ -202,7 +204,7 @@ class Run(Lister):
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
         if parsed_args.kit:
-            kit.check(parsed_args.kit, parsed_args.size)
+            kit.check_kit(parsed_args.kit, parsed_args.size)
             if parsed_args.runs % 2:
                 raise errors.InputError(
                     "--runs with --kit: TPC's kit does pairs of runs, give "
@@ -224,7 +226,7 @@ class Run(Lister):
             run.warm_up(cluster, work)
             while len(made) < parsed_args.runs:
                 progress.say(f'run {len(made) + 1} of {parsed_args.runs}')
-                made += kit.runs(
+                made += kit.measure_runs(
                     parsed_args.kit,
                     cluster,
                     work,

@@ -13,7 +13,7 @@ from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.progress import Progress
 from hvstack.sweep import forecast, rallyenv, recovery, state
 from hvstack.sweep.state import Sweep
-from hvstack.tpcxhs.workload import size
+from hvstack.tpcxhs.workload import parse_size
 
 #: Data of a run: large enough that a lab's sort is more than the start of its
 #: JVMs. The task files have the same default.
@@ -89,7 +89,7 @@ def add_size(parser: argparse.ArgumentParser) -> None:
     """Add the option for how much data a run has."""
     parser.add_argument(
         '--size',
-        type=size,
+        type=parse_size,
         default=SIZE_BYTES,
         help=f'data of a run (default: {SIZE_BYTES // 10**6}MB)',
     )

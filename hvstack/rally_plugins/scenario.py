@@ -181,7 +181,7 @@ def _runs(
     path = Path(config['kit']) if config['kit'] else None
     sweep = task.sweep_id(config)
     first = step.index - step.index % 2 if path else step.index
-    return kits.runs(
+    return kits.measure_runs(
         path,
         cluster,
         work,

@@ -34,7 +34,7 @@ from hvstack.sweep import forecast, lacks, plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import LACKS
 from hvstack.tpcxhs import run as tpcxhs
-from hvstack.tpcxhs.workload import Workload, tasks
+from hvstack.tpcxhs.workload import Workload, count_tasks
 
 #: What a workload is, the same for its contexts and its scenario.
 WORKLOAD_SCHEMA: dict[str, Any] = {
@@ -308,7 +308,9 @@ class Session:
             for host in workers
         )
         # The warm-up and a doubled run have as many tasks as the others.
-        parts = tasks(config['sizes'][0], containers, len(workers), tuning)
+        parts = count_tasks(
+            config['sizes'][0], containers, len(workers), tuning
+        )
         copies = config.get('replication') or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
@@ -330,7 +332,7 @@ class Session:
                 f'{self.options.sweep.baseline_hosts}: there is none, and no '
                 'plan of a cluster to take the number of tasks from'
             )
-        parts = tasks(
+        parts = count_tasks(
             config['sizes'][0],
             self.plan.sizing.containers * self.plan.workers,
             len(self.plan.providers),
@@ -397,11 +399,11 @@ class Session:
             # Nothing was sorted: how it would have been cut is not the news.
             copies = config.get('replication') or 1
             work = Workload(step.size_bytes, copies, 1, 1)
-        run_result = tpcxhs.Outcome(work, started=moment, ended=moment)
+        run_result = tpcxhs.RunResult(work, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
         killed = sorted(self.kills() - self.known_kills)
         if killed:
-            run_result.seen['killed'] = killed
+            run_result.observations['killed'] = killed
             run_result.reason = (
                 f'killed for want of memory: {killed[0]}; {run_result.reason}'
             )[:2000]

@@ -59,7 +59,7 @@ def begin(
         or a size that it cannot make.
     """
     if where.get('kit'):
-        kit.check(Path(where['kit']), size_bytes)
+        kit.check_kit(Path(where['kit']), size_bytes)
     strategies.make(strategy, area, runs)
     values = tuple(
         f'{name}={",".join(space.shown(name, one) for one in listed)}'

@@ -338,7 +338,7 @@ class ClusterTest(MemberTest):
             f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
         )
         return judge.replicas(
-            datacheck.data_files(fsck.parse(done.stdout)),
+            datacheck.select_data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
             _FILES,

@@ -16,12 +16,12 @@ from hvstack.results.benchmark import RECORD_BYTES
 _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
 
-def data_files(files: Iterable[fsck.HDFSFile]) -> list[fsck.HDFSFile]:
+def select_data_files(files: Iterable[fsck.HDFSFile]) -> list[fsck.HDFSFile]:
     """Return the files that hold data, without marks and manifests."""
     return [file for file in files if _DATA_FILE.search(file.path)]
 
 
-def problems(
+def find_problems(
     files: list[fsck.HDFSFile],
     *,
     expected_bytes: int,
@@ -42,14 +42,15 @@ def problems(
         problems.append(f'{total} bytes instead of {expected_bytes}')
     for file in files:
         problems += [
-            f'{file.path}: {text}' for text in _wrong(file, replication)
+            f'{file.path}: {text}'
+            for text in _find_file_problems(file, replication)
         ]
     if hosts is not None and (shared := fsck.find_shared_blocks(files, hosts)):
         problems.append(f'{len(shared)} blocks with two replicas on one host')
     return problems
 
 
-def _wrong(file: fsck.HDFSFile, replication: int) -> list[str]:
+def _find_file_problems(file: fsck.HDFSFile, replication: int) -> list[str]:
     """Return what is wrong with one file."""
     problems = []
     if file.length % RECORD_BYTES:
@@ -71,7 +72,7 @@ def _wrong(file: fsck.HDFSFile, replication: int) -> list[str]:
     return problems
 
 
-def check(
+def check_data(
     cluster: Cluster,
     path: str,
     expected_bytes: int,
@@ -90,21 +91,21 @@ def check(
         not replicated often enough.
     """
     try:
-        files = data_files(fsck.run(cluster.gateway, path))
+        files = select_data_files(fsck.run(cluster.gateway, path))
     except errors.CommandFailed as exc:
         raise errors.RunFailed(f'HSDataCheck of {path}: {exc}') from exc
     hosts = {node.address: node.host for node in cluster.workers}
-    failures = problems(
+    problems = find_problems(
         files,
         expected_bytes=expected_bytes,
         expected_files=expected_files,
         replication=replication,
         hosts=hosts if spread else None,
     )
-    if failures:
+    if problems:
         raise errors.RunFailed(
-            f'HSDataCheck of {path}: {"; ".join(failures[:5])}'
-            + (f' and {len(failures) - 5} more' if len(failures) > 5 else '')
+            f'HSDataCheck of {path}: {"; ".join(problems[:5])}'
+            + (f' and {len(problems) - 5} more' if len(problems) > 5 else '')
         )
     return {
         'files': len(files),

@@ -39,19 +39,19 @@ FILES = (
     'VERSION.txt',
 )
 #: Where the kit is on the controller while it runs.
-FOLDER = '/opt/hvstack-kit'
+KIT_DIR = '/opt/hvstack-kit'
 _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
-_MOST_BYTES = 100 * 10**6
+_MAX_KIT_BYTES = 100 * 10**6
 #: Both runs may take as long as their phases may.
 _SECONDS = 2 * len(PHASES) * tpcxhs.PHASE_SECONDS
 #: Programs that the kit calls.
-_NEEDS = ('bash', 'bc', 'md5sum')
+_REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
 #: A node has no other user than root, and perhaps no sudo.
 _SUDO = '#!/bin/sh\n[ "$1" = -u ] && shift 2\nexec "$@"\n'
 
 _COLOUR = re.compile(r'(?:\x1b|\\e)\[[0-9;]*m')
-_BEGAN = re.compile(r'Run (\d+) - Epoch (\d+)')
+_RUN_START = re.compile(r'Run (\d+) - Epoch (\d+)')
 _TIME = re.compile(r'Time taken by (HS\w+) = (?:(\d+)m)?([\d.]+)s')
 _TOTAL = re.compile(r'Test Run (\d+) details: Total Time = (\d+)')
 _METRIC = re.compile(r'Performance Metric \(HSph@SF\): ([\d.]+)')
@@ -63,22 +63,22 @@ class KitRun:
     """What the kit's log says of one run.
 
     :param number: 1 or 2.
-    :param began: seconds since 1970.
+    :param started_at: seconds since 1970.
     :param phases: seconds by name.
-    :param total: whole seconds; None if the kit gives no metric.
+    :param total_seconds: whole seconds; None if the kit gives no metric.
     :param metric: HSph@SF as the kit prints it.
     :param reason: why there is no metric.
     """
 
     number: int
-    began: int
+    started_at: int
     phases: dict[str, float]
-    total: int | None
+    total_seconds: int | None
     metric: float | None
     reason: str = ''
 
 
-def check(path: Path, size_bytes: int) -> None:
+def check_kit(path: Path, size_bytes: int) -> None:
     """Refuse what is no kit, and a size that it cannot make.
 
     :raises hvstack.errors.InputError: with what is missing.
@@ -97,18 +97,18 @@ def check(path: Path, size_bytes: int) -> None:
         )
 
 
-def parse(log: str) -> list[KitRun]:
+def parse_log(log: str) -> list[KitRun]:
     """Return the runs that a kit's log tells of, in order."""
     text = _COLOUR.sub('', log)
-    starts = list(_BEGAN.finditer(text))
+    starts = list(_RUN_START.finditer(text))
     bounds = [*(start.start() for start in starts), len(text)]
     return [
-        _parsed(int(start[1]), int(start[2]), text[start.end() : end])
+        _parse_run(int(start[1]), int(start[2]), text[start.end() : end])
         for start, end in zip(starts, bounds[1:], strict=True)
     ]
 
 
-def _parsed(number: int, started_at: int, text: str) -> KitRun:
+def _parse_run(number: int, started_at: int, text: str) -> KitRun:
     total, metric = _TOTAL.search(text), _METRIC.search(text)
     failed = _FAILED.findall(text)
     reason = ''
@@ -129,23 +129,23 @@ def _parsed(number: int, started_at: int, text: str) -> KitRun:
     )
 
 
-def install(node: Node, path: Path, workload: Workload) -> None:
+def install_kit(node: Node, path: Path, workload: Workload) -> None:
     """Put the kit on the controller, with this cluster's parameters.
 
     :raises hvstack.errors.InputError: it is too large to be one.
     :raises hvstack.errors.HVStackError: it cannot be put there.
     """
-    if sum(file.stat().st_size for file in path.rglob('*')) > _MOST_BYTES:
+    if sum(file.stat().st_size for file in path.rglob('*')) > _MAX_KIT_BYTES:
         raise errors.InputError(
-            f'--kit {path}: more than {_MOST_BYTES // 10**6} MB, give the '
+            f'--kit {path}: more than {_MAX_KIT_BYTES // 10**6} MB, give the '
             'folder of the kit alone'
         )
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w:gz') as tar:
         tar.add(path, '.')
     node.run(
-        f'rm -rf {FOLDER} && mkdir -p {FOLDER} && '
-        f'base64 -d | tar -xz -C {FOLDER} --no-same-owner',
+        f'rm -rf {KIT_DIR} && mkdir -p {KIT_DIR} && '
+        f'base64 -d | tar -xz -C {KIT_DIR} --no-same-owner',
         stdin=base64.b64encode(packed.getvalue()).decode(),
         timeout=600,
     )
@@ -159,11 +159,11 @@ def install(node: Node, path: Path, workload: Workload) -> None:
         'HDFS_BENCHMARK_DIR': _DATA,
     }
     lines = [f'export {name}="{value}"' for name, value in overrides.items()]
-    node.put('\n'.join([own, *lines, '']), f'{FOLDER}/{PARAMETERS}')
-    node.put(_SUDO, f'{FOLDER}/.bin/sudo', 0o755)
+    node.put('\n'.join([own, *lines, '']), f'{KIT_DIR}/{PARAMETERS}')
+    node.put(_SUDO, f'{KIT_DIR}/.bin/sudo', 0o755)
 
 
-def execute(node: Node, size_bytes: int, timeout: float) -> str:
+def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
     """Run both runs, and return the kit's log.
 
     :raises hvstack.errors.MissingPrerequisite: the kit's programs need what
@@ -171,7 +171,7 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
     missing_programs = node.run(
-        f'for p in {" ".join(_NEEDS)}; do '
+        f'for p in {" ".join(_REQUIRED_PROGRAMS)}; do '
         'command -v $p >/dev/null || echo $p; done'
     ).stdout.split()
     if missing_programs:
@@ -182,12 +182,12 @@ def execute(node: Node, size_bytes: int, timeout: float) -> str:
     option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
     node.run(
-        f'cd {FOLDER} && rm -f {log}* && PATH={FOLDER}/.bin:$PATH '
+        f'cd {KIT_DIR} && rm -f {log}* && PATH={KIT_DIR}/.bin:$PATH '
         f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
         timeout=timeout,
         check=False,
     )
-    done = node.run(f'cat {FOLDER}/{log} || tail -n 5 {FOLDER}/output.txt')
+    done = node.run(f'cat {KIT_DIR}/{log} || tail -n 5 {KIT_DIR}/output.txt')
     return done.stdout
 
 
@@ -217,7 +217,7 @@ def measure(
     :raises hvstack.errors.InputError: no kit, or not a size of it.
     :raises hvstack.errors.HVStackError: it could not even be started.
     """
-    check(path, workload.size_bytes)
+    check_kit(path, workload.size_bytes)
     # Without a key the records could not be written after the runs.
     signing.own_key()
     if progress:
@@ -227,15 +227,15 @@ def measure(
         cluster,
         workload,
         program=[
-            lambda: install(cluster.gateway, path, workload),
+            lambda: install_kit(cluster.gateway, path, workload),
             lambda: logs.append(
-                execute(cluster.gateway, workload.size_bytes, _SECONDS)
+                execute_kit(cluster.gateway, workload.size_bytes, _SECONDS)
             ),
         ],
     )
-    runs = _runs(whole, ''.join(logs))
-    runs[1] = _checked(cluster, workload, runs[1])
-    slower = _performance(runs)
+    runs = _collect_runs(whole, ''.join(logs))
+    runs[1] = _check_output(cluster, workload, runs[1])
+    slower = _performance_run_number(runs)
     version = (path / 'VERSION.txt').read_text(encoding='utf-8').strip()[:40]
     records = []
     for kit_run in runs:
@@ -243,21 +243,23 @@ def measure(
             continue
         run_result = replace(
             whole,
-            started=_time(kit_run.began),
-            ended=_time(kit_run.began + (kit_run.total or 0)),
+            started=_format_time(kit_run.started_at),
+            ended=_format_time(
+                kit_run.started_at + (kit_run.total_seconds or 0)
+            ),
             reason=kit_run.reason,
-            total_seconds=float(kit_run.total or 0),
+            total_seconds=float(kit_run.total_seconds or 0),
             phases=[
                 {'name': name, 'seconds': seconds}
                 for name, seconds in kit_run.phases.items()
             ],
-            seen={
-                **whole.seen,
+            observations={
+                **whole.observations,
                 'kit': {
                     'version': version,
                     'metric': kit_run.metric,
                     'run': kit_run.number,
-                    'role': _role(kit_run, slower),
+                    'role': _run_role(kit_run, slower),
                 },
             },
         )
@@ -273,7 +275,7 @@ def measure(
     return records
 
 
-def runs(
+def measure_runs(
     path: Path | None,
     cluster: Cluster,
     workload: Workload,
@@ -317,9 +319,9 @@ def runs(
     return [run_record]
 
 
-def _runs(whole: tpcxhs.Outcome, log: str) -> list[KitRun]:
+def _collect_runs(whole: tpcxhs.RunResult, log: str) -> list[KitRun]:
     """Return both runs; what was wrong with all of it is wrong with each."""
-    runs_by_number = {run.number: run for run in parse(log)}
+    runs_by_number = {run.number: run for run in parse_log(log)}
     started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]
     runs = []
@@ -328,12 +330,14 @@ def _runs(whole: tpcxhs.Outcome, log: str) -> list[KitRun]:
             number, started_at, {}, None, None, f'it did not begin: {tail}'
         )
         if whole.reason:
-            run = replace(run, reason=whole.reason, total=None, metric=None)
+            run = replace(
+                run, reason=whole.reason, total_seconds=None, metric=None
+            )
         runs.append(run)
     return runs
 
 
-def _checked(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
+def _check_output(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
     """Hold the last run's output against size and replication.
 
     The kit prints what HSDataCheck sees, and judges only the jobs.
@@ -341,7 +345,7 @@ def _checked(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
     if run.reason:
         return run
     try:
-        datacheck.check(
+        datacheck.check_data(
             cluster,
             OUTPUT,
             workload.size_bytes,
@@ -349,22 +353,22 @@ def _checked(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
             workload.replication,
         )
     except errors.RunFailed as exc:
-        return replace(run, reason=str(exc), total=None, metric=None)
+        return replace(run, reason=str(exc), total_seconds=None, metric=None)
     return run
 
 
-def _performance(runs: list[KitRun]) -> int | None:
+def _performance_run_number(runs: list[KitRun]) -> int | None:
     """Return the number of the performance run; None without a pair."""
-    if any(run.total is None for run in runs):
+    if any(run.total_seconds is None for run in runs):
         return None
-    return max(runs, key=lambda run: run.total or 0).number
+    return max(runs, key=lambda run: run.total_seconds or 0).number
 
 
-def _role(run: KitRun, slower: int | None) -> str:
+def _run_role(run: KitRun, slower: int | None) -> str:
     if slower is None:
         return 'none: the pair is not whole'
     return 'performance' if run.number == slower else 'repeatability'
 
 
-def _time(seconds: int) -> str:
+def _format_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime('%Y-%m-%dT%H:%M:%SZ')

@@ -30,7 +30,7 @@ from hvstack.tpcxhs.workload import MIB, Workload
 
 #: The NameNode's bean of the same figures as FSNamesystem, which is up to
 #: ten seconds old: right after a start it says that there is no room.
-_STATE = 'FSNamesystemState'
+_STATE_BEAN = 'FSNamesystemState'
 BASE = '/benchmarks/tpcx-hs'
 INPUT = f'{BASE}/input'
 OUTPUT = f'{BASE}/output'
@@ -46,7 +46,7 @@ _KILLED = re.compile(
 )
 #: What disks that fill up look like there: a node's, HDFS' and YARN's sight
 #: of them; HDFS says the last of DataNodes that are gone, too.
-_FULL = {
+_FULL_DISK_REASONS = {
     re.compile(
         r'No space left on device|DiskOutOfSpaceException|'
         r'Could not find any valid local directory|'
@@ -63,7 +63,7 @@ WARM_UP_BYTES = 10_000_000
 
 
 @dataclass
-class Outcome:
+class RunResult:
     """What one run came to, valid or not; units as in a run record.
 
     :param reason: why it is not valid, with evidence.
@@ -76,19 +76,19 @@ class Outcome:
     reason: str = ''
     phases: list[dict[str, Any]] = field(default_factory=list)
     total_seconds: float = 0.0
-    environment: dict[str, Any] = field(default_factory=dict)
-    seen: dict[str, Any] = field(default_factory=dict)
+    sut: dict[str, Any] = field(default_factory=dict)
+    observations: dict[str, Any] = field(default_factory=dict)
     telemetry: Telemetry | None = None
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """All phases ended and every check passed."""
         return not self.reason
 
     @property
     def rate(self) -> float:
         """TB an hour; 0 for a run that is not valid."""
-        if not self.valid:
+        if not self.is_valid:
             return 0.0
         return record.rate(self.workload.size_bytes, self.total_seconds)
 
@@ -103,7 +103,7 @@ class Outcome:
             index=index,
             started=self.started,
             ended=self.ended,
-            valid=self.valid,
+            valid=self.is_valid,
             reason=self.reason,
             size_bytes=self.workload.size_bytes,
             replication=self.workload.replication,
@@ -112,12 +112,12 @@ class Outcome:
             phases=self.phases,
             total_seconds=self.total_seconds,
             rate=self.rate,
-            environment=self.environment,
-            seen=self.seen,
+            environment=self.sut,
+            seen=self.observations,
         )
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time in UTC as records have it."""
     return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
 
@@ -130,7 +130,7 @@ def run(
     progress: Progress | None = None,
     phase_seconds: float = PHASE_SECONDS,
     interval: float = 0,
-) -> Outcome:
+) -> RunResult:
     """Run the benchmark once.
 
     Old output is purged, caches are dropped and idle disks waited for first;
@@ -146,12 +146,12 @@ def run(
     :raises hvstack.errors.HVStackError: the cluster cannot even be made
         ready for a run.
     """
-    run_result = Outcome(workload)
+    run_result = RunResult(workload)
     kills = probe.oom_lines(cluster.nodes)
     purge(cluster)
     check_fit(cluster, workload)
     system = inforce.os_state(cluster.nodes)
-    run_result.environment = {
+    run_result.sut = {
         'tuning': cluster.tuning,
         'hadoop_profile': sites.digest_settings(
             workload.replication, cluster.tuning
@@ -159,24 +159,26 @@ def run(
         'os_profile': system.profile,
         **cluster.environment(),
     }
-    run_result.seen = {
+    run_result.observations = {
         **cluster.seen(),
         'os_not_set': list(system.not_set),
         'one_jvm': workload.one_jvm,
     }
-    unready = _rest(cluster)
+    unready = _settle_hosts(cluster)
     if unready:
-        run_result.seen['before_run'] = unready
+        run_result.observations['before_run'] = unready
         for line in unready:
             if progress:
                 progress.say(f'before the run: {line}')
-    runner = _Runner(cluster, workload, run_result, progress, phase_seconds)
+    runner = _PhaseRunner(
+        cluster, workload, run_result, progress, phase_seconds
+    )
     sampler = sampling.Sampler(
-        cluster.nodes, sampling.source(run_result.environment), interval
+        cluster.nodes, sampling.source(run_result.sut), interval
     )
     if interval:
         sampler.start()
-    run_result.started = now()
+    run_result.started = format_now()
     started_at, begin = time.time(), time.monotonic()
     try:
         for step in program or (
@@ -188,20 +190,20 @@ def run(
         ):
             step()
         run_result.total_seconds = round(time.monotonic() - begin, 3)
-        run_result.ended = now()
+        run_result.ended = format_now()
         if not program:
             runner.collect()
     except errors.HVStackError as exc:
         run_result.reason = ' '.join(str(exc).split())[:2000]
     finally:
-        run_result.ended = run_result.ended or now()
+        run_result.ended = run_result.ended or format_now()
         if interval:
             run_result.telemetry = sampler.collect(
                 started_at, telemetry.windows(run_result.phases)
             )
-    evidence = _killed(cluster, kills)
+    evidence = _find_kills(cluster, kills)
     if evidence:
-        run_result.seen['killed'] = evidence
+        run_result.observations['killed'] = evidence
         run_result.reason = (
             f'killed for want of memory: {evidence[0]}'
             + (f'; {run_result.reason}' if run_result.reason else '')
@@ -237,7 +239,7 @@ def measure(
         interval=conf.load().telemetry.interval,
     )
     if observe:
-        run_result.seen.update(observe())
+        run_result.observations.update(observe())
     run_record = run_result.to_record(
         sweep=sweep, kind=kind, configuration=configuration, index=index
     )
@@ -249,7 +251,7 @@ def measure(
     return run_record
 
 
-def _rest(cluster: Cluster) -> list[str]:
+def _settle_hosts(cluster: Cluster) -> list[str]:
     """Have no run find what the one before left in memory.
 
     Write back, drop the caches, and wait until the disks are idle.
@@ -284,9 +286,13 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
         min(few, workload.maps),
         min(few, workload.reduces),
     )
-    runner = _Runner(cluster, small, Outcome(small), None, PHASE_SECONDS)
+    runner = _PhaseRunner(
+        cluster, small, RunResult(small), None, PHASE_SECONDS
+    )
     # A new cluster holds nothing, and to look is quicker than to remove it.
-    if rest.get_namenode_bean(cluster.gateway, _STATE).get('BlocksTotal', 1):
+    if rest.get_namenode_bean(cluster.gateway, _STATE_BEAN).get(
+        'BlocksTotal', 1
+    ):
         purge(cluster)
     if small.maps <= small.size_bytes // MIB:
         runner.put_random()
@@ -320,11 +326,11 @@ def purge(cluster: Cluster) -> None:
             timeout=300,
         )
 
-    def gone() -> bool:
-        state = rest.get_namenode_bean(gateway, _STATE)
+    def is_deleted() -> bool:
+        state = rest.get_namenode_bean(gateway, _STATE_BEAN)
         return int(state['PendingDeletionBlocks']) == 0
 
-    shell.wait_for(gone, 'HDFS to delete the last run', timeout=120)
+    shell.wait_for(is_deleted, 'HDFS to delete the last run', timeout=120)
 
 
 def check_fit(cluster: Cluster, workload: Workload) -> None:
@@ -332,7 +338,7 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
 
     :raises hvstack.errors.InputError: names what is needed and what is left.
     """
-    state = rest.get_namenode_bean(cluster.gateway, _STATE)
+    state = rest.get_namenode_bean(cluster.gateway, _STATE_BEAN)
     free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
     if needed > free_bytes:
@@ -344,7 +350,7 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
         )
 
 
-def _killed(cluster: Cluster, before: set[str]) -> list[str]:
+def _find_kills(cluster: Cluster, before: set[str]) -> list[str]:
     """Return the evidence that something was killed during the run."""
     try:
         lines = sorted(probe.oom_lines(cluster.nodes) - before)
@@ -357,18 +363,18 @@ def _killed(cluster: Cluster, before: set[str]) -> list[str]:
 
 
 @dataclass
-class _Runner:
+class _PhaseRunner:
     """The phases of one run."""
 
     cluster: Cluster
     workload: Workload
-    outcome: Outcome
+    run_result: RunResult
     progress: Progress | None
     phase_seconds: float
 
     def generate(self) -> None:
         work = self.workload
-        self._job(
+        self._run_job(
             'HSGen',
             f'teragen -Dmapreduce.job.maps={work.maps}',
             f'{work.records} {INPUT}',
@@ -389,11 +395,11 @@ class _Runner:
         )
 
     def check_input(self) -> None:
-        self._check(INPUT, self.workload.maps)
+        self._check_data(INPUT, self.workload.maps)
 
     def sort(self) -> None:
         work = self.workload
-        self._job(
+        self._run_job(
             'HSSort',
             f'terasort -Dmapreduce.job.reduces={work.reduces} '
             f'-Dmapreduce.terasort.output.replication={work.replication}',
@@ -401,18 +407,20 @@ class _Runner:
         )
 
     def check_output(self) -> None:
-        checked = self._check(OUTPUT, self.workload.reduces)
-        self.outcome.seen['blocks_on_one_host'] = checked['blocks_on_one_host']
-        self.outcome.seen['blocks'] = checked['blocks']
+        checked = self._check_data(OUTPUT, self.workload.reduces)
+        self.run_result.observations['blocks_on_one_host'] = checked[
+            'blocks_on_one_host'
+        ]
+        self.run_result.observations['blocks'] = checked['blocks']
 
     def validate(self) -> None:
-        self._job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
+        self._run_job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
 
     def _say(self, text: str) -> None:
         if self.progress:
             self.progress.say(text)
 
-    def _job(self, phase: str, program: str, operands: str) -> None:
+    def _run_job(self, phase: str, program: str, operands: str) -> None:
         """Run one job; its time is the client's, as in TPCx-HS."""
         work = self.workload
         self._say(f'{phase} ...')
@@ -430,27 +438,27 @@ class _Runner:
         seconds = time.monotonic() - begin
         output = result.stdout + result.stderr
         jobs = _JOB.findall(output)
-        self._ended(phase, seconds, job_id=jobs[0] if jobs else None)
+        self._record_phase(phase, seconds, job_id=jobs[0] if jobs else None)
         if result.returncode != 0 or not jobs:
             raise errors.RunFailed(
                 f'{phase} ended with status {result.returncode} after '
-                f'{seconds:.0f} s: {_why(output)}'
+                f'{seconds:.0f} s: {_failure_reason(output)}'
             )
 
-    def _check(self, path: str, files: int) -> dict[str, Any]:
+    def _check_data(self, path: str, files: int) -> dict[str, Any]:
         begin = time.monotonic()
-        checked = datacheck.check(
+        checked = datacheck.check_data(
             self.cluster,
             path,
             self.workload.size_bytes,
             files,
             self.workload.replication,
         )
-        self._ended('HSDataCheck', time.monotonic() - begin, **checked)
+        self._record_phase('HSDataCheck', time.monotonic() - begin, **checked)
         return checked
 
-    def _ended(self, phase: str, seconds: float, **more: Any) -> None:
-        self.outcome.phases.append(
+    def _record_phase(self, phase: str, seconds: float, **more: Any) -> None:
+        self.run_result.phases.append(
             {
                 'name': phase,
                 'seconds': round(seconds, 3),
@@ -466,7 +474,9 @@ class _Runner:
         :raises hvstack.errors.RunFailed: records were lost, or not sorted.
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
-        jobs = [phase for phase in self.outcome.phases if phase.get('job_id')]
+        jobs = [
+            phase for phase in self.run_result.phases if phase.get('job_id')
+        ]
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
             numbers = pool.map(
@@ -483,17 +493,17 @@ class _Runner:
                         histories[phase['job_id']], locations, names
                     )
                 )
-        report = _report(gateway)
+        report = _read_report(gateway)
         by_name = {phase['name']: phase['job_id'] for phase in jobs}
-        self.outcome.seen['parameters'] = inforce.parameters(
+        self.run_result.observations['parameters'] = inforce.parameters(
             self.cluster, str(by_name.get('HSSort'))
         )
-        reason = verdict(self.outcome.phases, report, self.workload)
+        reason = check_sorted(self.run_result.phases, report, self.workload)
         if reason:
             raise errors.RunFailed(f'HSValidate: {reason}')
 
 
-def _report(gateway: Node) -> str:
+def _read_report(gateway: Node) -> str:
     """Return what HSValidate wrote."""
     try:
         return ''.join(
@@ -506,7 +516,7 @@ def _report(gateway: Node) -> str:
         return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
 
 
-def verdict(
+def check_sorted(
     phases: list[dict[str, Any]], report: str, workload: Workload
 ) -> str:
     """Return why sorted data is not what was generated; nothing if it is.
@@ -545,13 +555,13 @@ def verdict(
     return ''
 
 
-def _why(output: str) -> str:
+def _failure_reason(output: str) -> str:
     """Return the lines of a job's output that say why it failed."""
     lines = output.splitlines()
     for number, line in enumerate(lines):
         if _KILLED.search(line):
             return f'a task was killed: {" ".join(lines[number].split())}'
-    for pattern, reason in _FULL.items():
+    for pattern, reason in _FULL_DISK_REASONS.items():
         for line in filter(pattern.search, lines):
             return (
                 f'{reason}: {" ".join(line.split())[:300]}; take a smaller '

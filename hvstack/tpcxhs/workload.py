@@ -16,7 +16,7 @@ LARGEST_BLOCK_MIB = 256
 #: Smallest part of a data set that is worth a task of its own: with less
 #: than HDFS' usual block of a small worker the start of its JVM is what is
 #: measured.
-SMALLEST_PART_MIB = 64
+MIN_TASK_MIB = 64
 #: Decimal, as TPCx-HS counts its scale factors.
 _UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
 #: Room for intermediate data, as a part of the data set.
@@ -77,7 +77,7 @@ class Workload:
         return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Return the bytes that a size such as ``500MB`` or ``1GB`` means.
 
     :raises hvstack.errors.InputError: it is none, or no whole records.
@@ -95,7 +95,7 @@ def size(text: str) -> int:
     return int(value)
 
 
-def tasks(
+def count_tasks(
     size_bytes: int,
     containers: int,
     hosts: int,
@@ -113,5 +113,5 @@ def tasks(
     :param hosts: worker hosts.
     :param tuning: profile of its settings.
     """
-    each = size_bytes // (hosts * SMALLEST_PART_MIB * MIB)
+    each = size_bytes // (hosts * MIN_TASK_MIB * MIB)
     return min(sizing.count_tasks(containers, tuning), hosts * max(1, each))

@@ -86,7 +86,7 @@ class ClusterTest(LabTest):
         outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
         self.assertEqual('', outcome.reason)
         self.assertGreater(outcome.rate, 0)
-        self.assertEqual(0, outcome.seen['blocks_on_one_host'])
+        self.assertEqual(0, outcome.observations['blocks_on_one_host'])
         undo.undo_own([self.conn])
         self.assertEqual(before, self.made())
         self.assertEqual([], journal.own())

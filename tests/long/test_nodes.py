@@ -36,14 +36,17 @@ class NodesTest(LabTest):
                 self.assertRegex(limits, r'Max open files +32768 +32768')
 
     def check_in_force(
-        self, cluster: Cluster, outcome: tpcxhs.Outcome, files: dict[str, str]
+        self,
+        cluster: Cluster,
+        outcome: tpcxhs.RunResult,
+        files: dict[str, str],
     ) -> None:
         """What daemons and job say is what the tuning asks for."""
         self.assertEqual('', outcome.reason)
-        self.assertEqual(TUNING, outcome.environment['tuning'])
-        self.assertEqual('vsphere6', outcome.environment['os_profile'])
-        self.assertIn(KERNELS, outcome.seen['os_not_set'])
-        found = outcome.seen['parameters']
+        self.assertEqual(TUNING, outcome.sut['tuning'])
+        self.assertEqual('vsphere6', outcome.sut['os_profile'])
+        self.assertIn(KERNELS, outcome.observations['os_not_set'])
+        found = outcome.observations['parameters']
         self.assertNotIn('unread', found)
         own = ('%ADDRESS%', '%HOSTNAME%', '%CONTROLLER%')
         for name, readers in (

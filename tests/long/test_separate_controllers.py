@@ -85,7 +85,7 @@ class SeparateTest(BigLabTest):
         """Sort a little, validated."""
         outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
         self.assertEqual('', outcome.reason)
-        self.assertEqual(0, outcome.seen['blocks_on_one_host'])
+        self.assertEqual(0, outcome.observations['blocks_on_one_host'])
 
     def gone(self) -> None:
         """Delete the cluster; nothing of it is left."""

@@ -577,7 +577,9 @@ class SessionTest(testtools.TestCase):
             asked.append((index, wanted))
             return []
 
-        self.useFixture(fixtures.MonkeyPatch('hvstack.tpcxhs.kit.runs', runs))
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.measure_runs', runs)
+        )
         config = workload(sweep='mine', kit='/kit')
         for index in (0, 1):
             step = Step(BARE_METAL, index, SIZE)

@@ -22,15 +22,15 @@ def real(name: str) -> str:
     return (REAL / f'{name}.txt').read_text()
 
 
-def parse(text: str) -> list[fsck.File]:
+def parse(text: str) -> list[fsck.HDFSFile]:
     """Return the data files of an output."""
-    return datacheck.data_files(fsck.parse(text))
+    return datacheck.select_data_files(fsck.parse(text))
 
 
 def wrong(text: str, hosts: dict[str, str] | None = None) -> str:
     """Return what the check says about an output."""
     return '; '.join(
-        datacheck.problems(
+        datacheck.find_problems(
             parse(text),
             expected_bytes=BYTES,
             expected_files=FILES,
@@ -49,7 +49,7 @@ class DataCheckTest(testtools.TestCase):
             place
             for one in files
             for block in one.blocks
-            for place in block.places
+            for place in block.addresses
         }
         self.assertEqual(set(ADDRESSES), places)
         self.assertEqual('', wrong(real('healthy')))
@@ -121,7 +121,7 @@ class CheckTest(testtools.TestCase):
         return Members('test', node(1), [node(2), node(3)], 1, {}, None)
 
     def check(self, name: str) -> dict[str, object]:
-        return datacheck.check(
+        return datacheck.check_data(
             self.cluster(name), '/in', BYTES, FILES, 2, spread=True
         )
 
@@ -158,7 +158,7 @@ class CheckTest(testtools.TestCase):
             None,
         )
         failure = self.assertRaises(
-            errors.RunFailed, datacheck.check, cluster, '/in', 1, 1, 1
+            errors.RunFailed, datacheck.check_data, cluster, '/in', 1, 1, 1
         )
         self.assertIn('FSCK refused', str(failure))
 

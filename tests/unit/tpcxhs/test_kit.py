@@ -58,7 +58,7 @@ class KitNode(Hadoop):
             return self.log_text
         if 'fsck' in command:
             return SORTED
-        if 'command -v' in command or kit.FOLDER in command:
+        if 'command -v' in command or kit.KIT_DIR in command:
             return ''
         return super().answer(command)
 
@@ -127,13 +127,13 @@ class KitTest(testtools.TestCase):
     def test_what_is_no_kit(self) -> None:
         (self.path / 'VERSION.txt').unlink()
         error = self.assertRaises(
-            errors.InputError, kit.check, self.path, SIZE
+            errors.InputError, kit.check_kit, self.path, SIZE
         )
         self.assertIn('VERSION.txt', str(error))
 
     def test_a_size_that_it_cannot_make(self) -> None:
         error = self.assertRaises(
-            errors.InputError, kit.check, self.path, 5 * 10**8
+            errors.InputError, kit.check_kit, self.path, 5 * 10**8
         )
         self.assertIn('100GB', str(error))
 
@@ -150,7 +150,7 @@ class InstallTest(testtools.TestCase):
         top = Path(self.useFixture(fixtures.TempDir()).path)
         there = top / 'there'
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.FOLDER', str(there))
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(there))
         )
         path = top / 'kit'
         path.mkdir()
@@ -163,9 +163,9 @@ class InstallTest(testtools.TestCase):
         node = CommandNode('n', '10.0.0.1', 'controller', 'h', ('env',))
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.tpcxhs.kit._NEEDS', ('bash', 'md5sum')
+                'hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ('bash', 'md5sum')
             )
         )
-        kit.install(node, path, Workload(SIZE, 2, 6, 7))
-        log = kit.execute(node, SIZE, 60)
+        kit.install_kit(node, path, Workload(SIZE, 2, 6, 7))
+        log = kit.execute_kit(node, SIZE, 60)
         self.assertEqual({'maps': 6, 'words': '-m -g 2'}, json.loads(log))

@@ -196,7 +196,7 @@ class RunTest(testtools.TestCase):
         self.cluster = Some(self.gateway)
         self.work = Workload(BYTES, 2, 6, 6)
 
-    def run_once(self) -> run.Outcome:
+    def run_once(self) -> run.RunResult:
         return run.run(self.cluster, self.work)
 
     def jobs(self) -> list[str]:
@@ -221,27 +221,29 @@ class RunTest(testtools.TestCase):
                     )
                 },
             },
-            found.seen['parameters'],
+            found.observations['parameters'],
         )
-        self.assertEqual('hvstack', found.environment['tuning'])
-        self.assertEqual('vsan', found.environment['os_profile'])
-        self.assertEqual(['b=2: why'], found.seen['os_not_set'])
+        self.assertEqual('hvstack', found.sut['tuning'])
+        self.assertEqual('vsan', found.sut['os_profile'])
+        self.assertEqual(['b=2: why'], found.observations['os_not_set'])
 
     def test_a_daemon_that_does_not_say_is_named(self) -> None:
         self.gateway.broken[':9864/conf'] = shell.Result(0, 'no JSON', '')
         found = self.run_once()
         self.assertEqual('', found.reason)
-        self.assertIn('datanode: ', found.seen['parameters']['unread'][0])
+        self.assertIn(
+            'datanode: ', found.observations['parameters']['unread'][0]
+        )
 
     def test_another_tuning(self) -> None:
         first = self.run_once()
         self.cluster.tuning = 'stock'
         self.work = Workload(10**9, 2, 6, 6)
         found = self.run_once()
-        self.assertEqual('stock', found.environment['tuning'])
+        self.assertEqual('stock', found.sut['tuning'])
         self.assertNotEqual(
-            first.environment['hadoop_profile'],
-            found.environment['hadoop_profile'],
+            first.sut['hadoop_profile'],
+            found.sut['hadoop_profile'],
         )
         # Hadoop's default block, where hvstack's own would be larger.
         jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
@@ -249,10 +251,10 @@ class RunTest(testtools.TestCase):
         self.assertIn('-Ddfs.blocksize=2097152 ', jobs[0])
 
     def test_tasks_in_one_jvm(self) -> None:
-        self.assertFalse(self.run_once().seen['one_jvm'])
+        self.assertFalse(self.run_once().observations['one_jvm'])
         self.assertNotIn('ubertask', ' '.join(self.gateway.commands))
         self.work = Workload(BYTES, 2, 6, 6, one_jvm=True)
-        self.assertTrue(self.run_once().seen['one_jvm'])
+        self.assertTrue(self.run_once().observations['one_jvm'])
         jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
         for one in jobs[3:]:
             self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', one)
@@ -282,7 +284,7 @@ class RunTest(testtools.TestCase):
         self.assertLess(idle, first)
 
     def test_what_cannot_be_had_before_a_run_is_said(self) -> None:
-        self.assertNotIn('before_run', self.run_once().seen)
+        self.assertNotIn('before_run', self.run_once().observations)
         self.gateway.broken['drop_caches'] = shell.Result(
             1, '', 'Read-only file system'
         )
@@ -293,7 +295,7 @@ class RunTest(testtools.TestCase):
         )
         outcome = self.run_once()
         self.assertEqual('', outcome.reason)
-        caches, busy = outcome.seen['before_run']
+        caches, busy = outcome.observations['before_run']
         self.assertIn('caches were not dropped', caches)
         self.assertIn('Read-only file system', caches)
         self.assertEqual('disks of c were', busy)
@@ -322,14 +324,14 @@ class RunTest(testtools.TestCase):
 
     def test_just_fits(self) -> None:
         self.gateway.remaining = int(self.work.needed_bytes)
-        self.assertTrue(self.run_once().valid)
+        self.assertTrue(self.run_once().is_valid)
 
     def test_failed_phase_ends_the_run(self) -> None:
         self.gateway.broken['terasort'] = shell.Result(
             1, 'Running job: job_1_2', 'Container exited. Exit code is 137\n'
         )
         outcome = self.run_once()
-        self.assertFalse(outcome.valid)
+        self.assertFalse(outcome.is_valid)
         self.assertIn('HSSort ended with status 1', outcome.reason)
         self.assertIn('Exit code is 137', outcome.reason)
         self.assertEqual(['teragen', 'terasort'], self.jobs())
@@ -369,13 +371,13 @@ class RunTest(testtools.TestCase):
     def test_killed_for_want_of_memory_is_failed(self) -> None:
         self.gateway.log = ['', OOM]
         outcome = self.run_once()
-        self.assertFalse(outcome.valid)
+        self.assertFalse(outcome.is_valid)
         self.assertIn('oom_memcg=/hv-host2', outcome.reason)
-        self.assertEqual([OOM.strip()], outcome.seen['killed'])
+        self.assertEqual([OOM.strip()], outcome.observations['killed'])
 
     def test_kill_before_the_run_is_not_its_own(self) -> None:
         self.gateway.log = [OOM, OOM]
-        self.assertTrue(self.run_once().valid)
+        self.assertTrue(self.run_once().is_valid)
 
     def test_daemon_that_died_is_failed(self) -> None:
         self.gateway.dead = 'namenode running 5\nnodemanager dead -\n'

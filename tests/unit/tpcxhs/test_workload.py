@@ -2,7 +2,7 @@
 import testtools
 
 from hvstack import errors
-from hvstack.tpcxhs.workload import MIB, Workload, size, tasks
+from hvstack.tpcxhs.workload import MIB, Workload, count_tasks, parse_size
 
 
 class WorkloadTest(testtools.TestCase):
@@ -28,7 +28,9 @@ class WorkloadTest(testtools.TestCase):
             self.assertRaises(errors.InputError, Workload, *given)
 
     def test_tasks_leave_room_for_the_master(self) -> None:
-        self.assertEqual([6, 1, 1], [tasks(10**9, n, 1) for n in (8, 3, 1)])
+        self.assertEqual(
+            [6, 1, 1], [count_tasks(10**9, n, 1) for n in (8, 3, 1)]
+        )
 
     def test_little_data_has_few_tasks_and_as_many_on_each_host(self) -> None:
         for megabytes, wanted in (
@@ -40,9 +42,13 @@ class WorkloadTest(testtools.TestCase):
             (403, 6),
             (800, 6),
         ):
-            self.assertEqual(wanted, tasks(megabytes * 10**6, 8, 2), megabytes)
+            self.assertEqual(
+                wanted, count_tasks(megabytes * 10**6, 8, 2), megabytes
+            )
         # The wave of three hosts is no multiple of them.
-        self.assertEqual([3, 22], [tasks(n, 24, 3) for n in (10**8, 10**10)])
+        self.assertEqual(
+            [3, 22], [count_tasks(n, 24, 3) for n in (10**8, 10**10)]
+        )
 
 
 class SizeTest(testtools.TestCase):
@@ -53,6 +59,6 @@ class SizeTest(testtools.TestCase):
             ('1.5 GB', 1_500_000_000),
             ('1000', 1000),
         ):
-            self.assertEqual(wanted, size(text))
+            self.assertEqual(wanted, parse_size(text))
         for text in ('', '50', '12345', '5 parsecs', '-500MB', '5 MiB'):
-            self.assertRaises(errors.InputError, size, text)
+            self.assertRaises(errors.InputError, parse_size, text)

@@ -9,7 +9,7 @@ from hvstack.accept import judge
 from hvstack.hadoop import daemons
 from hvstack.tempest_plugin.cluster import ClusterTest, OwnClusterTest
 from hvstack.tpcxhs import run
-from hvstack.tpcxhs.workload import Workload, size
+from hvstack.tpcxhs.workload import Workload, parse_size
 
 CONF = config.CONF
 #: Outputs that every cluster has, whatever its roles.
@@ -131,7 +131,7 @@ class StackTest(ClusterTest):
         done = run.run(
             self.nodes,
             Workload(
-                size(CONF.hvstack.benchmark_size),
+                parse_size(CONF.hvstack.benchmark_size),
                 CONF.hvstack.replication,
                 maps=2,
                 reduces=2,
@@ -147,7 +147,7 @@ class StackTest(ClusterTest):
                     'run and its data checks',
                     'valid',
                     done.reason or f'valid: {phases}',
-                    done.valid,
+                    done.is_valid,
                 )
             ]
         )
