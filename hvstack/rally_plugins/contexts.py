@@ -32,7 +32,7 @@ from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model import backends
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session
-from hvstack.rally_plugins.session import Session
+from hvstack.rally_plugins.session import TaskState
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import lacks, space, state
@@ -54,27 +54,31 @@ class _Context(context.Context):
         A cluster that the workload before has left is taken, with other
         settings of Hadoop if need be; one of another kind is deleted.
         """
-        task = session.get(self.context)
-        task.go_on()
-        if task.kept is not None and task.kept[0] != _nodes(self.config):
-            _drop(task)
-        pending = task.pending(self.config)
-        if not pending or task.skipped:
+        task = session.get_task_state(self.context)
+        task.raise_if_interrupted()
+        if task.retained is not None and task.retained[0] != _node_key(
+            self.config
+        ):
+            _undo_retained_cluster(task)
+        pending = task.pending_steps(self.config)
+        if not pending or task.skip_reason:
             return
         if self.FIRST:
             task.announce(self.config)
         try:
-            if task.kept is None:
+            if task.retained is None:
                 self.prepare(task)
             else:
-                self.take(task, task.kept[1] != _hadoop(task, self.config))
+                self.reuse(
+                    task, task.retained[1] != _hadoop_key(task, self.config)
+                )
         except errors.HVStackError as exc:
             for step in pending:
-                task.fail(self.config, step, str(exc))
+                task.save_failure(self.config, step, str(exc))
             raise
 
     @abc.abstractmethod
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Do what the context is for."""
 
     def cleanup(self) -> None:
@@ -82,84 +86,87 @@ class _Context(context.Context):
 
         A cluster on which a run failed is left to nobody.
         """
-        task = session.get(self.context)
+        task = session.get_task_state(self.context)
         if (
             self.config.get('keep')
             and task.cluster is not None
-            and not task.pending(self.config)
+            and not task.pending_steps(self.config)
         ):
-            if task.kept is None:
-                task.kept = _nodes(self.config), _hadoop(task, self.config)
+            if task.retained is None:
+                task.retained = (
+                    _node_key(self.config),
+                    _hadoop_key(task, self.config),
+                )
             return
-        task.kept = None
+        task.retained = None
         self.undo(task)
 
-    def take(self, task: Session, changed: bool) -> None:
+    def reuse(self, task: TaskState, changed: bool) -> None:
         """Take over what was left.
 
         :param changed: the workload wants other settings of Hadoop.
         """
 
     @classmethod
-    def undo(cls, task: Session) -> None:
+    def undo(cls, task: TaskState) -> None:
         """Undo what was prepared."""
         journal_entries = [
             journal_entry
             for journal_entry in journal.own()
             if journal_entry.kind in cls.KINDS
         ]
-        undo.undo(journal_entries, task.conns)
+        undo.undo(journal_entries, task.connections)
 
 
 @context.configure(name='hvstack_flavors', platform='openstack', order=910)
-class Flavors(_Context):
+class FlavorsContext(_Context):
     """Derive and publish the flavors of a configuration."""
 
     KINDS = (flavors.KIND,)
     FIRST = True
 
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Refuse what the backend cannot honour, then publish."""
         compared = self.config.get('baseline')
         if compared:
-            task.baselines(self.config)
-        plan = _planned(task, self.config, self.config['configuration'])
+            task.load_baselines(self.config)
+        plan = _plan_or_skip(task, self.config, self.config['configuration'])
         if plan is None:
             return
         task.plan = plan
         if compared:
             # Again, as replication is known now: a whole run would else be
             # spent on what does not compare.
-            task.baselines(self.config)
-        task.known_kills = task.kills()
+            task.load_baselines(self.config)
+        task.known_kills = task.read_kills()
         task.flavor_ids = launch.publish(
             task.admin, plan, [str(task.tenant.current_project_id)]
         )
 
-    def take(self, task: Session, changed: bool) -> None:
+    def reuse(self, task: TaskState, changed: bool) -> None:
         """Plan anew: the same nodes, which have their flavors."""
         if changed:
             name = self.config['configuration']
-            task.plan = _planned(task, self.config, name) or task.plan
+            task.plan = _plan_or_skip(task, self.config, name) or task.plan
 
     @classmethod
-    def undo(cls, task: Session) -> None:
+    def undo(cls, task: TaskState) -> None:
         """Delete the flavors that were made here."""
         super().undo(task)
         task.plan = None
-        task.skipped = ''
+        task.skip_reason = ''
         task.finish()
 
 
 @context.configure(name='hvstack_host_mode', platform='openstack', order=915)
-class HostMode(_Context):
+class HostModeContext(_Context):
     """Have the workers' hosts share their CPUs, or give them out."""
 
     KINDS = (hostmode.KIND,)
 
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Switch them where a command does so and they are otherwise."""
-        plan = _plan(task)
+        plan = _require_plan(task)
         command = lacks.mode_command(
             profiles.load(task.options.cloud.host_profile), task.options.sweep
         )
@@ -174,15 +181,15 @@ class HostMode(_Context):
 
 
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)
-class Ratios(_Context):
+class RatiosContext(_Context):
     """Set Placement's allocation ratios of the workers' hosts."""
 
     KINDS = (ratios.KIND,)
 
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Set them; what was there before goes into the journal first."""
-        plan = _plan(task)
-        task.before = ratios.set_ratios(
+        plan = _require_plan(task)
+        task.ratios_before = ratios.set_ratios(
             task.admin,
             plan.providers,
             plan.ratios,
@@ -190,29 +197,29 @@ class Ratios(_Context):
         )
 
     @classmethod
-    def undo(cls, task: Session) -> None:
+    def undo(cls, task: TaskState) -> None:
         """Put them back, and write down what is there then."""
         super().undo(task)
-        if task.plan is None or not task.made:
+        if task.plan is None or not task.saved_records:
             return
         after = launch.one_for_all(
             ratios.current(task.admin, task.plan.providers)
         )
-        for records_dir, run_record in task.made:
+        for records_dir, run_record in task.saved_records:
             run_record.seen.setdefault('allocation_ratio', {})['after'] = after
             record.save(run_record, records_dir)
-        task.made.clear()
+        task.saved_records.clear()
 
 
 @context.configure(name='hvstack_cluster', platform='openstack', order=930)
-class Cluster(_Context):
+class ClusterContext(_Context):
     """Create the configuration's stack and wait until Hadoop is ready."""
 
     KINDS = (stacks.KIND, keys.KIND)
 
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Create the stack, sort a little once."""
-        plan = _plan(task)
+        plan = _require_plan(task)
         label = plan.configuration.label.replace('.', '-')
         name = f'hv-{label}-{secrets.token_hex(3)}'
         with task.progress.stage(
@@ -230,16 +237,16 @@ class Cluster(_Context):
             )
         task.cluster = cluster
         cluster.placement['allocation_ratio']['before'] = launch.one_for_all(
-            task.before
+            task.ratios_before
         )
         _warm_up(task, self.config, plan.configuration.label)
 
-    def take(self, task: Session, changed: bool) -> None:
+    def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once."""
         if not changed:
             return
-        plan = _plan(task)
-        _reconfigured(
+        plan = _require_plan(task)
+        _reconfigure_hadoop(
             task,
             self.config,
             plan.sizing,
@@ -248,7 +255,7 @@ class Cluster(_Context):
         )
 
     @classmethod
-    def undo(cls, task: Session) -> None:
+    def undo(cls, task: TaskState) -> None:
         """Delete the stack and its key pair."""
         if isinstance(task.cluster, StackCluster):
             task.progress.say(f'deleting the stack {task.cluster.name}')
@@ -258,69 +265,69 @@ class Cluster(_Context):
 
 
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
-class Baseline(_Context):
+class BaselineContext(_Context):
     """Take the hosts for bare metal and start Hadoop on them."""
 
     FIRST = True
 
-    def _last_alone(self, task: Session) -> bool:
+    def _skip_without_configurations(self, task: TaskState) -> bool:
         """Skip the runs at the end where there is nothing to compare."""
         if self.config.get('before') or not self.config.get('skip'):
             return False
-        if not _alone(task, self.config):
+        if not _has_only_baselines(task, self.config):
             return False
-        task.skipped = 'bare metal: its sweep has no configuration'
-        task.progress.say(f'skipped: {task.skipped}')
+        task.skip_reason = 'bare metal: its sweep has no configuration'
+        task.progress.say(f'skipped: {task.skip_reason}')
         return True
 
-    def prepare(self, task: Session) -> None:
+    def prepare(self, task: TaskState) -> None:
         """Take the hosts, sort a little once."""
         before = self.config.get('before')
-        if before and _planned(task, self.config, before) is None:
+        if before and _plan_or_skip(task, self.config, before) is None:
             return
-        if self._last_alone(task):
+        if self._skip_without_configurations(task):
             return
         bare = BareHosts.from_file(
             Path(task.options.sweep.baseline_hosts),
             replication=self.config.get('replication'),
             progress=task.progress,
-            **task.profiles(self.config),
+            **task.node_settings(self.config),
         )
         with task.progress.stage('bare metal: prepare the hosts'):
             bare.__enter__()
         task.cluster = bare
         _warm_up(task, self.config, 'bare metal')
 
-    def take(self, task: Session, changed: bool) -> None:
+    def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once.
 
         Nova does not have the hosts now: whether the configuration can exist
         was looked at when they were taken.
         """
-        if self._last_alone(task) or not changed:
+        if self._skip_without_configurations(task) or not changed:
             return
         assert isinstance(task.cluster, BareHosts)
         copies = self.config.get('replication')
-        _reconfigured(
+        _reconfigure_hadoop(
             task,
             self.config,
-            task.cluster.sized(task.profiles(self.config)['tuning']),
+            task.cluster.sized(task.node_settings(self.config)['tuning']),
             copies or min(3, len(task.cluster.workers)),
             'bare metal',
         )
 
     @classmethod
-    def undo(cls, task: Session) -> None:
+    def undo(cls, task: TaskState) -> None:
         """Give the hosts back."""
         bare, task.cluster = task.cluster, None
         if isinstance(bare, BareHosts):
             bare.release()
-        task.skipped = ''
-        task.made.clear()
+        task.skip_reason = ''
+        task.saved_records.clear()
         task.finish()
 
 
-def _nodes(config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _node_key(config: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what workloads on one cluster must have in common."""
     setup = dict(config.get('setup') or {})
     setup.pop('tuning', None)
@@ -330,40 +337,45 @@ def _nodes(config: Mapping[str, Any]) -> tuple[Any, ...]:
     return config['configuration'], *sorted(setup.items())
 
 
-def _hadoop(task: Session, config: Mapping[str, Any]) -> tuple[Any, ...]:
+def _hadoop_key(task: TaskState, config: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what a cluster can be given anew."""
-    return config.get('replication'), task.profiles(config)['tuning']
+    return config.get('replication'), task.node_settings(config)['tuning']
 
 
-def _reconfigured(
-    task: Session,
+def _reconfigure_hadoop(
+    task: TaskState,
     config: Mapping[str, Any],
     sized: NodeSizing,
     replication: int,
     label: str,
 ) -> None:
     assert isinstance(task.cluster, Members)
-    tuning = task.profiles(config)['tuning']
+    tuning = task.node_settings(config)['tuning']
     with task.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
         reconfigure(
             task.cluster, sized, replication=replication, tuning=tuning
         )
-    task.kept = _nodes(config), _hadoop(task, config)
+    task.retained = _node_key(config), _hadoop_key(task, config)
     _warm_up(task, config, label)
 
 
-def _drop(task: Session) -> None:
+def _undo_retained_cluster(task: TaskState) -> None:
     """Undo a cluster that was left and that nobody takes."""
-    task.kept = None
+    task.retained = None
     if isinstance(task.cluster, BareHosts):
-        kinds: tuple[type[_Context], ...] = (Baseline,)
+        kinds: tuple[type[_Context], ...] = (BaselineContext,)
     else:
-        kinds = (Cluster, Ratios, HostMode, Flavors)
+        kinds = (
+            ClusterContext,
+            RatiosContext,
+            HostModeContext,
+            FlavorsContext,
+        )
     for kind in kinds:
         kind.undo(task)
 
 
-def _plan(task: Session) -> Any:
+def _require_plan(task: TaskState) -> Any:
     if task.plan is None:
         raise errors.InputError(
             "the context 'hvstack_flavors' must stand beside hvstack_ratios "
@@ -372,22 +384,22 @@ def _plan(task: Session) -> Any:
     return task.plan
 
 
-def _alone(task: Session, config: Mapping[str, Any]) -> bool:
+def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
     """Tell whether bare metal has no configuration to stand beside."""
     records = state.records(task.sweep_id(config))
     return all(run_record.kind == 'baseline' for run_record in records)
 
 
-def _planned(
-    task: Session, config: Mapping[str, Any], name: str
+def _plan_or_skip(
+    task: TaskState, config: Mapping[str, Any], name: str
 ) -> launch.Plan | None:
     """Plan a configuration; None if it is to be skipped, with the reason.
 
     :raises hvstack.errors.InputError: it cannot exist, and the workload does
         not say that it may be skipped.
     """
-    configuration = parse(task.named(config, name))
-    settings = task.profiles(config)
+    configuration = parse(task.resolve_name(config, name))
+    settings = task.node_settings(config)
     try:
         space.refuse_lacking(configuration, config.get('without', ()))
         lacks.refuse(task.admin, configuration, task.options)
@@ -396,19 +408,19 @@ def _planned(
             configuration,
             task.options.cloud,
             config.get('replication'),
-            asked=session.volumes(config),
+            asked=session.requested_volumes(config),
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
         )
     except errors.InputError as exc:
         if not config.get('skip'):
             raise
-        task.skipped = f'{configuration.label}: {exc}'
-        task.progress.say(f'skipped: {task.skipped}')
+        task.skip_reason = f'{configuration.label}: {exc}'
+        task.progress.say(f'skipped: {task.skip_reason}')
         return None
 
 
-def _warm_up(task: Session, config: Mapping[str, Any], label: str) -> None:
+def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
     assert task.cluster is not None
     if task.plan is not None and backends.emulates(task.plan.backend):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')

@@ -14,7 +14,7 @@ from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session, slas
-from hvstack.rally_plugins.session import Session
+from hvstack.rally_plugins.session import TaskState
 from hvstack.report.answer import Answer, build
 from hvstack.report.text import percent_of
 from hvstack.results import reference, skips
@@ -103,7 +103,7 @@ class TPCxHS(scenario.OpenStackScenario):
             fails on it.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
-        task = session.get(self.context)
+        task = session.get_task_state(self.context)
         config = {
             'sweep': sweep,
             'configuration': configuration,
@@ -118,17 +118,17 @@ class TPCxHS(scenario.OpenStackScenario):
             'kit': kit,
             'setup': setup,
         }
-        with task.heeding():
-            _iteration(self, task, config, self.context['iteration'])
+        with task.interruptible():
+            _run_iteration(self, task, config, self.context['iteration'])
 
 
-def _iteration(
-    tpcx_hs: TPCxHS, task: Session, config: dict[str, Any], iteration: int
+def _run_iteration(
+    tpcx_hs: TPCxHS, task: TaskState, config: dict[str, Any], iteration: int
 ) -> None:
     """Do a workload's run of this number, from 1, or take it as it is."""
     name = task.sweep_id(config)
-    if task.skipped:
-        _skipped(tpcx_hs, task, name, config['configuration'])
+    if task.skip_reason:
+        _report_skipped(tpcx_hs, task, name, config['configuration'])
         return
     step = task.steps(config)[iteration - 1]
     record, _ = state.find(name, step)
@@ -146,12 +146,12 @@ def _iteration(
         runs += reference.choose(
             config['baseline'], record, state.RECORDS, allow
         )
-    _output(tpcx_hs, task, record, runs, allow)
+    _add_output(tpcx_hs, task, record, runs, allow)
     if not record.valid:
         raise errors.RunFailed(f'{step.label}: {record.reason}')
 
 
-def _measure(task: Session, config: dict[str, Any], step: Step) -> Record:
+def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
     if task.cluster is None:
         raise errors.InputError(
             f'{step.label}: there is no cluster to run on, add the contexts '
@@ -162,17 +162,17 @@ def _measure(task: Session, config: dict[str, Any], step: Step) -> Record:
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
         with task.progress.stage(title):
-            records = _runs(task.cluster, task, config, step, work)
+            records = _measure_runs(task.cluster, task, config, step, work)
     except errors.HVStackError as exc:
-        task.fail(config, step, str(exc))
+        task.save_failure(config, step, str(exc))
         raise
-    task.made += [(state.RECORDS, record) for record in records]
+    task.saved_records += [(state.RECORDS, record) for record in records]
     return next(record for record in records if record.index == step.index)
 
 
-def _runs(
+def _measure_runs(
     cluster: Cluster,
-    task: Session,
+    task: TaskState,
     config: dict[str, Any],
     step: Step,
     work: Workload,
@@ -200,7 +200,7 @@ def _runs(
     )
 
 
-def so_far(
+def build_interim_report(
     records: list[Record], allow: Collection[str] = ()
 ) -> Answer | None:
     """Return the answer of the runs up to now; None before a baseline."""
@@ -227,24 +227,24 @@ def steal_percent(record: Record) -> float | None:
     return max(parts, default=None)
 
 
-def _skipped(
-    tpcx_hs: TPCxHS, task: Session, sweep: str, configuration: str
+def _report_skipped(
+    tpcx_hs: TPCxHS, task: TaskState, sweep: str, configuration: str
 ) -> None:
     """Say in Rally's report, and for ours, what cannot exist, and why."""
     if configuration != BARE_METAL:
-        label, _, reason = task.skipped.partition(': ')
+        label, _, reason = task.skip_reason.partition(': ')
         skips.note(state.RECORDS, sweep, label, reason)
     tpcx_hs.add_output(
         complete={
             'title': slas.SKIPPED,
             'description': 'cannot exist on these hosts',
             'chart_plugin': 'TextArea',
-            'data': [task.skipped],
+            'data': [task.skip_reason],
         }
     )
 
 
-def _figure(tpcx_hs: TPCxHS, title: str, name: str, value: float) -> None:
+def _add_figure(tpcx_hs: TPCxHS, title: str, name: str, value: float) -> None:
     tpcx_hs.add_output(
         additive={
             'title': title,
@@ -254,9 +254,9 @@ def _figure(tpcx_hs: TPCxHS, title: str, name: str, value: float) -> None:
     )
 
 
-def _output(
+def _add_output(
     tpcx_hs: TPCxHS,
-    task: Session,
+    task: TaskState,
     record: Record,
     runs: list[Record],
     allow: Collection[str],
@@ -267,10 +267,10 @@ def _output(
     :param allow: facts that may differ.
     """
     if record.valid:
-        _figure(tpcx_hs, slas.RATE, 'TB/h', record.rate)
+        _add_figure(tpcx_hs, slas.RATE, 'TB/h', record.rate)
     stolen = steal_percent(record)
     if stolen is not None:
-        _figure(tpcx_hs, slas.STEAL, 'percent', stolen)
+        _add_figure(tpcx_hs, slas.STEAL, 'percent', stolen)
     if record.phases:
         tpcx_hs.add_output(
             additive={
@@ -286,7 +286,7 @@ def _output(
             }
         )
     try:
-        answer = so_far(runs, allow)
+        answer = build_interim_report(runs, allow)
     except errors.NotComparable as exc:
         task.progress.say(str(exc))
         return
@@ -297,7 +297,7 @@ def _output(
             row.label,
             str(len(row.valid)),
             percent_of(row),
-            _interval(row.percent),
+            _format_interval(row.percent),
             row.verdict,
         ]
         for row in answer.rows
@@ -343,7 +343,7 @@ def _output(
                 )
 
 
-def _interval(percent: Any) -> str:
+def _format_interval(percent: Any) -> str:
     if percent is None or percent.low is None:
         return ''
     return f'{percent.low:.1f} to {percent.high:.1f}'

@@ -103,7 +103,7 @@ AUTO = 'auto'
 NEW = 'new'
 
 
-def volumes(config: Mapping[str, Any]) -> Volumes | None:
+def requested_volumes(config: Mapping[str, Any]) -> Volumes | None:
     """Return the volumes that a workload asks for; None for the usual."""
     setup = config.get('setup') or {}
     options = {
@@ -119,7 +119,7 @@ def volumes(config: Mapping[str, Any]) -> Volumes | None:
 
 
 @dataclass
-class Session:
+class TaskState:
     """One Rally process.
 
     :param admin: the administrator's connection.
@@ -130,28 +130,32 @@ class Session:
     tenant: Connection
     options: Any
     progress: Progress = field(default_factory=Progress)
-    auto: dict[tuple[object, ...], state.Sweep] = field(default_factory=dict)
+    auto_sweeps: dict[tuple[object, ...], state.Sweep] = field(
+        default_factory=dict
+    )
     #: By what must be alike within a sweep: replication, size and set-up.
-    new: dict[tuple[object, ...], str] = field(default_factory=dict)
+    new_sweep_ids: dict[tuple[object, ...], str] = field(default_factory=dict)
     #: Of the workload that runs now.
     plan: Plan | None = None
     flavor_ids: dict[str, str] = field(default_factory=dict)
-    before: dict[str, dict[str, float]] = field(default_factory=dict)
+    ratios_before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
     #: Nodes and Hadoop's settings of a cluster that the workload before has
     #: left for the next one.
-    kept: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    retained: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
     #: Of configurations that name none, where that is left to the cloud.
     storage: str = ''
     #: Why the workload's configuration cannot exist.
-    skipped: str = ''
+    skip_reason: str = ''
     known_kills: set[str] = field(default_factory=set)
-    made: list[tuple[Path, record.Record]] = field(default_factory=list)
+    saved_records: list[tuple[Path, record.Record]] = field(
+        default_factory=list
+    )
     #: Ctrl-C came in an iteration: Rally's runner loses it, as it returns
     #: from a "finally".
     interrupted: bool = False
 
-    def go_on(self) -> None:
+    def raise_if_interrupted(self) -> None:
         """Let nothing more begin after Ctrl-C.
 
         :raises KeyboardInterrupt: it came in an iteration.
@@ -160,12 +164,12 @@ class Session:
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
-    def heeding(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """Remember a Ctrl-C that comes within, and begin nothing after one.
 
         :raises KeyboardInterrupt: it came before.
         """
-        self.go_on()
+        self.raise_if_interrupted()
         try:
             yield
         except KeyboardInterrupt:
@@ -173,7 +177,7 @@ class Session:
             raise
 
     @property
-    def conns(self) -> list[Connection]:
+    def connections(self) -> list[Connection]:
         """Both connections."""
         return [self.admin, self.tenant]
 
@@ -186,13 +190,13 @@ class Session:
                 config['sizes'][0],
                 *sorted(setup.items()),
             )
-            if key not in self.new:
-                self.new[key] = state.new_id('rally')
+            if key not in self.new_sweep_ids:
+                self.new_sweep_ids[key] = state.new_id('rally')
                 self.progress.say(
-                    f"sweep {self.new[key]}: to go on with it, give 'sweep' "
-                    'in --task-args'
+                    f'sweep {self.new_sweep_ids[key]}: to go on with it, give '
+                    "'sweep' in --task-args"
                 )
-            return self.new[key]
+            return self.new_sweep_ids[key]
         if config['sweep'] != AUTO:
             return state.checked(config['sweep'])
         shape = config.get('shape')
@@ -210,20 +214,20 @@ class Session:
             )
         runs, size = int(shape['runs']), int(shape['size_bytes'])
         shaped = (configurations, runs, size)
-        if shaped not in self.auto:
+        if shaped not in self.auto_sweeps:
             sweep, again = state.resume_or_begin(
                 *(configurations, runs, size),
                 tuning=self.options.hadoop.tuning,
                 os_profile=self.options.hadoop.os_profile,
             )
-            self.auto[shaped] = sweep
+            self.auto_sweeps[shaped] = sweep
             self.progress.say(
                 f'sweep {sweep.id}'
                 + (', going on from before' if again else '')
             )
-        return self.auto[shaped].id
+        return self.auto_sweeps[shaped].id
 
-    def named(self, config: Mapping[str, Any], name: str) -> str:
+    def resolve_name(self, config: Mapping[str, Any], name: str) -> str:
         """Return a configuration's name, with its storage.
 
         A workload may leave that to the cloud: the deck's, which is Ceph with
@@ -254,7 +258,7 @@ class Session:
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs."""
         return plan.workload(
-            self.named(config, config['configuration']),
+            self.resolve_name(config, config['configuration']),
             config.get('first_index', 0),
             list(config['sizes']),
         )
@@ -268,15 +272,15 @@ class Session:
         with contextlib.suppress(errors.InputError):
             for sweep in state.known():
                 if sweep.id == name and (line := forecast.left(sweep)):
-                    step = self.pending(config)[:1]
+                    step = self.pending_steps(config)[:1]
                     label = f'; next: {step[0].label}' if step else ''
                     self.progress.say(f'{line}{label}')
 
-    def pending(self, config: Mapping[str, Any]) -> list[Step]:
+    def pending_steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs that have no valid record yet."""
         return state.pending(self.sweep_id(config), self.steps(config))
 
-    def profiles(self, config: Mapping[str, Any]) -> dict[str, str]:
+    def node_settings(self, config: Mapping[str, Any]) -> dict[str, str]:
         """Return the profiles that a workload's cluster is set up by."""
         setup = config.get('setup') or {}
         return {
@@ -302,7 +306,7 @@ class Session:
             return self._workload_without_hosts(size_bytes, config)
         bare_hosts = hosts.read(path)
         workers = [host for host in bare_hosts if host.role == 'worker']
-        tuning = self.profiles(config)['tuning']
+        tuning = self.node_settings(config)['tuning']
         containers = sum(
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
@@ -317,9 +321,9 @@ class Session:
     def _workload_without_hosts(
         self, size_bytes: int, config: Mapping[str, Any]
     ) -> Workload:
-        baseline = config.get('baseline')
-        if baseline:
-            baseline_record = self.baselines(config)[-1]
+        baseline_name = config.get('baseline')
+        if baseline_name:
+            baseline_record = self.load_baselines(config)[-1]
             return Workload(
                 size_bytes,
                 baseline_record.replication,
@@ -342,16 +346,16 @@ class Session:
             size_bytes, copies or self.plan.replication, parts, parts
         )
 
-    def baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
+    def load_baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
         """Return the recorded runs that a workload may be compared with.
 
         :raises hvstack.errors.InputError: none has its size, replication and
             programs.
         """
-        baseline = config['baseline']
+        baseline_name = config['baseline']
         usable_records, _ = record.load_usable(state.RECORDS)
         candidates = reference.candidates(
-            baseline, state.RECORDS, usable_records
+            baseline_name, state.RECORDS, usable_records
         )
         expected = {
             'size_bytes': config['sizes'][0],
@@ -381,13 +385,15 @@ class Session:
                 if getattr(last, name) != value
             )
             raise errors.InputError(
-                f"baseline '{baseline}': none of its {len(candidates)} runs "
-                'on bare metal is of this workload (the newest has '
+                f"baseline '{baseline_name}': none of its {len(candidates)} "
+                'runs on bare metal is of this workload (the newest has '
                 f'{differs}): measure one alike, or give another'
             )
         return fair
 
-    def fail(self, config: Mapping[str, Any], step: Step, reason: str) -> None:
+    def save_failure(
+        self, config: Mapping[str, Any], step: Step, reason: str
+    ) -> None:
         """Leave an invalid record of a run that could not be done.
 
         :param reason: the reason; what the kernel killed meanwhile is added.
@@ -401,7 +407,7 @@ class Session:
             work = Workload(step.size_bytes, copies, 1, 1)
         run_result = tpcxhs.RunResult(work, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
-        killed = sorted(self.kills() - self.known_kills)
+        killed = sorted(self.read_kills() - self.known_kills)
         if killed:
             run_result.observations['killed'] = killed
             run_result.reason = (
@@ -418,7 +424,7 @@ class Session:
         )
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 
-    def kills(self) -> set[str]:
+    def read_kills(self) -> set[str]:
         """Return what this kernel killed for want of memory.
 
         None where guests have kernels, or hosts, of their own.
@@ -429,25 +435,25 @@ class Session:
 
     def finish(self) -> None:
         """Mark an "auto" sweep as finished when nothing of it is left."""
-        for sweep in self.auto.values():
+        for sweep in self.auto_sweeps.values():
             if not sweep.finished and not state.pending(
                 sweep.id, sweep.steps()
             ):
                 state.finish(sweep)
 
 
-_SESSIONS: list[Session] = []
+_STATES: list[TaskState] = []
 
 
-def get(context: Mapping[str, Any]) -> Session:
+def get_task_state(context: Mapping[str, Any]) -> TaskState:
     """Return this process' session; the first call undoes old changes.
 
     :param context: Rally's, with the credentials of its environment.
     :raises hvstack.errors.HVStackError: the cloud does not answer, another
         sweep runs, or old changes cannot be undone.
     """
-    if _SESSIONS:
-        return _SESSIONS[0]
+    if _STATES:
+        return _STATES[0]
     try:
         credential = context['admin']['credential']
     except KeyError as exc:
@@ -467,19 +473,19 @@ def get(context: Mapping[str, Any]) -> Session:
         if users
         else admin
     )
-    session = Session(admin, tenant, conf.load())
+    session = TaskState(admin, tenant, conf.load())
     credentials.check(tenant, session.options.cloud)
-    for line in recovery.recover(session.conns):
+    for line in recovery.recover(session.connections):
         session.progress.say(f'put back what a dead process left: {line}')
     # Ctrl-C skips Rally's contexts' clean-up, but not this.
     atexit.register(_undo, session)
     # Sweeps of two machines would change the same ratios.
     lease.acquire(admin, session.progress)
-    _SESSIONS.append(session)
+    _STATES.append(session)
     return session
 
 
-def _undo(session: Session) -> None:
+def _undo(session: TaskState) -> None:
     """Release the hosts and undo all changes, the one whatever the other."""
 
     def release() -> None:
@@ -493,7 +499,7 @@ def _undo(session: Session) -> None:
             'hvstack is undoing its changes', session.progress
         ),
     ):
-        for action in (release, lambda: undo.undo_own(session.conns)):
+        for action in (release, lambda: undo.undo_own(session.connections)):
             try:
                 action()
             except errors.HVStackError as exc:

@@ -17,7 +17,7 @@ STEAL = 'Stolen CPU time'
 SKIPPED = 'Skipped'
 
 
-def figures(iteration: dict[str, Any], title: str) -> list[float]:
+def list_figures(iteration: dict[str, Any], title: str) -> list[float]:
     """Return the figures that an iteration drew under a title."""
     charts = (iteration.get('output') or {}).get('additive') or []
     return [
@@ -28,7 +28,7 @@ def figures(iteration: dict[str, Any], title: str) -> list[float]:
     ]
 
 
-def skipped(iteration: dict[str, Any]) -> bool:
+def is_skipped(iteration: dict[str, Any]) -> bool:
     """Tell whether an iteration's configuration cannot exist."""
     charts = (iteration.get('output') or {}).get('complete') or []
     return any(chart['title'] == SKIPPED for chart in charts)
@@ -37,17 +37,18 @@ def skipped(iteration: dict[str, Any]) -> bool:
 class _FigureSLA(sla.SLA):
     """A bound on the figures of all iterations.
 
-    Subclasses give ``TITLE``, ``WHAT``, and say whether the bound holds.
+    Subclasses give ``TITLE`` and ``DESCRIPTION``, and say whether the bound
+    holds.
     """
 
     TITLE = ''
-    WHAT = ''
+    DESCRIPTION = ''
     CONFIG_SCHEMA: dict[str, Any] = {'type': 'number', 'minimum': 0}
 
     def __init__(self, criterion_value: float) -> None:
         super().__init__(criterion_value)
-        self.found: list[float] = []
-        self.skipped = False
+        self.figures: list[float] = []
+        self.has_skipped = False
 
     @abc.abstractmethod
     def value(self) -> float | None:
@@ -59,17 +60,17 @@ class _FigureSLA(sla.SLA):
 
     def add_iteration(self, iteration: Any) -> bool:
         """Take an iteration's figures in."""
-        self.found += figures(iteration, self.TITLE)
-        self.skipped |= skipped(iteration)
-        return self._judged()
+        self.figures += list_figures(iteration, self.TITLE)
+        self.has_skipped |= is_skipped(iteration)
+        return self._update_success()
 
     def merge(self, other: Self) -> bool:
         """Take another process' figures in."""
-        self.found += other.found
-        self.skipped |= other.skipped
-        return self._judged()
+        self.figures += other.figures
+        self.has_skipped |= other.has_skipped
+        return self._update_success()
 
-    def _judged(self) -> bool:
+    def _update_success(self) -> bool:
         self.success = self.holds()
         return bool(self.success)
 
@@ -79,9 +80,9 @@ class _FigureSLA(sla.SLA):
         if value is not None:
             formatted = f'{value:.1f} %'
         else:
-            formatted = 'skipped' if self.skipped else 'not available'
+            formatted = 'skipped' if self.has_skipped else 'not available'
         return (
-            f'{self.WHAT} {self.criterion_value:g} %: {formatted} - '
+            f'{self.DESCRIPTION} {self.criterion_value:g} %: {formatted} - '
             f'{self.status()}'
         )
 
@@ -91,21 +92,21 @@ class PercentOfBareMetal(_FigureSLA):
     """Percent of bare metal at least so much, over the runs so far."""
 
     TITLE = PERCENT
-    WHAT = 'Percent of bare metal at least'
+    DESCRIPTION = 'Percent of bare metal at least'
 
     def value(self) -> float | None:
         """Return the percentage over all runs."""
-        return self.found[-1] if self.found else None
+        return self.figures[-1] if self.figures else None
 
     def holds(self) -> bool:
         """Fail without a percentage: nothing was shown then."""
         value = self.value()
         if value is None:
-            return self.skipped
+            return self.has_skipped
         return value >= float(self.criterion_value)
 
 
-class _AtMost(_FigureSLA):
+class _UpperBoundSLA(_FigureSLA):
     """A figure that must not be larger; without one it holds."""
 
     def holds(self) -> bool:
@@ -115,26 +116,26 @@ class _AtMost(_FigureSLA):
 
 
 @sla.configure(name='spread_of_rates')
-class SpreadOfRates(_AtMost):
+class SpreadOfRates(_UpperBoundSLA):
     """Fastest run over the slowest one at most so many percent more."""
 
     TITLE = RATE
-    WHAT = 'Fastest run above the slowest at most'
+    DESCRIPTION = 'Fastest run above the slowest at most'
 
     def value(self) -> float | None:
         """Return the percentage; None of a single run."""
-        if len(self.found) < 2:
+        if len(self.figures) < 2:
             return None
-        return 100 * (max(self.found) / min(self.found) - 1)
+        return 100 * (max(self.figures) / min(self.figures) - 1)
 
 
 @sla.configure(name='cpu_steal')
-class CPUSteal(_AtMost):
+class CPUSteal(_UpperBoundSLA):
     """Stolen CPU time at most so many percent, or not available."""
 
     TITLE = STEAL
-    WHAT = 'Stolen CPU time at most'
+    DESCRIPTION = 'Stolen CPU time at most'
 
     def value(self) -> float | None:
         """Return the largest of all runs."""
-        return max(self.found, default=None)
+        return max(self.figures, default=None)

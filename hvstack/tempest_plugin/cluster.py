@@ -358,7 +358,7 @@ class ClusterTest(MemberTest):
     def topology(self, cluster: StackCluster) -> list[Judgement]:
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
         ids = self.host_ids()
-        lost([node.name for node in cluster.nodes], ids)
+        check_servers_exist([node.name for node in cluster.nodes], ids)
         hosts = {node.address: ids[node.name] for node in cluster.workers}
         names = {node.address: node.name for node in cluster.workers}
         printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
@@ -391,7 +391,7 @@ class ClusterTest(MemberTest):
         ]
         all_servers = self.servers_client.list_servers(detail=True)['servers']
         servers = {server['name']: server for server in all_servers}
-        lost(names, servers)
+        check_servers_exist(names, servers)
         ids = {
             name: [volume['id'] for volume in servers[name][_VOLUMES]]
             for name in names
@@ -522,7 +522,7 @@ class ClusterTest(MemberTest):
         """Judge where Nova put the nodes."""
         ids = self.host_ids()
         workers, others = self.names(stack)
-        lost([*workers, *others], ids)
+        check_servers_exist([*workers, *others], ids)
         return judge.spread(
             {name: ids[name] for name in workers},
             {name: ids[name] for name in others},
@@ -545,7 +545,9 @@ class ClusterTest(MemberTest):
         return workers, others
 
 
-def lost(names: Collection[str], existing: Collection[str]) -> None:
+def check_servers_exist(
+    names: Collection[str], existing: Collection[str]
+) -> None:
     """See that a stack's servers are there.
 
     :raises hvstack.errors.CloudError: one is not.

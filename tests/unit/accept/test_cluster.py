@@ -200,6 +200,9 @@ class VolumesTest(testtools.TestCase):
 
     def test_lost_server(self) -> None:
         told = self.assertRaises(
-            errors.CloudError, cluster.lost, ['w0', 'w1'], ['w1']
+            errors.CloudError,
+            cluster.check_servers_exist,
+            ['w0', 'w1'],
+            ['w1'],
         )
         self.assertIn("the stack's servers w0 are not in", str(told))

@@ -63,15 +63,15 @@ class SessionTest(testtools.TestCase):
             json.dumps([entry('c', 'controller'), entry('w', 'worker')])
         )
         options.set_override('baseline_hosts', str(path), 'sweep')
-        self.here = session.Session(None, None, options)  # type: ignore[arg-type]
+        self.here = session.TaskState(None, None, options)  # type: ignore[arg-type]
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.rally_plugins.session._SESSIONS', [self.here]
+                'hvstack.rally_plugins.session._STATES', [self.here]
             )
         )
 
-    def flavors(self, **more: Any) -> contexts.Flavors:
-        one = contexts.Flavors.__new__(contexts.Flavors)
+    def flavors(self, **more: Any) -> contexts.FlavorsContext:
+        one = contexts.FlavorsContext.__new__(contexts.FlavorsContext)
         one.config = workload(**more)
         one.context = {}
         return one
@@ -115,17 +115,20 @@ class SessionTest(testtools.TestCase):
     def test_a_set_up_chooses_the_profiles(self) -> None:
         self.assertEqual(
             {'tuning': 'vsan', 'os_profile': 'vsphere6'},
-            self.here.profiles(workload(setup={'tuning': 'vsan'})),
+            self.here.node_settings(workload(setup={'tuning': 'vsan'})),
         )
         usual = self.here.workload(SIZE, workload())
         stock = self.here.workload(SIZE, workload(setup={'tuning': 'stock'}))
         self.assertNotEqual(usual.maps, stock.maps)
 
     def test_a_set_up_chooses_the_volumes(self) -> None:
-        self.assertIsNone(session.volumes(workload(setup={'tuning': 'amd'})))
+        self.assertIsNone(
+            session.requested_volumes(workload(setup={'tuning': 'amd'}))
+        )
         setup = {'disks': 3, 'volume_type': 't', 'copies': 2, 'osd_groups': 4}
         self.assertEqual(
-            Volumes('t', 3, 2, 4), session.volumes(workload(setup=setup))
+            Volumes('t', 3, 2, 4),
+            session.requested_volumes(workload(setup=setup)),
         )
 
     def test_a_plan_is_asked_for_the_set_up(self) -> None:
@@ -150,22 +153,22 @@ class SessionTest(testtools.TestCase):
         )
 
     def test_bare_metal_is_not_measured_alone(self) -> None:
-        one = contexts.Baseline.__new__(contexts.Baseline)
+        one = contexts.BaselineContext.__new__(contexts.BaselineContext)
         one.config = workload(
             configuration=BARE_METAL, sweep='mine', skip=True
         )
         one.context = {}
         one.setup()
-        self.assertIn('no configuration', self.here.skipped)
-        self.here.skipped = ''
+        self.assertIn('no configuration', self.here.skip_reason)
+        self.here.skip_reason = ''
         factory.save(
             factory.run('i1', 0, 50, size=SIZE, sweep='mine'), state.RECORDS
         )
         self.assertRaises(errors.HVStackError, one.setup)
-        self.assertEqual('', self.here.skipped)
+        self.assertEqual('', self.here.skip_reason)
 
-    def bare(self, **more: Any) -> contexts.Baseline:
-        one = contexts.Baseline.__new__(contexts.Baseline)
+    def bare(self, **more: Any) -> contexts.BaselineContext:
+        one = contexts.BaselineContext.__new__(contexts.BaselineContext)
         one.config = workload(
             configuration=BARE_METAL, sizes=[SIZE], **{'sweep': 's', **more}
         )
@@ -194,7 +197,7 @@ class SessionTest(testtools.TestCase):
         self.assertIs(cluster, self.here.cluster)
         following.cleanup()
         self.assertIsNone(self.here.cluster)
-        self.assertIsNone(self.here.kept)
+        self.assertIsNone(self.here.retained)
 
     def test_a_cluster_on_which_a_run_failed_is_left_to_nobody(self) -> None:
         self.taken()
@@ -209,7 +212,7 @@ class SessionTest(testtools.TestCase):
         # Even where the next one has nothing left to do.
         self.bare(setup={'os_profile': 'stock'}).setup()
         self.assertIsNone(self.here.cluster)
-        self.assertIsNone(self.here.kept)
+        self.assertIsNone(self.here.retained)
 
     def test_volumes_are_nothing_to_bare_metal(self) -> None:
         cluster = self.taken()
@@ -259,13 +262,13 @@ class SessionTest(testtools.TestCase):
         self.bare(keep=True).cleanup()
         # There is no connection here, as Nova has no hosts then.
         self.bare(sweep='other', skip=True, before='i1').setup()
-        self.assertEqual('', self.here.skipped)
+        self.assertEqual('', self.here.skip_reason)
         self.assertIs(cluster, self.here.cluster)
         last = self.bare(sweep='other', skip=True)
         last.setup()
-        self.assertIn('no configuration', self.here.skipped)
+        self.assertIn('no configuration', self.here.skip_reason)
         last.cleanup()
-        self.assertEqual('', self.here.skipped)
+        self.assertEqual('', self.here.skip_reason)
         self.assertIsNone(self.here.cluster)
 
     def test_a_stack_that_was_left_is_deleted(self) -> None:
@@ -289,7 +292,7 @@ class SessionTest(testtools.TestCase):
             processors=1,
         )
         self.here.cluster = cluster
-        self.here.kept = ('i1-ceph',), (None, 'hvstack')
+        self.here.retained = ('i1-ceph',), (None, 'hvstack')
         self.done()
         self.bare().setup()
         self.assertEqual(
@@ -315,7 +318,7 @@ class SessionTest(testtools.TestCase):
         self.here.plan = SimpleNamespace(  # type: ignore[assignment]
             configuration=parse('i1-dedicated'), providers={'h0': 'p0'}
         )
-        one = contexts.HostMode.__new__(contexts.HostMode)
+        one = contexts.HostModeContext.__new__(contexts.HostModeContext)
         one.config = workload(configuration='i1-dedicated')
         one.context = {}
         one.setup()
@@ -328,7 +331,7 @@ class SessionTest(testtools.TestCase):
 
     def test_nothing_begins_after_ctrl_c(self) -> None:
         # In a run, and while the report's charts are made after it.
-        for where in ('_runs', '_output'):
+        for where in ('_measure_runs', '_add_output'):
             tried: list[Any] = []
 
             def interrupted(*words: Any, tried: list[Any] = tried) -> None:
@@ -341,7 +344,10 @@ class SessionTest(testtools.TestCase):
             one = scenario.TPCxHS.__new__(scenario.TPCxHS)
             with contextlib.ExitStack() as patched:
                 for name, value in (
-                    ('_runs', lambda *_: [factory.run(BARE_METAL, 0, 60)]),
+                    (
+                        '_measure_runs',
+                        lambda *_: [factory.run(BARE_METAL, 0, 60)],
+                    ),
                     (where, interrupted),
                 ):
                     patched.enter_context(
@@ -358,20 +364,22 @@ class SessionTest(testtools.TestCase):
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
-        self.assertEqual('i1-ceph: this cloud has no Ceph', self.here.skipped)
+        self.assertEqual(
+            'i1-ceph: this cloud has no Ceph', self.here.skip_reason
+        )
         self.assertIsNone(self.here.plan)
         # It is no failed run, and later contexts do nothing.
         self.assertEqual([], record.load_all(state.RECORDS))
-        contexts.Cluster.setup(self.flavors())  # type: ignore[arg-type]
+        contexts.ClusterContext.setup(self.flavors())  # type: ignore[arg-type]
         drawn: list[dict[str, Any]] = []
         one = SimpleNamespace(
             add_output=lambda complete: drawn.append(complete)
         )
         for name in ('i1-ceph', BARE_METAL):
-            scenario._skipped(  # type: ignore[arg-type]
+            scenario._report_skipped(  # type: ignore[arg-type]
                 *(one, self.here, 's', name)
             )
-        self.assertTrue(slas.skipped({'output': {'complete': drawn}}))
+        self.assertTrue(slas.is_skipped({'output': {'complete': drawn}}))
         # A report of its runs says so, wherever their folder is.
         skipped = {'i1-ceph': 'this cloud has no Ceph'}
         self.assertEqual(skipped, skips.load(state.RECORDS, 's'))
@@ -397,7 +405,7 @@ class SessionTest(testtools.TestCase):
         ]
         drawn: list[dict[str, Any]] = []
         one = SimpleNamespace(add_output=lambda **given: drawn.append(given))
-        scenario._output(  # type: ignore[arg-type]
+        scenario._add_output(  # type: ignore[arg-type]
             *(one, self.here, runs[1], runs, ())
         )
         (table,) = [
@@ -406,7 +414,7 @@ class SessionTest(testtools.TestCase):
             if given.get('complete', {}).get('title') == slas.PERCENT
         ]
         self.assertEqual('emulated, not compared', table[1][2])
-        self.assertEqual([], slas.figures(
+        self.assertEqual([], slas.list_figures(
             {'output': {'additive': [
                 given['additive'] for given in drawn if 'additive' in given
                 and given['additive']['title'] == slas.PERCENT
@@ -544,7 +552,7 @@ class SessionTest(testtools.TestCase):
             error = self.assertRaises(errors.InputError, one.setup)
             self.assertIn(words, str(error))
             self.assertNotIn('\n', str(error))
-        self.assertTrue(self.here.baselines(workload(baseline='auto')))
+        self.assertTrue(self.here.load_baselines(workload(baseline='auto')))
 
     def test_a_baseline_has_the_replication_that_a_run_would_have(
         self,
@@ -555,10 +563,10 @@ class SessionTest(testtools.TestCase):
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
-        self.assertEqual(1, len(self.here.baselines(config)))
+        self.assertEqual(1, len(self.here.load_baselines(config)))
         self.no_hosts()
         error = self.assertRaises(
-            errors.InputError, self.here.baselines, config
+            errors.InputError, self.here.load_baselines, config
         )
         self.assertIn('replication 1 instead of 2', str(error))
 
@@ -573,8 +581,10 @@ class SessionTest(testtools.TestCase):
     def test_kit_records_what_a_pair_lacks(self) -> None:
         asked: list[tuple[int, list[int]]] = []
 
-        def runs(*_: object, index: int, wanted: list[int], **__: Any) -> list:
-            asked.append((index, wanted))
+        def runs(
+            *_: object, index: int, run_numbers: list[int], **__: Any
+        ) -> list:
+            asked.append((index, run_numbers))
             return []
 
         self.useFixture(
@@ -583,7 +593,7 @@ class SessionTest(testtools.TestCase):
         config = workload(sweep='mine', kit='/kit')
         for index in (0, 1):
             step = Step(BARE_METAL, index, SIZE)
-            scenario._runs(None, self.here, config, step, None)  # type: ignore[arg-type]
+            scenario._measure_runs(None, self.here, config, step, None)  # type: ignore[arg-type]
             made = factory.run(BARE_METAL, index, 50, size=SIZE, sweep='mine')
             factory.save(made, state.RECORDS)
         self.assertEqual([(0, [1, 2]), (0, [2])], asked)

@@ -131,11 +131,11 @@ class TaskFileTest(testtools.TestCase):
         names = {
             one.get_name()
             for one in (
-                contexts.Flavors,
-                contexts.HostMode,
-                contexts.Ratios,
-                contexts.Cluster,
-                contexts.Baseline,
+                contexts.FlavorsContext,
+                contexts.HostModeContext,
+                contexts.RatiosContext,
+                contexts.ClusterContext,
+                contexts.BaselineContext,
             )
         }
         used = {name for one in self.render() for name in one['contexts']}
@@ -143,7 +143,11 @@ class TaskFileTest(testtools.TestCase):
         self.assertEqual('HVStack.tpcx_hs', scenario.TPCxHS.get_name())
         orders = [
             one.get_order()
-            for one in (contexts.Flavors, contexts.Ratios, contexts.Cluster)
+            for one in (
+                contexts.FlavorsContext,
+                contexts.RatiosContext,
+                contexts.ClusterContext,
+            )
         ]
         self.assertEqual(sorted(orders), orders)
 
@@ -302,10 +306,12 @@ class OutputTest(testtools.TestCase):
     """What Rally draws comes from the same function as the table."""
 
     def test_nothing_before_a_baseline(self) -> None:
-        self.assertIsNone(scenario.so_far([factory.run('i1', 0, 60)]))
+        self.assertIsNone(
+            scenario.build_interim_report([factory.run('i1', 0, 60)])
+        )
 
     def test_percent(self) -> None:
-        answer = scenario.so_far(
+        answer = scenario.build_interim_report(
             [factory.run(BARE_METAL, 0, 50), factory.run('i1', 0, 100)]
         )
         found = {row.label: row.percent.percent for row in answer.rows}

@@ -208,7 +208,7 @@ class TaskTest(testtools.TestCase):
             factory.run('i1', 0, 100, jre='8'),
         ]
         for allow, status in (((), 'not comparable'), (('jre',), 'ok')):
-            answer = scenario.so_far(runs, allow)
+            answer = scenario.build_interim_report(runs, allow)
             assert answer
             self.assertEqual(status, answer.rows[1].status)
 
