@@ -20,7 +20,7 @@ _SECONDS = 120
 _STACK_SECONDS = 300
 
 
-def clean(
+def delete_test_resources(
     conn: Connection,
     progress: Progress,
     prefix: str,
@@ -42,31 +42,43 @@ def clean(
     projects: list[Any] = []
     users: list[Any] = []
     flavors: list[Any] = []
-    if _administrator(conn):
+    if _is_administrator(conn):
         with refused('what tests left cannot be listed'):
             identity: Any = conn.identity
-            projects = _begins(prefix, identity.projects())
-            users = _begins(prefix, identity.users())
+            projects = _select_by_prefix(prefix, identity.projects())
+            users = _select_by_prefix(prefix, identity.users())
             flavors = list(conn.compute.flavors(is_public=None))
     emptied = []
     for project in projects:
         progress.say(f'  deleting what is in {project.name}')
-        with _tried(failed, f"project '{project.name}' cannot be emptied"):
-            for name in _empty(conn, project):
+        with _collect_error(
+            failed, f"project '{project.name}' cannot be emptied"
+        ):
+            for name in _empty_project(conn, project):
                 removed.append(f'{name} in {project.name}')
             emptied.append(project)
     # Tests delete their projects, even if not all that was in them.
     for user_conn in (conn, *others):
-        for kind in (_stacks, _servers, _pairs, _network, _volumes):
-            with _tried(failed, 'what tests left cannot be deleted'):
-                removed += kind(user_conn, prefix, _administrator(user_conn))
-    with _tried(failed, 'what tests left cannot be deleted'):
+        for kind in (
+            _delete_stacks,
+            _delete_servers,
+            _delete_keypairs,
+            _delete_ports_and_groups,
+            _delete_volumes,
+        ):
+            with _collect_error(failed, 'what tests left cannot be deleted'):
+                removed += kind(
+                    user_conn, prefix, _is_administrator(user_conn)
+                )
+    with _collect_error(failed, 'what tests left cannot be deleted'):
         for flavor in flavors:
-            if _begins(prefix, [flavor]):
+            if _select_by_prefix(prefix, [flavor]):
                 conn.compute.delete_flavor(flavor, ignore_missing=True)
                 removed.append(f'flavor {flavor.name}')
             elif not flavor.is_public and projects:
-                _revoke(conn, flavor, {project.id for project in projects})
+                _revoke_access(
+                    conn, flavor, {project.id for project in projects}
+                )
         for user in users:
             for pair in conn.compute.keypairs(user_id=user.id):
                 conn.compute.delete_keypair(pair, user_id=user.id)
@@ -81,7 +93,7 @@ def clean(
 
 
 @contextmanager
-def _tried(failed: list[str], message: str) -> Iterator[None]:
+def _collect_error(failed: list[str], message: str) -> Iterator[None]:
     """Note what cannot be deleted, and go on with the rest."""
     try:
         with refused(message):
@@ -90,11 +102,11 @@ def _tried(failed: list[str], message: str) -> Iterator[None]:
         failed.append(str(exc))
 
 
-def _administrator(conn: Connection) -> bool:
+def _is_administrator(conn: Connection) -> bool:
     return 'admin' in access(conn).role_names
 
 
-def _begins(prefix: str, resources: Iterable[Any]) -> list[Any]:
+def _select_by_prefix(prefix: str, resources: Iterable[Any]) -> list[Any]:
     """Return the resources that tests of a workspace created."""
     return [
         resource
@@ -103,7 +115,7 @@ def _begins(prefix: str, resources: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _listed(conn: Connection) -> list[dict[str, Any]]:
+def _list_stacks(conn: Connection) -> list[dict[str, Any]]:
     """Return a project's stacks, or all projects' as Heat's policy has it.
 
     Heat lists them all to most administrators. Of a stack openstacksdk does
@@ -112,7 +124,7 @@ def _listed(conn: Connection) -> list[dict[str, Any]]:
     if not conn.has_service('orchestration'):
         return []
     stacks: list[dict[str, Any]]
-    if _administrator(conn):
+    if _is_administrator(conn):
         try:
             stacks = conn.orchestration.get(
                 '/stacks?global_tenant=true', raise_exc=True
@@ -138,7 +150,7 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
         now = next(
             (
                 candidate
-                for candidate in _listed(conn)
+                for candidate in _list_stacks(conn)
                 if candidate['id'] == key
             ),
             {},
@@ -149,28 +161,28 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
         with suppress(keystoneauth1.exceptions.NotFound):
             conn.orchestration.delete(f'/stacks/{name}/{key}', raise_exc=True)
 
-    def why() -> str:
+    def failure_reason() -> str:
         return str(now.get('stack_status_reason', 'Heat failed twice'))
 
-    for _ in until_deleted(name, look, ask, why, _STACK_SECONDS):
+    for _ in until_deleted(name, look, ask, failure_reason, _STACK_SECONDS):
         pass
     return f'stack {name}'
 
 
-def _stacks(
+def _delete_stacks(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
-    for stack in _listed(conn):
+    for stack in _list_stacks(conn):
         if stack['stack_name'].startswith(f'{prefix}-'):
             yield _delete_stack(conn, stack)
 
 
-def _servers(
+def _delete_servers(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
     # Others' need an administrator, who otherwise sees the own ones only.
     query = {'all_projects': True} if all_projects else {}
-    servers = _begins(prefix, conn.compute.servers(**query))
+    servers = _select_by_prefix(prefix, conn.compute.servers(**query))
     for server in servers:
         conn.compute.delete_server(server, ignore_missing=True)
     for server in servers:
@@ -178,47 +190,51 @@ def _servers(
         yield f'server {server.name}'
 
 
-def _pairs(conn: Connection, prefix: str, all_projects: bool) -> Iterator[str]:
-    for pair in _begins(prefix, conn.compute.keypairs()):
+def _delete_keypairs(
+    conn: Connection, prefix: str, all_projects: bool
+) -> Iterator[str]:
+    for pair in _select_by_prefix(prefix, conn.compute.keypairs()):
         conn.compute.delete_keypair(pair, ignore_missing=True)
         yield f'key pair {pair.name}'
 
 
-def _network(
+def _delete_ports_and_groups(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
     """Delete what servers had, once they are gone."""
     if not conn.has_service('network'):
         return
     query = {} if all_projects else {'project_id': conn.current_project_id}
-    for port in _begins(prefix, conn.network.ports(**query)):
+    for port in _select_by_prefix(prefix, conn.network.ports(**query)):
         conn.network.delete_port(port, ignore_missing=True)
         yield f'port {port.name}'
-    for group in _begins(prefix, conn.network.security_groups(**query)):
+    for group in _select_by_prefix(
+        prefix, conn.network.security_groups(**query)
+    ):
         conn.network.delete_security_group(group, ignore_missing=True)
         yield f'security group {group.name}'
 
 
-def _volumes(
+def _delete_volumes(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
     if not conn.has_service('block-storage'):
         return
     storage: Any = conn.block_storage
     query = {'all_projects': True} if all_projects else {}
-    for volume in _begins(prefix, storage.volumes(**query)):
+    for volume in _select_by_prefix(prefix, storage.volumes(**query)):
         if volume.status != 'deleting':
             storage.delete_volume(volume, ignore_missing=True)
             yield f'volume {volume.name}'
 
 
-def _empty(conn: Connection, project: Any) -> Iterator[str]:
+def _empty_project(conn: Connection, project: Any) -> Iterator[str]:
     """Delete all that a project has, as one of its administrators."""
     identity: Any = conn.identity
     role = identity.find_role('admin', ignore_missing=False)
     identity.assign_project_role_to_user(project, conn.current_user_id, role)
     inside: Any = conn.connect_as_project(project)
-    for stack in _listed(inside):
+    for stack in _list_stacks(inside):
         # Without a project it is the own one's.
         if stack.get('project', project.id) == project.id:
             yield _delete_stack(inside, stack)
@@ -242,7 +258,7 @@ def _empty(conn: Connection, project: Any) -> Iterator[str]:
         inside.network.delete_security_group(group, ignore_missing=True)
 
 
-def _revoke(conn: Connection, flavor: Any, projects: set[str]) -> None:
+def _revoke_access(conn: Connection, flavor: Any, projects: set[str]) -> None:
     for grant in conn.compute.get_flavor_access(flavor):
         if grant['tenant_id'] in projects:
             conn.compute.flavor_remove_tenant_access(

@@ -42,7 +42,7 @@ class Domain:
         return set().union(*self.vcpus.values())
 
 
-def numbers(text: str) -> set[int]:
+def parse_cpu_list(text: str) -> set[int]:
     """Read a CPU list as libvirt, Nova and /proc write it: ``0-3,8,^2``.
 
     :raises hvstack.errors.InputError: it is none.
@@ -63,7 +63,7 @@ def numbers(text: str) -> set[int]:
     return included - without
 
 
-def parse(xml: str) -> Domain:
+def parse_domain(xml: str) -> Domain:
     """Read ``virsh dumpxml``.
 
     :raises hvstack.errors.InputError: it is no domain's XML.
@@ -82,21 +82,21 @@ def parse(xml: str) -> Domain:
     return Domain(
         name=root.findtext('name') or '',
         vcpus={
-            int(pin.attrib['vcpu']): numbers(pin.attrib['cpuset'])
+            int(pin.attrib['vcpu']): parse_cpu_list(pin.attrib['cpuset'])
             for pin in root.iterfind('cputune/vcpupin')
         },
-        emulator=numbers(emulator.attrib['cpuset'])
+        emulator=parse_cpu_list(emulator.attrib['cpuset'])
         if emulator is not None
         else set(),
         iothreads={
-            int(pin.attrib['iothread']): numbers(pin.attrib['cpuset'])
+            int(pin.attrib['iothread']): parse_cpu_list(pin.attrib['cpuset'])
             for pin in root.iterfind('cputune/iothreadpin')
         },
         memory=[
             (
                 int(node.attrib['cellid']),
                 node.attrib['mode'],
-                numbers(node.attrib['nodeset']),
+                parse_cpu_list(node.attrib['nodeset']),
             )
             for node in root.iterfind('numatune/memnode')
         ],
@@ -110,7 +110,7 @@ def parse(xml: str) -> Domain:
     )
 
 
-def cells(xml: str) -> dict[int, set[int]]:
+def parse_cells(xml: str) -> dict[int, set[int]]:
     """Read the CPUs of a host's NUMA cells from ``virsh capabilities``.
 
     :raises hvstack.errors.InputError: it is no capabilities' XML.
@@ -137,7 +137,7 @@ def _root(xml: str, name: str) -> ElementTree.Element:
     return root
 
 
-def options(text: str) -> dict[str, str]:
+def parse_nova_conf(text: str) -> dict[str, str]:
     """Read nova.conf as oslo.config does, as ``section.name``.
 
     The last value counts where an option comes twice.
@@ -155,7 +155,7 @@ def options(text: str) -> dict[str, str]:
     }
 
 
-def threads(text: str) -> dict[str, set[int]]:
+def parse_threads(text: str) -> dict[str, set[int]]:
     """Read lines of ``thread's name<TAB>CPU list``, of /proc.
 
     Threads of one name are taken together.
@@ -164,10 +164,10 @@ def threads(text: str) -> dict[str, set[int]]:
     for line in text.splitlines():
         name, mark, cpus = line.partition('\t')
         if mark:
-            cpus_by_thread.setdefault(name, set()).update(numbers(cpus))
+            cpus_by_thread.setdefault(name, set()).update(parse_cpu_list(cpus))
     return cpus_by_thread
 
 
-def pinned(values: Mapping[str, str], name: str) -> Collection[int]:
+def cpu_set(values: Mapping[str, str], name: str) -> Collection[int]:
     """Return a CPU set of nova.conf, nothing where it is not set."""
-    return numbers(values.get(f'compute.{name}', ''))
+    return parse_cpu_list(values.get(f'compute.{name}', ''))

@@ -17,7 +17,7 @@ from hvstack.cluster.ssh import SSHNode
 
 #: How a compute host can be reached.
 ACCESS = ('none', 'local', 'command', 'ssh')
-_HOST = '{host}'
+_HOST_PLACEHOLDER = '{host}'
 _SECONDS = 60
 
 #: What nova-compute reads of interest, in oslo.config's order: default files
@@ -104,7 +104,7 @@ class Access:
     :param command: program that runs another one on ``{host}``.
     :param key: private key for ssh as root.
     :param uri: of libvirt on the host.
-    :param folder: nobody else's, for ssh's connections, which :meth:`close`
+    :param directory: nobody else's, for ssh's connections, which :meth:`close`
         ends.
     """
 
@@ -112,7 +112,7 @@ class Access:
     command: str = ''
     key: str = ''
     uri: str = 'qemu:///system'
-    folder: Path | None = None
+    directory: Path | None = None
 
     def node(self, host: str) -> ShellNode:
         """Return a host as a node that runs commands.
@@ -127,45 +127,50 @@ class Access:
         }
         if self.kind == 'local':
             return CommandNode(**names)
-        if self.kind == 'command' and _HOST in self.command:
-            return CommandNode(**names, enter=tuple(words(self.command, host)))
-        if self.kind == 'ssh' and self.key and self.folder:
+        if self.kind == 'command' and _HOST_PLACEHOLDER in self.command:
+            return CommandNode(
+                **names, enter=tuple(split_command(self.command, host))
+            )
+        if self.kind == 'ssh' and self.key and self.directory:
             return SSHNode(
-                **names, key=Path(self.key), folder=self.folder / host
+                **names, key=Path(self.key), folder=self.directory / host
             )
         raise errors.InputError(
             f"host_access is '{self.kind}': give local, command with "
-            f"host_command ('... {_HOST} ...'), or ssh with host_ssh_key"
+            f"host_command ('... {_HOST_PLACEHOLDER} ...'), or ssh with "
+            'host_ssh_key'
         )
 
     def close(self) -> None:
         """End ssh's connections to all hosts, and remove their folder."""
-        if self.folder is None:
+        if self.directory is None:
             return
-        for host_dir in self.folder.glob('*'):
+        for host_dir in self.directory.glob('*'):
             node = self.node(host_dir.name)
             if isinstance(node, SSHNode):
                 node.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def words(command: str, host: str) -> list[str]:
+def split_command(command: str, host: str) -> list[str]:
     """Return a command for a host as words.
 
     :param command: with ``{host}`` in it.
     """
-    return [word.replace(_HOST, host) for word in shlex.split(command)]
+    return [
+        word.replace(_HOST_PLACEHOLDER, host) for word in shlex.split(command)
+    ]
 
 
-def power(command: str, host: str) -> None:
+def run_power_command(command: str, host: str) -> None:
     """Run a command of this machine that takes or gives a host's power.
 
     :raises hvstack.errors.CommandFailed: it failed.
     """
-    shell.run(words(command, host), timeout=300)
+    shell.run(split_command(command, host), timeout=300)
 
 
-def guest(access: Access, host: str, instance: str) -> Domain:
+def read_domain(access: Access, host: str, instance: str) -> Domain:
     """Return a running guest as libvirt has it.
 
     :param instance: Nova's instance name.
@@ -174,10 +179,10 @@ def guest(access: Access, host: str, instance: str) -> Domain:
     """
     # A name may be any text, even an option or a command of the shell.
     name = shlex.quote(f'--domain={instance}')
-    return domain.parse(_virsh(access, host, f'dumpxml {name}'))
+    return domain.parse_domain(_virsh(access, host, f'dumpxml {name}'))
 
 
-def guests(access: Access, host: str) -> list[Domain]:
+def list_domains(access: Access, host: str) -> list[Domain]:
     """Return all guests that run on a host, whoever has them.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached.
@@ -190,7 +195,7 @@ def guests(access: Access, host: str) -> list[Domain]:
     domains = []
     for name in names():
         try:
-            domains.append(guest(access, host, name))
+            domains.append(read_domain(access, host, name))
         except errors.CloudError:
             # Others' guests may end while we look.
             if name in names():
@@ -211,30 +216,34 @@ def file_systems(
     return {path: kind for kind, _, path in kinds}
 
 
-def cells(access: Access, host: str) -> dict[int, set[int]]:
+def read_cells(access: Access, host: str) -> dict[int, set[int]]:
     """Return the CPUs of a host's NUMA cells.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached.
     """
-    return domain.cells(_virsh(access, host, 'capabilities'))
+    return domain.parse_cells(_virsh(access, host, 'capabilities'))
 
 
-def threads(access: Access, host: str, instance: str) -> dict[str, set[int]]:
+def read_threads(
+    access: Access, host: str, instance: str
+) -> dict[str, set[int]]:
     """Return where each thread of a guest's QEMU may run.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         such process is there.
     """
-    return domain.threads(_run(access, host, _THREADS % shlex.quote(instance)))
+    return domain.parse_threads(
+        _run(access, host, _THREADS % shlex.quote(instance))
+    )
 
 
-def nova_conf(access: Access, host: str) -> dict[str, str]:
+def read_nova_conf(access: Access, host: str) -> dict[str, str]:
     """Return what a host's nova-compute reads of ratios and CPU sets.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached, or no
         nova-compute runs there.
     """
-    return domain.options(_run(access, host, _NOVA_CONF))
+    return domain.parse_nova_conf(_run(access, host, _NOVA_CONF))
 
 
 def _virsh(access: Access, host: str, command: str) -> str:

@@ -28,7 +28,7 @@ _PAGES = {'2MB': 2048, '2MiB': 2048, '1GB': 1048576, '1GiB': 1048576}
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CheckResult:
     """One promise, and what became of it.
 
     :param what: what was looked at.
@@ -42,39 +42,39 @@ class Judgement:
     evidence: str = ''
 
 
-def dumps(checks: Iterable[Judgement]) -> str:
+def dump_results(check_results: Iterable[CheckResult]) -> str:
     """Return judgements as the text that a test attaches to its result."""
-    return json.dumps([asdict(check) for check in checks], indent=1)
+    return json.dumps([asdict(check) for check in check_results], indent=1)
 
 
-def loads(text: str) -> list[Judgement]:
+def load_results(text: str) -> list[CheckResult]:
     """Read what :func:`dumps` wrote."""
-    return [Judgement(**fields) for fields in json.loads(text)]
+    return [CheckResult(**fields) for fields in json.loads(text)]
 
 
-def equal(
+def check_equal(
     subject: str, expected: Any, observed: Any, evidence: str = ''
-) -> Judgement:
+) -> CheckResult:
     """Judge by equality."""
-    return Judgement(
+    return CheckResult(
         subject, str(expected), str(observed), expected == observed, evidence
     )
 
 
-def flavors(
+def check_flavors(
     catalogues: Sequence[Catalogue],
     nova_flavors: Mapping[str, Mapping[str, Any]],
     *,
     candidates: bool,
     public: bool,
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge Nova's flavors by catalogues.
 
     :param nova_flavors: Nova's flavors by name, ``extra_specs`` among them.
     :param candidates: those without approval are promised too.
     :param public: access that was promised: for everybody, or for some.
     """
-    checks = []
+    check_results = []
     for catalogue in catalogues:
         for entry in catalogue.entries:
             flavor = entry.flavor
@@ -82,7 +82,9 @@ def flavors(
                 continue
             nova_flavor = nova_flavors.get(flavor.name)
             if nova_flavor is None:
-                checks.append(equal(flavor.name, 'published', 'missing'))
+                check_results.append(
+                    check_equal(flavor.name, 'published', 'missing')
+                )
                 continue
             observed = {name: nova_flavor[name] for name in _SIZES} | {
                 'ephemeral': nova_flavor.get('OS-FLV-EXT-DATA:ephemeral', 0),
@@ -102,8 +104,8 @@ def flavors(
                 **flavor.extra_specs,
                 **publish.labels(catalogue.host, entry),
             }
-            checks += [
-                equal(
+            check_results += [
+                check_equal(
                     f'{flavor.name}: {name}',
                     expected.get(name, 'nothing'),
                     observed.get(name, 'nothing'),
@@ -111,14 +113,14 @@ def flavors(
                 for name in sorted({*expected, *observed})
             ]
             if entry.status == 'approved':
-                checks.append(_evidence(flavor.name, observed))
-    return checks
+                check_results.append(_check_evidence(flavor.name, observed))
+    return check_results
 
 
-def _evidence(name: str, observed: Mapping[str, Any]) -> Judgement:
+def _check_evidence(name: str, observed: Mapping[str, Any]) -> CheckResult:
     """Judge that an approved flavor shows what it has earned."""
     text = str(observed['description'])
-    return Judgement(
+    return CheckResult(
         f'{name}: evidence',
         'percent of bare metal in its description',
         text,
@@ -127,10 +129,10 @@ def _evidence(name: str, observed: Mapping[str, Any]) -> Judgement:
     )
 
 
-def strangers(
+def check_unmanaged_flavors(
     catalogues: Sequence[Catalogue],
     nova_flavors: Mapping[str, Mapping[str, Any]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that nothing else claims the name space of the catalogues.
 
     A retired flavor that nobody may use any more claims nothing.
@@ -143,7 +145,7 @@ def strangers(
         for catalogue in catalogues
         for entry in catalogue.entries
     }
-    checks = []
+    check_results = []
     for name, nova_flavor in sorted(nova_flavors.items()):
         own = {
             key: value
@@ -155,23 +157,25 @@ def strangers(
         if name in names or hidden:
             continue
         if own or name.startswith(prefixes):
-            checks.append(
-                equal(name, 'in no catalogue, so not there', 'published')
+            check_results.append(
+                check_equal(name, 'in no catalogue, so not there', 'published')
             )
-    return checks or [equal('flavors of no catalogue', _NONE, _NONE)]
+    return check_results or [
+        check_equal('flavors of no catalogue', _NONE, _NONE)
+    ]
 
 
-def inventory(
+def check_inventory(
     host: str,
     inventories: Mapping[str, Mapping[str, Any]],
     profile: HostProfile,
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge what a host promises in Placement.
 
     :param inventories: its inventories by resource class.
     """
-    checks = [
-        equal(
+    check_results = [
+        check_equal(
             f'{host}: ratio of {kind}',
             1.0,
             float(inventories[kind]['allocation_ratio']),
@@ -183,8 +187,8 @@ def inventory(
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
     expected_mib = guest_memory_mib(profile)
-    checks.append(
-        Judgement(
+    check_results.append(
+        CheckResult(
             f'{host}: memory for guests',
             f'{expected_mib} MiB or more',
             f'{room} MiB, {memory["reserved"]} reserved',
@@ -192,25 +196,25 @@ def inventory(
         )
     )
     if profile.reserved_memory_mib is not None:
-        checks.append(
-            Judgement(
+        check_results.append(
+            CheckResult(
                 f'{host}: memory reserved',
                 f'{profile.reserved_memory_mib} MiB or more',
                 f'{memory["reserved"]} MiB',
                 memory['reserved'] >= profile.reserved_memory_mib,
             )
         )
-    return checks
+    return check_results
 
 
-def needs(flavor: Flavor) -> dict[str, int]:
+def required_resources(flavor: Flavor) -> dict[str, int]:
     """Return what a guest takes of its host, by resource class."""
     dedicated = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
     kind = 'PCPU' if dedicated else 'VCPU'
     return {kind: flavor.vcpus, 'MEMORY_MB': flavor.ram}
 
 
-def holds(
+def can_hold(
     inventories: Mapping[str, Mapping[str, Any]], requested: Mapping[str, int]
 ) -> bool:
     """Tell whether a host is large enough, whatever it reserves.
@@ -224,7 +228,7 @@ def holds(
     )
 
 
-def more_than_half(total: int, cells: int) -> int:
+def vcpus_above_half(total: int, cells: int) -> int:
     """Return the fewest vCPUs that fit a host once, but not twice.
 
     :param total: CPUs of the host.
@@ -233,17 +237,17 @@ def more_than_half(total: int, cells: int) -> int:
     return (total // (2 * cells) + 1) * cells
 
 
-def capacity(
+def check_capacity(
     host: str,
     inventories: Mapping[str, Mapping[str, Any]],
     usages: Mapping[str, int],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that a host's guests take no more than it physically has.
 
     Whatever its ratios are: total less reserved.
     """
     return [
-        Judgement(
+        CheckResult(
             f'{host}: {kind} taken',
             f'at most {inventory["total"] - inventory["reserved"]}',
             str(usages.get(kind, 0)),
@@ -254,9 +258,9 @@ def capacity(
     ]
 
 
-def room(
+def check_room(
     host: str, inventories: Mapping[str, Mapping[str, Any]], entry: Entry
-) -> Judgement:
+) -> CheckResult:
     """Judge that Placement has room for I workers on a host, and no more.
 
     :param inventories: its inventories by resource class.
@@ -268,9 +272,9 @@ def room(
             * inventories[kind]['allocation_ratio']
             // need
         )
-        for kind, need in needs(entry.flavor).items()
+        for kind, need in required_resources(entry.flavor).items()
     )
-    return Judgement(
+    return CheckResult(
         f'{entry.flavor.name}: workers that {host} has room for',
         f'at most {count}',
         str(fit),
@@ -279,20 +283,22 @@ def room(
     )
 
 
-def overwriting(host: str, options: Mapping[str, str]) -> list[Judgement]:
+def check_nova_conf_ratios(
+    host: str, options: Mapping[str, str]
+) -> list[CheckResult]:
     """Judge that nova.conf leaves the ratios to Placement.
 
     :param options: what the compute service reads, as ``section.name``.
     """
     return [
-        equal(
+        check_equal(
             f'{host}: {name}', 'unset', options.get(f'DEFAULT.{name}', 'unset')
         )
         for name in ('cpu_allocation_ratio', 'ram_allocation_ratio')
     ]
 
 
-def pins(
+def check_pins(
     guest: Domain,
     specs: Mapping[str, str],
     nodes: Sequence[Mapping[str, Any]],
@@ -301,7 +307,7 @@ def pins(
     shared: Collection[int] = (),
     cells: Mapping[int, Collection[int]] | None = None,
     threads: Mapping[str, Collection[int]] | None = None,
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge one guest's pins.
 
     :param specs: its flavor's extra specs.
@@ -319,21 +325,26 @@ def pins(
         for cpu, pcpu in (node.get('cpu_pinning') or {}).items()
     }
     floating = set(shared).union(*expected.values())
-    checks = [
-        equal(
-            f'{name}: vcpupin', _pins(expected), _pins(guest.vcpus), evidence
+    check_results = [
+        check_equal(
+            f'{name}: vcpupin',
+            _format_pins(expected),
+            _format_pins(guest.vcpus),
+            evidence,
         ),
-        _inside(f'{name}: in cpu_dedicated_set', guest.cpus, dedicated),
-        _inside(f'{name}: emulatorpin', guest.emulator, floating, evidence),
+        _check_subset(f'{name}: in cpu_dedicated_set', guest.cpus, dedicated),
+        _check_subset(
+            f'{name}: emulatorpin', guest.emulator, floating, evidence
+        ),
     ]
-    checks += [
-        _inside(f'{name}: iothreadpin {number}', cpus, floating)
+    check_results += [
+        _check_subset(f'{name}: iothreadpin {number}', cpus, floating)
         for number, cpus in sorted(guest.iothreads.items())
     ]
     count = int(specs.get('hw:numa_nodes', '1'))
-    checks.append(equal(f'{name}: NUMA cells', count, len(nodes)))
-    checks.append(
-        equal(
+    check_results.append(check_equal(f'{name}: NUMA cells', count, len(nodes)))
+    check_results.append(
+        check_equal(
             f'{name}: memnode',
             sorted(
                 (cell, 'strict', {node['host_node']})
@@ -346,8 +357,8 @@ def pins(
     if cells is not None:
         for node in nodes:
             used = {int(cpu) for cpu in node['cpu_pinning'].values()}
-            checks.append(
-                _inside(
+            check_results.append(
+                _check_subset(
                     f'{name}: CPUs of cell {node["host_node"]}',
                     used,
                     cells.get(node['host_node'], ()),
@@ -356,8 +367,8 @@ def pins(
     size = specs.get('hw:mem_page_size', 'any')
     if size not in ('any', 'small'):
         exact = _PAGES.get(size) or (int(size) if size.isdigit() else None)
-        checks.append(
-            Judgement(
+        check_results.append(
+            CheckResult(
                 f'{name}: large pages',
                 size,
                 f'{guest.page_kib} KiB' if guest.page_kib else _NONE,
@@ -368,8 +379,8 @@ def pins(
             )
         )
     if threads is not None:
-        checks += [
-            equal(
+        check_results += [
+            check_equal(
                 f'{name}: thread of vCPU {cpu} in /proc',
                 sorted(pinned),
                 sorted(
@@ -385,15 +396,17 @@ def pins(
             )
             for cpu, pinned in sorted(expected.items())
         ]
-        checks += [
-            _inside(f"{name}: thread '{title}' in /proc", allowed, floating)
+        check_results += [
+            _check_subset(
+                f"{name}: thread '{title}' in /proc", allowed, floating
+            )
             for title, allowed in sorted(threads.items())
             if not title.startswith(_VCPU)
         ]
-    return checks
+    return check_results
 
 
-def _pins(pinned: Mapping[int, Collection[int]]) -> str:
+def _format_pins(pinned: Mapping[int, Collection[int]]) -> str:
     return (
         ', '.join(
             f'{cpu} on {" ".join(map(str, sorted(pinned[cpu])))}'
@@ -403,13 +416,13 @@ def _pins(pinned: Mapping[int, Collection[int]]) -> str:
     )
 
 
-def _inside(
+def _check_subset(
     subject: str,
     observed: Collection[int],
     allowed: Collection[int],
     evidence: str = '',
-) -> Judgement:
-    return Judgement(
+) -> CheckResult:
+    return CheckResult(
         subject,
         f'within {sorted(allowed)}',
         str(sorted(observed)) if observed else _NONE,
@@ -418,12 +431,12 @@ def _inside(
     )
 
 
-def disjoint(
+def check_disjoint_cpus(
     host: str,
     guests: Sequence[Domain],
     others: Sequence[Domain],
     dedicated: Collection[int],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that no two guests of a host share a dedicated CPU.
 
     :param guests: those that were promised CPUs of their own.
@@ -435,7 +448,7 @@ def disjoint(
     named = {guest.name: guest for guest in (*others, *guests)}
     users = [guest for _, guest in sorted(named.items()) if guest.cpus & owned]
     return [
-        Judgement(
+        CheckResult(
             f'{host}: guests with dedicated CPUs',
             'each with its own',
             str(len(users))
@@ -444,7 +457,7 @@ def disjoint(
             True,
         ),
         *(
-            equal(
+            check_equal(
                 f'{guest.name} and {other.name}: CPUs of both',
                 [],
                 sorted(guest.cpus & other.cpus & owned),
@@ -454,12 +467,12 @@ def disjoint(
     ]
 
 
-def topology(
+def check_numa_topology(
     guest: str,
     specs: Mapping[str, str],
     vcpus: int,
     nodes: Sequence[Mapping[str, Any]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge what Nova says of a dedicated guest, without its host."""
     pinned = [
         cpu
@@ -467,9 +480,11 @@ def topology(
         for cpu in (node.get('cpu_pinning') or {}).values()
     ]
     return [
-        equal(f'{guest}: pinned vCPUs', vcpus, len(pinned), json.dumps(nodes)),
-        equal(f'{guest}: CPUs used once', len(pinned), len(set(pinned))),
-        equal(
+        check_equal(
+            f'{guest}: pinned vCPUs', vcpus, len(pinned), json.dumps(nodes)
+        ),
+        check_equal(f'{guest}: CPUs used once', len(pinned), len(set(pinned))),
+        check_equal(
             f'{guest}: NUMA cells',
             int(specs.get('hw:numa_nodes', '1')),
             len({node['host_node'] for node in nodes}),
@@ -478,13 +493,13 @@ def topology(
     ]
 
 
-def spread(
+def check_placement(
     workers: Mapping[str, str],
     controllers: Mapping[str, str],
     *,
     per_host: int,
     shared: bool,
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge where a cluster's nodes are.
 
     :param workers: Nova's ``hostId`` by worker.
@@ -493,8 +508,8 @@ def spread(
     :param shared: controllers may stand beside workers.
     """
     counts = Counter(workers.values())
-    checks = [
-        Judgement(
+    check_results = [
+        CheckResult(
             f'workers on host {host[:12] or "(none)"}',
             f'1 to {per_host}',
             str(count),
@@ -504,28 +519,30 @@ def spread(
     ]
     needed = -(-len(workers) // per_host)
     if not shared:
-        checks.append(equal('hosts with workers', needed, len(counts)))
+        check_results.append(
+            check_equal('hosts with workers', needed, len(counts))
+        )
         colocated = sorted(
             name for name, host in controllers.items() if host in counts
         )
-        checks.append(
-            equal(
+        check_results.append(
+            check_equal(
                 'controllers beside workers',
                 _NONE,
                 ', '.join(colocated) or _NONE,
             )
         )
-    checks.append(
-        equal(
+    check_results.append(
+        check_equal(
             'hosts of controllers',
             len(controllers),
             len(set(controllers.values())),
         )
     )
-    return checks
+    return check_results
 
 
-def print_topology(text: str) -> dict[str, str]:
+def parse_print_topology(text: str) -> dict[str, str]:
     """Return node groups by address from ``hdfs dfsadmin -printTopology``."""
     groups_by_address: dict[str, str] = {}
     group = ''
@@ -537,18 +554,18 @@ def print_topology(text: str) -> dict[str, str]:
     return groups_by_address
 
 
-def topology_file(text: str) -> dict[str, str]:
+def parse_topology_table(text: str) -> dict[str, str]:
     """Return node groups by address or name from TableMapping's file."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def groups(
+def check_node_groups(
     where: str,
     groups_by_address: Mapping[str, str],
     hosts: Mapping[str, str],
     names: Mapping[str, str],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge node groups by Nova's hosts: the same ones share a group.
 
     :param where: what knows the groups, for a person.
@@ -556,8 +573,8 @@ def groups(
     :param hosts: ``hostId`` by address, or by name.
     :param names: what each is called, for a person.
     """
-    checks = [
-        equal(
+    check_results = [
+        check_equal(
             f'{where}: {names[address]}',
             'known',
             'known' if address in groups_by_address else 'missing',
@@ -569,8 +586,8 @@ def groups(
     ):
         same = hosts[node] == hosts[other]
         if same != (groups_by_address[node] == groups_by_address[other]):
-            checks.append(
-                Judgement(
+            check_results.append(
+                CheckResult(
                     f'{where}: {names[node]} and {names[other]}',
                     f'node group {"shared" if same else "of its own"}, as '
                     "Nova's hosts",
@@ -579,15 +596,15 @@ def groups(
                     False,
                 )
             )
-    return checks
+    return check_results
 
 
-def replicas(
+def check_replicas(
     files: Sequence[fsck.HDFSFile],
     hosts: Mapping[str, str],
     replication: int,
     count: int,
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that each block has its replicas, on as many hosts.
 
     :param hosts: ``hostId`` by DataNode's address.
@@ -597,33 +614,35 @@ def replicas(
     low = sum(block.live < replication for block in blocks)
     shared = fsck.find_shared_blocks(files, hosts)
     return [
-        equal('files with blocks', count, sum(bool(f.blocks) for f in files)),
-        equal(f'blocks with less than {replication} replicas', 0, low),
-        equal('blocks with two replicas on one host', 0, len(shared)),
+        check_equal(
+            'files with blocks', count, sum(bool(f.blocks) for f in files)
+        ),
+        check_equal(f'blocks with less than {replication} replicas', 0, low),
+        check_equal('blocks with two replicas on one host', 0, len(shared)),
     ]
 
 
-def refused(
+def check_refused(
     subject: str, status: str, fault: str, allocations: Mapping[str, Any]
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that Nova found no place for a server, and kept nothing for it."""
     return [
-        Judgement(
+        CheckResult(
             subject,
             'ERROR, no valid host',
             f'{status}: {fault[:120] or "no fault"}',
             status == 'ERROR' and 'no valid host' in fault.lower(),
         ),
-        equal(f'{subject}: allocations left', {}, dict(allocations)),
+        check_equal(f'{subject}: allocations left', {}, dict(allocations)),
     ]
 
 
-def worker_too_many(
+def check_full_cluster(
     status: str,
     reasons: str,
     before: Mapping[str, Mapping[str, int]],
     after: Mapping[str, Mapping[str, int]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that a full cluster cannot grow, and that nothing is kept for it.
 
     :param status: of the stack after an update to one worker more.
@@ -632,14 +651,16 @@ def worker_too_many(
     :param after: likewise.
     """
     return [
-        Judgement(
+        CheckResult(
             'stack of one worker more',
             'UPDATE_FAILED, no valid host',
             f'{status}: {reasons or "no reason"}'[:300],
             status == 'UPDATE_FAILED' and 'no valid host' in reasons.lower(),
         ),
         *(
-            equal(f'{host}: taken', dict(usages), dict(after.get(host, {})))
+            check_equal(
+                f'{host}: taken', dict(usages), dict(after.get(host, {}))
+            )
             for host, usages in sorted(before.items())
         ),
     ]
@@ -653,13 +674,13 @@ _NODE_GROUPS = {
 }
 
 
-def node_groups(properties: Mapping[str, str]) -> list[Judgement]:
+def check_hve_properties(properties: Mapping[str, str]) -> list[CheckResult]:
     """Judge that the running NameNode knows hosts (HVE).
 
     :param properties: its properties in force.
     """
     return [
-        equal(
+        check_equal(
             f'NameNode: {name}',
             expected,
             properties.get(name, _NONE).rpartition('.')[2],
@@ -668,20 +689,20 @@ def node_groups(properties: Mapping[str, str]) -> list[Judgement]:
     ]
 
 
-def nothing_left(
+def check_deleted(
     names_by_kind: Mapping[str, Sequence[str]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that nothing is left of what was deleted.
 
     :param names_by_kind: names of what is there, by kind.
     """
     return [
-        equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
+        check_equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
         for kind, names in names_by_kind.items()
     ]
 
 
-def rebooted(before: str, after: str) -> Judgement:
+def check_rebooted(before: str, after: str) -> CheckResult:
     """Judge that a guest has booted again.
 
     :param before: what tells its boots apart; nothing if it did not answer.
@@ -689,7 +710,7 @@ def rebooted(before: str, after: str) -> Judgement:
     first_boot, second_boot = (
         ' '.join(text.split()) for text in (before, after)
     )
-    return Judgement(
+    return CheckResult(
         'boot after the power cycle',
         f'another than {first_boot or "one that answers"}',
         second_boot or 'no answer',
@@ -699,7 +720,7 @@ def rebooted(before: str, after: str) -> Judgement:
 
 #: File systems whose bytes are not, or not only, on the host itself. Those
 #: of FUSE have a prefix.
-_FAR = (
+_REMOTE_FILE_SYSTEMS = (
     'afs',
     'beegfs',
     'ceph',
@@ -726,13 +747,15 @@ _FAR = (
 )
 
 
-def local(guest: Domain, kinds: Mapping[str, str]) -> list[Judgement]:
+def check_local_disks(
+    guest: Domain, kinds: Mapping[str, str]
+) -> list[CheckResult]:
     """Judge that a guest's disks are on its own host.
 
     :param kinds: file system, or ``device``, of those that are paths.
     """
     return [
-        Judgement(
+        CheckResult(
             f'{guest.name}: disks',
             'paths on file systems or devices of its host',
             ', '.join(
@@ -742,20 +765,22 @@ def local(guest: Domain, kinds: Mapping[str, str]) -> list[Judgement]:
             or _NONE,
             bool(guest.disks)
             and all(
-                disk in kinds and kinds[disk].removeprefix('fuse.') not in _FAR
+                disk in kinds
+                and kinds[disk].removeprefix('fuse.')
+                not in _REMOTE_FILE_SYSTEMS
                 for disk in guest.disks
             ),
         )
     ]
 
 
-def backend(
+def check_volume_backend(
     volume_type: str,
     expected: str,
     specs: Mapping[str, str],
     host: str,
     pools: Iterable[Mapping[str, Any]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge on which backend a volume of a type is.
 
     :param expected: the backend's ``volume_backend_name``.
@@ -769,12 +794,12 @@ def backend(
         if pool['name'] == host
     ]
     return [
-        equal(
+        check_equal(
             f'{volume_type}: its backend',
             expected,
             specs.get('volume_backend_name', _NONE),
         ),
-        equal(
+        check_equal(
             f'{volume_type}: backend of a volume',
             expected,
             ', '.join(backend_names) or _NONE,
@@ -783,9 +808,9 @@ def backend(
     ]
 
 
-def own_disks(
+def check_own_disks(
     disk_owners: Iterable[tuple[str, str]], owner_kind: str = 'servers'
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that no two of something have volumes on one disk.
 
     :param disk_owners: disk, as Cinder names it, and whose it is, of each
@@ -796,7 +821,7 @@ def own_disks(
     for disk, owner in disk_owners:
         owners_by_disk.setdefault(disk, set()).add(owner)
     return [
-        Judgement(
+        CheckResult(
             f'{owner_kind} on {disk or "no known disk"}',
             '1' if disk else '0',
             ', '.join(sorted(ids)),
@@ -806,34 +831,34 @@ def own_disks(
     ]
 
 
-def volume_types(
+def check_volume_types(
     expected: Sequence[Sequence[str]],
     types_by_worker: Mapping[str, Sequence[str]],
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge which volumes workers have, or that they have none.
 
     :param expected: types of one worker's volumes, for each slot of a host.
     :param types_by_worker: types of a worker's volumes, by its name.
     """
-    allowed = sorted({_listed(types) for types in expected})
+    allowed = sorted({_join_names(types) for types in expected})
     return [
-        Judgement(
+        CheckResult(
             f'{name}: types of its volumes',
             ' or '.join(allowed),
-            _listed(types),
-            _listed(types) in allowed,
+            _join_names(types),
+            _join_names(types) in allowed,
         )
         for name, types in sorted(types_by_worker.items())
     ]
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ', '.join(sorted(names)) or _NONE
 
 
-def beside(
+def check_volume_locality(
     name: str, server: str, volumes: Mapping[str, str]
-) -> list[Judgement]:
+) -> list[CheckResult]:
     """Judge that volumes are on the host of their server.
 
     Cinder's InstanceLocalityFilter goes by these names.
@@ -843,6 +868,8 @@ def beside(
     :param volumes: ``host@backend#pool`` by id.
     """
     return [
-        equal(f'{name}: host of volume {key}', server, host.partition('@')[0])
+        check_equal(
+            f'{name}: host of volume {key}', server, host.partition('@')[0]
+        )
         for key, host in sorted(volumes.items())
     ]

@@ -14,22 +14,22 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.accept import judge
-from hvstack.accept.judge import Judgement
+from hvstack.accept.judge import CheckResult
 
 #: Name of the detail with which a test hands over its judgements.
 DETAIL = 'judgements'
-RINGS = ('tenant', 'operator', 'host')
+SCOPES = ('tenant', 'operator', 'host')
 PACKAGE = 'hvstack.tempest_plugin.tests'
 PASSED, FAILED, UNCHECKED = 'passed', 'failed', 'not checked'
 _TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<ring>\w+)\.(?P<rest>[\w.]+)')
 #: How a traceback names the error in the end, and one of our own.
 _ERROR = re.compile(r'[A-Za-z_][\w.]*: ')
-_OURS = re.compile(r'^hvstack\.errors\.\w+: ')
+_HVSTACK_ERROR = re.compile(r'^hvstack\.errors\.\w+: ')
 _TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
 
 
 @dataclass(frozen=True)
-class Result:
+class AcceptanceTestResult:
     """What became of one test, or of a class that could not begin.
 
     :param test: module, class and test, without the ring's package.
@@ -43,21 +43,21 @@ class Result:
     verdict: str
     seconds: float = 0.0
     reason: str = ''
-    judgements: tuple[Judgement, ...] = ()
+    judgements: tuple[CheckResult, ...] = ()
     ran: bool = True
 
 
 @dataclass
-class Outcome:
+class AcceptanceResult:
     """All results of one acceptance.
 
     :param cloud: its name.
-    :param began: date and time.
+    :param started_at: date and time.
     """
 
     cloud: str
-    began: str
-    results: list[Result] = field(default_factory=list)
+    started_at: str
+    results: list[AcceptanceTestResult] = field(default_factory=list)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -80,7 +80,7 @@ class Outcome:
             return FAILED
         return UNCHECKED if UNCHECKED in verdicts or not verdicts else PASSED
 
-    def status(self, allow_unchecked: bool) -> int:
+    def exit_status(self, allow_unchecked: bool) -> int:
         """Return the exit status: 0 only where nothing is wrong or unseen.
 
         :param allow_unchecked: what could not be looked at may be passed
@@ -93,14 +93,16 @@ class Outcome:
         """Return plain data, as the report's JSON."""
         return {
             'cloud': self.cloud,
-            'began': self.began,
+            'began': self.started_at,
             'verdict': self.verdict,
             'stestr': self.counts,
             'results': [asdict(result) for result in self.results],
         }
 
 
-def read(stream: bytes, test_ids: Iterable[str]) -> list[Result]:
+def read_results(
+    stream: bytes, test_ids: Iterable[str]
+) -> list[AcceptanceTestResult]:
     """Return results by ring.
 
     :param stream: of ``stestr last --subunit``.
@@ -112,15 +114,15 @@ def read(stream: bytes, test_ids: Iterable[str]) -> list[Result]:
     import subunit
     import testtools
 
-    results: list[Result] = []
+    results: list[AcceptanceTestResult] = []
     started_ids: set[str] = set()
 
-    def one(test_dict: Any) -> None:
+    def add_result(test_dict: Any) -> None:
         started_ids.add(test_dict['id'])
-        if (result := _result(test_dict)) is not None:
+        if (result := _to_result(test_dict)) is not None:
             results.append(result)
 
-    reader = testtools.StreamToDict(one)
+    reader = testtools.StreamToDict(add_result)
     reader.startTestRun()
     try:
         subunit.ByteStreamToStreamResult(
@@ -136,26 +138,26 @@ def read(stream: bytes, test_ids: Iterable[str]) -> list[Result]:
         result.test for result in results if result.test.startswith('all of ')
     }
     for name in test_ids:
-        scope, test = place(name)
+        scope, test = parse_test_id(name)
         if (
             name not in started_ids
             and f'all of {test.rpartition(".")[0]}' not in (classes)
         ):
             results.append(
-                Result(
+                AcceptanceTestResult(
                     scope, test, UNCHECKED, reason='it did not run', ran=False
                 )
             )
     return sorted(
-        results, key=lambda result: (_ring(result.ring), result.test)
+        results, key=lambda result: (_scope_order(result.ring), result.test)
     )
 
 
-def _ring(name: str) -> int:
-    return RINGS.index(name) if name in RINGS else len(RINGS)
+def _scope_order(name: str) -> int:
+    return SCOPES.index(name) if name in SCOPES else len(SCOPES)
 
 
-def place(test_id: str) -> tuple[str, str]:
+def parse_test_id(test_id: str) -> tuple[str, str]:
     """Return a test's ring and its short name."""
     match = _TEST.search(test_id)
     if match is None:
@@ -166,31 +168,31 @@ def place(test_id: str) -> tuple[str, str]:
     return scope, rest
 
 
-def tags(test_id: str) -> set[str]:
+def test_tags(test_id: str) -> set[str]:
     """Return a test's tags, such as ``smoke``."""
     match = _TAGS.search(test_id)
     return set(match['tags'].split(',')) if match else set()
 
 
-def _result(test_dict: dict[str, Any]) -> Result | None:
+def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
     status = test_dict['status']
     if test_dict['id'] == 'output' or status in ('exists', None):
         return None
-    scope, test = place(test_dict['id'])
+    scope, test = parse_test_id(test_dict['id'])
     details = test_dict['details']
-    checks: Sequence[Judgement] = ()
+    check_results: Sequence[CheckResult] = ()
     if DETAIL in details:
-        checks = judge.loads(details[DETAIL].as_text())
+        check_results = judge.load_results(details[DETAIL].as_text())
     reason = ''
     if status == 'skip':
         reason = details['reason'].as_text() if 'reason' in details else ''
         reason = reason.removeprefix('not checked: ')
     elif status not in ('success', 'xfail'):
-        reason = _why(details, checks)
+        reason = _failure_reason(details, check_results)
     # A test that judged nothing has not looked at anything.
-    empty = status == 'success' and scope in RINGS and not checks
+    empty = status == 'success' and scope in SCOPES and not check_results
     begin, end = test_dict['timestamps']
-    return Result(
+    return AcceptanceTestResult(
         ring=scope,
         test=test,
         verdict=UNCHECKED
@@ -200,15 +202,17 @@ def _result(test_dict: dict[str, Any]) -> Result | None:
             round((end - begin).total_seconds(), 1) if begin and end else 0.0
         ),
         reason='it looked at nothing' if empty else reason,
-        judgements=tuple(checks),
+        judgements=tuple(check_results),
     )
 
 
-def _why(details: dict[str, Any], checks: Sequence[Judgement]) -> str:
+def _failure_reason(
+    details: dict[str, Any], check_results: Sequence[CheckResult]
+) -> str:
     """Return why a test failed in one line: a promise, or the error."""
     bad = [
         f'{check.what}: promised {check.promised}, seen {check.seen}'
-        for check in checks
+        for check in check_results
         if not check.good
     ]
     if bad:
@@ -229,4 +233,4 @@ def _why(details: dict[str, Any], checks: Sequence[Judgement]) -> str:
         default=len(lines) - 1,
     )
     message = ' '.join(' '.join(lines[first:]).split())
-    return _OURS.sub('', message)[:500] or 'it was cut off'
+    return _HVSTACK_ERROR.sub('', message)[:500] or 'it was cut off'

@@ -25,7 +25,7 @@ from hvstack.model.slots import ClusterSize, cluster_size
 _CONTROLLERS = ('controller', 'namenode')
 
 
-def plan(
+def plan_cluster(
     conn: Connection,
     catalogues: Sequence[tuple[Catalogue, HostProfile]],
     configuration: Configuration,
@@ -38,9 +38,9 @@ def plan(
     :raises hvstack.errors.CloudError: no host takes them, or hosts of
         several kinds do.
     """
-    worker, profile = _flavor(catalogues, configuration, ('worker',))
-    controller, _ = _flavor(catalogues, configuration, _CONTROLLERS)
-    providers = _hosts(conn, worker)
+    worker, profile = _find_flavor(catalogues, configuration, ('worker',))
+    controller, _ = _find_flavor(catalogues, configuration, _CONTROLLERS)
+    providers = _find_hosts(conn, worker)
     size = cluster_size(profile, configuration, len(providers))
     cluster_plan = Plan(
         configuration=configuration,
@@ -55,7 +55,7 @@ def plan(
     return cluster_plan, size
 
 
-def _flavor(
+def _find_flavor(
     catalogues: Sequence[tuple[Catalogue, HostProfile]],
     configuration: Configuration,
     roles: Sequence[str],
@@ -73,7 +73,7 @@ def _flavor(
     )
 
 
-def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
+def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
     """Return the hosts that a flavor can land on: UUID by name."""
     traits = ','.join(
         name.removeprefix('trait:')
@@ -89,9 +89,9 @@ def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
         name: uuid
         for name, uuid in sorted(placement.providers(conn, traits).items())
         if name in hosts_by_name
-        and judge.holds(
+        and judge.can_hold(
             placement.inventories(conn, uuid)['inventories'],
-            judge.needs(worker),
+            judge.required_resources(worker),
         )
     }
     kinds = sorted({hosts_by_name[name].kind for name in providers})
@@ -109,7 +109,7 @@ def _hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
     return providers
 
 
-def request(
+def build_request(
     conn: Connection,
     cluster_plan: Plan,
     size: ClusterSize,
@@ -121,7 +121,7 @@ def request(
 
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
-    body = settings.stack_request(
+    body = settings.build_stack_request(
         cluster_plan,
         conn,
         image=image,

@@ -13,11 +13,11 @@ from hvstack import errors, paths
 from hvstack.accept import hostlook
 
 
-def _note(directory: Path, host: str) -> Path:
+def _note_path(directory: Path, host: str) -> Path:
     return directory / f'without-power-{host}.json'
 
 
-def cut(directory: Path, host: str, off: str, on: str) -> None:
+def power_off(directory: Path, host: str, off: str, on: str) -> None:
     """Cut a host's power, once it is noted how it gets it back.
 
     :param directory: the workspace.
@@ -27,20 +27,20 @@ def cut(directory: Path, host: str, off: str, on: str) -> None:
     :raises OSError: there is no room for the note; the power is not cut.
     """
     note = json.dumps({'host': host, 'command': on}) + '\n'
-    paths.write_whole(_note(directory, host), note, 0o600)
-    hostlook.power(off, host)
+    paths.write_whole(_note_path(directory, host), note, 0o600)
+    hostlook.run_power_command(off, host)
 
 
-def give(directory: Path, host: str, on: str) -> None:
+def power_on(directory: Path, host: str, on: str) -> None:
     """Power a host on, and forget that it had to be.
 
     :raises hvstack.errors.CommandFailed: it failed; the note stays.
     """
-    hostlook.power(on, host)
-    _note(directory, host).unlink(missing_ok=True)
+    hostlook.run_power_command(on, host)
+    _note_path(directory, host).unlink(missing_ok=True)
 
 
-def restore(directory: Path) -> Iterator[str]:
+def restore_power(directory: Path) -> Iterator[str]:
     """Power on what killed tests left without power; yield the hosts.
 
     :raises hvstack.errors.CloudError: one cannot be powered on.
@@ -49,7 +49,7 @@ def restore(directory: Path) -> Iterator[str]:
         try:
             note = json.loads(path.read_text(encoding='utf-8'))
             host = str(note['host'])
-            give(directory, host, str(note['command']))
+            power_on(directory, host, str(note['command']))
         except (errors.HVStackError, ValueError, KeyError, TypeError) as exc:
             raise errors.CloudError(
                 'a test was killed while a host had no power, and it cannot '

@@ -9,17 +9,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from hvstack import paths
-from hvstack.accept.outcome import FAILED, PASSED, RINGS, Outcome, Result
+from hvstack.accept.outcome import (
+    FAILED,
+    PASSED,
+    SCOPES,
+    AcceptanceResult,
+    AcceptanceTestResult,
+)
 
 _NAMES = ('report.json', 'report.xml', 'report.html')
 
 
-def write(acceptance: Outcome, directory: Path) -> list[Path]:
+def write_report(acceptance: AcceptanceResult, directory: Path) -> list[Path]:
     """Write all forms and return their files."""
     texts = (
         json.dumps(acceptance.to_mapping(), indent=1) + '\n',
-        junit(acceptance),
-        page(acceptance),
+        render_junit(acceptance),
+        render_page(acceptance),
     )
     files = [directory / name for name in _NAMES]
     for path, text in zip(files, texts, strict=True):
@@ -27,16 +33,16 @@ def write(acceptance: Outcome, directory: Path) -> list[Path]:
     return files
 
 
-def forget(directory: Path) -> None:
+def delete_report(directory: Path) -> None:
     """Delete an earlier run's report: a run that dies leaves none."""
     for name in _NAMES:
         (directory / name).unlink(missing_ok=True)
 
 
-def junit(acceptance: Outcome) -> str:
+def render_junit(acceptance: AcceptanceResult) -> str:
     """Return the results as JUnit's XML; "not checked" is skipped there."""
     root = ElementTree.Element('testsuites', name='hvstack accept')
-    for scope in (*RINGS, ''):
+    for scope in (*SCOPES, ''):
         results = [
             result for result in acceptance.results if result.ring == scope
         ]
@@ -62,17 +68,23 @@ def junit(acceptance: Outcome) -> str:
     )
 
 
-def _case(suite: ElementTree.Element, result: Result) -> None:
+def _case(suite: ElementTree.Element, result: AcceptanceTestResult) -> None:
     name, _, test = result.test.rpartition('.')
     case = ElementTree.SubElement(
         suite, 'testcase', classname=name, name=test, time=str(result.seconds)
     )
     if result.verdict == FAILED:
-        ElementTree.SubElement(case, 'failure', message=_plain(result.reason))
+        ElementTree.SubElement(
+            case, 'failure', message=_remove_control_characters(result.reason)
+        )
     elif result.verdict != PASSED:
-        ElementTree.SubElement(case, 'skipped', message=_plain(result.reason))
+        ElementTree.SubElement(
+            case, 'skipped', message=_remove_control_characters(result.reason)
+        )
     if result.judgements:
-        ElementTree.SubElement(case, 'system-out').text = _plain(
+        ElementTree.SubElement(
+            case, 'system-out'
+        ).text = _remove_control_characters(
             ''.join(
                 f'{"ok" if check.good else "BAD"} {check.what}: promised '
                 f'{check.promised}, seen {check.seen}\n'
@@ -81,29 +93,29 @@ def _case(suite: ElementTree.Element, result: Result) -> None:
         )
 
 
-def _plain(text: str) -> str:
+def _remove_control_characters(text: str) -> str:
     """Return a text without what XML cannot hold."""
     return ''.join(
         char for char in text if char.isprintable() or char in '\n\t'
     )
 
 
-def page(acceptance: Outcome) -> str:
+def render_page(acceptance: AcceptanceResult) -> str:
     """Return the results as a page that opens offline."""
-    environment = Environment(
+    jinja_env = Environment(
         loader=PackageLoader('hvstack.accept', ''),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals['mark'] = _mark
-    return environment.get_template('report.html.j2').render(
-        outcome=acceptance
+    jinja_env.globals['mark'] = _format_verdict
+    return jinja_env.get_template('report.html.j2').render(
+        acceptance=acceptance
     )
 
 
-def _mark(verdict: str) -> Markup:
+def _format_verdict(verdict: str) -> Markup:
     """Return a verdict that stands out where it is not good."""
     return Markup('<span class="{}">{}</span>').format(
         verdict.partition(' ')[0], escape(verdict)

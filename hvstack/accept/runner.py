@@ -19,7 +19,7 @@ from typing import TextIO
 
 from hvstack import errors, paths, pids, shell
 from hvstack.accept import outcome
-from hvstack.accept.outcome import Result
+from hvstack.accept.outcome import AcceptanceTestResult
 from hvstack.accept.settings import Workspace
 
 _LIST_SECONDS = 300
@@ -34,21 +34,21 @@ _DESTRUCTIVE = r'\[.*\bdestructive\b'
 class Selection:
     """Which tests.
 
-    :param rings: of :data:`hvstack.accept.outcome.RINGS`.
+    :param scopes: of :data:`hvstack.accept.outcome.SCOPES`.
     :param smoke: those that change nothing, only.
     :param destructive: also those that take a host away.
     :param only: those whose name has this regular expression.
     """
 
-    rings: Collection[str]
+    scopes: Collection[str]
     smoke: bool = False
     destructive: bool = False
     only: str = ''
 
     @property
-    def words(self) -> list[str]:
+    def stestr_args(self) -> list[str]:
         """The selection as stestr's arguments."""
-        scopes = '|'.join(sorted(self.rings))
+        scopes = '|'.join(sorted(self.scopes))
         args = [f'{re.escape(outcome.PACKAGE)}\\.({scopes})\\.']
         if self.only:
             args[0] += f'.*({self.only})'
@@ -63,31 +63,31 @@ def _stestr(workspace: Workspace, *args: str) -> shell.Result:
     return shell.run(
         [sys.executable, '-m', 'stestr', *args],
         timeout=_LIST_SECONDS,
-        env=workspace.environment(),
-        cwd=workspace.folder,
+        env=workspace.process_env(),
+        cwd=workspace.directory,
     )
 
 
-def listed(workspace: Workspace, chosen: Selection) -> list[str]:
+def list_tests(workspace: Workspace, chosen: Selection) -> list[str]:
     """Return the ids of the chosen tests.
 
     :raises hvstack.errors.CommandFailed: tempest.conf is wrong, or the
         tests cannot be loaded.
     """
-    if not (workspace.folder / '.stestr').is_dir():
+    if not (workspace.directory / '.stestr').is_dir():
         _stestr(workspace, 'init')
-    done = _stestr(workspace, 'list', *chosen.words)
+    done = _stestr(workspace, 'list', *chosen.stestr_args)
     return [
         line for line in done.stdout.splitlines() if outcome.PACKAGE in line
     ]
 
 
-def run(
+def run_tests(
     workspace: Workspace,
     chosen: Selection,
     concurrency: int,
     held: Collection[int] = (),
-) -> list[Result]:
+) -> list[AcceptanceTestResult]:
     """Run the chosen tests, one line each on standard error.
 
     :param concurrency: so many at the same time; those that need the whole
@@ -96,18 +96,18 @@ def run(
     :raises hvstack.errors.RunFailed: no test was begun, or stestr did not
         come to its end.
     """
-    expected = listed(workspace, chosen)
+    expected = list_tests(workspace, chosen)
     if not expected:
         raise errors.RunFailed('no test is chosen: give other --ring or tags')
-    before = _number(workspace)
+    before = _next_stream(workspace)
     argv = [sys.executable, '-m', 'stestr', 'run']
-    argv += ['--concurrency', str(concurrency), *chosen.words]
+    argv += ['--concurrency', str(concurrency), *chosen.stestr_args]
     with (
         workspace.log.open('wb') as log,
         subprocess.Popen(
             argv,
-            cwd=workspace.folder,
-            env={**os.environ, **workspace.environment()},
+            cwd=workspace.directory,
+            env={**os.environ, **workspace.process_env()},
             stdin=subprocess.DEVNULL,
             # No pipe: stestr would die with this process, its workers not.
             stdout=log,
@@ -122,11 +122,11 @@ def run(
                 pids.write(workspace.pid, process.pid)
             _follow(process, workspace.log)
         except BaseException:
-            _end(process.pid)
+            _end_session(process.pid)
             raise
-    if _number(workspace) == before:
+    if _next_stream(workspace) == before:
         # It refused, or was killed: its last results are another run's.
-        _end(process.pid)
+        _end_session(process.pid)
         output = shell.tail(
             workspace.log.read_text(errors='replace', encoding='utf-8'), 3
         )
@@ -135,12 +135,12 @@ def run(
             f'results: {" ".join(output.split()) or "it printed nothing"}: '
             f'see {workspace.log}'
         )
-    return last(workspace, expected)
+    return load_last_results(workspace, expected)
 
 
-def _number(workspace: Workspace) -> str:
+def _next_stream(workspace: Workspace) -> str:
     """Return the number of stestr's next run: it counts them as they end."""
-    path = workspace.folder / '.stestr' / 'next-stream'
+    path = workspace.directory / '.stestr' / 'next-stream'
     return path.read_text(encoding='utf-8').strip() if path.exists() else ''
 
 
@@ -157,49 +157,51 @@ def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
                 time.sleep(_LOOK_SECONDS)
 
 
-def last(workspace: Workspace, expected: Collection[str] = ()) -> list[Result]:
+def load_last_results(
+    workspace: Workspace, expected: Collection[str] = ()
+) -> list[AcceptanceTestResult]:
     """Return what came of the last run, ``tempest run``'s included.
 
     :param expected: ids of the tests that should have run.
     :raises hvstack.errors.RunFailed: there was none.
     """
     # The first run's name; stestr keeps all.
-    if not (expected or (workspace.folder / '.stestr' / '0').exists()):
+    if not (expected or (workspace.directory / '.stestr' / '0').exists()):
         raise errors.RunFailed(
-            f'no test was run in {workspace.folder}: run them first, or give '
-            'another --workspace'
+            f'no test was run in {workspace.directory}: run them first, or '
+            'give another --workspace'
         )
     done = subprocess.run(
         [sys.executable, '-m', 'stestr', 'last', '--subunit'],
-        cwd=workspace.folder,
-        env={**os.environ, **workspace.environment()},
+        cwd=workspace.directory,
+        env={**os.environ, **workspace.process_env()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         check=False,
         timeout=_LIST_SECONDS,
     )
-    return outcome.read(done.stdout, expected)
+    return outcome.read_results(done.stdout, expected)
 
 
-def kept(workspace: Workspace) -> datetime.datetime:
+def last_run_time(workspace: Workspace) -> datetime.datetime:
     """Return when stestr kept the last run."""
-    path = workspace.folder / '.stestr' / 'next-stream'
+    path = workspace.directory / '.stestr' / 'next-stream'
     return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
 
 
-def _end(session: int) -> None:
+def _end_session(session: int) -> None:
     """End stestr and its workers: first asked, then forced."""
     for number in (signal.SIGINT, signal.SIGKILL):
-        if not _members(session):
+        if not _session_processes(session):
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(session, number)
         deadline = time.monotonic() + _END_SECONDS
-        while _members(session) and time.monotonic() < deadline:
+        while _session_processes(session) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
 
-def _members(session: int) -> list[int]:
+def _session_processes(session: int) -> list[int]:
     """Return the processes of a session that still run."""
     process_ids = []
     for path in Path('/proc').glob('[0-9]*/stat'):
@@ -215,32 +217,32 @@ def _members(session: int) -> list[int]:
 
 
 @contextmanager
-def alone(workspace: Workspace) -> Iterator[None]:
+def lock_workspace(workspace: Workspace) -> Iterator[None]:
     """Hold a workspace, whose files are one run's.
 
     :raises hvstack.errors.Busy: somebody else holds it.
     :raises hvstack.errors.InputError: hvstack did not create the directory.
     """
     try:
-        paths.claim(workspace.folder)
+        paths.claim(workspace.directory)
     except OSError as exc:
         raise errors.InputError(
-            f'Cannot use {workspace.folder} as the workspace: {exc.strerror}. '
-            'Use another --workspace.'
+            f'Cannot use {workspace.directory} as the workspace: '
+            f'{exc.strerror}. Use another --workspace.'
         ) from exc
-    with (workspace.folder / 'held').open('w', encoding='utf-8') as stream:
+    with (workspace.directory / 'held').open('w', encoding='utf-8') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             raise errors.Busy(
-                f"another 'hvstack accept' runs in {workspace.folder}: wait "
-                'for it, or give another --workspace for another cloud'
+                f"another 'hvstack accept' runs in {workspace.directory}: "
+                'wait for it, or give another --workspace for another cloud'
             ) from exc
         yield
 
 
 @contextmanager
-def reserved(workspace: Workspace, url: str) -> Iterator[int]:
+def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
     """Hold a cloud: a second run would delete what the first one made.
 
     :param url: of its keystone.
@@ -248,7 +250,7 @@ def reserved(workspace: Workspace, url: str) -> Iterator[int]:
         the tests end, even if this process is killed.
     :raises hvstack.errors.Busy: tests of another workspace run there.
     """
-    with _lock(workspace, url) as stream:
+    with _open_lock_file(workspace, url) as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -261,12 +263,12 @@ def reserved(workspace: Workspace, url: str) -> Iterator[int]:
                 f"{other}'"
             ) from exc
         stream.truncate(0)
-        stream.write(str(workspace.folder))
+        stream.write(str(workspace.directory))
         stream.flush()
         yield stream.fileno()
 
 
-def _lock(workspace: Workspace, url: str) -> TextIO:
+def _open_lock_file(workspace: Workspace, url: str) -> TextIO:
     """Open a cloud's lock file beside the workspaces."""
     bare = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
     name = re.sub(r'[^\w.-]', '_', bare) + '.held'
@@ -277,28 +279,28 @@ def _lock(workspace: Workspace, url: str) -> TextIO:
         return (directory / name).open('a+', encoding='utf-8')
     except OSError:
         # Not root: beside the workspace that was given.
-        return (workspace.folder.parent / name).open('a+', encoding='utf-8')
+        return (workspace.directory.parent / name).open('a+', encoding='utf-8')
 
 
-def settle(workspace: Workspace, *, end: bool) -> None:
+def handle_orphans(workspace: Workspace, *, end: bool) -> None:
     """See to the tests of a run that was killed itself.
 
     :param end: end them; else they are in the way.
     :raises hvstack.errors.Busy: such tests run.
     """
-    process_ids = _orphans(workspace)
+    process_ids = _find_orphans(workspace)
     if process_ids and not end:
         raise errors.Busy(
             f"tests of an 'hvstack accept' that was killed still run in "
-            f'{workspace.folder} (process {min(process_ids)}): wait for them, '
-            "or end them with 'hvstack accept --cleanup'"
+            f'{workspace.directory} (process {min(process_ids)}): wait for '
+            "them, or end them with 'hvstack accept --cleanup'"
         )
     if process_ids:
-        _end(os.getsid(process_ids[0]))
+        _end_session(os.getsid(process_ids[0]))
     workspace.pid.unlink(missing_ok=True)
 
 
-def _orphans(workspace: Workspace) -> list[int]:
+def _find_orphans(workspace: Workspace) -> list[int]:
     """Return the processes of the last run of tests that still run.
 
     To be asked by who holds the workspace: so their 'hvstack accept' is gone.
@@ -311,9 +313,9 @@ def _orphans(workspace: Workspace) -> list[int]:
     if booted != pids.boot():
         return []
     # A session may outlive its leader, and its number be another's later.
-    mark = f'TEMPEST_CONFIG_DIR={workspace.folder}'.encode()
+    mark = f'TEMPEST_CONFIG_DIR={workspace.directory}'.encode()
     process_ids = []
-    for pid in _members(session):
+    for pid in _session_processes(session):
         with contextlib.suppress(OSError):
             content = Path(f'/proc/{pid}/environ').read_bytes()
             if mark in content.split(b'\0'):

@@ -40,10 +40,10 @@ _VOLUME_TYPES = ('block-storage', 'volumev3')
 class Workspace:
     """A folder in which Tempest runs.
 
-    :param folder: holds ``tempest.conf``, stestr's repository, reports.
+    :param directory: holds ``tempest.conf``, stestr's repository, reports.
     """
 
-    folder: Path
+    directory: Path
 
     @property
     def prefix(self) -> str:
@@ -55,9 +55,9 @@ class Workspace:
         :raises hvstack.errors.InputError: the file with the ID is damaged, or
             hvstack did not create the folder.
         """
-        path = self.folder / 'id'
+        path = self.directory / 'id'
         if not path.exists():
-            paths.claim(self.folder)
+            paths.claim(self.directory)
             paths.write_whole(path, f'{secrets.token_hex(_ID_DIGITS // 2)}\n')
         number = path.read_text(encoding='utf-8').strip()
         if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', number):
@@ -71,22 +71,22 @@ class Workspace:
     @property
     def conf(self) -> Path:
         """The file ``tempest.conf``; it holds a password."""
-        return self.folder / 'tempest.conf'
+        return self.directory / 'tempest.conf'
 
     @property
     def stack_request(self) -> Path:
         """The body of Heat's request for a cluster."""
-        return self.folder / 'stack.json'
+        return self.directory / 'stack.json'
 
     @property
     def log(self) -> Path:
         """What stestr printed in the last run."""
-        return self.folder / 'stestr.log'
+        return self.directory / 'stestr.log'
 
     @property
     def pid(self) -> Path:
         """Which stestr runs the tests, with its start time."""
-        return self.folder / 'stestr.pid'
+        return self.directory / 'stestr.pid'
 
     def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Write tempest.conf, readable by its owner only, and stestr's.
@@ -94,13 +94,13 @@ class Workspace:
         :raises OSError: no room, no rights.
         """
         parser = configparser.ConfigParser(interpolation=None)
-        paths.claim(self.folder)
+        paths.claim(self.directory)
         # Users that an interrupted run held are free again.
-        shutil.rmtree(self.folder / 'lock', ignore_errors=True)
-        lock = {'oslo_concurrency': {'lock_path': self.folder / 'lock'}}
+        shutil.rmtree(self.directory / 'lock', ignore_errors=True)
+        lock = {'oslo_concurrency': {'lock_path': self.directory / 'lock'}}
         for section, options in {**values, **lock}.items():
             parser[section] = {
-                name: _text(value)
+                name: _format_option(value)
                 for name, value in options.items()
                 if value is not None
             }
@@ -110,16 +110,16 @@ class Workspace:
         paths.write_whole(self.conf, stream.getvalue(), 0o600)
         tests = Path(hvstack.__file__).parent / 'tempest_plugin' / 'tests'
         paths.write_whole(
-            self.folder / '.stestr.conf',
+            self.directory / '.stestr.conf',
             f'[DEFAULT]\ntest_path={tests}\n'
             f'top_dir={tests.parent.parent.parent}\n'
             'group_regex=([^\\.]*\\.)*\n',
         )
 
-    def environment(self) -> dict[str, str]:
+    def process_env(self) -> dict[str, str]:
         """Return what Tempest and stestr need to find the files."""
         return {
-            'TEMPEST_CONFIG_DIR': str(self.folder),
+            'TEMPEST_CONFIG_DIR': str(self.directory),
             'TEMPEST_CONFIG': self.conf.name,
             'PYTHON': sys.executable,
             # All requests of a test, which tempest.log has, too.
@@ -127,7 +127,7 @@ class Workspace:
         }
 
 
-def _text(value: Any) -> str:
+def _format_option(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -135,7 +135,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def credentials(
+def credential_sections(
     conn: Connection, accounts_file: Path | None
 ) -> dict[str, dict[str, Any]]:
     """Return the sections that tell Tempest who it is.
@@ -149,7 +149,7 @@ def credentials(
     auth = config.config.get('auth', {})
     identity = {
         'auth_version': 'v3',
-        'uri_v3': _versioned(auth.get('auth_url', '')),
+        'uri_v3': _versioned_url(auth.get('auth_url', '')),
         'region': config.get_region_name() or 'RegionOne',
         'disable_ssl_certificate_validation': (
             config.config.get('verify') is False
@@ -165,7 +165,7 @@ def credentials(
                 'test_accounts_file': accounts_file.resolve(),
             },
         }
-    _password(conn)
+    _password_auth(conn)
     if 'admin' not in connection.access(conn).role_names:
         raise errors.InputError(
             f"cloud '{config.name}' is no administrator's, so no users can "
@@ -193,7 +193,7 @@ def credentials(
     }
 
 
-def accounts(tenant: Connection, admin: Connection) -> str:
+def render_accounts(tenant: Connection, admin: Connection) -> str:
     """Return Tempest's accounts.yaml with two users that are there.
 
     :param tenant: whose project has the stack.
@@ -205,7 +205,7 @@ def accounts(tenant: Connection, admin: Connection) -> str:
         (tenant, {'roles': ['member']}),
         (admin, {'types': ['admin']}),
     ):
-        auth = _password(conn)
+        auth = _password_auth(conn)
         domain = auth.get('user_domain_name') or 'Default'
         users.append(
             {
@@ -221,7 +221,7 @@ def accounts(tenant: Connection, admin: Connection) -> str:
     return yaml.safe_dump(users)
 
 
-def users(path: Path, conn: Connection) -> list[Connection]:
+def connect_users(path: Path, conn: Connection) -> list[Connection]:
     """Return connections of the users in Tempest's accounts.yaml.
 
     :param conn: to the same cloud.
@@ -264,7 +264,7 @@ def users(path: Path, conn: Connection) -> list[Connection]:
     return connections
 
 
-def _password(conn: Connection) -> dict[str, Any]:
+def _password_auth(conn: Connection) -> dict[str, Any]:
     """Return how a cloud's user logs in.
 
     :raises hvstack.errors.InputError: not by a password.
@@ -285,12 +285,12 @@ def _password(conn: Connection) -> dict[str, Any]:
     return auth
 
 
-def _versioned(url: str) -> str:
+def _versioned_url(url: str) -> str:
     bare = url.rstrip('/')
     return bare if bare.endswith('/v3') else f'{bare}/v3'
 
 
-def services(
+def service_sections(
     conn: Connection, *, image: str, network: str
 ) -> dict[str, dict[str, Any]]:
     """Return the sections about the cloud's services.
@@ -332,7 +332,7 @@ def services(
     }
 
 
-def stack_request(
+def build_stack_request(
     cluster_plan: Plan,
     conn: Connection,
     *,
@@ -376,7 +376,7 @@ def stack_request(
     }
 
 
-def apart(cluster_plan: Plan) -> bool:
+def has_separate_controller_hosts(cluster_plan: Plan) -> bool:
     """Tell whether controllers have other hosts than workers."""
     worker, controller = (
         {name for name in flavor.extra_specs if name.startswith('trait:')}

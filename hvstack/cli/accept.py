@@ -17,9 +17,16 @@ from openstack.connection import Connection
 from hvstack import conf, errors, extras, paths, profiles
 from hvstack.accept import cleanup, placing, power, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
-from hvstack.accept.outcome import RINGS, Outcome, Result
+from hvstack.accept.outcome import (
+    SCOPES,
+    AcceptanceResult,
+    AcceptanceTestResult,
+)
 from hvstack.accept.runner import Selection
-from hvstack.accept.settings import Workspace
+from hvstack.accept.settings import (
+    Workspace,
+    has_separate_controller_hosts,
+)
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud, cloud_name
 from hvstack.cloud import connection, keys
@@ -62,7 +69,7 @@ class Accept(Lister):
         parser.add_argument(
             '--ring',
             action='append',
-            choices=RINGS,
+            choices=SCOPES,
             help="rights that tests need: tenant a member's, operator an "
             "administrator's, host access to compute hosts; may be repeated "
             '(default: all)',
@@ -231,18 +238,18 @@ class Accept(Lister):
             ).resolve()
         )
         with contextlib.ExitStack() as stack:
-            stack.enter_context(runner.alone(workspace))
+            stack.enter_context(runner.lock_workspace(workspace))
             held: list[int] = []
             if not parsed_args.last:
-                runner.settle(workspace, end=parsed_args.cleanup)
+                runner.handle_orphans(workspace, end=parsed_args.cleanup)
                 if not parsed_args.dry_run:
                     url = str(getattr(conn.session.auth, 'auth_url', cloud))
                     held.append(
-                        stack.enter_context(runner.reserved(workspace, url))
+                        stack.enter_context(runner.lock_cloud(workspace, url))
                     )
                     _power_on(workspace, progress)
             if parsed_args.cleanup:
-                removed = cleanup.clean(
+                removed = cleanup.delete_test_resources(
                     conn,
                     progress,
                     workspace.prefix,
@@ -251,30 +258,32 @@ class Accept(Lister):
                 return ('Deleted',), [(name,) for name in removed]
             began = datetime.datetime.now(datetime.UTC)
             if parsed_args.last:
-                results = runner.last(workspace)
-                began = runner.kept(workspace)
+                results = runner.load_last_results(workspace)
+                began = runner.last_run_time(workspace)
             else:
                 _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
                 chosen = Selection(
-                    parsed_args.ring or RINGS,
+                    parsed_args.ring or SCOPES,
                     parsed_args.smoke,
                     parsed_args.destructive,
                     parsed_args.test,
                 )
                 if parsed_args.dry_run:
                     progress.say(f'wrote {workspace.conf}')
-                    names = runner.listed(workspace, chosen)
+                    names = runner.list_tests(workspace, chosen)
                     return ('Test',), [(name,) for name in names]
                 results = _run(
                     *(conn, tenant, workspace, chosen, parsed_args, progress),
                     held=held,
                 )
-        found = Outcome(cloud, began.isoformat(timespec='seconds'), results)
-        for path in report.write(found, workspace.folder):
+        found = AcceptanceResult(
+            cloud, began.isoformat(timespec='seconds'), results
+        )
+        for path in report.write_report(found, workspace.directory):
             progress.say(f'wrote {path}')
         counts = ', '.join(f'{n} {name}' for name, n in found.counts.items())
         progress.say(f'{found.verdict}: {counts}')
-        self.status = found.status(parsed_args.allow_unchecked)
+        self.status = found.exit_status(parsed_args.allow_unchecked)
         return _COLUMNS, [
             (
                 one.ring,
@@ -337,28 +346,30 @@ def _run(
     parsed_args: argparse.Namespace,
     progress: Progress,
     held: list[int],
-) -> list[Result]:
+) -> list[AcceptanceTestResult]:
     """Run the tests; what an interrupted run leaves is deleted at once."""
     # One user looks at a cluster that is there, so one test does at a time.
     count = 1 if parsed_args.stack else parsed_args.concurrency
     others = _others(conn, tenant, parsed_args)
     prefix = workspace.prefix
     try:
-        for name in cleanup.clean(conn, progress, prefix, others):
+        for name in cleanup.delete_test_resources(
+            conn, progress, prefix, others
+        ):
             progress.say(f'deleted what an earlier run left: {name}')
     except errors.HVStackError as exc:
         # Tests whose room it takes say so.
         progress.say(f'an earlier run left something: {exc}')
-    report.forget(workspace.folder)
+    report.delete_report(workspace.directory)
     try:
         with progress.stage('tests'):
-            return runner.run(workspace, chosen, count, held)
+            return runner.run_tests(workspace, chosen, count, held)
     except BaseException:
         with progress.stage('cleaning up'):
             try:
                 _power_on(workspace, progress)
             finally:
-                cleanup.clean(conn, progress, prefix, others)
+                cleanup.delete_test_resources(conn, progress, prefix, others)
         raise
 
 
@@ -367,7 +378,7 @@ def _power_on(workspace: Workspace, progress: Progress) -> None:
 
     :raises hvstack.errors.CloudError: one cannot be powered on.
     """
-    for host in power.restore(workspace.folder):
+    for host in power.restore_power(workspace.directory):
         progress.say(f'powered on {host}, which a test had left without power')
 
 
@@ -380,7 +391,7 @@ def _others(
     """
     others = [] if tenant is conn else [tenant]
     if parsed_args.accounts is not None:
-        others += settings.users(parsed_args.accounts, conn)
+        others += settings.connect_users(parsed_args.accounts, conn)
     return others
 
 
@@ -399,10 +410,12 @@ def _prepare(
     placed = parsed_args.placement_only
     accounts = parsed_args.accounts
     if parsed_args.stack:
-        accounts = workspace.folder / 'accounts.yaml'
-        paths.write_whole(accounts, settings.accounts(tenant, conn), 0o600)
-    values = settings.credentials(conn, accounts)
-    values |= settings.services(
+        accounts = workspace.directory / 'accounts.yaml'
+        paths.write_whole(
+            accounts, settings.render_accounts(tenant, conn), 0o600
+        )
+    values = settings.credential_sections(conn, accounts)
+    values |= settings.service_sections(
         conn,
         image=parsed_args.image or options.image,
         network=options.network,
@@ -469,10 +482,10 @@ def _placed(
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """
-    wanted, size = placing.plan(conn, catalogues, configuration)
+    wanted, size = placing.plan_cluster(conn, catalogues, configuration)
     settings.write_request(
         workspace,
-        placing.request(
+        placing.build_request(
             conn,
             wanted,
             size,
@@ -511,14 +524,16 @@ def _cluster(
     wanted = launch.plan(conn, configuration, options)
     settings.write_request(
         workspace,
-        settings.stack_request(
+        settings.build_stack_request(
             wanted, conn, image=options.image, network=options.network
         ),
     )
     known = {
         'stack_request': workspace.stack_request,
         'workers_per_host': wanted.configuration.instances,
-        'controllers_beside_workers': not settings.apart(wanted),
+        'controllers_beside_workers': not has_separate_controller_hosts(
+            wanted
+        ),
         'replication': wanted.replication,
         'shared_kernel': wanted.shared_kernel,
         'full_cluster': True,

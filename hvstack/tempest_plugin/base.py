@@ -19,7 +19,7 @@ from testtools.content_type import UTF8_TEXT
 from hvstack import errors, profiles, shell
 from hvstack.accept import judge
 from hvstack.accept.hostlook import Access
-from hvstack.accept.judge import Judgement
+from hvstack.accept.judge import CheckResult
 from hvstack.accept.outcome import DETAIL
 from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.host import HostProfile
@@ -69,12 +69,12 @@ class BaseTest(test.BaseTestCase):
     def setUp(self) -> None:
         """Begin a list of judgements, which goes with the result."""
         super().setUp()
-        self.judged: list[Judgement] = []
+        self.check_results: list[CheckResult] = []
         self.addDetail(
             DETAIL,
             Content(
                 UTF8_TEXT,
-                lambda: [judge.dumps(self.judged).encode()],
+                lambda: [judge.dump_results(self.check_results).encode()],
             ),
         )
         self.useFixture(
@@ -84,10 +84,10 @@ class BaseTest(test.BaseTestCase):
             )
         )
 
-    def judge(self, checks: Sequence[Judgement]) -> None:
+    def assert_results(self, check_results: Sequence[CheckResult]) -> None:
         """Keep judgements, and fail where one is bad."""
-        self.judged += checks
-        bad = [check for check in checks if not check.good]
+        self.check_results += check_results
+        bad = [check for check in check_results if not check.good]
         if bad:
             lines = [
                 f'{check.what}: promised {check.promised}, seen {check.seen}'
@@ -97,17 +97,17 @@ class BaseTest(test.BaseTestCase):
                 lines.append(f'{len(bad) - _SHOWN} more')
             self.fail('; '.join(lines))
 
-    def unchecked(self, reason: str) -> NoReturn:
+    def skip_unchecked(self, reason: str) -> NoReturn:
         """End a test that could not look: that is no pass."""
         raise self.skipException(f'not checked: {reason}')
 
-    def none_left_out(self, reason: str, names: Sequence[str]) -> None:
+    def skip_if_unchecked(self, reason: str, names: Sequence[str]) -> None:
         """End a test that has not looked at all that it would speak for.
 
         :param reason: it could not look at these, for a person.
         """
         if names:
-            self.unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
+            self.skip_unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
 
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
@@ -118,7 +118,7 @@ class BaseTest(test.BaseTestCase):
         ]
 
     @classmethod
-    def promised(cls) -> list[tuple[Entry, HostProfile]]:
+    def expected_flavors(cls) -> list[tuple[Entry, HostProfile]]:
         """Return the flavors that were promised."""
         return [
             (entry, profile)
@@ -128,7 +128,7 @@ class BaseTest(test.BaseTestCase):
         ]
 
     @classmethod
-    def workers(
+    def worker_flavors(
         cls, policy: str | None = None
     ) -> list[tuple[Entry, HostProfile]]:
         """Return workers' promised flavors, the wanted configuration first.
@@ -138,7 +138,7 @@ class BaseTest(test.BaseTestCase):
         return sorted(
             (
                 (entry, profile)
-                for entry, profile in cls.promised()
+                for entry, profile in cls.expected_flavors()
                 if entry.flavor.role == 'worker'
                 and policy in (None, entry.configuration.cpu_policy)
             ),
@@ -148,7 +148,7 @@ class BaseTest(test.BaseTestCase):
         )
 
     @staticmethod
-    def name(resource: str) -> str:
+    def random_name(resource: str) -> str:
         """Return a name of this run's own."""
         return str(
             data_utils.rand_name(resource, prefix=CONF.resource_name_prefix)
@@ -224,7 +224,7 @@ class OperatorTest(Providers, BaseTest):
         )['flavors']
         return {flavor['name']: flavor for flavor in flavors}
 
-    def hosts(self, entry: Entry) -> dict[str, str]:
+    def candidate_hosts(self, entry: Entry) -> dict[str, str]:
         """Return the hosts that a flavor can land on: UUID by name.
 
         They have the traits that it requires, CPUs of its kind, and are as
@@ -232,7 +232,7 @@ class OperatorTest(Providers, BaseTest):
         """
         required = [
             name.removeprefix('trait:')
-            for name in self.placed_as(entry)
+            for name in self.placement_specs(entry)
             if name.startswith('trait:')
         ]
         query = {'required': ','.join(required)} if required else {}
@@ -241,20 +241,21 @@ class OperatorTest(Providers, BaseTest):
             provider['name']: provider['uuid']
             for provider in response['resource_providers']
             if provider['parent_provider_uuid'] is None
-            and judge.holds(
-                self.inventories(provider['uuid']), judge.needs(entry.flavor)
+            and judge.can_hold(
+                self.inventories(provider['uuid']),
+                judge.required_resources(entry.flavor),
             )
         }
 
-    def landing(self) -> tuple[dict[str, str], list[str]]:
+    def hosts_of_flavors(self) -> tuple[dict[str, str], list[str]]:
         """Return the hosts of all promised flavors, and flavors without any.
 
         Hosts are UUIDs by name.
         """
         all_hosts: dict[str, str] = {}
         unplaced_flavors = []
-        for entry, _ in self.promised():
-            hosts = self.hosts(entry)
+        for entry, _ in self.expected_flavors():
+            hosts = self.candidate_hosts(entry)
             all_hosts |= hosts
             if not hosts:
                 unplaced_flavors.append(entry.flavor.name)
@@ -263,7 +264,7 @@ class OperatorTest(Providers, BaseTest):
     @staticmethod
     def kind(entry: Entry) -> str:
         """Return the resource class of a flavor's CPUs."""
-        return next(iter(judge.needs(entry.flavor)))
+        return next(iter(judge.required_resources(entry.flavor)))
 
     def allocations(self, server: str) -> dict[str, Any]:
         """Return what Placement keeps for a server."""
@@ -273,13 +274,15 @@ class OperatorTest(Providers, BaseTest):
 
     def empty_host(self, entry: Entry) -> tuple[str, str]:
         """Return name and UUID of a host without guests."""
-        for name, uuid in sorted(self.hosts(entry).items()):
+        for name, uuid in sorted(self.candidate_hosts(entry).items()):
             if not any(self.usages(uuid).values()):
-                self.forgotten(name)
+                self.wait_until_empty(name)
                 return name, uuid
-        self.unchecked(f'no host of {entry.flavor.name} is empty, drain one')
+        self.skip_unchecked(
+            f'no host of {entry.flavor.name} is empty, drain one'
+        )
 
-    def forgotten(self, host: str) -> None:
+    def wait_until_empty(self, host: str) -> None:
         """Wait until a host itself knows that its last guests are gone.
 
         It does so a moment after Placement, and the scheduler looks at the
@@ -303,31 +306,32 @@ class OperatorTest(Providers, BaseTest):
 
         :param policy: with this ``cpu_policy`` only.
         """
-        workers = self.workers(policy)
+        workers = self.worker_flavors(policy)
         if not workers:
-            self.unchecked(
+            self.skip_unchecked(
                 f"no worker's flavor with {policy or 'any'} CPUs is promised, "
                 'see [hvstack] include_candidates'
             )
         return next(
-            (worker for worker in workers if self.hosts(worker[0])), workers[0]
+            (worker for worker in workers if self.candidate_hosts(worker[0])),
+            workers[0],
         )
 
-    def placements(self) -> list[tuple[Entry, HostProfile]]:
+    def worker_flavors_by_placement(self) -> list[tuple[Entry, HostProfile]]:
         """Return a worker's flavor for each way in which these are placed.
 
         One that hosts take, if any.
         """
         workers_by_placement: dict[str, tuple[Entry, HostProfile]] = {}
-        for worker in (self.worker(), *self.workers()):
-            key = json.dumps(sorted(self.placed_as(worker[0]).items()))
-            if key not in workers_by_placement or not self.hosts(
+        for worker in (self.worker(), *self.worker_flavors()):
+            key = json.dumps(sorted(self.placement_specs(worker[0]).items()))
+            if key not in workers_by_placement or not self.candidate_hosts(
                 workers_by_placement[key][0]
             ):
                 workers_by_placement[key] = worker
         return list(workers_by_placement.values())
 
-    def sample(self, entry: Entry) -> list[dict[str, Any]]:
+    def boot_sample(self, entry: Entry) -> list[dict[str, Any]]:
         """Start one guest of a flavor, if it is published and there is room.
 
         :returns: the guest, or nothing.
@@ -342,7 +346,9 @@ class OperatorTest(Providers, BaseTest):
         self.active(guest)
         return [guest]
 
-    def clear(self, guests: Sequence[Mapping[str, Any]], host: str) -> None:
+    def delete_guests(
+        self, guests: Sequence[Mapping[str, Any]], host: str
+    ) -> None:
         """Delete guests: the next ones may need their room.
 
         :param host: that is empty then, if one is.
@@ -350,14 +356,14 @@ class OperatorTest(Providers, BaseTest):
         for guest in guests:
             self.delete_server(guest['id'])
         if host:
-            self.forgotten(host)
+            self.wait_until_empty(host)
 
-    def fill(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
+    def fill_host(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
         """Fill an empty host; return its name and UUID, and the guests."""
         host, uuid = self.empty_host(entry)
         flavor = self.flavors().get(entry.flavor.name)
         if flavor is None:
-            self.unchecked(f'{entry.flavor.name} is not published')
+            self.skip_unchecked(f'{entry.flavor.name} is not published')
         guests = []
         for _ in range(entry.configuration.instances):
             guests.append(self.boot(flavor['id'], host))
@@ -365,7 +371,7 @@ class OperatorTest(Providers, BaseTest):
         return host, uuid, guests
 
     @staticmethod
-    def placed_as(entry: Entry) -> dict[str, str]:
+    def placement_specs(entry: Entry) -> dict[str, str]:
         """Return the extra specs that say where a flavor's guests go."""
         return {
             name: value
@@ -373,12 +379,12 @@ class OperatorTest(Providers, BaseTest):
             if name.startswith('trait:') or name == 'hw:cpu_policy'
         }
 
-    def small_flavor(
+    def create_small_flavor(
         self, vcpus: int, specs: Mapping[str, str] | None = None
     ) -> str:
         """Make a flavor of our own and return its id."""
         flavor = self.flavors_client.create_flavor(
-            name=self.name('flavor'),
+            name=self.random_name('flavor'),
             vcpus=vcpus,
             ram=128,
             disk=1,
@@ -395,16 +401,16 @@ class OperatorTest(Providers, BaseTest):
         :param host: checked by the scheduler like any other.
         """
         server = self.servers_client.create_server(
-            name=self.name('server'),
+            name=self.random_name('server'),
             imageRef=CONF.hvstack.image or CONF.compute.image_ref,
             flavorRef=flavor_id,
             networks='none',
             **({'host': host} if host else {}),
         )['server']
         self.addCleanup(self.delete_server, server['id'])
-        return self.settled(server['id'])
+        return self.wait_for_server(server['id'])
 
-    def settled(self, server: str) -> dict[str, Any]:
+    def wait_for_server(self, server: str) -> dict[str, Any]:
         """Return a server once it is built, or has failed."""
         server_details: dict[str, Any] = {}
 
@@ -424,7 +430,7 @@ class OperatorTest(Providers, BaseTest):
     def delete_server(self, server: str) -> None:
         """Delete a server and wait until it is gone."""
 
-        def gone() -> bool:
+        def is_deleted() -> bool:
             try:
                 self.servers_client.show_server(server)
             except exceptions.NotFound:
@@ -436,12 +442,12 @@ class OperatorTest(Providers, BaseTest):
         except exceptions.NotFound:
             return
         shell.wait_for(
-            gone,
+            is_deleted,
             f'server {server} to be gone',
             timeout=CONF.hvstack.server_timeout,
         )
 
-    def numa(self, server: str) -> list[dict[str, Any]]:
+    def numa_cells(self, server: str) -> list[dict[str, Any]]:
         """Return the cells of a server, as Nova's API tells them."""
         _, text = self.servers_client.get(f'servers/{server}/topology')
         return list(json.loads(text)['nodes'])
@@ -449,9 +455,9 @@ class OperatorTest(Providers, BaseTest):
     def active(self, server: Mapping[str, Any]) -> None:
         """Judge that a server runs."""
         fault = (server.get('fault') or {}).get('message', '')
-        self.judge(
+        self.assert_results(
             [
-                judge.equal(
+                judge.check_equal(
                     f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
                     'ACTIVE',
                     f'{server["status"]} {fault}'.strip(),
@@ -463,10 +469,10 @@ class OperatorTest(Providers, BaseTest):
 class HostTest(OperatorTest):
     """A test that looks at compute hosts themselves.
 
-    :param way: how they are reached.
+    :param access: how they are reached.
     """
 
-    way: Access
+    access: Access
 
     @classmethod
     def skip_checks(cls) -> None:
@@ -484,16 +490,16 @@ class HostTest(OperatorTest):
         super().resource_setup()
         options = CONF.hvstack
         ssh = options.host_access == 'ssh'
-        cls.way = Access(
+        cls.access = Access(
             kind=options.host_access,
             command=options.host_command,
             key=options.host_ssh_key or '',
             uri=options.libvirt_uri,
-            folder=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
+            directory=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
         )
-        cls.addClassResourceCleanup(cls.way.close)
+        cls.addClassResourceCleanup(cls.access.close)
 
-    def running(self, entry: Entry) -> list[dict[str, Any]]:
+    def running_guests(self, entry: Entry) -> list[dict[str, Any]]:
         """Return the guests of a flavor that run, anyone's."""
         servers = self.servers_client.list_servers(
             detail=True, all_tenants=True, status='ACTIVE'

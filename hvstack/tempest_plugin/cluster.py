@@ -13,7 +13,7 @@ from tempest.lib import exceptions
 
 from hvstack import errors, shell
 from hvstack.accept import judge
-from hvstack.accept.judge import Judgement
+from hvstack.accept.judge import CheckResult
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, fsck, rest
@@ -50,7 +50,7 @@ class MemberTest(BaseTest):
         cls.project = cls.os_primary.credentials.tenant_id
 
     @classmethod
-    def grant(cls, names: Collection[str]) -> None:
+    def grant_flavor_access(cls, names: Collection[str]) -> None:
         """Give the member's project access to private flavors.
 
         Without an administrator's rights it must have it.
@@ -75,7 +75,7 @@ class MemberTest(BaseTest):
                 )
 
     @classmethod
-    def make_key(cls, name: str) -> None:
+    def create_key(cls, name: str) -> None:
         """Make a key pair, and keep its private half until the class ends."""
         client = cls.os_primary.keypairs_client
         pair = client.create_keypair(name=name)['keypair']
@@ -127,7 +127,7 @@ class ClusterTest(MemberTest):
                 f'[hvstack] stack_request: {path} cannot be read ({exc}): '
                 "let 'hvstack accept' write it"
             ) from exc
-        cls.grant(
+        cls.grant_flavor_access(
             {
                 value
                 for name, value in cls.request['parameters'].items()
@@ -136,13 +136,15 @@ class ClusterTest(MemberTest):
         )
 
     @classmethod
-    def given(cls) -> dict[str, Any] | None:
+    def existing_stack(cls) -> dict[str, Any] | None:
         """Return the stack that is there and was named, if one was."""
         name = CONF.hvstack.stack
         if not name:
             return None
         cls.key = Path(CONF.hvstack.stack_key)
-        return cls.settled(name, cls.stacks_client.find_stack(name))
+        return cls.wait_until_complete(
+            name, cls.stacks_client.find_stack(name)
+        )
 
     @classmethod
     def create(cls) -> dict[str, Any]:
@@ -150,17 +152,17 @@ class ClusterTest(MemberTest):
 
         What was made is deleted when the class ends.
         """
-        name = cls.name('stack')
-        cls.make_key(name)
+        name = cls.random_name('stack')
+        cls.create_key(name)
         parameters = {**cls.request['parameters'], 'key_name': name}
         stack = cls.stacks_client.create_stack(
             {**cls.request, 'stack_name': name, 'parameters': parameters}
         )
         cls.addClassResourceCleanup(cls.delete, name, stack['id'])
-        return cls.settled(name, stack['id'])
+        return cls.wait_until_complete(name, stack['id'])
 
     @classmethod
-    def ended(
+    def wait_for_stack(
         cls, name: str, stack_id: str, action: str = ''
     ) -> dict[str, Any]:
         """Return a stack once nothing changes it, well or badly.
@@ -186,24 +188,24 @@ class ClusterTest(MemberTest):
         return stack
 
     @classmethod
-    def settled(
+    def wait_until_complete(
         cls, name: str, stack_id: str, action: str = ''
     ) -> dict[str, Any]:
         """Return a stack once it is complete.
 
-        :param action: as for :meth:`ended`.
+        :param action: as for :meth:`wait_for_stack`.
         :raises hvstack.errors.CloudError: it failed; names the resource.
         """
-        stack = cls.ended(name, stack_id, action)
+        stack = cls.wait_for_stack(name, stack_id, action)
         if not stack['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(
                 f'stack {name}: {stack["stack_status"]}: '
-                f'{cls.reasons(name, stack_id)}'
+                f'{cls.failure_reasons(name, stack_id)}'
             )
         return stack
 
     @classmethod
-    def reasons(cls, name: str, stack_id: str) -> str:
+    def failure_reasons(cls, name: str, stack_id: str) -> str:
         """Return why resources of a stack failed."""
         return '; '.join(
             f'{resource["resource_name"]}: '
@@ -216,18 +218,18 @@ class ClusterTest(MemberTest):
     def delete(cls, name: str, stack_id: str) -> None:
         """Delete a stack and wait until it is gone; none is fine."""
 
-        def gone() -> bool:
+        def is_deleted() -> bool:
             try:
                 stack = cls.stacks_client.show_stack(name, stack_id)
             except exceptions.NotFound:
                 return True
             return bool(stack['stack_status'] == 'DELETE_COMPLETE')
 
-        if gone():
+        if is_deleted():
             return
         cls.stacks_client.delete_stack(name, stack_id)
         shell.wait_for(
-            gone,
+            is_deleted,
             f'stack {name} to be gone',
             timeout=CONF.hvstack.stack_timeout,
         )
@@ -268,7 +270,7 @@ class ClusterTest(MemberTest):
         return {server['name']: server['hostId'] for server in servers}
 
     @classmethod
-    def there(cls) -> dict[str, list[str]]:
+    def list_resources(cls) -> dict[str, list[str]]:
         """Return what the member's project has, by kind."""
         manager = cls.os_primary
         groups_client = manager.security_groups_client
@@ -302,11 +304,11 @@ class ClusterTest(MemberTest):
             ]
         return resources
 
-    def more(self, before: dict[str, Any]) -> dict[str, list[str]]:
+    def new_resources(self, before: dict[str, Any]) -> dict[str, list[str]]:
         """Return what the project has beside what it had, by kind."""
         return {
             kind: sorted(set(names) - set(before[kind]))
-            for kind, names in self.there().items()
+            for kind, names in self.list_resources().items()
         }
 
     @staticmethod
@@ -315,7 +317,7 @@ class ClusterTest(MemberTest):
         cluster.gateway.run(_MAKE, timeout=300)
 
     @staticmethod
-    def read_files(cluster: StackCluster) -> list[Judgement]:
+    def check_files(cluster: StackCluster) -> list[CheckResult]:
         """Judge that the ten files can be read as they were written.
 
         HDFS itself compares what it reads with checksums.
@@ -327,17 +329,19 @@ class ClusterTest(MemberTest):
         )
         sizes = [int(word) for word in done.stdout.split()]
         return [
-            judge.equal(f'bytes of file {number} in HDFS', 1_000_000, size)
+            judge.check_equal(
+                f'bytes of file {number} in HDFS', 1_000_000, size
+            )
             for number, size in enumerate(sizes)
-        ] + [judge.equal('files read', _FILES, len(sizes))]
+        ] + [judge.check_equal('files read', _FILES, len(sizes))]
 
     @staticmethod
-    def replicas(cluster: StackCluster) -> list[Judgement]:
+    def check_replicas(cluster: StackCluster) -> list[CheckResult]:
         """Judge on which hosts the blocks of the ten files are."""
         done = cluster.gateway.run(
             f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
         )
-        return judge.replicas(
+        return judge.check_replicas(
             datacheck.select_data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
@@ -345,7 +349,7 @@ class ClusterTest(MemberTest):
         )
 
     @staticmethod
-    def in_force(cluster: StackCluster) -> dict[str, str]:
+    def effective_properties(cluster: StackCluster) -> dict[str, str]:
         """Return the properties that the running NameNode has."""
         properties = rest.get_json(cluster.gateway, 'namenode', '/conf')[
             'properties'
@@ -355,7 +359,7 @@ class ClusterTest(MemberTest):
             for hadoop_property in properties
         }
 
-    def topology(self, cluster: StackCluster) -> list[Judgement]:
+    def topology(self, cluster: StackCluster) -> list[CheckResult]:
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
         ids = self.host_ids()
         check_servers_exist([node.name for node in cluster.nodes], ids)
@@ -370,15 +374,15 @@ class ClusterTest(MemberTest):
             for key in (node.address, node.name)
         }
         return [
-            *judge.groups(
+            *judge.check_node_groups(
                 'NameNode',
-                judge.print_topology(printed.stdout),
+                judge.parse_print_topology(printed.stdout),
                 hosts,
                 names,
             ),
-            *judge.groups(
+            *judge.check_node_groups(
                 'topology.table',
-                judge.topology_file(table.stdout),
+                judge.parse_topology_table(table.stdout),
                 {key: ids[name] for key, name in lines.items()},
                 {key: key for key in lines},
             ),
@@ -399,21 +403,23 @@ class ClusterTest(MemberTest):
         types: dict[str, str] = {}
         if any(ids.values()):
             if not CONF.service_available.cinder:
-                self.unchecked('workers have volumes, but there is no Cinder')
+                self.skip_unchecked(
+                    'workers have volumes, but there is no Cinder'
+                )
             client = self.os_primary.volumes_client_latest
             types = {
                 key: str(client.show_volume(key)['volume']['volume_type'])
                 for keys in ids.values()
                 for key in keys
             }
-        expected, pinned, local = self.promised_volumes(stack)
-        checks = judge.volume_types(
+        expected, pinned, local = self.expected_volumes(stack)
+        check_results = judge.check_volume_types(
             expected,
             {name: [types[key] for key in keys] for name, keys in ids.items()},
         )
         if pinned:
             # A type is one disk of each host.
-            checks += judge.own_disks(
+            check_results += judge.check_own_disks(
                 (
                     (f'{types[key]} of host {servers[name]["hostId"]}', name)
                     for name, keys in ids.items()
@@ -421,7 +427,7 @@ class ClusterTest(MemberTest):
                 ),
                 'workers',
             )
-        self.judge(checks)
+        self.assert_results(check_results)
         if types:
             self.disks(ids, types, pinned, local)
 
@@ -440,7 +446,7 @@ class ClusterTest(MemberTest):
         :param local: volumes are on their worker's host.
         """
         if not admin_available():
-            self.unchecked(
+            self.skip_unchecked(
                 "only an administrator sees volumes' disks: give one in the "
                 'accounts'
             )
@@ -458,7 +464,7 @@ class ClusterTest(MemberTest):
             )['servers']
         }
         backends = CONF.hvstack.volume_backends
-        checks = [
+        check_results = [
             check
             for name, volume_host in sorted(
                 {
@@ -467,12 +473,12 @@ class ClusterTest(MemberTest):
                 }
             )
             if name in backends
-            for check in judge.backend(
+            for check in judge.check_volume_backend(
                 name, backends[name], specs.get(name, {}), volume_host, pools
             )
         ]
         if pinned:
-            checks += judge.own_disks(
+            check_results += judge.check_own_disks(
                 (
                     (
                         volume_hosts[key]
@@ -485,22 +491,22 @@ class ClusterTest(MemberTest):
                 'workers',
             )
         if local:
-            checks += [
+            check_results += [
                 check
                 for name, keys in ids.items()
-                for check in judge.beside(
+                for check in judge.check_volume_locality(
                     name, hosts[name], {key: volume_hosts[key] for key in keys}
                 )
             ]
-        self.judge(checks)
+        self.assert_results(check_results)
         if unknown := sorted(set(types.values()) - set(backends)):
-            self.unchecked(
+            self.skip_unchecked(
                 f'no backend is promised of {", ".join(unknown)}: set '
                 '[hvstack] volume_backends'
             )
 
     @staticmethod
-    def promised_volumes(
+    def expected_volumes(
         stack: dict[str, Any],
     ) -> tuple[list[list[str]], bool, bool]:
         """Return the volume types of a worker, for each slot of a host.
@@ -518,12 +524,12 @@ class ClusterTest(MemberTest):
             slots = json.loads(parameters.get('volume_types', '[[]]'))
         return slots if pinned else slots[:1], pinned, local
 
-    def spread(self, stack: dict[str, Any]) -> list[Judgement]:
+    def check_placement(self, stack: dict[str, Any]) -> list[CheckResult]:
         """Judge where Nova put the nodes."""
         ids = self.host_ids()
         workers, others = self.names(stack)
         check_servers_exist([*workers, *others], ids)
-        return judge.spread(
+        return judge.check_placement(
             {name: ids[name] for name in workers},
             {name: ids[name] for name in others},
             per_host=CONF.hvstack.workers_per_host,

@@ -83,7 +83,7 @@ def accounts(path: str) -> None:
         get_region_name=lambda: 'RegionOne',
     )
     conn: Any = SimpleNamespace(config=config)
-    print(settings.users(Path(path), conn))
+    print(settings.connect_users(Path(path), conn))
 
 
 def _rally_tasks() -> Path:

@@ -95,7 +95,7 @@ class AsPromisedTest(QemuTest):
                 *('--regex', 'hvstack', '--concurrency', '2'),
             ],
             cwd=self.workspace,
-            env=workspace.environment(),
+            env=workspace.process_env(),
             timeout=1200,
             check=False,
         )
@@ -132,7 +132,7 @@ class AsPromisedTest(QemuTest):
         done = shell.run(
             [STESTR, 'last'],
             cwd=self.workspace,
-            env=Workspace(self.workspace).environment(),
+            env=Workspace(self.workspace).process_env(),
             check=False,
         )
         shown = {name: int(n) for name, n in COUNT.findall(done.stdout)}

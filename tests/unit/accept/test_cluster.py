@@ -103,7 +103,7 @@ class VolumesTest(testtools.TestCase):
                     ]
                 }
             )
-        test.judged = []
+        test.check_results = []
         test.servers_client = servers
         test.os_primary = manager
         test.project = 'p'
@@ -123,7 +123,7 @@ class VolumesTest(testtools.TestCase):
             test.test_volumes()
         except (AssertionError, unittest.SkipTest) as exc:
             why = str(exc)
-        return [one.what for one in test.judged if not one.good], why
+        return [one.what for one in test.check_results if not one.good], why
 
     def pinned(
         self, *rows: tuple[str, ...], **more: Any
@@ -143,7 +143,7 @@ class VolumesTest(testtools.TestCase):
         self.assertEqual(
             ([], ''), self.found(bare, local, cinder=False, backends='')
         )
-        self.assertEqual(3, len(self.test.judged))
+        self.assertEqual(3, len(self.test.check_results))
         bad, _ = self.found(PINNED, local)
         self.assertEqual(
             [f'{row[0]}: types of its volumes' for row in PINNED], bad
@@ -153,7 +153,7 @@ class VolumesTest(testtools.TestCase):
 
     def test_as_promised(self) -> None:
         self.assertEqual(([], ''), self.pinned(*PINNED))
-        looked = {one.what for one in self.test.judged}
+        looked = {one.what for one in self.test.check_results}
         self.assertLessEqual(
             {
                 'w0: types of its volumes',
@@ -193,7 +193,7 @@ class VolumesTest(testtools.TestCase):
         bad, why = self.pinned(*PINNED, admin=False)
         self.assertEqual([], bad)
         self.assertIn('not checked: only an administrator sees', why)
-        self.assertTrue(self.test.judged)
+        self.assertTrue(self.test.check_results)
         bad, why = self.pinned(*PINNED, backends='slot-1:one')
         self.assertEqual([], bad)
         self.assertIn('not checked: no backend is promised of slot-2', why)

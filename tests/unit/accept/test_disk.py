@@ -53,7 +53,7 @@ class PowerCycleTest(testtools.TestCase):
         boot('1', 7)
         configure(self, {'hvstack': {'server_timeout': 0}})
         test = test_disk.DiskTest('test_power_cycle')
-        test.judged = []
+        test.check_results = []
         test.servers_client = SimpleNamespace(
             reboot_server=reboot,
             show_server=lambda _: {'server': {'status': 'ACTIVE'}},
@@ -64,8 +64,8 @@ class PowerCycleTest(testtools.TestCase):
         commands = (f'printf x >{here}/disk', f'md5sum <{here}/disk')
         # The judgements tell more than that one is bad.
         with contextlib.suppress(AssertionError):
-            test.kept(node, 'id', {'disk': commands})
-        return [one.what for one in test.judged if not one.good]
+            test.check_power_cycle(node, 'id', {'disk': commands})
+        return [one.what for one in test.check_results if not one.good]
 
     def test_virtual_machine(self) -> None:
         self.assertEqual([], self.cycle('2', 7))

@@ -9,7 +9,7 @@ import testtools
 
 from hvstack import errors, profiles
 from hvstack.accept import domain, judge
-from hvstack.accept.judge import Judgement
+from hvstack.accept.judge import CheckResult
 from hvstack.cloud import publish
 from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
@@ -37,7 +37,7 @@ MEMORY = {'total': 262144, 'reserved': 8192, 'allocation_ratio': 1.0}
 VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
 
 
-def bad(found: Sequence[Judgement]) -> list[str]:
+def bad(found: Sequence[CheckResult]) -> list[str]:
     """Return what is not as promised."""
     return [one.what for one in found if not one.good]
 
@@ -68,7 +68,7 @@ class FlavorsTest(testtools.TestCase):
 
     def bad(self, candidates: bool = True) -> list[str]:
         return bad(
-            judge.flavors(
+            judge.check_flavors(
                 [self.catalogue],
                 self.nova,
                 candidates=candidates,
@@ -77,7 +77,7 @@ class FlavorsTest(testtools.TestCase):
         )
 
     def strangers(self) -> list[str]:
-        return bad(judge.strangers([self.catalogue], self.nova))
+        return bad(judge.check_unmanaged_flavors([self.catalogue], self.nova))
 
     def test_as_published(self) -> None:
         self.assertEqual([], self.bad())
@@ -131,7 +131,7 @@ class FlavorsTest(testtools.TestCase):
                 },
             }
             found = bad(
-                judge.flavors(
+                judge.check_flavors(
                     [replace(self.catalogue, entries=(entry,))],
                     self.nova,
                     candidates=False,
@@ -173,17 +173,18 @@ class HostsTest(testtools.TestCase):
     def test_ratio(self) -> None:
         profile = profiles.load('vsphere6')
         found = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
-        self.assertEqual([], bad(judge.inventory('h', found, profile)))
+        self.assertEqual([], bad(judge.check_inventory('h', found, profile)))
         found['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
         self.assertEqual(
-            ['h: ratio of VCPU'], bad(judge.inventory('h', found, profile))
+            ['h: ratio of VCPU'],
+            bad(judge.check_inventory('h', found, profile)),
         )
 
     def test_reserved(self) -> None:
         found = {'VCPU': VCPU, 'MEMORY_MB': {**MEMORY, 'reserved': 65536}}
         self.assertEqual(
             ['h: memory for guests'],
-            bad(judge.inventory('h', found, profiles.load('vsphere6'))),
+            bad(judge.check_inventory('h', found, profiles.load('vsphere6'))),
         )
 
     def test_too_little_reserved(self) -> None:
@@ -192,33 +193,37 @@ class HostsTest(testtools.TestCase):
         memory = {**MEMORY, 'total': 600000, 'reserved': 65535}
         found = {'VCPU': VCPU, 'MEMORY_MB': memory}
         self.assertEqual(
-            ['h: memory reserved'], bad(judge.inventory('h', found, profile))
+            ['h: memory reserved'],
+            bad(judge.check_inventory('h', found, profile)),
         )
         memory['reserved'] = 65536
-        self.assertEqual([], bad(judge.inventory('h', found, profile)))
+        self.assertEqual([], bad(judge.check_inventory('h', found, profile)))
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
         found = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
-        self.assertEqual([], bad(judge.capacity('h', found, {'VCPU': 40})))
         self.assertEqual(
-            ['h: VCPU taken'], bad(judge.capacity('h', found, {'VCPU': 41}))
+            [], bad(judge.check_capacity('h', found, {'VCPU': 40}))
+        )
+        self.assertEqual(
+            ['h: VCPU taken'],
+            bad(judge.check_capacity('h', found, {'VCPU': 41})),
         )
 
     def test_hosts_that_are_large_enough(self) -> None:
         flavor = self.flavor('i4')
-        needs = judge.needs(flavor)
+        needs = judge.required_resources(flavor)
         self.assertEqual({'VCPU': 10, 'MEMORY_MB': 61696}, needs)
         host = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
-        self.assertTrue(judge.holds(host, needs))
+        self.assertTrue(judge.can_hold(host, needs))
         small = {**VCPU, 'total': 2, 'allocation_ratio': 16.0}
-        self.assertFalse(judge.holds({**host, 'VCPU': small}, needs))
-        own = judge.needs(self.flavor('i4-dedicated'))
-        self.assertFalse(judge.holds(host, own))
+        self.assertFalse(judge.can_hold({**host, 'VCPU': small}, needs))
+        own = judge.required_resources(self.flavor('i4-dedicated'))
+        self.assertFalse(judge.can_hold(host, own))
 
     def test_guest_that_fits_once(self) -> None:
         for total, cells, wanted in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
-            found = judge.more_than_half(total, cells)
+            found = judge.vcpus_above_half(total, cells)
             self.assertEqual(wanted, found)
             self.assertTrue(found <= total < 2 * found)
 
@@ -228,10 +233,11 @@ class HostsTest(testtools.TestCase):
 
     def test_nova_conf(self) -> None:
         text = '[DEFAULT]\nram_allocation_ratio = 1.0\n[compute]\na=b\na=c\n'
-        options = domain.options(text)
+        options = domain.parse_nova_conf(text)
         self.assertEqual('c', options['compute.a'])
         self.assertEqual(
-            ['h: ram_allocation_ratio'], bad(judge.overwriting('h', options))
+            ['h: ram_allocation_ratio'],
+            bad(judge.check_nova_conf_ratios('h', options)),
         )
 
 
@@ -240,14 +246,16 @@ class PinsTest(testtools.TestCase):
         given: dict[str, Any] = {
             'dedicated': {2, 3, 4, 5},
             'cells': {0: {0, 1, 2, 3}, 1: {4, 5}},
-            'threads': domain.threads(
+            'threads': domain.parse_threads(
                 'qemu-system-x86\t2-3\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
             ),
             'nodes': NODES,
             **change,
         }
         nodes, specs = given.pop('nodes'), given.pop('specs', SPECS)
-        found = judge.pins(domain.parse(xml), specs, nodes, **given)
+        found = judge.check_pins(
+            domain.parse_domain(xml), specs, nodes, **given
+        )
         return [what.partition(': ')[2] for what in bad(found)]
 
     def test_good(self) -> None:
@@ -294,7 +302,7 @@ class PinsTest(testtools.TestCase):
 
     def test_emulator_and_iothread_elsewhere(self) -> None:
         for title in ('qemu-system-x86', 'IO iothread1'):
-            threads = domain.threads(
+            threads = domain.parse_threads(
                 f'{title}\t0-5\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
             )
             self.assertEqual(
@@ -307,7 +315,7 @@ class PinsTest(testtools.TestCase):
         )
 
     def test_thread_elsewhere(self) -> None:
-        threads = domain.threads('CPU 0/TCG\t0-5\nCPU 1/TCG\t3\n')
+        threads = domain.parse_threads('CPU 0/TCG\t0-5\nCPU 1/TCG\t3\n')
         self.assertEqual(
             ['thread of vCPU 0 in /proc'], self.bad(threads=threads)
         )
@@ -316,49 +324,70 @@ class PinsTest(testtools.TestCase):
     def test_shared_cpu(self) -> None:
         def guest(name: str, *cpus: int) -> domain.Domain:
             pins = {number: {cpu} for number, cpu in enumerate(cpus)}
-            return replace(domain.parse(XML), name=name, vcpus=pins)
+            return replace(domain.parse_domain(XML), name=name, vcpus=pins)
 
         one, other = guest('a', 2, 3), guest('b', 3, 4)
         floating = replace(other, name='c', vcpus={0: {0, 1}})
-        found = judge.disjoint('h', [one], [one, floating], {2, 3, 4})
+        found = judge.check_disjoint_cpus(
+            'h', [one], [one, floating], {2, 3, 4}
+        )
         self.assertEqual([], bad(found))
         self.assertEqual(
             '1: there is no other to compare it with', found[0].seen
         )
         # Another flavor's, or nobody's of Nova.
-        found = judge.disjoint('h', [one], [floating, other, one], {2, 3, 4})
+        found = judge.check_disjoint_cpus(
+            'h', [one], [floating, other, one], {2, 3, 4}
+        )
         self.assertEqual(['a and b: CPUs of both'], bad(found))
         self.assertEqual(
-            [], bad(judge.disjoint('h', [one, guest('b', 4)], [], {2, 3, 4}))
+            [],
+            bad(
+                judge.check_disjoint_cpus(
+                    'h', [one, guest('b', 4)], [], {2, 3, 4}
+                )
+            ),
         )
         # Outside of the set, too.
-        found = judge.disjoint('h', [one, guest('b', 3)], [], ())
+        found = judge.check_disjoint_cpus('h', [one, guest('b', 3)], [], ())
         self.assertEqual(['a and b: CPUs of both'], bad(found))
 
     def test_api_only(self) -> None:
-        self.assertEqual([], bad(judge.topology('g', SPECS, 2, NODES)))
         self.assertEqual(
-            ['g: pinned vCPUs'], bad(judge.topology('g', SPECS, 3, NODES))
+            [], bad(judge.check_numa_topology('g', SPECS, 2, NODES))
+        )
+        self.assertEqual(
+            ['g: pinned vCPUs'],
+            bad(judge.check_numa_topology('g', SPECS, 3, NODES)),
         )
         twice = [{'host_node': 0, 'cpu_pinning': {'0': 2, '1': 2}}]
         self.assertEqual(
-            ['g: CPUs used once'], bad(judge.topology('g', SPECS, 2, twice))
+            ['g: CPUs used once'],
+            bad(judge.check_numa_topology('g', SPECS, 2, twice)),
         )
 
     def test_disks(self) -> None:
         path = '/instances/1/disk'
-        guest = domain.parse(XML)
+        guest = domain.parse_domain(XML)
         for kind in ('ext4', 'device', 'fuseblk', 'overlay'):
-            self.assertEqual([], bad(judge.local(guest, {path: kind})), kind)
+            self.assertEqual(
+                [], bad(judge.check_local_disks(guest, {path: kind})), kind
+            )
         for kind in ('nfs4', 'fuse.glusterfs', 'ceph'):
-            self.assertEqual(1, len(bad(judge.local(guest, {path: kind}))))
-        self.assertEqual(1, len(bad(judge.local(guest, {}))))
+            self.assertEqual(
+                1, len(bad(judge.check_local_disks(guest, {path: kind})))
+            )
+        self.assertEqual(1, len(bad(judge.check_local_disks(guest, {}))))
         ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
-        self.assertEqual(1, len(bad(judge.local(domain.parse(ceph), {}))))
+        self.assertEqual(
+            1, len(bad(judge.check_local_disks(domain.parse_domain(ceph), {})))
+        )
 
     def test_no_xml(self) -> None:
         for text in ('', 'error: no domain', '<capabilities/>'):
-            error = self.assertRaises(errors.InputError, domain.parse, text)
+            error = self.assertRaises(
+                errors.InputError, domain.parse_domain, text
+            )
             self.assertNotIn('\n', str(error))
 
     def test_cells(self) -> None:
@@ -367,12 +396,12 @@ class PinsTest(testtools.TestCase):
             'num="2"><cpu id="0"/><cpu id="1"/></cpus></cell></cells>'
             '</topology></host></capabilities>'
         )
-        self.assertEqual({0: {0, 1}}, domain.cells(xml))
+        self.assertEqual({0: {0, 1}}, domain.parse_cells(xml))
 
     def test_numbers(self) -> None:
-        self.assertEqual({0, 1, 3, 8}, domain.numbers('0-3,8,^2'))
-        self.assertEqual(set(), domain.numbers(''))
-        self.assertRaises(errors.InputError, domain.numbers, 'all')
+        self.assertEqual({0, 1, 3, 8}, domain.parse_cpu_list('0-3,8,^2'))
+        self.assertEqual(set(), domain.parse_cpu_list(''))
+        self.assertRaises(errors.InputError, domain.parse_cpu_list, 'all')
 
 
 class ClusterTest(testtools.TestCase):
@@ -383,7 +412,9 @@ class ClusterTest(testtools.TestCase):
     def test_spread(self) -> None:
         def found(controllers: dict[str, str], **more: Any) -> list[str]:
             given = {'per_host': 2, 'shared': False, **more}
-            return bad(judge.spread(self.WORKERS, controllers, **given))
+            return bad(
+                judge.check_placement(self.WORKERS, controllers, **given)
+            )
 
         self.assertEqual([], found({'c1': 'c'}))
         self.assertEqual(['controllers beside workers'], found({'c1': 'a'}))
@@ -394,12 +425,14 @@ class ClusterTest(testtools.TestCase):
         self.assertIn('workers on host a', found({'c1': 'c'}, per_host=1))
 
     def test_server_without_host(self) -> None:
-        found = judge.spread({'w1': ''}, {}, per_host=1, shared=True)
+        found = judge.check_placement({'w1': ''}, {}, per_host=1, shared=True)
         self.assertEqual(['workers on host (none)'], bad(found))
 
     def groups(self, text: str) -> list[str]:
-        found = judge.topology_file(text)
-        return bad(judge.groups('table', found, self.HOSTS, self.NAMES))
+        found = judge.parse_topology_table(text)
+        return bad(
+            judge.check_node_groups('table', found, self.HOSTS, self.NAMES)
+        )
 
     def test_topology_table(self) -> None:
         good = '10.0.0.1 /r/g1\n10.0.0.2 /r/g1\n10.0.0.3 /r/g2\nw1 /r/g1\n'
@@ -417,17 +450,21 @@ class ClusterTest(testtools.TestCase):
             'Rack: /default-rack\n   10.0.0.1:9866 (w1) In Service\n'
             '   10.0.0.2:9866 (w2)\n   10.0.0.3:9866 (w3)\n\n'
         )
-        found = judge.print_topology(text)
+        found = judge.parse_print_topology(text)
         self.assertEqual(
             ['NameNode: w1 and w3', 'NameNode: w2 and w3'],
-            bad(judge.groups('NameNode', found, self.HOSTS, self.NAMES)),
+            bad(
+                judge.check_node_groups(
+                    'NameNode', found, self.HOSTS, self.NAMES
+                )
+            ),
         )
 
     def test_replicas(self) -> None:
         def found(*places: str) -> list[str]:
             block = Block('blk_1', 10, len(places), list(places))
             file = HDFSFile('/f', 10, 2, 1, [block])
-            return bad(judge.replicas([file], self.HOSTS, 2, 1))
+            return bad(judge.check_replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], found('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
@@ -438,7 +475,8 @@ class ClusterTest(testtools.TestCase):
             ['blocks with less than 2 replicas'], found('10.0.0.1')
         )
         self.assertEqual(
-            ['files with blocks'], bad(judge.replicas([], self.HOSTS, 2, 1))
+            ['files with blocks'],
+            bad(judge.check_replicas([], self.HOSTS, 2, 1)),
         )
 
     def test_node_groups(self) -> None:
@@ -449,11 +487,11 @@ class ClusterTest(testtools.TestCase):
             '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
             'dfs.use.dfs.network.topology': 'false',
         }
-        self.assertEqual([], bad(judge.node_groups(good)))
+        self.assertEqual([], bad(judge.check_hve_properties(good)))
         for name in good:
             without = {key: good[key] for key in good if key != name}
             self.assertEqual(
-                [f'NameNode: {name}'], bad(judge.node_groups(without))
+                [f'NameNode: {name}'], bad(judge.check_hve_properties(without))
             )
 
     def test_worker_too_many(self) -> None:
@@ -462,7 +500,7 @@ class ClusterTest(testtools.TestCase):
 
         def found(status: str, why: str, taken: int) -> list[str]:
             after = {'h1': {'PCPU': taken}}
-            return bad(judge.worker_too_many(status, why, before, after))
+            return bad(judge.check_full_cluster(status, why, before, after))
 
         self.assertEqual([], found('UPDATE_FAILED', reason, 4))
         first = 'stack of one worker more'
@@ -482,7 +520,9 @@ class ClusterTest(testtools.TestCase):
 
         def found(spec: str, host: str) -> list[str]:
             specs = {'volume_backend_name': spec}
-            return bad(judge.backend('t', 'slot1', specs, host, pools))
+            return bad(
+                judge.check_volume_backend('t', 'slot1', specs, host, pools)
+            )
 
         self.assertEqual([], found('slot1', 'h@slot1#p'))
         self.assertEqual(['t: its backend'], found('slot2', 'h@slot1#p'))
@@ -497,26 +537,30 @@ class ClusterTest(testtools.TestCase):
             ('h@slot1#p', 's1'),
             ('h@slot2#p', 's2'),
         ]
-        self.assertEqual([], bad(judge.own_disks(places)))
+        self.assertEqual([], bad(judge.check_own_disks(places)))
         self.assertEqual(
             ['servers on h@slot2#p'],
-            bad(judge.own_disks([*places, ('h@slot2#p', 's3')])),
+            bad(judge.check_own_disks([*places, ('h@slot2#p', 's3')])),
         )
 
     def test_refused(self) -> None:
         fault = 'No valid host was found. '
-        self.assertEqual([], bad(judge.refused('x', 'ERROR', fault, {})))
-        self.assertEqual(['x'], bad(judge.refused('x', 'ACTIVE', '', {})))
-        self.assertEqual(['x'], bad(judge.refused('x', 'ERROR', 'disk', {})))
+        self.assertEqual([], bad(judge.check_refused('x', 'ERROR', fault, {})))
+        self.assertEqual(
+            ['x'], bad(judge.check_refused('x', 'ACTIVE', '', {}))
+        )
+        self.assertEqual(
+            ['x'], bad(judge.check_refused('x', 'ERROR', 'disk', {}))
+        )
         self.assertEqual(
             ['x: allocations left'],
-            bad(judge.refused('x', 'ERROR', fault, {'p': {}})),
+            bad(judge.check_refused('x', 'ERROR', fault, {'p': {}})),
         )
 
     def test_left_overs(self) -> None:
-        found = judge.nothing_left({'ports': ['p1'], 'servers': []})
+        found = judge.check_deleted({'ports': ['p1'], 'servers': []})
         self.assertEqual(['ports left'], bad(found))
 
     def test_text_form(self) -> None:
-        found = [judge.equal('a', 1, 2, 'excerpt')]
-        self.assertEqual(found, judge.loads(judge.dumps(found)))
+        found = [judge.check_equal('a', 1, 2, 'excerpt')]
+        self.assertEqual(found, judge.load_results(judge.dump_results(found)))

@@ -56,7 +56,7 @@ class OperatorTest(testtools.TestCase):
             },
             'MEMORY_MB': {**MEMORY, 'total': MEMORY['total'] * cpus // 40},
         }
-        test.judged = []
+        test.check_results = []
         test.providers_client = SimpleNamespace(
             list_resource_providers=lambda **_: {
                 'resource_providers': [
@@ -76,7 +76,7 @@ class OperatorTest(testtools.TestCase):
 
     def bad(self, test: Any) -> list[str]:
         """Return what is not as promised."""
-        return [one.what for one in test.judged if not one.good]
+        return [one.what for one in test.check_results if not one.good]
 
     def test_flavors_without_hosts(self) -> None:
         for name in ('test_inventories', 'test_allocations'):
@@ -88,14 +88,17 @@ class OperatorTest(testtools.TestCase):
             self.assertIn('no host takes these flavors: ', told)
             self.assertIn(self.names[1], told)
             self.assertNotIn(self.names[0], told)
-            self.assertTrue(test.judged)
+            self.assertTrue(test.check_results)
             self.assertEqual([], self.bad(test))
 
     def test_each_placement_once(self) -> None:
         test = test_full_host.FullHostTest('test_misfit')
         # No host is as large as the first.
         self.ready(test, ('i1-dedicated', 'i2-dedicated', 'i2', 'i4'), 20)
-        found = [entry.flavor.name for entry, _ in test.placements()]
+        found = [
+            entry.flavor.name
+            for entry, _ in test.worker_flavors_by_placement()
+        ]
         self.assertEqual(2, len(found))
         self.assertEqual(self.names[1], found[0])
         self.assertIn(found[1], self.names[2:])
@@ -105,20 +108,24 @@ class OperatorTest(testtools.TestCase):
         names = ('i4-dedicated', 'i2-dedicated')
         self.ready(test, names)
         looked, _ = test.worker()
-        test.others_fit(looked)
-        (found,) = test.judged
+        test.check_other_flavors(looked)
+        (found,) = test.check_results
         self.assertEqual(('2', True), (found.seen, found.good))
         # Memory has a ratio of 1, at first.
         self.ready(test, names, allocation_ratio=1.5)
-        test.others_fit(looked)
+        test.check_other_flavors(looked)
         self.assertEqual([], self.bad(test))
         self.found['MEMORY_MB']['allocation_ratio'] = 1.5
-        self.assertRaises(AssertionError, test.others_fit, looked)
+        self.assertRaises(AssertionError, test.check_other_flavors, looked)
         self.assertEqual(1, len(self.bad(test)))
         self.ready(test, names, cpus=80)
-        self.assertIn(self.names[1], self.why(lambda: test.others_fit(looked)))
+        self.assertIn(
+            self.names[1], self.why(lambda: test.check_other_flavors(looked))
+        )
         self.ready(test, (*names, 'i1'))
-        self.assertIn(self.names[2], self.why(lambda: test.others_fit(looked)))
+        self.assertIn(
+            self.names[2], self.why(lambda: test.check_other_flavors(looked))
+        )
 
     def test_pins_of_every_flavor(self) -> None:
         test = test_full_host.FullHostTest('test_pins')
@@ -171,4 +178,6 @@ class OperatorTest(testtools.TestCase):
         self.assertIn(f'no room for a guest of: {refused}', told)
         self.assertEqual(['s0', 's1', 's2'], deleted)
         self.assertEqual(4, len(there))
-        self.assertIn('s2: pinned vCPUs', [one.what for one in test.judged])
+        self.assertIn(
+            's2: pinned vCPUs', [one.what for one in test.check_results]
+        )

@@ -19,13 +19,13 @@ from hvstack.accept.outcome import (
     PACKAGE,
     PASSED,
     UNCHECKED,
-    Outcome,
-    Result,
+    AcceptanceResult,
+    AcceptanceTestResult,
 )
 from hvstack.accept.runner import Selection
 
-GOOD = judge.equal('ratio', 1, 1)
-BAD = judge.equal('ratio <b>', 1, 1.5, 'an excerpt')
+GOOD = judge.check_equal('ratio', 1, 1)
+BAD = judge.check_equal('ratio <b>', 1, 1.5, 'an excerpt')
 TEST = f'{PACKAGE}.operator.test_ratios.RatiosTest.test_x[id-1,smoke]'
 
 
@@ -47,20 +47,20 @@ class Stream:
         self.result.stopTest(test)
         return self
 
-    def read(self, *listed: str) -> list[Result]:
+    def read(self, *listed: str) -> list[AcceptanceTestResult]:
         """Return what is made of it."""
         self.result.stopTestRun()
-        return outcome.read(self.buffer.getvalue(), listed)
+        return outcome.read_results(self.buffer.getvalue(), listed)
 
 
-def details(*judged: judge.Judgement) -> dict[str, Any]:
-    text = judge.dumps(judged)
+def details(*judged: judge.CheckResult) -> dict[str, Any]:
+    text = judge.dump_results(judged)
     return {DETAIL: text_content(text)}
 
 
 class ReadTest(testtools.TestCase):
     def verdict(self, stream: Stream, *listed: str) -> str:
-        found = Outcome('c', 'now', stream.read(*listed))
+        found = AcceptanceResult('c', 'now', stream.read(*listed))
         return found.verdict
 
     def test_passed(self) -> None:
@@ -119,7 +119,7 @@ class ReadTest(testtools.TestCase):
 
     def test_skipped_class_covers_its_tests(self) -> None:
         name = TEST.rpartition('.')[0]
-        found = Outcome(
+        found = AcceptanceResult(
             'c',
             'now',
             Stream()
@@ -142,30 +142,38 @@ class ReadTest(testtools.TestCase):
             ((UNCHECKED, FAILED), 1, 1),
             ((), 1, 0),
         ):
-            results = [Result('host', 'a.A.t', one) for one in verdicts]
-            found = Outcome('c', 'now', results)
-            self.assertEqual(strict, found.status(False), verdicts)
-            self.assertEqual(allowed, found.status(True), verdicts)
+            results = [
+                AcceptanceTestResult('host', 'a.A.t', one) for one in verdicts
+            ]
+            found = AcceptanceResult('c', 'now', results)
+            self.assertEqual(strict, found.exit_status(False), verdicts)
+            self.assertEqual(allowed, found.exit_status(True), verdicts)
 
     def test_nothing_ran(self) -> None:
-        self.assertEqual(UNCHECKED, Outcome('c', 'now').verdict)
-        (one,) = outcome.read(b'', [TEST])
+        self.assertEqual(UNCHECKED, AcceptanceResult('c', 'now').verdict)
+        (one,) = outcome.read_results(b'', [TEST])
         self.assertEqual((UNCHECKED, False), (one.verdict, one.ran))
 
 
 class ReportTest(testtools.TestCase):
     def test_all_forms(self) -> None:
-        found = Outcome(
+        found = AcceptanceResult(
             'mycloud',
             '2026-01-01',
             [
-                Result('operator', 'a.A.test_a', PASSED, 1.0, '', (GOOD,)),
-                Result('operator', 'a.A.test_b', FAILED, 1.0, 'why', (BAD,)),
-                Result('host', 'all of b.B', UNCHECKED, reason='no access'),
+                AcceptanceTestResult(
+                    'operator', 'a.A.test_a', PASSED, 1.0, '', (GOOD,)
+                ),
+                AcceptanceTestResult(
+                    'operator', 'a.A.test_b', FAILED, 1.0, 'why', (BAD,)
+                ),
+                AcceptanceTestResult(
+                    'host', 'all of b.B', UNCHECKED, reason='no access'
+                ),
             ],
         )
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        report.write(found, folder)
+        report.write_report(found, folder)
         data = json.loads((folder / 'report.json').read_text())
         self.assertEqual(FAILED, data['verdict'])
         self.assertEqual(3, data['stestr']['run'])
@@ -184,7 +192,7 @@ class ReportTest(testtools.TestCase):
         self.assertIn('ratio &lt;b&gt;', page)
         self.assertIn('an excerpt', page)
         self.assertIn('<span class="not">not checked</span>', page)
-        report.forget(folder)
+        report.delete_report(folder)
         self.assertEqual([], list(folder.iterdir()))
 
 
@@ -198,6 +206,8 @@ class SelectionTest(testtools.TestCase):
                 '--exclude-regex',
                 r'\[.*\bdestructive\b',
             ],
-            chosen.words,
+            chosen.stestr_args,
         )
-        self.assertEqual(1, len(Selection(('host',), destructive=True).words))
+        self.assertEqual(
+            1, len(Selection(('host',), destructive=True).stestr_args)
+        )

@@ -62,7 +62,7 @@ class PlacingTest(testtools.TestCase):
     def plan(self, label: str, wanted: str | None = None) -> Any:
         data = catalogue.build(self.profile, [parse(label)])
         found = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
-        return placing.plan(
+        return placing.plan_cluster(
             self.cloud.connect(),
             [(found, self.profile)],
             parse(wanted or label),
@@ -94,7 +94,7 @@ class PlacingTest(testtools.TestCase):
         ):
             wanted, size = self.plan(label)
             conn = self.cloud.connect()
-            body = placing.request(
+            body = placing.build_request(
                 conn, wanted, size, image='i', network='provider'
             )
             given = body['parameters']

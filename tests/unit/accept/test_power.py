@@ -25,32 +25,32 @@ class PowerTest(testtools.TestCase):
         return list(self.folder.glob('*.json'))
 
     def test_cut_and_back(self) -> None:
-        power.cut(self.folder, 'h1', self.off, self.on)
+        power.power_off(self.folder, 'h1', self.off, self.on)
         (note,) = self.notes()
         self.assertEqual(0o600, stat.S_IMODE(note.stat().st_mode))
-        power.give(self.folder, 'h1', self.on)
+        power.power_on(self.folder, 'h1', self.on)
         self.assertEqual('off h1\non h1\n', self.done.read_text())
         self.assertEqual([], self.notes())
-        self.assertEqual([], list(power.restore(self.folder)))
+        self.assertEqual([], list(power.restore_power(self.folder)))
 
     def test_noted_before_it_is_cut(self) -> None:
         """Whatever ends the test then."""
         self.assertRaises(
             errors.CommandFailed,
-            power.cut,
+            power.power_off,
             *(self.folder, 'h1', 'false', self.on),
         )
-        self.assertEqual(['h1'], list(power.restore(self.folder)))
+        self.assertEqual(['h1'], list(power.restore_power(self.folder)))
         self.assertEqual('on h1\n', self.done.read_text())
         self.assertEqual([], self.notes())
 
     def test_host_that_stays_off(self) -> None:
-        power.cut(self.folder, 'h1', self.off, 'false')
+        power.power_off(self.folder, 'h1', self.off, 'false')
         (note,) = self.notes()
         for text in (note.read_text(), 'no note', '[]'):
             note.write_text(text)
             error = self.assertRaises(
-                errors.CloudError, list, power.restore(self.folder)
+                errors.CloudError, list, power.restore_power(self.folder)
             )
             self.assertIn(f'then delete {note}', str(error))
             self.assertNotIn('\n', str(error))

@@ -54,13 +54,13 @@ class RunTest(testtools.TestCase):
         self.program.chmod(stat.S_IRWXU)
         err = io.StringIO()
         with redirect_stderr(err):
-            runner.run(self.workspace, Selection(('host',)), 1)
+            runner.run_tests(self.workspace, Selection(('host',)), 1)
         return err.getvalue()
 
     def test_end(self) -> None:
         shown = self.stestr('echo passed; echo 2 >.stestr/next-stream; exit 1')
         self.assertEqual('passed\n', shown)
-        self.assertTrue((self.workspace.folder / 'calls').exists())
+        self.assertTrue((self.workspace.directory / 'calls').exists())
 
     def test_refusal_or_death(self) -> None:
         """Results of the run before are not this one's."""
@@ -72,7 +72,7 @@ class RunTest(testtools.TestCase):
             self.assertIn(f'status {status} ', str(error))
             self.assertIn(why, str(error))
             self.assertNotIn('\n', str(error))
-            self.assertFalse((self.workspace.folder / 'calls').exists())
+            self.assertFalse((self.workspace.directory / 'calls').exists())
 
     def test_workers_of_a_dead_one_end(self) -> None:
         self.assertRaises(
@@ -80,7 +80,7 @@ class RunTest(testtools.TestCase):
             self.stestr,
             'sleep 60 & echo $! >worker; kill -KILL $$',
         )
-        worker = int((self.workspace.folder / 'worker').read_text())
+        worker = int((self.workspace.directory / 'worker').read_text())
         self.assertFalse(_runs(worker))
 
     def killed(self) -> 'subprocess.Popen[bytes]':
@@ -92,22 +92,23 @@ class RunTest(testtools.TestCase):
             'from hvstack import paths; from hvstack.accept import runner; '
             'from hvstack.accept.settings import Workspace; '
             'work = Workspace(Path(sys.argv[1])); '
-            'paths.STATE = work.folder.parent; '
+            'paths.STATE = work.directory.parent; '
             'sys.executable = sys.argv[2]\n'
-            'with runner.alone(work), runner.reserved(work, "http://c") as h: '
-            'runner.run(work, runner.Selection(("host",)), 1, [h])'
+            'with runner.lock_workspace(work), '
+            'runner.lock_cloud(work, "http://c") as h: '
+            'runner.run_tests(work, runner.Selection(("host",)), 1, [h])'
         )
         process = subprocess.Popen(
             [
                 *(PYTHON, '-c', code),
-                *(str(self.workspace.folder), str(self.program)),
+                *(str(self.workspace.directory), str(self.program)),
             ],
             cwd=Path(hvstack.__file__).parent.parent,
         )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         shell.wait_for(
-            lambda: bool(runner._orphans(self.workspace)),
+            lambda: bool(runner._find_orphans(self.workspace)),
             'tests',
             timeout=20,
             interval=0.02,
@@ -117,25 +118,25 @@ class RunTest(testtools.TestCase):
         return process
 
     def test_tests_of_a_killed_command(self) -> None:
-        folder = self.workspace.folder.parent
+        folder = self.workspace.directory.parent
         self.useFixture(fixtures.MonkeyPatch('hvstack.paths.STATE', folder))
         self.killed()
-        (orphan,) = runner._orphans(self.workspace)
-        self.addCleanup(runner._end, orphan)
-        with runner.alone(self.workspace):
+        (orphan,) = runner._find_orphans(self.workspace)
+        self.addCleanup(runner._end_session, orphan)
+        with runner.lock_workspace(self.workspace):
             error = self.assertRaises(
-                errors.Busy, runner.settle, self.workspace, end=False
+                errors.Busy, runner.handle_orphans, self.workspace, end=False
             )
             self.assertIn(f'(process {orphan})', str(error))
             # From another workspace, which does not see them.
             error = self.assertRaises(
                 errors.Busy,
-                runner.reserved(self.workspace, 'http://c').__enter__,
+                runner.lock_cloud(self.workspace, 'http://c').__enter__,
             )
-            self.assertIn(str(self.workspace.folder), str(error))
-            runner.settle(self.workspace, end=True)
+            self.assertIn(str(self.workspace.directory), str(error))
+            runner.handle_orphans(self.workspace, end=True)
             self.assertFalse(_runs(orphan))
-            with runner.reserved(self.workspace, 'http://c'):
+            with runner.lock_cloud(self.workspace, 'http://c'):
                 pass
 
     def test_strangers_stay(self) -> None:
@@ -145,7 +146,7 @@ class RunTest(testtools.TestCase):
         ) as process:
             self.addCleanup(process.kill)
             pids.write(self.workspace.pid, process.pid)
-            runner.settle(self.workspace, end=True)
+            runner.handle_orphans(self.workspace, end=True)
             self.assertTrue(_runs(process.pid))
             process.kill()
 

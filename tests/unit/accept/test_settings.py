@@ -86,7 +86,7 @@ class WorkspaceTest(testtools.TestCase):
             (folder / name).write_text('text')
         workspace = Workspace(folder)
         for call in (
-            runner.alone(workspace).__enter__,
+            runner.lock_workspace(workspace).__enter__,
             lambda: workspace.write({}),
         ):
             error = self.assertRaises(errors.InputError, call)
@@ -97,22 +97,22 @@ class WorkspaceTest(testtools.TestCase):
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('report.odt', 'report.html'):
             (folder / name).write_text('text')
-        report.forget(folder)
+        report.delete_report(folder)
         self.assertEqual(['report.odt'], [p.name for p in folder.iterdir()])
 
     def test_no_run_to_report(self) -> None:
         error = self.assertRaises(
-            errors.RunFailed, runner.last, self.workspace
+            errors.RunFailed, runner.load_last_results, self.workspace
         )
         self.assertIn('--workspace', str(error))
 
     def test_one_at_a_time(self) -> None:
-        with runner.alone(self.workspace):
+        with runner.lock_workspace(self.workspace):
             error = self.assertRaises(
-                errors.Busy, runner.alone(self.workspace).__enter__
+                errors.Busy, runner.lock_workspace(self.workspace).__enter__
             )
         self.assertIn('--workspace', str(error))
-        with runner.alone(self.workspace):
+        with runner.lock_workspace(self.workspace):
             pass
 
 
@@ -124,23 +124,25 @@ class CredentialsTest(testtools.TestCase):
 
     def test_no_administrator(self) -> None:
         error = self.assertRaises(
-            errors.InputError, settings.credentials, self.conn, None
+            errors.InputError, settings.credential_sections, self.conn, None
         )
         self.assertIn('--accounts FILE', str(error))
 
     def test_no_password(self) -> None:
         del self.conn.config.config['auth']['password']
         error = self.assertRaises(
-            errors.InputError, settings.credentials, self.conn, None
+            errors.InputError, settings.credential_sections, self.conn, None
         )
         self.assertIn('no password', str(error))
 
     def test_accounts(self) -> None:
-        found = settings.credentials(self.conn, Path('/accounts.yaml'))
+        found = settings.credential_sections(self.conn, Path('/accounts.yaml'))
         self.assertFalse(found['auth']['use_dynamic_credentials'])
         self.assertEqual(fake.KEYSTONE, found['identity']['uri_v3'])
         self.assertNotIn('secret-of-test', str(found))
-        tenant, admin = yaml.safe_load(settings.accounts(self.conn, self.conn))
+        tenant, admin = yaml.safe_load(
+            settings.render_accounts(self.conn, self.conn)
+        )
         self.assertEqual('secret-of-test', tenant['password'])
         self.assertEqual(['admin'], admin['types'])
         # As Tempest's own provider reads it.
@@ -151,13 +153,13 @@ class CredentialsTest(testtools.TestCase):
 
     def test_users_of_accounts(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'a.yaml'
-        path.write_text(settings.accounts(self.conn, self.conn))
-        found = settings.users(path, self.conn)
+        path.write_text(settings.render_accounts(self.conn, self.conn))
+        found = settings.connect_users(path, self.conn)
         self.assertEqual(['p1', 'p1'], [x.current_project_id for x in found])
         for text in ('{}', '- username: u', '- u'):
             path.write_text(text)
             error = self.assertRaises(
-                errors.InputError, settings.users, path, self.conn
+                errors.InputError, settings.connect_users, path, self.conn
             )
             self.assertNotIn('\n', str(error))
             self.assertIn('a.yaml', str(error))
@@ -178,7 +180,7 @@ class ServicesTest(testtools.TestCase):
                     f'{NEUTRON}/networks/n',
                     json={'network': {'id': 'n', 'name': 'n'}},
                 )
-                found = settings.services(
+                found = settings.service_sections(
                     cloud.connect(), image='i', network='n'
                 )
             seen = found['volume']['catalog_type']
@@ -365,7 +367,9 @@ class CleanupTest(testtools.TestCase):
         self.assertEqual([self.MINE], asked)
 
     def clean(self, cloud: fake.FakeCloud) -> list[str]:
-        return cleanup.clean(cloud.connect(), Progress(), self.PREFIX)
+        return cleanup.delete_test_resources(
+            cloud.connect(), Progress(), self.PREFIX
+        )
 
     def test_only_what_tests_made(self) -> None:
         cloud = self.cloud()
@@ -437,7 +441,7 @@ class HostLookTest(testtools.TestCase):
         access = Access('local')
         error = self.assertRaises(
             errors.CloudError,
-            hostlook.threads,
+            hostlook.read_threads,
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
@@ -453,10 +457,10 @@ class HostLookTest(testtools.TestCase):
 
     def test_ssh_connections_end(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path) / 'own'
-        access = Access('ssh', key='/key', folder=folder)
+        access = Access('ssh', key='/key', directory=folder)
         log = self.program('ssh', 'echo "$*" >>"${0%/*}/log"\n') / 'log'
         with contextlib.suppress(errors.HVStackError):
-            hostlook.nova_conf(access, 'h1')
+            hostlook.read_nova_conf(access, 'h1')
         # The master's, which this ssh does not make.
         with socket.socket(socket.AF_UNIX) as held:
             (folder / 'h1').mkdir(exist_ok=True, parents=True)
@@ -476,7 +480,7 @@ class HostLookTest(testtools.TestCase):
             esac""",
         )
         (folder / 'names').write_text('guest-1\nguest-2\n')
-        found = hostlook.guests(Access('local'), 'h1')
+        found = hostlook.list_domains(Access('local'), 'h1')
         self.assertEqual(['guest-1'], [one.name for one in found])
 
     def test_names_of_guests_reach_no_shell(self) -> None:
@@ -489,7 +493,7 @@ class HostLookTest(testtools.TestCase):
                echo "<domain><name>x</name></domain>";;
             esac""",
         )
-        domains = hostlook.guests(Access('local'), 'h1')
+        domains = hostlook.list_domains(Access('local'), 'h1')
         self.assertEqual(2, len(domains))
         log = (folder / 'log').read_text()
         self.assertIn('--domain=--x; touch "${0%/*}/harm"\n', log)
@@ -497,7 +501,7 @@ class HostLookTest(testtools.TestCase):
         harm = folder / 'harm'
         self.assertRaises(
             errors.CloudError,
-            hostlook.threads,
+            hostlook.read_threads,
             *(Access('local'), 'h1', f"'; touch {harm}; '"),
         )
         self.assertFalse(harm.exists())
@@ -542,7 +546,7 @@ class HostLookTest(testtools.TestCase):
         self.assertNotIn('password', done.stdout)
         return {
             name.rpartition('.')[2]: value
-            for name, value in domain.options(done.stdout).items()
+            for name, value in domain.parse_nova_conf(done.stdout).items()
         }
 
     def test_files_of_nova_compute(self) -> None:
@@ -589,9 +593,9 @@ class HostLookTest(testtools.TestCase):
     def test_unreachable_host(self) -> None:
         command = 'sh -c \'printf "no\\nroute" >&2; exit 4\' {host}'
         for look, words in (
-            (hostlook.nova_conf, ()),
-            (hostlook.cells, ()),
-            (hostlook.guest, ('instance-1',)),
+            (hostlook.read_nova_conf, ()),
+            (hostlook.read_cells, ()),
+            (hostlook.read_domain, ('instance-1',)),
         ):
             error = self.assertRaises(
                 errors.CloudError,
@@ -609,10 +613,11 @@ class PluginTest(testtools.TestCase):
         folder, top = HVStackTempestPlugin().load_tests()
         loaded = unittest.TestLoader().discover(folder, top_level_dir=top)
         names = [test.id() for test in testtools.iterate_tests(loaded)]
-        chosen = runner.Selection(outcome.RINGS, **given)
-        wanted, *without = chosen.words
+        chosen = runner.Selection(outcome.SCOPES, **given)
+        wanted, *without = chosen.stestr_args
         return {
-            outcome.place(name)[0] + ' destructive' * ('destructive' in name)
+            outcome.parse_test_id(name)[0]
+            + ' destructive' * ('destructive' in name)
             for name in names
             if re.search(wanted, name)
             and not (without and re.search(without[-1], name))

@@ -168,12 +168,12 @@ class AcceptTest(CloudTest):
         self.cloud()
         other = Workspace(self.folder / 'other')
         with (
-            runner.alone(other),
-            runner.reserved(other, f'{fake.KEYSTONE}/'),
+            runner.lock_workspace(other),
+            runner.lock_cloud(other, f'{fake.KEYSTONE}/'),
         ):
             for words in ((), ('--cleanup',)):
                 told = self.refused(*words)
-                self.assertIn(f'keystone.test/v3 from {other.folder}', told)
+                self.assertIn(f'keystone.test/v3 from {other.directory}', told)
             self.assertIn('no test was run', self.refused('--last'))
         self.assertIn('no --catalogue', self.refused())
 
@@ -186,7 +186,7 @@ class AcceptTest(CloudTest):
         for more in ((), ('--cleanup',)):
             done.unlink(missing_ok=True)
             with contextlib.suppress(errors.CommandFailed):
-                power.cut(folder, 'h1', 'false', f'touch {done}')
+                power.power_off(folder, 'h1', 'false', f'touch {done}')
             with redirect_stderr(io.StringIO()):
                 main(self.words(*more))
             self.assertTrue(done.exists())

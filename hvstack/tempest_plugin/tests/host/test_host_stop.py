@@ -49,7 +49,7 @@ class HostStopTest(OwnClusterTest):
         cluster = self.cluster(self.create())
         self.wait_for_hadoop(cluster)
         self.write_files(cluster)
-        self.judge(self.replicas(cluster))
+        self.assert_results(self.check_replicas(cluster))
         servers = self.admin_servers.list_servers(
             detail=True, all_tenants=True, project_id=self.project
         )['servers']
@@ -59,15 +59,15 @@ class HostStopTest(OwnClusterTest):
         }
         victim = hosts[cluster.workers[-1].name]
         if victim == hosts[cluster.gateway.name]:
-            self.unchecked(f'{victim} has a controller, too')
+            self.skip_unchecked(f'{victim} has a controller, too')
         options = CONF.hvstack
         # That of 'hvstack accept', and what 'tempest run' makes of its
         # --config-file: the next run looks there for hosts without power.
         config_dir = Path(os.environ.get('TEMPEST_CONFIG_DIR', '.'))
         self.addCleanup(
-            power.give, config_dir, victim, options.power_on_command
+            power.power_on, config_dir, victim, options.power_on_command
         )
-        power.cut(
+        power.power_off(
             *(config_dir, victim),
             *(options.power_off_command, options.power_on_command),
         )
@@ -81,7 +81,7 @@ class HostStopTest(OwnClusterTest):
             f'{victim} to be off',
             timeout=120,
         )
-        self.judge(self.read_files(cluster))
+        self.assert_results(self.check_files(cluster))
 
 
 def _silent(node: Node) -> bool:

@@ -22,16 +22,16 @@ class ConfigurationTest(HostTest):
     @decorators.attr(type='smoke')
     def test_ratios_are_left_to_placement(self) -> None:
         """No host overwrites the ratios at its next update."""
-        hosts, unplaced_flavors = self.landing()
+        hosts, unplaced_flavors = self.hosts_of_flavors()
         if not hosts:
-            self.unchecked('no host takes any of the promised flavors')
-        checks = []
+            self.skip_unchecked('no host takes any of the promised flavors')
+        check_results = []
         for host in sorted(hosts):
-            checks += judge.overwriting(
-                host, hostlook.nova_conf(self.way, host)
+            check_results += judge.check_nova_conf_ratios(
+                host, hostlook.read_nova_conf(self.access, host)
             )
-        self.judge(checks)
-        self.none_left_out('no host takes these flavors', unplaced_flavors)
+        self.assert_results(check_results)
+        self.skip_if_unchecked('no host takes these flavors', unplaced_flavors)
 
 
 @decorators.serial
@@ -47,53 +47,55 @@ class PinsTest(HostTest):
         """
         first, _ = self.worker('dedicated')
         unseen = []
-        for entry, _ in self.workers('dedicated'):
-            guests = self.running(entry)
+        for entry, _ in self.worker_flavors('dedicated'):
+            guests = self.running_guests(entry)
             if guests:
-                self.look(entry, guests)
+                self.check_pins(entry, guests)
                 continue
             host = ''
             if entry.flavor.name == first.flavor.name:
-                host, _, guests = self.fill(entry)
+                host, _, guests = self.fill_host(entry)
             else:
-                guests = self.sample(entry)
+                guests = self.boot_sample(entry)
             if not guests:
                 unseen.append(entry.flavor.name)
                 continue
-            self.look(entry, guests)
-            self.clear(guests, host)
-        self.none_left_out('no guest runs, nor has room, of', unseen)
+            self.check_pins(entry, guests)
+            self.delete_guests(guests, host)
+        self.skip_if_unchecked('no guest runs, nor has room, of', unseen)
 
-    def look(self, entry: Entry, guests: Sequence[Mapping[str, Any]]) -> None:
+    def check_pins(
+        self, entry: Entry, guests: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Judge the pins of a flavor's guests."""
-        access = self.way
+        access = self.access
         domains_by_host: dict[str, list[Domain]] = {}
-        checks = []
+        check_results = []
         for server in guests:
             host = server['OS-EXT-SRV-ATTR:host']
             instance = server['OS-EXT-SRV-ATTR:instance_name']
-            options = hostlook.nova_conf(access, host)
-            guest = hostlook.guest(access, host, instance)
+            options = hostlook.read_nova_conf(access, host)
+            guest = hostlook.read_domain(access, host, instance)
             domains_by_host.setdefault(host, []).append(guest)
-            checks += judge.pins(
+            check_results += judge.check_pins(
                 guest,
                 entry.flavor.extra_specs,
-                self.numa(server['id']),
-                dedicated=domain.pinned(options, 'cpu_dedicated_set'),
-                shared=domain.pinned(options, 'cpu_shared_set'),
-                cells=hostlook.cells(access, host),
-                threads=hostlook.threads(access, host, instance),
+                self.numa_cells(server['id']),
+                dedicated=domain.cpu_set(options, 'cpu_dedicated_set'),
+                shared=domain.cpu_set(options, 'cpu_shared_set'),
+                cells=hostlook.read_cells(access, host),
+                threads=hostlook.read_threads(access, host, instance),
             )
         for host, domains in sorted(domains_by_host.items()):
-            checks += judge.disjoint(
+            check_results += judge.check_disjoint_cpus(
                 host,
                 domains,
-                hostlook.guests(access, host),
-                domain.pinned(
-                    hostlook.nova_conf(access, host), 'cpu_dedicated_set'
+                hostlook.list_domains(access, host),
+                domain.cpu_set(
+                    hostlook.read_nova_conf(access, host), 'cpu_dedicated_set'
                 ),
             )
-        self.judge(checks)
+        self.assert_results(check_results)
 
 
 @decorators.serial
@@ -108,20 +110,26 @@ class DisksTest(HostTest):
         """
         entry, _ = self.worker()
         if entry.configuration.storage != 'local':
-            self.unchecked(f'{entry.flavor.name} has its data on Ceph')
+            self.skip_unchecked(f'{entry.flavor.name} has its data on Ceph')
         if CONF.hvstack.libvirt_uri.startswith('lxc'):
-            self.unchecked('a container has no disks in its XML')
-        guests = self.running(entry)
+            self.skip_unchecked('a container has no disks in its XML')
+        guests = self.running_guests(entry)
         if not guests:
-            guests = [self.boot(self.small_flavor(1, self.placed_as(entry)))]
+            guests = [
+                self.boot(
+                    self.create_small_flavor(1, self.placement_specs(entry))
+                )
+            ]
             self.active(guests[0])
-        access = self.way
+        access = self.access
         for server in guests:
             host = server['OS-EXT-SRV-ATTR:host']
-            guest = hostlook.guest(
+            guest = hostlook.read_domain(
                 access, host, server['OS-EXT-SRV-ATTR:instance_name']
             )
             paths = [disk for disk in guest.disks if disk.startswith('/')]
-            self.judge(
-                judge.local(guest, hostlook.file_systems(access, host, paths))
+            self.assert_results(
+                judge.check_local_disks(
+                    guest, hostlook.file_systems(access, host, paths)
+                )
             )

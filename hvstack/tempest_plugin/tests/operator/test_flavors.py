@@ -17,13 +17,13 @@ class FlavorsTest(OperatorTest):
     @decorators.attr(type='smoke')
     def test_promised_flavors(self) -> None:
         """All are there, with exact specs, access and evidence."""
-        if not self.promised():
-            self.unchecked(
+        if not self.expected_flavors():
+            self.skip_unchecked(
                 'no flavor of the catalogues is approved: approve one, or '
                 'set [hvstack] include_candidates'
             )
-        self.judge(
-            judge.flavors(
+        self.assert_results(
+            judge.check_flavors(
                 [catalogue for catalogue, _ in self.catalogues()],
                 self.flavors(),
                 candidates=CONF.hvstack.include_candidates,
@@ -35,8 +35,8 @@ class FlavorsTest(OperatorTest):
     @decorators.attr(type='smoke')
     def test_no_others(self) -> None:
         """Nothing else claims the catalogues' name space."""
-        self.judge(
-            judge.strangers(
+        self.assert_results(
+            judge.check_unmanaged_flavors(
                 [catalogue for catalogue, _ in self.catalogues()],
                 self.flavors(),
             )

@@ -52,14 +52,14 @@ class FullClusterTest(Providers, OwnClusterTest):
     @decorators.idempotent_id('0a1b2c3d-4e5f-4071-b283-94a5c6d7e776')
     def test_worker_too_many(self) -> None:
         """A full cluster stays within its hosts, and cannot grow."""
-        before = self.there()
+        before = self.list_resources()
         stack = self.create()
         hosts = self.providers()
-        self.judge(
+        self.assert_results(
             [
                 check
                 for name, uuid in sorted(hosts.items())
-                for check in judge.capacity(
+                for check in judge.check_capacity(
                     name, self.inventories(uuid), self.usages(uuid)
                 )
             ]
@@ -72,14 +72,14 @@ class FullClusterTest(Providers, OwnClusterTest):
         self.stacks_client.update_stack(
             name, stack_id, {'parameters': {'worker_count': count + 1}}
         )
-        status = self.ended(name, stack_id, 'UPDATE')['stack_status']
-        self.judge(
-            judge.worker_too_many(
+        status = self.wait_for_stack(name, stack_id, 'UPDATE')['stack_status']
+        self.assert_results(
+            judge.check_full_cluster(
                 status,
-                self.reasons(name, stack_id),
+                self.failure_reasons(name, stack_id),
                 usages_before,
                 {name: self.usages(uuid) for name, uuid in hosts.items()},
             )
         )
         self.delete(name, stack_id)
-        self.judge(judge.nothing_left(self.more(before)))
+        self.assert_results(judge.check_deleted(self.new_resources(before)))

@@ -15,11 +15,13 @@ from hvstack.tempest_plugin.base import OperatorTest
 class FullHostTest(OperatorTest):
     """Guests on one empty host; alone, since others would take its room."""
 
-    def refused(self, subject: str, flavor_id: str, host: str | None) -> None:
+    def check_refused(
+        self, subject: str, flavor_id: str, host: str | None
+    ) -> None:
         """Judge that a server finds no place and leaves nothing."""
         server = self.boot(flavor_id, host)
-        self.judge(
-            judge.refused(
+        self.assert_results(
+            judge.check_refused(
                 subject,
                 server['status'],
                 (server.get('fault') or {}).get('message', ''),
@@ -31,24 +33,26 @@ class FullHostTest(OperatorTest):
     def test_worker_too_many(self) -> None:
         """I workers fill a host within its capacity; one more is refused."""
         entry, _ = self.worker()
-        host, uuid, guests = self.fill(entry)
-        self.judge(
-            judge.capacity(host, self.inventories(uuid), self.usages(uuid))
+        host, uuid, guests = self.fill_host(entry)
+        self.assert_results(
+            judge.check_capacity(
+                host, self.inventories(uuid), self.usages(uuid)
+            )
         )
-        self.refused(
+        self.check_refused(
             f'worker {len(guests) + 1} on {host}',
             self.flavors()[entry.flavor.name]['id'],
             host,
         )
-        self.others_fit(entry)
+        self.check_other_flavors(entry)
 
-    def others_fit(self, looked: Entry) -> None:
+    def check_other_flavors(self, looked: Entry) -> None:
         """Judge other workers' flavors by what their hosts have.
 
         Hosts that are larger than a flavor's profile say nothing of it.
         """
-        checks, unseen = [], []
-        for entry, profile in self.workers():
+        check_results, unseen = [], []
+        for entry, profile in self.worker_flavors():
             configuration = entry.configuration
             if entry.flavor.name == looked.flavor.name:
                 continue
@@ -57,45 +61,47 @@ class FullHostTest(OperatorTest):
                 unseen.append(entry.flavor.name)
                 continue
             room_checks = [
-                judge.room(name, inventories, entry)
-                for name, uuid in sorted(self.hosts(entry).items())
+                judge.check_room(name, inventories, entry)
+                for name, uuid in sorted(self.candidate_hosts(entry).items())
                 if (inventories := self.inventories(uuid))[self.kind(entry)][
                     'total'
                 ]
                 <= profile.cpus
             ]
-            checks += room_checks
+            check_results += room_checks
             if not room_checks:
                 unseen.append(entry.flavor.name)
-        self.judge(checks)
-        self.none_left_out('no host as in the catalogue for', unseen)
+        self.assert_results(check_results)
+        self.skip_if_unchecked('no host as in the catalogue for', unseen)
 
     @decorators.idempotent_id('e2f0b7a9-18c4-4f5d-a6d1-9b7c3e2f1a54')
     def test_misfit(self) -> None:
         """A guest larger than any host is refused, whatever the ratio."""
         unplaced_flavors = []
-        for entry, _ in self.placements():
+        for entry, _ in self.worker_flavors_by_placement():
             kind = self.kind(entry)
             totals = [
                 self.inventories(uuid)[kind]['total']
-                for uuid in self.hosts(entry).values()
+                for uuid in self.candidate_hosts(entry).values()
             ]
             if not totals:
                 unplaced_flavors.append(entry.flavor.name)
                 continue
             largest = max(totals)
-            self.refused(
+            self.check_refused(
                 f'{largest + 1} vCPUs on hosts of {largest} {kind}',
-                self.small_flavor(largest + 1, self.placed_as(entry)),
+                self.create_small_flavor(
+                    largest + 1, self.placement_specs(entry)
+                ),
                 None,
             )
-        self.none_left_out('no host takes these flavors', unplaced_flavors)
+        self.skip_if_unchecked('no host takes these flavors', unplaced_flavors)
 
     @decorators.idempotent_id('f4d2e6c8-9a37-4b1e-8f70-5c6d7e8f9a65')
     def test_over_commitment(self) -> None:
         """Two guests that each fit a host, but not together, never share."""
-        for entry, profile in self.placements():
-            kind, specs = self.kind(entry), self.placed_as(entry)
+        for entry, profile in self.worker_flavors_by_placement():
+            kind, specs = self.kind(entry), self.placement_specs(entry)
             host, uuid = self.empty_host(entry)
             total = self.inventories(uuid)[kind]['total']
             cells = 1
@@ -103,11 +109,11 @@ class FullHostTest(OperatorTest):
                 # One cell alone would not have so many.
                 cells = len(profile.cells)
                 specs['hw:numa_nodes'] = str(cells)
-            count = judge.more_than_half(total, cells)
-            flavor_id = self.small_flavor(count, specs)
+            count = judge.vcpus_above_half(total, cells)
+            flavor_id = self.create_small_flavor(count, specs)
             guest = self.boot(flavor_id, host)
             self.active(guest)
-            self.refused(
+            self.check_refused(
                 f'2 x {count} vCPUs on {total} of {host}', flavor_id, host
             )
             self.delete_server(guest['id'])
@@ -116,29 +122,29 @@ class FullHostTest(OperatorTest):
     def test_pins(self) -> None:
         """Nova gives each guest CPUs and cells of its own."""
         first, _ = self.worker('dedicated')
-        host, _, guests = self.fill(first)
-        self.own_cpus(first, guests)
+        host, _, guests = self.fill_host(first)
+        self.check_dedicated_cpus(first, guests)
         unseen = []
-        for entry, _ in self.workers('dedicated'):
+        for entry, _ in self.worker_flavors('dedicated'):
             if entry.flavor.name == first.flavor.name:
                 continue
-            self.clear(guests, host)
-            host, guests = '', self.sample(entry)
-            self.own_cpus(entry, guests)
+            self.delete_guests(guests, host)
+            host, guests = '', self.boot_sample(entry)
+            self.check_dedicated_cpus(entry, guests)
             if not guests:
                 unseen.append(entry.flavor.name)
-        self.none_left_out('there is no room for a guest of', unseen)
+        self.skip_if_unchecked('there is no room for a guest of', unseen)
 
-    def own_cpus(
+    def check_dedicated_cpus(
         self, entry: Entry, guests: Sequence[Mapping[str, Any]]
     ) -> None:
         """Judge what Nova gives to the guests of a host."""
         flavor = entry.flavor
         used: list[int] = []
         for guest in guests:
-            nodes = self.numa(guest['id'])
-            self.judge(
-                judge.topology(
+            nodes = self.numa_cells(guest['id'])
+            self.assert_results(
+                judge.check_numa_topology(
                     guest['name'], flavor.extra_specs, flavor.vcpus, nodes
                 )
             )
@@ -146,9 +152,9 @@ class FullHostTest(OperatorTest):
                 cpu for node in nodes for cpu in node['cpu_pinning'].values()
             ]
         if guests:
-            self.judge(
+            self.assert_results(
                 [
-                    judge.equal(
+                    judge.check_equal(
                         'CPUs of all guests, each used once',
                         len(used),
                         len(set(used)),

@@ -14,35 +14,35 @@ class RatiosTest(OperatorTest):
     @decorators.attr(type='smoke')
     def test_inventories(self) -> None:
         """Ratios are 1, and memory is left as the profile says."""
-        checks = []
+        check_results = []
         unplaced_flavors = []
         seen: set[tuple[str, str]] = set()
-        for entry, profile in self.promised():
-            hosts = self.hosts(entry)
+        for entry, profile in self.expected_flavors():
+            hosts = self.candidate_hosts(entry)
             if not hosts:
                 unplaced_flavors.append(entry.flavor.name)
             for name, uuid in sorted(hosts.items()):
                 if (name, profile.name) not in seen:
                     seen.add((name, profile.name))
-                    checks += judge.inventory(
+                    check_results += judge.check_inventory(
                         name, self.inventories(uuid), profile
                     )
-        if not checks:
-            self.unchecked('no host takes any of the promised flavors')
-        self.judge(checks)
-        self.none_left_out('no host takes these flavors', unplaced_flavors)
+        if not check_results:
+            self.skip_unchecked('no host takes any of the promised flavors')
+        self.assert_results(check_results)
+        self.skip_if_unchecked('no host takes these flavors', unplaced_flavors)
 
     @decorators.idempotent_id('c17e8d6b-51d7-4d3c-9c52-1a3f6d1f7b32')
     @decorators.attr(type='smoke')
     def test_allocations(self) -> None:
         """Guests take no more than their hosts have."""
-        hosts, unplaced_flavors = self.landing()
+        hosts, unplaced_flavors = self.hosts_of_flavors()
         if not hosts:
-            self.unchecked('no host takes any of the promised flavors')
-        checks = []
+            self.skip_unchecked('no host takes any of the promised flavors')
+        check_results = []
         for name, uuid in sorted(hosts.items()):
-            checks += judge.capacity(
+            check_results += judge.check_capacity(
                 name, self.inventories(uuid), self.usages(uuid)
             )
-        self.judge(checks)
-        self.none_left_out('no host takes these flavors', unplaced_flavors)
+        self.assert_results(check_results)
+        self.skip_if_unchecked('no host takes these flavors', unplaced_flavors)

@@ -38,21 +38,21 @@ class VolumesTest(OperatorTest):
         A new one, and all that servers have.
         """
         types, pools = volume_types_and_pools(self.os_admin)
-        checks = []
-        used = self.attached()
+        check_results = []
+        used = self.attached_volumes()
         for name, backend in sorted(CONF.hvstack.volume_backends.items()):
             new = self.volume_host(name) if name in types else ''
             hosts = {volume['os-vol-host-attr:host'] for volume in used[name]}
-            checks += [
+            check_results += [
                 check
                 for host in (new, *sorted(hosts - {new}))
-                for check in judge.backend(
+                for check in judge.check_volume_backend(
                     name, backend, types.get(name, {}), host, pools
                 )
             ]
-        self.judge(checks)
+        self.assert_results(check_results)
 
-    def attached(self) -> dict[str, list[dict[str, Any]]]:
+    def attached_volumes(self) -> dict[str, list[dict[str, Any]]]:
         """Return the volumes that servers have, by promised type."""
         volumes = self.os_admin.volumes_client_latest.list_volumes(
             detail=True, params={'all_tenants': 1}
@@ -73,13 +73,15 @@ class VolumesTest(OperatorTest):
         Nor can they: each type leads to a disk of its own.
         """
         if not CONF.hvstack.disk_pinning:
-            self.unchecked('disks are not pinned ([hvstack] disk_pinning)')
+            self.skip_unchecked(
+                'disks are not pinned ([hvstack] disk_pinning)'
+            )
         disk_users = [
             (
                 str(volume['os-vol-host-attr:host'] or ''),
                 str(attachment['server_id']),
             )
-            for volumes in self.attached().values()
+            for volumes in self.attached_volumes().values()
             for volume in volumes
             for attachment in volume['attachments']
         ]
@@ -88,16 +90,16 @@ class VolumesTest(OperatorTest):
             for name in sorted(CONF.hvstack.volume_backends)
         ]
         servers = {server for _, server in disk_users}
-        self.judge(
+        self.assert_results(
             [
-                judge.Judgement(
+                judge.CheckResult(
                     'servers with volumes of these types',
                     'each alone on its disks',
                     str(len(servers) or 'none now: types alone are judged'),
                     True,
                 ),
-                *judge.own_disks(disk_users),
-                *judge.own_disks(types, 'volume types'),
+                *judge.check_own_disks(disk_users),
+                *judge.check_own_disks(types, 'volume types'),
             ]
         )
 
@@ -105,7 +107,7 @@ class VolumesTest(OperatorTest):
         """Make a volume of a type and return where it is."""
         client = self.os_admin.volumes_client_latest
         new_volume = client.create_volume(
-            name=self.name('volume'), size=1, volume_type=volume_type
+            name=self.random_name('volume'), size=1, volume_type=volume_type
         )['volume']
         self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
         self.addCleanup(client.delete_volume, new_volume['id'])

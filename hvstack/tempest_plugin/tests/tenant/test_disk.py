@@ -63,16 +63,16 @@ class DiskTest(MemberTest):
     def test_power_cycle(self) -> None:
         """Its disk keeps what was written and synced."""
         node, server = self.guest()
-        self.kept(node, server, {'disk': (_WRITE, _SUM)})
+        self.check_power_cycle(node, server, {'disk': (_WRITE, _SUM)})
 
     @decorators.idempotent_id('1b2c3d4e-5f60-4182-8394-a5b6d7e8f887')
     def test_volumes_after_power_cycle(self) -> None:
         """Volumes of the promised types keep what was written, too."""
         types = sorted(CONF.hvstack.volume_backends)
         if not (types and CONF.service_available.cinder):
-            self.unchecked('no volume type is promised here')
+            self.skip_unchecked('no volume type is promised here')
         if CONF.hvstack.libvirt_uri.startswith('lxc'):
-            self.unchecked('a container cannot attach volumes')
+            self.skip_unchecked('a container cannot attach volumes')
         # Before the guest, since Cinder deletes no volume that is in use.
         volumes = {
             volume_type: self.volume(volume_type) for volume_type in types
@@ -81,27 +81,29 @@ class DiskTest(MemberTest):
         commands = {}
         for volume_type, volume in volumes.items():
             self.servers_client.attach_volume(server, volumeId=volume)
-            self.reached(volume, 'in-use')
+            self.wait_for_status(volume, 'in-use')
             serial = volume[:_SERIAL]
             commands[volume_type] = (
                 _WRITE_VOLUME.format(serial=serial),
                 _SUM_VOLUME.format(serial=serial),
             )
-        self.kept(node, server, commands)
+        self.check_power_cycle(node, server, commands)
 
     def volume(self, volume_type: str) -> str:
         """Make a volume; return its id."""
         client = self.os_primary.volumes_client_latest
         new_volume = client.create_volume(
-            name=self.name('volume'), size=1, volume_type=volume_type
+            name=self.random_name('volume'), size=1, volume_type=volume_type
         )['volume']
         self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
         self.addCleanup(client.delete_volume, new_volume['id'])
-        self.addCleanup(self.reached, new_volume['id'], 'available', 'error')
-        self.reached(new_volume['id'], 'available')
+        self.addCleanup(
+            self.wait_for_status, new_volume['id'], 'available', 'error'
+        )
+        self.wait_for_status(new_volume['id'], 'available')
         return str(new_volume['id'])
 
-    def reached(self, volume: str, *statuses: str) -> None:
+    def wait_for_status(self, volume: str, *statuses: str) -> None:
         """Wait until a volume has one of some statuses."""
         client = self.os_primary.volumes_client_latest
         status = ''
@@ -118,7 +120,7 @@ class DiskTest(MemberTest):
             why=lambda: f'it is {status}',
         )
 
-    def kept(
+    def check_power_cycle(
         self,
         node: SSHNode,
         server: str,
@@ -159,11 +161,13 @@ class DiskTest(MemberTest):
                 f'ssh of {node.name} after the power cycle',
                 timeout=CONF.hvstack.server_timeout,
             )
-        self.judge(
+        self.assert_results(
             [
-                judge.rebooted(booted['before'], booted.get('after', '')),
+                judge.check_rebooted(
+                    booted['before'], booted.get('after', '')
+                ),
                 *(
-                    judge.Judgement(
+                    judge.CheckResult(
                         f'{disk}: checksum after the power cycle',
                         checksum.strip(),
                         checksums.get(disk, 'no answer').strip(),
@@ -186,12 +190,14 @@ class DiskTest(MemberTest):
             timeout=CONF.hvstack.server_timeout,
         )
         server_details = self.servers_client.show_server(server)['server']
-        self.judge([judge.equal('server', 'ACTIVE', server_details['status'])])
+        self.assert_results(
+            [judge.check_equal('server', 'ACTIVE', server_details['status'])]
+        )
 
     def guest(self) -> tuple[SSHNode, str]:
         """Start a guest; return how it is reached once up, and its id."""
-        name = self.name('disk')
-        self.make_key(name)
+        name = self.random_name('disk')
+        self.create_key(name)
         manager = self.os_primary
         group = manager.security_groups_client.create_security_group(
             name=name
@@ -225,7 +231,7 @@ class DiskTest(MemberTest):
             networks=[{'port': port['id']}],
             key_name=name,
         )['server']
-        self.addCleanup(self.gone, new_server['id'])
+        self.addCleanup(self.delete_server, new_server['id'])
         self.active(new_server['id'])
         address = port['fixed_ips'][0]['ip_address']
         node = SSHNode(
@@ -245,19 +251,19 @@ class DiskTest(MemberTest):
 
     def worker(self) -> str:
         """Return the name of a promised worker's flavor that is visible."""
-        names = [entry.flavor.name for entry, _ in self.workers()]
-        self.grant(names)
+        names = [entry.flavor.name for entry, _ in self.worker_flavors()]
+        self.grant_flavor_access(names)
         flavors = self.os_primary.flavors_client.list_flavors()['flavors']
         visible = {flavor['name'] for flavor in flavors}
         for name in names:
             if name in visible:
                 return name
-        self.unchecked(
+        self.skip_unchecked(
             "no worker's flavor is promised and visible to the member, see "
             '[hvstack] include_candidates'
         )
 
-    def gone(self, server: str) -> None:
+    def delete_server(self, server: str) -> None:
         """Delete a server and wait until it is gone."""
 
         def done() -> bool:

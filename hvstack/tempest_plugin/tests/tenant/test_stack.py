@@ -24,7 +24,7 @@ class StackTest(ClusterTest):
     def resource_setup(cls) -> None:
         """Make it, or take the one that is there."""
         super().resource_setup()
-        cls.stack = cls.given() or cls.create()
+        cls.stack = cls.existing_stack() or cls.create()
         cls.nodes = cls.cluster(cls.stack)
 
     #: Why Hadoop is not whole; None before anybody has looked.
@@ -36,7 +36,7 @@ class StackTest(ClusterTest):
         Waits once for all tests; each ends here where there is no Hadoop.
         """
         if not CONF.hvstack.hadoop:
-            self.unchecked('no Hadoop runs here ([hvstack] hadoop)')
+            self.skip_unchecked('no Hadoop runs here ([hvstack] hadoop)')
         if self.trouble is None:
             try:
                 self.wait_for_hadoop(self.nodes)
@@ -48,21 +48,21 @@ class StackTest(ClusterTest):
             type(self).trouble = ', '.join(problems)
         return self.trouble or ''
 
-    def whole(self) -> None:
+    def skip_if_unhealthy(self) -> None:
         """End a test that a worker's absence would fail for a wrong reason.
 
         The absence itself is for test_all_nodes_are_in to tell.
         """
         if trouble := self.hadoop():
-            self.unchecked(f'Hadoop is not whole: {trouble}')
+            self.skip_unchecked(f'Hadoop is not whole: {trouble}')
 
     @decorators.idempotent_id('4e5f6071-8293-4a4b-b5c6-d7e8f90a1bba')
     def test_outputs(self) -> None:
         """What every cluster tells has a value."""
         outputs = self.outputs(self.stack)
-        self.judge(
+        self.assert_results(
             [
-                judge.Judgement(
+                judge.CheckResult(
                     f'output {name}',
                     'a value',
                     str(outputs.get(name))[:200],
@@ -75,7 +75,7 @@ class StackTest(ClusterTest):
     @decorators.idempotent_id('5f607182-93a4-4b5c-86d7-e8f90a1b2ccb')
     def test_nodes_per_host(self) -> None:
         """So many workers on a host as promised, controllers apart."""
-        self.judge(self.spread(self.stack))
+        self.assert_results(self.check_placement(self.stack))
 
     @decorators.idempotent_id('9c4d1f0e-27b8-4a63-8d5e-b1f7c0a2e394')
     def test_volumes(self) -> None:
@@ -86,16 +86,16 @@ class StackTest(ClusterTest):
     def test_all_nodes_are_in(self) -> None:
         """HDFS and YARN have every worker, and no daemon has died."""
         trouble = self.hadoop()
-        self.judge(
-            [judge.equal('HDFS and YARN', 'every worker', trouble)]
+        self.assert_results(
+            [judge.check_equal('HDFS and YARN', 'every worker', trouble)]
             if trouble
             else [
-                judge.equal(
+                judge.check_equal(
                     'missing in HDFS or YARN',
                     [],
                     daemons.find_unmet_conditions(self.nodes),
                 ),
-                judge.equal(
+                judge.check_equal(
                     'daemons that have died',
                     [],
                     daemons.find_dead_daemons(self.nodes.nodes, silent=True),
@@ -106,28 +106,32 @@ class StackTest(ClusterTest):
     @decorators.idempotent_id('718293a4-b5c6-4d7e-a8f9-0a1b2c3d4eed')
     def test_topology(self) -> None:
         """HDFS' node groups are Nova's hosts."""
-        self.whole()
-        self.judge(self.topology(self.nodes))
+        self.skip_if_unhealthy()
+        self.assert_results(self.topology(self.nodes))
 
     @decorators.idempotent_id('f90a1b2c-3d4e-4f60-a172-8394b5c6d665')
     def test_node_groups(self) -> None:
         """The NameNode places replicas by node groups (HVE)."""
-        self.whole()
-        self.judge(judge.node_groups(self.in_force(self.nodes)))
+        self.skip_if_unhealthy()
+        self.assert_results(
+            judge.check_hve_properties(self.effective_properties(self.nodes))
+        )
 
     @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
     def test_replicas(self) -> None:
         """No two replicas of a block are on one host, over ten files."""
         if CONF.hvstack.replication < 2:
-            self.unchecked('a block has one replica ([hvstack] replication)')
-        self.whole()
+            self.skip_unchecked(
+                'a block has one replica ([hvstack] replication)'
+            )
+        self.skip_if_unhealthy()
         self.write_files(self.nodes)
-        self.judge(self.replicas(self.nodes))
+        self.assert_results(self.check_replicas(self.nodes))
 
     @decorators.idempotent_id('93a4b5c6-d7e8-4f90-8a1b-2c3d4e5f600f')
     def test_small_run(self) -> None:
         """A small TPCx-HS-derived run validates its data."""
-        self.whole()
+        self.skip_if_unhealthy()
         done = run.run(
             self.nodes,
             Workload(
@@ -141,9 +145,9 @@ class StackTest(ClusterTest):
             f'{phase["name"]} {phase["seconds"]:.0f} s'
             for phase in done.phases
         )
-        self.judge(
+        self.assert_results(
             [
-                judge.Judgement(
+                judge.CheckResult(
                     'run and its data checks',
                     'valid',
                     done.reason or f'valid: {phases}',
@@ -162,21 +166,21 @@ class StackLifeTest(OwnClusterTest):
         """One worker less leaves the others; deleting leaves nothing."""
         count = int(self.request['parameters']['worker_count'])
         if count < 2:
-            self.unchecked('a cluster of one worker cannot be scaled in')
-        before = self.there()
+            self.skip_unchecked('a cluster of one worker cannot be scaled in')
+        before = self.list_resources()
         stack = self.create()
         name, stack_id = stack['stack_name'], stack['id']
         self.stacks_client.update_stack(
             name, stack_id, {'parameters': {'worker_count': count - 1}}
         )
-        smaller = self.settled(name, stack_id, 'UPDATE')
+        smaller = self.wait_until_complete(name, stack_id, 'UPDATE')
         workers, others = self.names(smaller)
-        self.judge(
+        self.assert_results(
             [
-                judge.equal(
+                judge.check_equal(
                     'workers after the update', count - 1, len(workers)
                 ),
-                judge.equal(
+                judge.check_equal(
                     'servers of it',
                     sorted([*workers, *others]),
                     sorted(set(self.host_ids()) - set(before['servers'])),
@@ -184,4 +188,4 @@ class StackLifeTest(OwnClusterTest):
             ]
         )
         self.delete(name, stack_id)
-        self.judge(judge.nothing_left(self.more(before)))
+        self.assert_results(judge.check_deleted(self.new_resources(before)))
