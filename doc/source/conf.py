@@ -44,6 +44,9 @@ suppress_warnings = ['myst.header']
 autoprogram_cliff_application = 'hvstack'
 config_generator_config_file = []
 
+# Options begin with two hyphens, not with a dash.
+smartquotes = False
+
 # The manual page describes all commands, as the reference does: it is built
 # alone, and is no page of the site.
 if tags.has('man'):  # noqa: F821
