@@ -8,6 +8,7 @@ import testtools
 import yaml
 
 from hvstack.report import published
+from hvstack.results import compare
 
 TOP = Path(__file__).parents[2]
 SOURCE = TOP / 'doc' / 'source'
@@ -41,6 +42,11 @@ class DocumentationTest(testtools.TestCase):
         self.assertEqual(5, len(papers))
         for name in papers:
             self.assertRegex(text, rf' {name} [A-Z]', name)
+
+    def test_every_compared_fact_is_in_the_reference(self) -> None:
+        text = (SOURCE / 'reference' / 'records.rst').read_text()
+        for name in (*compare.WITH_BASELINE, *compare.ALIKE, *compare.SHOWN):
+            self.assertIn(f'``{name}``', text)
 
     def test_every_page_is_in_the_guide_of_its_directory(self) -> None:
         for name in ('user', 'operator', 'reference', 'contributor'):
