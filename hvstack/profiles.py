@@ -106,8 +106,8 @@ def catalogue_path(name: str) -> Path:
     """
     path = Path(name)
     packaged = share.CATALOGUES / f'{name}.yaml'
-    is_name = '/' not in name and not path.exists()
-    return packaged if is_name and packaged.is_file() else path
+    is_name = '/' not in name and not textfile.is_regular(path)
+    return packaged if is_name and textfile.is_regular(packaged) else path
 
 
 def read_catalogue(
@@ -129,7 +129,7 @@ def read_catalogue(
         return found, load(host)
     neighbor = path.parent / f'{found.host}.yaml'
     is_neighbor = (
-        neighbor.is_file()
+        textfile.is_regular(neighbor)
         and neighbor.name != path.name
         and found.host not in known()
     )

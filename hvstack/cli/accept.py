@@ -91,7 +91,7 @@ class Accept(Lister):
         parser.add_argument(
             '--catalogue',
             action='append',
-            type=profiles.catalogue_path,
+            type=arguments.catalogue,
             metavar='FILE',
             help='Published catalogue, or the name of a catalogue of the '
             'package; may be repeated (default, for the lab only: its own).',
@@ -114,7 +114,7 @@ class Accept(Lister):
         )
         parser.add_argument(
             '--stack-request',
-            type=Path,
+            type=arguments.path,
             metavar='FILE',
             help="stack.json that an administrator's --dry-run wrote, for a "
             'member, who cannot see hosts',
@@ -176,7 +176,7 @@ class Accept(Lister):
             parser.add_argument(option, help=text)
         parser.add_argument(
             '--accounts',
-            type=Path,
+            type=arguments.path,
             metavar='FILE',
             help="Tempest's accounts.yaml (default: users are made with the "
             "administrator's rights)",
@@ -191,7 +191,7 @@ class Accept(Lister):
         )
         parser.add_argument(
             '--workspace',
-            type=Path,
+            type=arguments.path,
             metavar='FOLDER',
             help='for tempest.conf, results and reports',
         )

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments: numbers in ASCII digits, of sane sizes."""
+"""Types of command-line arguments: numbers in ASCII digits, and paths."""
 
 import argparse
 import re
+from pathlib import Path
+
+from hvstack import profiles
 
 #: More of anything is a mistake.
 MAX_COUNT = 1_000_000_000
@@ -41,3 +44,26 @@ def number(text: str) -> float:
             f"'{text[:60]}' is not a number of at most {MAX_COUNT}"
         )
     return float(text)
+
+
+def path(text: str) -> Path:
+    """Return a path.
+
+    ``Path`` would read an empty text, such as that of a shell variable that
+    is not set, as the current directory.
+
+    :raises argparse.ArgumentTypeError: the text is empty.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError(
+            'the path is empty. Name a file or a directory'
+        )
+    return Path(text)
+
+
+def catalogue(text: str) -> Path:
+    """Return the path of a catalogue, which can be one of the package.
+
+    :raises argparse.ArgumentTypeError: the text is empty.
+    """
+    return profiles.catalogue_path(str(path(text)))

@@ -103,7 +103,7 @@ def row(one: record.Record) -> tuple[Any, ...]:
 def _add_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--records',
-        type=Path,
+        type=arguments.path,
         default=RECORDS,
         metavar='FOLDER',
         help=f'folder of the run records (default: {RECORDS})',
@@ -126,7 +126,7 @@ class Run(Lister):
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
             '--hosts',
-            type=Path,
+            type=arguments.path,
             default=hosts.LAB,
             metavar='FILE',
             help=f'file that names the hosts (default: {hosts.LAB})',
@@ -177,7 +177,7 @@ class Run(Lister):
         hadoop.add(parser)
         parser.add_argument(
             '--kit',
-            type=Path,
+            type=arguments.path,
             metavar='PATH',
             help="folder of TPC's TPCx-HS kit, which does pairs of runs "
             "(default: Hadoop's TeraSort programs stand in)",
@@ -338,7 +338,10 @@ class Import(Command):
         _add_records(parser)
         add_unsigned(parser)
         parser.add_argument(
-            'file', nargs='+', type=Path, help='record of a baseline run'
+            'file',
+            nargs='+',
+            type=arguments.path,
+            help='record of a baseline run',
         )
         return parser
 

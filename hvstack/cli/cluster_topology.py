@@ -3,12 +3,12 @@
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 from cliff.lister import Lister
 
 from hvstack import errors
+from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, keys, stacks
 from hvstack.cluster import topology
@@ -28,7 +28,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     add_cloud(parser)
     parser.add_argument(
         '--key',
-        type=Path,
+        type=arguments.path,
         metavar='FILE',
         help="private key of the stack's key pair (default: the one that "
         "'hvstack cluster create' made)",
@@ -39,7 +39,7 @@ def add_map(parser: argparse.ArgumentParser) -> None:
     """Add what tells the nodes' hosts where Nova does not."""
     parser.add_argument(
         '--map',
-        type=Path,
+        type=arguments.path,
         metavar='FILE',
         help="YAML that says every node's host, and perhaps rack, instead "
         'of Nova, such as "worker-0: {host: h7, rack: r1}"',

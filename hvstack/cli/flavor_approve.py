@@ -2,7 +2,6 @@
 """``hvstack flavor approve``: measured flavors of a catalogue."""
 
 import argparse
-from pathlib import Path
 
 from cliff.command import Command
 
@@ -30,7 +29,10 @@ class Approve(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'catalogue', type=Path, metavar='FILE', help='catalogue in YAML'
+            'catalogue',
+            type=arguments.path,
+            metavar='FILE',
+            help='catalogue in YAML',
         )
         parser.add_argument(
             'flavors',
@@ -44,7 +46,7 @@ class Approve(Command):
         )
         parser.add_argument(
             '--records',
-            type=Path,
+            type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
             help=f'folder of the run records (default: {RECORDS})',

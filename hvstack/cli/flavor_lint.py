@@ -7,7 +7,7 @@ import yaml
 from cliff.command import Command
 
 from hvstack import errors, profiles
-from hvstack.cli import findings
+from hvstack.cli import arguments, findings
 from hvstack.cli.flavor import add_host
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
@@ -49,7 +49,7 @@ class Lint(Command):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'catalogue',
-            type=profiles.catalogue_path,
+            type=arguments.catalogue,
             metavar='FILE',
             help='Catalogue in YAML, or the name of a catalogue of the '
             'package such as vsphere6.',

@@ -4,7 +4,6 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import astuple
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,6 +12,7 @@ from cliff.lister import Lister
 from openstack.connection import Connection
 
 from hvstack import errors, profiles
+from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import RECORDS, add_unsigned
 from hvstack.cloud import connection, publish
@@ -34,7 +34,7 @@ class _Publishing(Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'catalogue',
-            type=profiles.catalogue_path,
+            type=arguments.catalogue,
             metavar='FILE',
             help='Catalogue in YAML, or the name of a catalogue of the '
             'package such as vsphere6.',
@@ -63,7 +63,7 @@ class _Publishing(Lister):
         )
         parser.add_argument(
             '--records',
-            type=Path,
+            type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
             help='folder of the run records that evidence stands on '

@@ -2,13 +2,13 @@
 """``hvstack image``: guest images with Hadoop, and a tiny one."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 from openstack.connection import Connection
 
+from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection
 from hvstack.lab import clouds, hosts, images, settings
@@ -38,7 +38,7 @@ class Build(Command):
         )
         parser.add_argument(
             '--hadoop-tarball',
-            type=Path,
+            type=arguments.path,
             metavar='PATH',
             help="a Hadoop release to take instead of Maven Central's jars, "
             'now and later',

@@ -4,13 +4,13 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors, extras
+from hvstack.cli import arguments
 from hvstack.lab import hosts, lock, settings
 from hvstack.lab.hosts import bare, host
 from hvstack.lab.settings import LabSettings
@@ -107,7 +107,7 @@ class Prepare(_OnHost):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--image',
-            type=Path,
+            type=arguments.path,
             help='ext4 image (default: that of the Hadoop image)',
         )
         return parser

@@ -5,7 +5,6 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
@@ -66,7 +65,7 @@ class Plan(Command):
         )
         parser.add_argument(
             '--records',
-            type=Path,
+            type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
             help=f'folder of the run records (default: {RECORDS})',
@@ -149,7 +148,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument(
         '--space',
-        type=Path,
+        type=arguments.path,
         metavar='FILE',
         help="YAML file with 'values' by parameter, and perhaps 'start'",
     )

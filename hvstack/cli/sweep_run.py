@@ -4,14 +4,13 @@
 import argparse
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
 from cliff.show import ShowOne
 
 from hvstack import conf, errors, extras
-from hvstack.cli import hadoop, report
+from hvstack.cli import arguments, hadoop, report
 from hvstack.cli.journey import way
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
@@ -159,7 +158,7 @@ class Run(_Running):
         add_size(parser)
         parser.add_argument(
             '--kit',
-            type=Path,
+            type=arguments.path,
             metavar='PATH',
             help="folder of TPC's TPCx-HS kit, which does pairs of runs "
             "(default: Hadoop's TeraSort programs stand in)",

@@ -31,3 +31,12 @@ class CatalogueTest(testtools.TestCase):
         )
         _, host = profiles.read_catalogue(self.catalogue)
         self.assertEqual('myhosts', host.name)
+
+    def test_names_that_no_file_can_have(self) -> None:
+        path = profiles.catalogue_path('x' * 300)
+        self.assertRaises(errors.InputError, profiles.read_catalogue, path)
+        text = CATALOGUE.replace('myhosts', 'x' * 300)
+        self.catalogue.write_text(text, encoding='utf-8')
+        self.assertRaises(
+            errors.InputError, profiles.read_catalogue, self.catalogue
+        )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output that cannot control a terminal, and numbers of options."""
+"""Output that cannot control a terminal, and values of options."""
 
 import argparse
 import io
+from pathlib import Path
 
 import testtools
 
@@ -38,3 +39,8 @@ class ArgumentsTest(testtools.TestCase):
             self.assertRaises(
                 argparse.ArgumentTypeError, arguments.number, text
             )
+
+    def test_paths(self) -> None:
+        self.assertEqual(Path('x'), arguments.path('x'))
+        for read in (arguments.path, arguments.catalogue):
+            self.assertRaises(argparse.ArgumentTypeError, read, '')
