@@ -293,7 +293,7 @@ def control(kind: Kind, reader: tuple[str, ...], root: Path) -> Case:
     """Prepare a case with nothing changed."""
     prepare(root)
     _beside(kind, root)
-    _write(kind, kind.data, root / kind.path)
+    _write(kind, _plain(kind), root / kind.path)
     argv = _argv(kind, reader, root)
     return Case(
         *(kind.name, 'nothing', argv, False, ()),
@@ -391,8 +391,6 @@ def _plain(kind: Kind) -> Any:
 def _write(kind: Kind, data: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind.form != 'ini':
-        if kind.seal:
-            data = kind.seal(copy.deepcopy(data))
         path.write_bytes(mutations.render(data, kind.form))
         return
     lines = []
@@ -423,23 +421,22 @@ def _options(rng: random.Random, root: Path) -> Case:
     values, invalid = SORTS[sort]
     value = rng.choice(values)
     argv = [word for word, _ in command]
-    argv[position] = value
+    # None of a process' arguments has these.
+    passed = value.replace('\x00', '').encode(errors='ignore').decode()
+    argv[position] = passed
     for name, data in corpus.RECORDS.items():
         write(root / name, data)
     write(root / f'sweeps/{corpus.SWEEP}.json', corpus.MARKER)
     write(root / f'trials/{corpus.TRIALS_ID}.json', corpus.TRIALS)
     option = argv[position - 1] if position else ''
-    plain = ' '.join(value.split())
+    plain = ' '.join(passed.split())
     names = {option, option.removeprefix('--'), plain[:20], sort, 'usage'}
-    names |= {f"'{value}'", repr(value), value.rpartition('/')[2]}
+    names |= {f"'{passed}'", repr(passed), passed.rpartition('/')[2]}
+    # As the terminal gets it.
+    names.add(repr(passed)[1:-1][:20])
     if command[:2] == (('flavor', ''), ('approve', '')):
         names |= {'sweep', 'baseline'}
-    # None of a process' arguments has these.
-    argv = [
-        word.replace('\x00', '').encode(errors='ignore').decode()
-        for word in argv
-    ]
-    if '\x00' in value or '\ud800' in value:
+    if passed != value:
         invalid = False
     return Case(
         'options',

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hvstack.cluster import baremetal
+from hvstack.cluster import baremetal, hosts
 from hvstack.results import record as records
 from tests.fuzz.mutations import Rules
 from tests.unit.results import factory
@@ -126,7 +126,7 @@ EVIDENCE = {
     'date': '2026-11-20',
     'releases': {'nova': '34.0.0', 'hadoop': '3.4.2', 'hvstack': '1.0'},
     'configuration': 'i4-c1-m1-local-dedicated-unpinned',
-    'host': 'abcdef012345',
+    'host': 'vsan',
     'sweep': 'sweep-20261120-101112-abcd',
     'digest': '0' * 64,
 }
@@ -480,8 +480,11 @@ JOURNAL = {
     'made': 1763700000.0,
     'id': '00000000-0000-4000-8000-000000000009',
 }
+# Fields of a newer release are left alone, so that its entries do not stop
+# this one.
 JOURNAL_RULES = Rules(
     open=('data',),
+    strict=(),
     names=('kind', 'id'),
     required=(
         *('kind', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
@@ -491,11 +494,14 @@ JOURNAL_RULES = Rules(
     texts=('kind', 'scope', 'owner', 'boot', 'id'),
 )
 
-ACQUIRED = {
+ACQUIRED: dict[str, Any] = {
     'pid': 4194303,
     'started': 1,
     'hosts': [{'name': 'c1', 'release': ['true']}],
 }
+# Releases that do not store programs have an action.
+if hasattr(hosts, 'actions'):
+    ACQUIRED['hosts'] = [{'name': 'c1', 'action': 'release-lab-host'}]
 
 CONF = {
     'cloud': {

@@ -106,7 +106,7 @@ def run(number: int, case: Case, root: Path) -> Result:
     if not pid:
         _child(case, root)
     try:
-        status = _wait(pid)
+        status = _wait(pid, [] if reader is None else [reader])
     finally:
         if reader is not None:
             os.close(reader)
@@ -116,22 +116,28 @@ def run(number: int, case: Case, root: Path) -> Result:
 def _hold_output(case: Case) -> int | None:
     """Open the reading end of a FIFO that is written to."""
     if case.output and stat.S_ISFIFO(case.output[1]):
-        handle = os.open(case.output[0], os.O_RDWR | os.O_NONBLOCK)
-        # A page of HTML is more than a FIFO takes by default.
-        fcntl.fcntl(handle, 1031, 2**20)
-        return handle
+        return os.open(case.output[0], os.O_RDWR | os.O_NONBLOCK)
     return None
 
 
-def _wait(pid: int) -> int | None:
-    """Return a child's wait status; None if it took too long."""
+def _wait(pid: int, readers: list[int]) -> int | None:
+    """Return a child's wait status; None if it took too long.
+
+    :param readers: FIFOs to read from in the meantime: a page of HTML is
+        larger than a FIFO.
+    """
     handle = os.pidfd_open(pid)
-    idle, cpu_seconds, ready = 0.0, -1.0, []
+    idle, cpu_seconds = 0.0, -1.0
+    ready: list[int] = []
     try:
         # On a busy machine a child may wait long for a CPU: only one that
         # sleeps all the time is stuck.
-        while not ready and idle < WALL_SECONDS:
-            ready, _, _ = select.select([handle], [], [], WALL_SECONDS / 4)
+        while handle not in ready and idle < WALL_SECONDS:
+            ready, _, _ = select.select(
+                [handle, *readers], [], [], WALL_SECONDS / 4
+            )
+            for reader in set(readers).intersection(ready):
+                os.read(reader, 2**20)
             if not ready:
                 before, cpu_seconds = cpu_seconds, _cpu_seconds(pid)
                 idle = idle + WALL_SECONDS / 4 if before == cpu_seconds else 0
@@ -139,11 +145,11 @@ def _wait(pid: int) -> int | None:
         os.close(handle)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    if not ready:
+    if handle not in ready:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    return status if ready else None
+    return status if handle in ready else None
 
 
 def _cpu_seconds(pid: int) -> float:
