@@ -50,8 +50,15 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
     """
     # Its baseline may be of another one.
     sweeps = {one.sweep for one in records if one.kind == 'configuration'}
+    known, reasons = state.load_usable()
+    # The markers of other sweeps are their own reports' matter.
+    unreadable = tuple(
+        reason
+        for reason in reasons
+        if any(f'/{sweep_id}.json' in reason for sweep_id in sweeps)
+    )
     try:
-        for sweep in state.known():
+        for sweep in known:
             if sweeps == {sweep.id} and sweep.course is not None:
                 here = course.look(sweep, folder)
                 return Journey(tuple(way(here)), here.strategy.space.skipped)
@@ -68,10 +75,11 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
                     folder or state.RECORDS, sweep_id
                 ).items()
                 if name not in measured
-            )
+            ),
+            unreadable=unreadable,
         )
     except errors.InputError as exc:
-        return Journey(unreadable=(str(exc),))
+        return Journey(unreadable=(*unreadable, str(exc)))
 
 
 def way(here: Standing) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, paths, report
-from hvstack.cli import journey
+from hvstack.cli import arguments, journey
 from hvstack.report import answer, exchange
 from hvstack.results import record, reference
 
@@ -32,7 +32,8 @@ def render(
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
-    :param left_out: why further records could not be used.
+    :param left_out: why further records could not be used. Other files of
+        the sweep that cannot be read come behind them.
     :param allow: facts that may differ between runs.
     :param details: whether a table comes with everything that fits a
         terminal.
@@ -46,6 +47,7 @@ def render(
     told = journey.of(records, folder)
     if form == 'table' and details:
         return report.details(records, left_out, allow, told.lines())
+    left_out = list(dict.fromkeys([*left_out, *told.unreadable]))
     if form == 'table':
         return report.table(records, left_out, allow, len(told.skipped))
     skipped = [(one.name, one.reason) for one in told.skipped]
@@ -84,7 +86,7 @@ class Report(Command):
         )
         parser.add_argument(
             '--html',
-            type=Path,
+            type=arguments.path,
             metavar='FILE',
             help='write the page to a file; short for -f html -o FILE',
         )
@@ -105,13 +107,13 @@ class Report(Command):
         parser.add_argument(
             '-o',
             '--output',
-            type=Path,
+            type=arguments.path,
             metavar='FILE',
             help='write it to a file (default: standard output)',
         )
         parser.add_argument(
             '--records',
-            type=Path,
+            type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
             help=f'folder of the run records (default: {RECORDS})',

@@ -388,7 +388,10 @@ class Answer:
             f'Not to be taken: {label}, a run of it failed for good.'
             for label in self._lost
         ]
-        lines += [f'Left out: {reason}.' for reason in self.left_out]
+        lines += [
+            f'Left out: {reason.removesuffix(".")}.'
+            for reason in self.left_out
+        ]
         lines += [f'Missing: {gap}.' for gap in self.gaps]
         return lines
 

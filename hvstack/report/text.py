@@ -21,6 +21,8 @@ from hvstack.report.comparison import Change, Comparison
 from hvstack.results.stats import Percent
 
 _WIDTH = 100
+#: Unusable files that the short form names; the details name all.
+_MAX_NAMED_FILES = 3
 _COLUMNS = (
     'configuration',
     'runs',
@@ -65,12 +67,15 @@ def table(answer: Answer, skipped: int = 0) -> str:
             reason = textwrap.shorten(row.reasons[0], 160, placeholder=' ...')
             lines += _wrapped(f'{row.label}, {row.status}: {reason}', width=79)
         failures += len(row.failed)
+    for reason in answer.left_out[:_MAX_NAMED_FILES]:
+        reason = textwrap.shorten(reason, 240, placeholder=' ...')
+        lines += _wrapped(f'Left out: {reason}', width=79)
     counts = [
         f'{noun}: {count}'
         for noun, count in (
             ('skipped configurations', skipped),
             ('failed runs', failures),
-            ('invalid records', len(answer.left_out)),
+            ('unusable files', len(answer.left_out)),
             ('missing runs', len(answer.gaps)),
         )
         if count
@@ -283,4 +288,6 @@ def _wrapped(text: str, indent: str = '', width: int = _WIDTH) -> list[str]:
         initial_indent=indent,
         subsequent_indent=f'{indent}  ',
         break_on_hyphens=False,
+        # A path is copied as a whole.
+        break_long_words=False,
     )

@@ -366,7 +366,8 @@ def _read(path: Path) -> Any:
         return jsonfile.load(path, _MAX_FILE_BYTES).data
     except errors.InputError as exc:
         raise errors.InputError(
-            f'{path}: no whole run record, move it away: {exc}'
+            f'{str(exc).removesuffix(".")}. Or move the file away: it is no '
+            'whole run record'
         ) from exc
 
 

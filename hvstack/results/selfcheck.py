@@ -110,9 +110,9 @@ def first_contradiction(
     except (
         *(TypeError, ValueError, KeyError, AttributeError),
         *(OverflowError, IndexError),
-    ) as exc:
+    ):
         # A nested value of a type that no check expects.
-        return 'content', f'has a value of an unexpected type ({exc})'
+        return 'content', 'has a value of a type that no release writes'
 
 
 def _number(value: Any) -> float | None:
@@ -298,7 +298,9 @@ def _work(record: 'Record') -> Iterator[Contradiction]:
                 )
         yield from _job(phase)
     yield from _job_sizes(record, generated, sorted_, validated)
-    ids = [phase.get('job_id') for phase in (generated, sorted_, validated)]
+    ids = [
+        str(phase.get('job_id')) for phase in (generated, sorted_, validated)
+    ]
     if len(set(ids)) < len(ids):
         yield 'job_id', 'is the same in two phases'
 
@@ -323,8 +325,11 @@ def _data_check(
 
 def _job(phase: Mapping[str, Any]) -> Iterator[Contradiction]:
     name = phase['name']
-    if not phase.get('job_id'):
+    job_id = phase.get('job_id')
+    if not job_id:
         yield 'job_id', f'of {name} is missing'
+    elif not isinstance(job_id, str):
+        yield 'job_id', f'of {name} is {job_id!r:.60}, not the ID of a job'
     state = phase.get('state', 'SUCCEEDED')
     if state != 'SUCCEEDED':
         yield 'state', f'of {name} is {state!r:.40} although the run is valid'

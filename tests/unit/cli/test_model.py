@@ -174,6 +174,22 @@ class Commands(testtools.TestCase):
             self.assertIn(str(path), one)
             self.assertIn(word, one)
 
+    def test_report_names_files_that_it_cannot_use(self) -> None:
+        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        save(run('i1', 0, 90, sweep='a'), folder)
+        torn = folder / 'torn.json'
+        torn.write_text('{"sweep"')
+        damaged = folder / 'skipped' / 'a.json'
+        damaged.parent.mkdir()
+        damaged.write_text('{"i2": []}')
+        for form in ('table', 'json', 'html', 'csv', 'junit'):
+            status, out, _ = self.call(
+                *('report', '--records', str(folder), '-f', form)
+            )
+            self.assertEqual(0, status)
+            for path in (torn, damaged):
+                self.assertIn(str(path), out, form)
+
     def test_report_of_two_sweeps(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         for sweep, seconds in (('a', 90), ('b', 100)):

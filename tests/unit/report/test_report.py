@@ -453,7 +453,7 @@ class Words(testtools.TestCase):
             'compute backend: lxc',
             'no hypervisor is measured',
             'i2-m1.2, failed: OOM kill of java',
-            'Skipped configurations: 3, failed runs: 1, invalid records: 1; '
+            'Skipped configurations: 3, failed runs: 1, unusable files: 1; '
             '--details shows the reasons.',
         ):
             self.assertIn(words, ' '.join(head.split()))

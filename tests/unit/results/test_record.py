@@ -57,6 +57,14 @@ class Records(testtools.TestCase):
         exc = self.assertRaises(errors.InputError, record.load, path)
         self.assertIn('no whole run record', str(exc))
 
+    def test_job_id_that_is_no_text(self) -> None:
+        record_ = run('i1', 0, 100)
+        for value in ([[]], {'a': 1}, 7):
+            record_.phases[2]['job_id'] = value
+            path = record.save(record_, self.folder)
+            exc = self.assertRaises(errors.InputError, record.load, path)
+            self.assertIn("'job_id' of HSSort", str(exc))
+
     def test_newer_release(self) -> None:
         self.assertIn('update hvstack', self.changed(schema=2))
 

@@ -109,10 +109,12 @@ class CourseTest(testtools.TestCase):
         data = json.loads(report.render(records, 'json'))
         self.assertEqual(list(told.way), data['way'])
         self.assertIn('i1-c2', report.render(records, 'csv'))
-        # What is broken takes only this part away.
+        # What is broken takes only this part away, and is named.
         path = next(state.FOLDER.glob(f'{sweep.id}.json'))
         path.write_text('{')
-        self.assertEqual(journey.Journey(), journey.of(records))
+        broken = journey.of(records)
+        self.assertEqual(((), ()), (broken.way, broken.skipped))
+        self.assertIn(str(path), broken.unreadable[0])
 
     def test_emulated_runs_need_no_bare_metal(self) -> None:
         sweep = replace(
