@@ -199,6 +199,26 @@ def load(data: Any, path: Path) -> Action:
     )
 
 
+def check(data: Any, path: Path) -> None:
+    """Refuse a host that no release of hvstack stores.
+
+    What another release stored is left to :func:`load`, so that it stops
+    only the release of its host.
+
+    :param data: the JSON object of one host.
+    :param path: the journal's file, for errors.
+    :raises hvstack.errors.InputError: the host, or an argument of an action
+        that this release knows, is not valid.
+    """
+    if isinstance(data, dict):
+        action = data.get('action')
+        is_newer = isinstance(action, str) and action not in _ACTIONS
+        if 'release' in data or is_newer:
+            host_name(Fields(data, str(path), list(data)))
+            return
+    load(data, path)
+
+
 def _texts(fields: Fields, name: str) -> dict[str, str]:
     texts = fields.raw(name) or {}
     if not isinstance(texts, dict) or not all(

@@ -318,6 +318,8 @@ def _marks() -> Iterator[_Mark]:
                 and isinstance(mark.hosts, list)
             ):
                 raise TypeError
+            for item in mark.hosts:
+                actions.check(item, path)
         except textfile.MissingFileError:
             continue
         except (

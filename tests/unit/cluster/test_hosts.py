@@ -417,6 +417,25 @@ class HostsFileTest(testtools.TestCase):
             exc = self.assertRaises(errors.InputError, hosts.recover)
             self.assertIn(f'delete {path}', str(exc))
 
+    def test_a_mark_whose_hosts_are_none(self) -> None:
+        path = self.mark({})
+        data = {'pid': os.getpid(), 'started': 1}
+        lab = {'action': 'release-lab-host', 'name': 'c'}
+
+        def write(*items: Any) -> None:
+            path.write_text(json.dumps({**data, 'hosts': list(items)}))
+
+        write(lab, {**lab, 'action': 'newer'}, {'name': 'c', 'release': []})
+        self.assertEqual(set(), hosts.holders())
+        for item in (
+            *(True, 'c', [[]], {}, {'name': 7}, {**lab, 'name': '$(id)'}),
+            *({**lab, 'action': {}}, {**lab, 'zzz': 1}),
+            *({'action': 'newer'}, {'name': 7, 'release': []}),
+        ):
+            write(lab, item)
+            exc = self.assertRaises(errors.InputError, hosts.holders)
+            self.assertIn(f'delete {path}', str(exc))
+
     def test_one_at_a_time(self) -> None:
         first, second = self.cluster(), self.cluster()
         first._take_lock()
