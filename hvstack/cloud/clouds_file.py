@@ -21,16 +21,20 @@ _PLAIN = str | int | float | bool | None
 
 
 def check_all() -> None:
-    """Check the clouds.yaml that openstacksdk would read.
+    """Check the clouds.yaml and secure.yaml that openstacksdk would read.
 
     :raises hvstack.errors.InputError: as :func:`check`.
     """
-    variable = os.environ.get('OS_CLIENT_CONFIG_FILE')
-    for name in [variable] if variable else loader.CONFIG_FILES:
-        # A directory has no entries, as a missing file.
-        if os.path.lexists(name) and not Path(name).is_dir():
-            check(Path(name))
-            return
+    for variable, defaults in (
+        ('OS_CLIENT_CONFIG_FILE', loader.CONFIG_FILES),
+        ('OS_CLIENT_SECURE_FILE', loader.SECURE_FILES),
+    ):
+        named = os.environ.get(variable)
+        for name in [named] if named else defaults:
+            # A directory has no entries, as a missing file.
+            if os.path.lexists(name) and not Path(name).is_dir():
+                check(Path(name))
+                break
 
 
 def check(path: Path) -> None:

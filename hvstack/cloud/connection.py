@@ -95,10 +95,13 @@ def connect(
             raise
         except Exception as exc:
             # keystoneauth does not check the types of what it is answered.
+            auth = conn.config.config.get('auth')
+            url = auth.get('auth_url') if isinstance(auth, dict) else None
             raise errors.CloudError(
-                'Cannot log in to the cloud: its answer, or the credentials '
-                'of its entry in clouds.yaml, are not what Keystone '
-                'documents. Check auth_url and the credentials.'
+                f"Cannot log in to the cloud (auth_url '{str(url)[:200]}'): "
+                'its answer, or the credentials of its entry in clouds.yaml, '
+                'are not what Keystone documents. Check auth_url and the '
+                'credentials.'
             ) from exc
         conn.compute.default_microversion = f'{version[0]}.{version[1]}'
         conn.placement.default_microversion = PLACEMENT_API

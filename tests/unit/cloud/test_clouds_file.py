@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which files are checked before openstacksdk reads them."""
+
+import os
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cloud import clouds_file
+
+
+class CloudsFileTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for kind, name in (('CONFIG', 'clouds'), ('SECURE', 'secure')):
+            variable = f'OS_CLIENT_{kind}_FILE'
+            self.useFixture(fixtures.EnvironmentVariable(variable, None))
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'openstack.config.loader.{kind}_FILES',
+                    [str(self.directory / f'{name}.yaml')],
+                )
+            )
+
+    def test_both_files_are_checked(self) -> None:
+        clouds_file.check_all()
+        for name in ('clouds', 'secure'):
+            path = self.directory / f'{name}.yaml'
+            os.mkfifo(path)
+            exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+            self.assertIn(str(path), str(exc))
+            path.unlink()
+            path.write_text('clouds: {}\n', encoding='utf-8')
+            clouds_file.check_all()
