@@ -139,6 +139,7 @@ class TaskTest(testtools.TestCase):
             ('01-instances', {'values': []}, "'values' is []: give a list"),
             ('01-instances', {'values': '12'}, 'give a list'),
             ('01-instances', {'values': 3}, 'give a list'),
+            ('quick', {'configurations': ['i1'] * 101}, 'of 1 to 100 values'),
             ('full-sweep', {'values': {'instnces': [1]}}, "'instnces'"),
         ):
             error = self.assertRaises(
