@@ -16,6 +16,8 @@ from hvstack.yamlfile import Document, check_values, line_numbers
 
 #: Longest whole number: more digits take quadratic time to read.
 _MAX_DIGITS = 20
+#: Longest text of a mapping of texts.
+_MAX_TEXT = 65535
 
 
 def load(path: Path, max_bytes: int = textfile.MAX_BYTES) -> Document:
@@ -27,6 +29,41 @@ def load(path: Path, max_bytes: int = textfile.MAX_BYTES) -> Document:
         strict JSON.
     """
     return parse(textfile.read(path, max_bytes), path)
+
+
+def load_if_whole(path: Path) -> dict[str, Any]:
+    """Return the mapping in a file that hvstack can write again.
+
+    :param path: a file of hvstack without which it does its work again.
+    :returns: an empty mapping if the file does not exist, cannot be read or
+        is not strict JSON.
+    """
+    try:
+        data = load(path).data
+    except errors.InputError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def load_texts(path: Path) -> dict[str, str]:
+    """Read a JSON file with a mapping of texts.
+
+    :raises hvstack.textfile.MissingFileError: the file does not exist.
+    :raises hvstack.errors.InputError: it is not such a file.
+    """
+    document = load(path)
+    if not isinstance(document.data, dict):
+        raise errors.InputError(
+            f'{path}:1: the content is not a mapping. Correct or restore the '
+            'file.'
+        )
+    for name, value in document.data.items():
+        if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
+            raise errors.InputError(
+                f"{document.place()(name)}: '{name[:60]}' is not a text of 1 "
+                f'to {_MAX_TEXT} characters. Correct or restore the file.'
+            )
+    return dict(document.data)
 
 
 def parse(text: str, path: Path) -> Document:

@@ -13,7 +13,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from hvstack import errors
+from hvstack import errors, textfile
 
 
 def _base(variable: str, default: str) -> Path:
@@ -182,11 +182,8 @@ def is_owned(path: Path) -> bool:
     :param path: the directory.
     """
     try:
-        return bool(
-            json.loads((path / STAMP).read_text(encoding='utf-8'))
-            == _identity(path)
-        )
-    except (OSError, ValueError):
+        return bool(json.loads(textfile.read(path / STAMP)) == _identity(path))
+    except (errors.InputError, OSError, ValueError, RecursionError):
         return False
 
 

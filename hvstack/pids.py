@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths
 
 _BOOT = Path('/proc/sys/kernel/random/boot_id')
 #: Inode of the machine's first pid namespace, from which every process is
@@ -126,13 +126,11 @@ def write(path: Path, pid: int) -> None:
 
 def read(path: Path) -> int | None:
     """Return the pid in a pid file if that very process still runs."""
-    try:
-        record = json.loads(path.read_text(encoding='utf-8'))
-        pid, started = int(record['pid']), int(record['start'])
-        booted = record['boot']
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    record = jsonfile.load_if_whole(path)
+    pid, started = record.get('pid'), record.get('start')
+    if type(pid) is not int or type(started) is not int:
         return None
-    if booted != boot() or start_time(pid) != started:
+    if record.get('boot') != boot() or start_time(pid) != started:
         return None
     return pid
 

@@ -11,7 +11,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from hvstack import paths, pids
+from hvstack import jsonfile, paths, pids
 
 #: CPU seconds that :func:`_work` takes on the server where the deadlines
 #: were chosen.
@@ -70,10 +70,8 @@ def factor() -> float:
 
 
 def _stored() -> float | None:
-    try:
-        data = json.loads((paths.RUN / RECORD).read_text(encoding='utf-8'))
-        if data['boot'] != pids.boot():
-            return None
-        return max(1.0, min(_LIMIT, float(data['factor'])))
-    except (OSError, ValueError, KeyError, TypeError):
+    data = jsonfile.load_if_whole(paths.RUN / RECORD)
+    value = data.get('factor')
+    if data.get('boot') != pids.boot() or not isinstance(value, int | float):
         return None
+    return max(1.0, min(_LIMIT, float(value)))

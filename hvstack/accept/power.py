@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths
 from hvstack.accept import hostlook
+from hvstack.model.fields import Fields
 
 
 def _note_path(directory: Path, host: str) -> Path:
@@ -47,10 +48,13 @@ def restore_power(directory: Path) -> Iterator[str]:
     """
     for path in sorted(directory.glob('without-power-*.json')):
         try:
-            note = json.loads(path.read_text(encoding='utf-8'))
-            host = str(note['host'])
-            power_on(directory, host, str(note['command']))
-        except (errors.HVStackError, ValueError, KeyError, TypeError) as exc:
+            document = jsonfile.load(path)
+            fields = Fields(
+                document.data, document.place(), ('host', 'command')
+            )
+            host = fields.host_name('host')
+            power_on(directory, host, fields.text('command'))
+        except errors.HVStackError as exc:
             raise errors.CloudError(
                 'a test was killed while a host had no power, and it cannot '
                 f'be powered on ({exc}): do so, then delete {path}'

@@ -4,7 +4,6 @@
 import contextlib
 import datetime
 import fcntl
-import json
 import os
 import re
 import signal
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from hvstack import errors, paths, pids, shell
+from hvstack import errors, jsonfile, paths, pids, shell
 from hvstack.accept import outcome
 from hvstack.accept.outcome import AcceptanceTestResult
 from hvstack.accept.settings import Workspace
@@ -305,12 +304,9 @@ def _find_orphans(workspace: Workspace) -> list[int]:
 
     To be asked by who holds the workspace: so their 'hvstack accept' is gone.
     """
-    try:
-        record = json.loads(workspace.pid.read_text(encoding='utf-8'))
-        session, booted = int(record['pid']), record['boot']
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    if booted != pids.boot():
+    record = jsonfile.load_if_whole(workspace.pid)
+    session = record.get('pid')
+    if record.get('boot') != pids.boot() or not isinstance(session, int):
         return []
     # A session may outlive its leader, and its number be another's later.
     mark = f'TEMPEST_CONFIG_DIR={workspace.directory}'.encode()

@@ -18,7 +18,7 @@ import yaml
 from openstack.connection import Connection
 
 import hvstack
-from hvstack import errors, paths, share, yamlfile
+from hvstack import errors, paths, share, textfile, yamlfile
 from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
@@ -59,7 +59,7 @@ class Workspace:
         if not path.exists():
             paths.claim(self.directory)
             paths.write_whole(path, f'{secrets.token_hex(_ID_DIGITS // 2)}\n')
-        number = path.read_text(encoding='utf-8').strip()
+        number = textfile.read(path).strip()
         if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', number):
             raise errors.InputError(
                 f'Cannot read the ID of the workspace ({path}): it is not a '

@@ -8,7 +8,7 @@ from pathlib import Path
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import errors, textfile
 from hvstack.results import signing
 
 _COLUMNS = ('Fingerprint', 'Name', 'Status', 'File')
@@ -75,8 +75,7 @@ class Trust(Command):
             if name == '-':
                 text = sys.stdin.readline()
             else:
-                with Path(name).open(encoding='utf-8') as stream:
-                    text = stream.read(4096)
+                text = textfile.read(Path(name), 4096)
             key = signing.parse(text)
         except (OSError, ValueError) as exc:
             raise errors.InputError(

@@ -16,7 +16,7 @@ import yaml
 from openstack.config.cloud_region import CloudRegion
 from openstack.config.loader import SECURE_FILES, OpenStackConfig
 
-from hvstack import conf, errors, paths
+from hvstack import conf, errors, paths, textfile
 
 LOG = logging.getLogger(__name__)
 #: openstacksdk's name of the cloud of the OS_* variables (openrc).
@@ -179,9 +179,12 @@ def _names(config: OpenStackConfig, *, hidden: bool = False) -> list[str]:
 def _lab_entries() -> dict[str, Any]:
     """Return the entries of the lab's file; none if it cannot be read."""
     try:
-        content = yaml.safe_load(lab_file().read_text(encoding='utf-8'))
+        content = yaml.safe_load(textfile.read(lab_file()))
         return dict(content['clouds'])
-    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
+    except (
+        *(errors.InputError, ValueError, yaml.YAMLError),
+        *(TypeError, KeyError, RecursionError),
+    ):
         return {}
 
 

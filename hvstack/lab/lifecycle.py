@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, paths, speed
+from hvstack import errors, jsonfile, paths, speed, textfile
 from hvstack.lab import (
     ceph,
     clouds,
@@ -31,6 +31,7 @@ from hvstack.lab import (
 from hvstack.lab.images import builder
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
+from hvstack.model.fields import Fields
 from hvstack.progress import Progress
 
 #: Says which state folder the running lab belongs to.
@@ -68,11 +69,22 @@ class Part:
 
 
 def owner() -> Path | None:
-    """Return the state folder of the lab that runs, or ran till a crash."""
+    """Return the state folder of the lab that runs, or ran till a crash.
+
+    :raises hvstack.errors.InputError: the file that names it is damaged.
+    """
     try:
-        return Path(json.loads(_RUNNING.read_text(encoding='utf-8'))['state'])
-    except (FileNotFoundError, ValueError, KeyError):
+        document = jsonfile.load(_RUNNING)
+        state = Fields(document.data, document.place(), ('state',))
+        return Path(state.text('state'))
+    except textfile.MissingFileError:
         return None
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
+        raise errors.InputError(
+            f'Cannot read which lab runs: {reason}. Delete {_RUNNING} if no '
+            'lab runs.'
+        ) from exc
 
 
 def up(

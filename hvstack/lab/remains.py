@@ -5,10 +5,9 @@ They are those of every cloud. An entry of the journal that names another
 cloud is the only way to undo a change there.
 """
 
-import json
 from pathlib import Path
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths
 from hvstack.cloud import journal, keys
 from hvstack.cluster import hosts
 from hvstack.lab import settings, values
@@ -82,8 +81,8 @@ def _foreign_hosts() -> list[Path]:
 
 def _is_mark_of_lab(path: Path) -> bool:
     """Return whether a file names hosts of the lab alone."""
-    try:
-        items = json.loads(path.read_text(encoding='utf-8'))['hosts']
-        return all(item['action'] == _LAB_ACTION for item in items)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    items = jsonfile.load_if_whole(path).get('hosts')
+    return isinstance(items, list) and all(
+        isinstance(item, dict) and item.get('action') == _LAB_ACTION
+        for item in items
+    )

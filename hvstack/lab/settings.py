@@ -5,6 +5,7 @@ Both live machine-wide below :data:`LAB`, so that any clone can change, stop
 or remove the lab.
 """
 
+import contextlib
 import dataclasses
 import json
 import secrets as random
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths, textfile
+from hvstack.model.fields import to_dataclass
 
 #: Everything of the lab that survives a reboot.
 LAB = paths.STATE / 'lab'
@@ -101,14 +103,15 @@ def load() -> LabSettings | None:
     :raises hvstack.errors.InputError: the file is not what ``save`` wrote.
     """
     try:
-        data = json.loads(_SETTINGS.read_text(encoding='utf-8'))
-        return LabSettings(**data)
-    except FileNotFoundError:
+        document = jsonfile.load(_SETTINGS)
+        return to_dataclass(LabSettings, document.data, document.place())
+    except textfile.MissingFileError:
         return None
-    except (ValueError, TypeError) as exc:
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
         raise errors.InputError(
-            f"{_SETTINGS} is not the lab's settings ({exc}): remove it and "
-            "run 'hvstack lab up' again"
+            f'Cannot read the settings of the lab ({_SETTINGS}): {reason}. '
+            "Delete the file and run 'hvstack lab up' again."
         ) from exc
 
 
@@ -128,6 +131,7 @@ def secret(name: str) -> str:
     """Return a generated password, the same one at every call.
 
     :param name: what it is for, such as ``nova`` or ``rabbit``.
+    :raises hvstack.errors.InputError: the file with them is damaged.
     """
     return secrets(name)[name]
 
@@ -136,10 +140,12 @@ def secrets(*names: str) -> dict[str, str]:
     """Return generated passwords by name; missing ones are made and kept.
 
     The file can be read by root alone.
+
+    :raises hvstack.errors.InputError: the file is damaged.
     """
     known: dict[str, str] = {}
-    if _SECRETS.exists():
-        known = json.loads(_SECRETS.read_text(encoding='utf-8'))
+    with contextlib.suppress(textfile.MissingFileError):
+        known = jsonfile.load_texts(_SECRETS)
     missing = [name for name in names if name not in known]
     if missing:
         known |= {name: random.token_hex(16) for name in missing}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from hvstack import errors, paths, speed
+from hvstack import errors, jsonfile, paths, speed, textfile
 from hvstack.lab import settings
 from hvstack.progress import Progress
 
@@ -101,9 +101,15 @@ def unmark(name: str) -> None:
 
 def _load() -> dict[str, str]:
     try:
-        return dict(json.loads(_MARKS.read_text(encoding='utf-8')))
-    except FileNotFoundError:
+        return jsonfile.load_texts(_MARKS)
+    except textfile.MissingFileError:
         return {}
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
+        raise errors.InputError(
+            f'Cannot read what is done in the lab: {reason}. Or run '
+            "'hvstack lab destroy'."
+        ) from exc
 
 
 def _store(marks: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
-from hvstack import conf, errors, paths
+from hvstack import conf, errors, paths, textfile
 
 #: Directory of this machine's key pair and of the lists that commands change.
 KEYS = paths.STATE / 'keys'
@@ -134,8 +134,12 @@ def own_key() -> Ed25519PrivateKey:
                 "it. Run 'hvstack key revoke' for it: the next run creates "
                 'another one.'
             )
-        key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        pem = textfile.read(path, _MAX_LIST_BYTES).encode()
+        key = serialization.load_pem_private_key(pem, None)
+    except (
+        *(errors.InputError, OSError, ValueError),
+        *(TypeError, UnsupportedAlgorithm),
+    ) as exc:
         raise errors.MissingPrerequisite(
             f'Cannot use the signing key ({path}): {exc}. Restore it, or '
             'delete it to have another one created.'
@@ -344,14 +348,9 @@ def revoked() -> list[Key]:
 
 def _read_keys(path: Path) -> list[Key]:
     try:
-        with path.open(encoding='utf-8') as stream:
-            text = stream.read(_MAX_LIST_BYTES)
-    except FileNotFoundError:
+        text = textfile.read(path, _MAX_LIST_BYTES)
+    except textfile.MissingFileError:
         return []
-    except (OSError, ValueError) as exc:
-        raise errors.InputError(
-            f'Cannot read the list of keys ({path}): {exc}. Restore it.'
-        ) from exc
     keys = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith('#'):

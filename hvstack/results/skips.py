@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, textfile
-from hvstack.model.fields import Fields
 
 #: In the folder of the run records.
 FOLDER = 'skipped'
@@ -41,14 +40,9 @@ def load(records: Path, sweep: str) -> dict[str, str]:
     """
     path = _path(records, sweep)
     try:
-        document = jsonfile.load(path)
+        return jsonfile.load_texts(path)
     except textfile.MissingFileError:
         return {}
-    place = document.place()
-    if not isinstance(document.data, dict):
-        raise Fields(document.data, place, ()).wrong('', 'is not a mapping')
-    fields = Fields(document.data, place, list(document.data))
-    return {name: fields.text(name) for name in document.data}
 
 
 def _path(records: Path, sweep: str) -> Path:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hvstack import errors
+from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import record, signing
@@ -150,7 +150,7 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
         timeout=600,
     )
     # The last word of several counts: the kit's own settings stay there.
-    own = (path / PARAMETERS).read_text(encoding='utf-8')
+    own = textfile.read(path / PARAMETERS)
     overrides = {
         'NUM_MAPS': workload.maps,
         'NUM_REDUCERS': workload.reduces,
@@ -236,7 +236,7 @@ def measure(
     runs = _collect_runs(whole, ''.join(logs))
     runs[1] = _check_output(cluster, workload, runs[1])
     slower = _performance_run_number(runs)
-    version = (path / 'VERSION.txt').read_text(encoding='utf-8').strip()[:40]
+    version = textfile.read(path / 'VERSION.txt').strip()[:40]
     records = []
     for kit_run in runs:
         if kit_run.number not in run_numbers:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON, strictly: errors name file, line and field."""
 
+import os
 from pathlib import Path
 
 import fixtures
@@ -54,3 +55,22 @@ class JSONFileTest(testtools.TestCase):
             message = self.refused(f'{{"b": 1,\n"a": "{text}"}}', 2)
             self.assertIn("'a'", message)
             self.assertTrue(message.isprintable(), message)
+
+    def test_mapping_of_texts(self) -> None:
+        self.path.write_text('{"a": "x"}')
+        self.assertEqual({'a': 'x'}, jsonfile.load_texts(self.path))
+        for text in ('[]', 'null', '{"a": 1}', '{"a": ""}', '{"a": [""]}'):
+            self.path.write_text(text)
+            exc = self.assertRaises(
+                errors.InputError, jsonfile.load_texts, self.path
+            )
+            self.assertIn(f'{self.path}:1', str(exc))
+
+    def test_file_that_can_be_written_again(self) -> None:
+        self.assertEqual({}, jsonfile.load_if_whole(self.path))
+        for text in ('', '{', '[]', '{"a": NaN}', '{"a": 1, "a": 2}'):
+            self.path.write_text(text)
+            self.assertEqual({}, jsonfile.load_if_whole(self.path))
+        self.path.unlink()
+        os.mkfifo(self.path)
+        self.assertEqual({}, jsonfile.load_if_whole(self.path))

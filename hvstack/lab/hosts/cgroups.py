@@ -17,9 +17,8 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from hvstack import errors, paths, pids, shell, speed
+from hvstack import errors, jsonfile, paths, pids, shell, speed
 from hvstack.lab import systemd
 
 ROOT = Path('/sys/fs/cgroup')
@@ -295,15 +294,13 @@ def _store(name: str, inodes: Mapping[str, int]) -> None:
 
 def _load(name: str) -> dict[str, int]:
     """Return the recorded groups of a host in this boot with their inodes."""
-    try:
-        data: dict[str, Any] = json.loads(
-            (_RECORDS / f'{name}.json').read_text(encoding='utf-8')
-        )
-        if data['boot'] != pids.boot():
-            return {}
-        return {path: int(inode) for path, inode in data['inodes'].items()}
-    except (FileNotFoundError, ValueError, KeyError):
+    data = jsonfile.load_if_whole(_RECORDS / f'{name}.json')
+    inodes = data.get('inodes')
+    if data.get('boot') != pids.boot() or not isinstance(inodes, dict):
         return {}
+    return {
+        path: inode for path, inode in inodes.items() if isinstance(inode, int)
+    }
 
 
 def foreign(name: str) -> list[Path]:

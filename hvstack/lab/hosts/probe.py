@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hvstack import paths
+from hvstack import jsonfile, paths
 from hvstack.lab import settings
 
 _DEVICE = Path('/dev/kvm')
@@ -25,13 +25,10 @@ def known() -> bool | None:
     """Return what was found since the machine booted, if it was tried."""
     if not _DEVICE.exists():
         return False
-    try:
-        record = json.loads(_ANSWER.read_text(encoding='utf-8'))
-        if record['boot'] == _BOOT.read_text(encoding='utf-8').strip():
-            return bool(record['boots'])
-    except (OSError, ValueError, KeyError):
-        pass
-    return None
+    record = jsonfile.load_if_whole(_ANSWER)
+    boots = record.get('boots')
+    is_of_boot = record.get('boot') == _BOOT.read_text('utf-8').strip()
+    return boots if is_of_boot and isinstance(boots, bool) else None
 
 
 def kvm_boots() -> bool:

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, shell, textfile
 from hvstack.lab.images import recipes, rootfs
 
 #: SHA-256 of every jar, as sha256sum prints it. Made anew with the pom.
@@ -87,6 +87,12 @@ def sha256(tarball: Path) -> str:
 
     :raises hvstack.errors.InputError: it cannot be read.
     """
+    if tarball.exists() and not textfile.is_regular(tarball):
+        raise errors.InputError(
+            f'Cannot use {tarball}: not a regular file. Set '
+            '--hadoop-tarball to a Hadoop release, such as '
+            'hadoop-3.5.0.tar.gz.'
+        )
     try:
         with tarball.open('rb') as stream:
             return hashlib.file_digest(stream, 'sha256').hexdigest()

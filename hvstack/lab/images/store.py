@@ -2,18 +2,20 @@
 """Built guest images on this machine: a folder with a manifest each."""
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hvstack import errors, paths
+from hvstack import errors, jsonfile, paths, textfile
 from hvstack.lab.images import recipes
+from hvstack.model.fields import Fields, to_dataclass
 
 #: Outputs an image may have: a tar of the root file system; a raw ext4 file
 #: system for lxc guests and bare metal; a bootable disk for kvm and qemu.
@@ -46,6 +48,23 @@ class Image:
         return folder(self.name, self.digest)
 
 
+@dataclass(frozen=True)
+class _Manifest:
+    """Content of a manifest.
+
+    :param outputs: names of files by kind.
+    """
+
+    name: str
+    digest: str
+    outputs: dict[str, str]
+    versions: dict[str, str]
+    build_seconds: float
+
+
+_MANIFEST_KEYS = {item.name for item in dataclasses.fields(_Manifest)}
+
+
 def root() -> Path:
     """Return the folder of all images."""
     return paths.CACHE / 'images'
@@ -75,19 +94,28 @@ def save(image: Image, target: Path) -> None:
 
 def load(place: Path) -> Image | None:
     """Return the image in a folder; none if it is not whole."""
+    data = jsonfile.load_if_whole(place / 'manifest.json')
     try:
-        data: dict[str, Any] = json.loads(
-            (place / 'manifest.json').read_text(encoding='utf-8')
+        manifest = to_dataclass(
+            _Manifest,
+            {key: data[key] for key in _MANIFEST_KEYS & set(data)},
+            str(place),
         )
-        image = Image(
-            data['name'],
-            data['digest'],
-            {kind: place / name for kind, name in data['outputs'].items()},
-            data['versions'],
-            data['build_seconds'],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except errors.InputError:
         return None
+    # Its name and digest make the directory that is deleted later.
+    is_own = place.name == f'{manifest.name}-{manifest.digest}' and all(
+        OUTPUTS.get(kind) == name for kind, name in manifest.outputs.items()
+    )
+    if not is_own:
+        return None
+    image = Image(
+        manifest.name,
+        manifest.digest,
+        {kind: place / name for kind, name in manifest.outputs.items()},
+        manifest.versions,
+        manifest.build_seconds,
+    )
     whole = all(path.is_file() for path in image.outputs.values())
     return image if whole else None
 
@@ -135,14 +163,29 @@ def choose_tarball(path: Path | None, sha256: str = '') -> None:
 
 
 def chosen_tarball() -> tuple[Path | None, str]:
-    """Return path and SHA-256 of the chosen release, or none and ''."""
+    """Return path and SHA-256 of the chosen release, or none and ''.
+
+    :raises hvstack.errors.InputError: the file with the choice is damaged.
+    """
+    path = root() / 'hadoop-tarball.json'
     try:
-        data = json.loads(
-            (root() / 'hadoop-tarball.json').read_text(encoding='utf-8')
-        )
-        return Path(data['path']), str(data['sha256'])
-    except (OSError, ValueError, KeyError, TypeError):
+        document = jsonfile.load(path)
+        fields = Fields(document.data, document.place(), ('path', 'sha256'))
+        tarball = Path(fields.text('path'))
+        digest = fields.text('sha256')
+        if not tarball.is_absolute():
+            raise fields.wrong('path', 'is not an absolute path')
+        if not re.fullmatch('[0-9a-f]{64}', digest):
+            raise fields.wrong('sha256', 'is not a SHA-256 digest')
+    except textfile.MissingFileError:
         return None, ''
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
+        raise errors.InputError(
+            f'Cannot read the chosen Hadoop release: {reason}. Choose it '
+            f'again with --hadoop-tarball, or delete {path}.'
+        ) from exc
+    return tarball, digest
 
 
 @contextlib.contextmanager

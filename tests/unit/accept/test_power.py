@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that a killed test left without power gets it back."""
 
+import json
 import stat
 from pathlib import Path
 
@@ -55,3 +56,17 @@ class PowerTest(testtools.TestCase):
             self.assertIn(f'then delete {note}', str(error))
             self.assertNotIn('\n', str(error))
             self.assertTrue(note.exists())
+
+    def test_note_that_no_test_wrote(self) -> None:
+        note = self.folder / 'without-power-h1.json'
+        good = {'host': 'h1', 'command': self.on}
+        for data in (
+            *({}, {'host': 'h1'}, {**good, 'zzz': 1}, {**good, 'host': 7}),
+            *({**good, 'host': '$(id)'}, {**good, 'command': ['sh']}),
+        ):
+            note.write_text(json.dumps(data))
+            error = self.assertRaises(
+                errors.CloudError, list, power.restore(self.folder)
+            )
+            self.assertIn(f'{note}:1', str(error))
+        self.assertFalse(self.done.exists())

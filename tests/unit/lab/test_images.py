@@ -223,6 +223,32 @@ class TestStore(ImagesCase):
             (image.folder / 'manifest.json').write_text(text)
             self.assertIsNone(store.load(image.folder), text)
 
+    def test_manifest_of_another_directory_is_none(self) -> None:
+        """Its name made the directory that is deleted."""
+        image = self.put('tiny', 'abc', 'lxc')
+        path = image.folder / 'manifest.json'
+        data = json.loads(path.read_text())
+        for change in (
+            *({'name': '../..'}, {'digest': 'x'}, {'name': ['tiny']}),
+            *({'outputs': {'lxc': '../../x'}}, {'outputs': ['lxc']}),
+            {'versions': {'java': 17}},
+        ):
+            path.write_text(json.dumps({**data, **change}))
+            self.assertIsNone(store.load(image.folder), change)
+
+    def test_damaged_choice_of_a_release_is_named(self) -> None:
+        """It meant the release of Maven Central."""
+        path = store.root() / 'hadoop-tarball.json'
+        path.parent.mkdir()
+        good = {'path': '/x.tar.gz', 'sha256': 'f00d' * 16}
+        for text in (
+            *('', '[]', '{', json.dumps({**good, 'path': 'x.tar.gz'})),
+            *(json.dumps({**good, 'sha256': 'x'}), '{"path": "/x"}'),
+        ):
+            path.write_text(text)
+            exc = self.assertRaises(errors.InputError, store.find, 'hadoop')
+            self.assertIn(str(path), str(exc))
+
     def test_find_wants_todays_recipe(self) -> None:
         self.put('tiny', 'old', 'lxc')
         self.assertIsNone(store.find('tiny'))
@@ -232,9 +258,10 @@ class TestStore(ImagesCase):
     def test_find_follows_the_chosen_release(self) -> None:
         wanted = recipes.recipe('hadoop')
         maven = self.put('hadoop', recipes.digest(wanted), 'lxc')
-        release = self.put('hadoop', recipes.digest(wanted, 'f00'), 'lxc')
+        digest = 'f00d' * 16
+        release = self.put('hadoop', recipes.digest(wanted, digest), 'lxc')
         self.assertEqual(maven, store.find('hadoop'))
-        store.choose_tarball(Path('/x.tar.gz'), 'f00')
+        store.choose_tarball(Path('/x.tar.gz'), digest)
         self.assertEqual(release, store.find('hadoop'))
         store.choose_tarball(None)
         self.assertEqual(maven, store.find('hadoop'))

@@ -79,6 +79,19 @@ class DirectoryTest(StateTest):
             (moved / paths.STAMP).write_text(text)
             self.assertFalse(paths.is_owned(moved), text)
 
+    def test_damaged_file_of_the_running_lab(self) -> None:
+        path = self.top / 'lab.json'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.lifecycle._RUNNING', path)
+        )
+        self.assertIsNone(lifecycle.owner())
+        path.write_text('{"state": "/x"}')
+        self.assertEqual(Path('/x'), lifecycle.owner())
+        for text in ('', '[]', '{"state": 1}', '{"zzz": 1}'):
+            path.write_text(text)
+            error = self.assertRaises(errors.InputError, lifecycle.owner)
+            self.assertIn(f'Delete {path}', str(error))
+
     def test_links_are_not_followed(self) -> None:
         settings.save(LabSettings())
         other = self.top / 'other'

@@ -78,3 +78,24 @@ class FilesTest(testtools.TestCase):
         path = self.folder / 'secrets.json'
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual({'nova', 'heat'}, set(json.loads(path.read_text())))
+
+    def test_fields_of_other_types_are_named(self) -> None:
+        path = self.folder / 'settings.json'
+        for name, value in (
+            ('hosts', '3'),
+            ('hosts', True),
+            ('ceph', 'no'),
+            ('host_compute', {'hv-host1': 1}),
+            ('options', []),
+        ):
+            path.write_text(json.dumps({name: value}))
+            exc = self.assertRaises(errors.InputError, settings.load)
+            self.assertIn(f"{path}:1: '{name}", str(exc))
+
+    def test_damaged_secrets_are_not_replaced(self) -> None:
+        path = self.folder / 'secrets.json'
+        for text in ('', '[]', '{"nova": 1}', '{"nova": "x"'):
+            path.write_text(text)
+            exc = self.assertRaises(errors.InputError, settings.secret, 'heat')
+            self.assertIn(str(path), str(exc))
+            self.assertEqual(text, path.read_text())

@@ -104,6 +104,12 @@ class MarksTest(testtools.TestCase):
             )
         )
 
+    def test_damaged_marks_are_named(self) -> None:
+        for text in ('', '[["a", "b"]]', '{"identity": 1}'):
+            stages._MARKS.write_text(text)
+            exc = self.assertRaises(errors.InputError, stages.marked, 'x')
+            self.assertIn(str(stages._MARKS), str(exc))
+
     def test_marks_are_kept_and_forgotten(self) -> None:
         self.assertIsNone(stages.marked('schema:nova'))
         stages.mark('schema:nova', 'v1')

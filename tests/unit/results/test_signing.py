@@ -57,6 +57,22 @@ class SigningTest(Machine):
         error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
         self.assertIn('other users can read it', str(error))
 
+    def test_files_that_never_end(self) -> None:
+        """A FIFO in place of a list of keys blocked every report."""
+        signing.own_key()
+        for name, read in (
+            (signing.PRIVATE, signing.own_key),
+            (signing.PUBLIC, signing.own_key),
+            (signing.TRUSTED, signing.trusted),
+            (signing.REVOKED, signing.own_key),
+        ):
+            path = signing.KEYS / name
+            path.unlink(missing_ok=True)
+            os.mkfifo(path, 0o600)
+            error = self.assertRaises(errors.HVStackError, read)
+            self.assertIn(str(path), str(error))
+            path.unlink()
+
     def test_the_first_of_two_processes_creates_the_key(self) -> None:
         program = (
             'import pathlib, sys\n'
