@@ -5,7 +5,10 @@ Each reads its file as the command does, and stops before anything outside of
 this process would be touched.
 """
 
+import contextlib
+import importlib
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +16,21 @@ from typing import Any
 
 class Refused(Exception):
     """A program that is not hvstack refused its input in its own words."""
+
+
+def _find(*names: str) -> Any:
+    """Return what has the first of several names that exists.
+
+    Names differ between releases, and each case runs on all of them.
+
+    :param names: dotted names below the package.
+    """
+    for name in names:
+        module, _, attribute = name.rpartition('.')
+        with contextlib.suppress(ImportError, AttributeError):
+            imported = importlib.import_module(f'hvstack.{module}')
+            return getattr(imported, attribute)
+    raise LookupError(', '.join(names))
 
 
 def hosts(path: str) -> None:
@@ -76,14 +94,36 @@ def conf() -> None:
 
 def accounts(path: str) -> None:
     """Read Tempest's accounts; no cloud answers."""
-    from hvstack.accept import settings
-
     config = SimpleNamespace(
         config={'auth': {'auth_url': 'http://127.0.0.1:9/v3'}},
         get_region_name=lambda: 'RegionOne',
     )
     conn: Any = SimpleNamespace(config=config)
-    print(settings.connect_users(Path(path), conn))
+    connect = _find('accept.settings.connect_users', 'accept.settings.users')
+    print(connect(Path(path), conn))
+
+
+def power() -> None:
+    """Read the note of a host without power; nothing is powered on."""
+    restore = _find('accept.power.restore_power', 'accept.power.restore')
+    run = _find('accept.hostlook.run_power_command', 'accept.hostlook.power')
+    setattr(sys.modules[run.__module__], run.__name__, print)
+    print(list(restore(Path())))
+
+
+def lab() -> None:
+    """Read the settings of the lab, and what is done in it."""
+    from hvstack.lab import settings, stages
+
+    print(settings.load(), stages.marked('identity'))
+
+
+def release() -> None:
+    """Read which Hadoop release is chosen for images."""
+    from hvstack.lab.images import store
+
+    store.root = Path
+    print(store.chosen_tarball())
 
 
 def _rally_tasks() -> Path:

@@ -503,6 +503,20 @@ ACQUIRED: dict[str, Any] = {
 if hasattr(hosts, 'actions'):
     ACQUIRED['hosts'] = [{'name': 'c1', 'action': 'release-lab-host'}]
 
+POWER = {'host': 'c1', 'command': 'true {host}'}
+LAB_SETTINGS = {
+    'hosts': 3,
+    'fake_hosts': 0,
+    'compute': 'auto',
+    'host_compute': {'hv-host2': 'qemu'},
+    'racks': 0,
+    'ceph': False,
+    'ceph_copies': 3,
+    'options': {'anything': 1},
+}
+LAB_MARKS = {'identity': 'done', 'schema:nova': 'a1'}
+RELEASE = {'path': '/opt/hadoop-3.5.0.tar.gz', 'sha256': 'f00d' * 16}
+
 CONF = {
     'cloud': {
         'os_cloud': 'fuzz',
@@ -786,6 +800,51 @@ ALL = (
             bounded=('pid',),
             strict=(),
             texts=('hosts.*.name',),
+        ),
+        'json',
+    ),
+    Kind(
+        'note of a host without power',
+        'work/without-power-c1.json',
+        POWER,
+        (('call:power', 'FILE'),),
+        Rules(
+            names=('host',),
+            required=('host', 'command'),
+            texts=('host', 'command'),
+        ),
+        'json',
+    ),
+    Kind(
+        'settings of the lab',
+        'lab/settings.json',
+        LAB_SETTINGS,
+        (('call:lab',),),
+        Rules(
+            open=('options',),
+            names=('compute', 'host_compute.*'),
+            bounded=('hosts', 'fake_hosts', 'racks', 'ceph_copies'),
+            texts=('compute', 'host_compute.*'),
+        ),
+        'json',
+    ),
+    Kind(
+        'marks of the lab',
+        'lab/marks.json',
+        LAB_MARKS,
+        (('call:lab',),),
+        Rules(strict=(), texts=('*',)),
+        'json',
+    ),
+    Kind(
+        'chosen Hadoop release',
+        'work/hadoop-tarball.json',
+        RELEASE,
+        (('call:release', 'FILE'),),
+        Rules(
+            names=('path', 'sha256'),
+            required=('path', 'sha256'),
+            texts=('path', 'sha256'),
         ),
         'json',
     ),
