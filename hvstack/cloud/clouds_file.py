@@ -80,6 +80,8 @@ def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
     for field in ('region_name', 'auth_type', 'interface', 'cacert'):
         if not isinstance(fields.raw(field), _PLAIN):
             raise fields.wrong(field, 'is not a text. Correct it')
+    if 'region_name' in fields and not fields.has('region_name'):
+        raise fields.wrong('region_name', 'is empty. Set or delete it')
     if 'auth' not in fields:
         return
     content = fields.raw('auth')

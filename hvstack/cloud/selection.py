@@ -21,6 +21,8 @@ from hvstack import conf, errors, paths, textfile
 LOG = logging.getLogger(__name__)
 #: openstacksdk's name of the cloud of the OS_* variables (openrc).
 VARIABLES = 'envvars'
+#: What openstacksdk raises for values of types that it does not check.
+_TYPE_ERRORS = (AttributeError, TypeError, ValueError, KeyError)
 
 
 def lab_file() -> Path:
@@ -133,6 +135,13 @@ def region(name: str, config_file: str | None = None) -> CloudRegion:
             f'({config.config_filename or "OS_* variables"}): {exc}. Correct '
             'the entry, or use another --os-cloud.'
         ) from exc
+    except _TYPE_ERRORS as exc:
+        raise errors.InputError(
+            f"Cannot use the cloud '{name}' "
+            f'({config.config_filename or "OS_* variables"}): a field of the '
+            'entry has a value of a wrong type. Correct the entry, or use '
+            'another --os-cloud.'
+        ) from exc
 
 
 def file_of(name: str) -> str | None:
@@ -161,6 +170,11 @@ def _load(config_file: str | None) -> OpenStackConfig:
     except (openstack.exceptions.ConfigException, OSError) as exc:
         raise errors.InputError(
             f'Cannot read clouds.yaml: {exc}. Correct the file.'
+        ) from exc
+    except _TYPE_ERRORS as exc:
+        raise errors.InputError(
+            f'Cannot read {config_file or "clouds.yaml"}: a field has a '
+            'value of a wrong type. Correct the file.'
         ) from exc
 
 

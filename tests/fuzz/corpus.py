@@ -807,7 +807,7 @@ ALL = (
         'note of a host without power',
         'work/without-power-c1.json',
         POWER,
-        (('call:power', 'FILE'),),
+        (('call:power',),),
         Rules(
             names=('host',),
             required=('host', 'command'),
@@ -840,7 +840,7 @@ ALL = (
         'chosen Hadoop release',
         'work/hadoop-tarball.json',
         RELEASE,
-        (('call:release', 'FILE'),),
+        (('call:release',),),
         Rules(
             names=('path', 'sha256'),
             required=('path', 'sha256'),

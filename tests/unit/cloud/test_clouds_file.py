@@ -25,6 +25,15 @@ class CloudsFileTest(testtools.TestCase):
                 )
             )
 
+    def test_region_that_is_no_text(self) -> None:
+        path = self.directory / 'clouds.yaml'
+        for value in ('', 'null', '[a]'):
+            path.write_text(
+                f'clouds:\n  a:\n    region_name: {value}\n', encoding='utf-8'
+            )
+            exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+            self.assertIn(f"{path}:3: 'clouds.a.region_name'", str(exc))
+
     def test_both_files_are_checked(self) -> None:
         clouds_file.check_all()
         for name in ('clouds', 'secure'):

@@ -143,6 +143,13 @@ class RegionTest(_Clouds):
         self.assertEqual(name, region.name)
         return str(region.config['auth']['auth_url'])
 
+    def test_a_value_of_a_type_that_openstacksdk_does_not_expect(self) -> None:
+        for field in ('networks', 'profile'):
+            self.have(self.users, mine={**entry('mine'), field: 7})
+            words = self.refused('mine', function=selection.region)
+            self.assertIn(str(self.users), words)
+            self.assertNotIn('object', words)
+
     def test_both_files(self) -> None:
         self.have(self.users, mine=entry('mine'))
         self.have(self.lab, **{'hvstack-lab': entry('lab')})
