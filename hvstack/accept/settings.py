@@ -18,11 +18,12 @@ import yaml
 from openstack.connection import Connection
 
 import hvstack
-from hvstack import errors, paths, share, textfile, yamlfile
+from hvstack import errors, jsonfile, paths, share, textfile, yamlfile
 from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
+from hvstack.model.fields import Fields
 
 #: Name of the key pair in a stack's request, which each test replaces.
 _KEY_NAME = 'hvaccept'
@@ -390,3 +391,32 @@ def write_request(workspace: Workspace, body: Mapping[str, Any]) -> None:
     paths.write_whole(
         workspace.stack_request, json.dumps(body, indent=1), 0o600
     )
+
+
+def read_request(path: Path) -> dict[str, Any]:
+    """Return the request that :func:`write_request` wrote.
+
+    :raises hvstack.errors.InputError: the file is not such a request.
+    """
+    try:
+        document = jsonfile.load(path)
+        place = document.place()
+        data = document.data
+        fields = Fields(data, place, list(data) if _is_mapping(data) else ())
+        for name in ('template', 'parameters'):
+            value = fields.raw(name)
+            Fields(
+                *(value, place, list(value) if _is_mapping(value) else ()),
+                name,
+            )
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
+        raise errors.InputError(
+            f"Cannot read the request for a stack: {reason}. Let 'hvstack "
+            "accept --dry-run' write the file again."
+        ) from exc
+    return dict(document.data)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)

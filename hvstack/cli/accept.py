@@ -514,6 +514,7 @@ def _cluster(
     :raises hvstack.errors.HVStackError: none can be made here.
     """
     if parsed_args.stack_request is not None:
+        settings.read_request(parsed_args.stack_request)
         return {
             'stack_request': parsed_args.stack_request.resolve(),
             'workers_per_host': configuration.instances,

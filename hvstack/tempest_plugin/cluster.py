@@ -12,7 +12,7 @@ from tempest import config
 from tempest.lib import exceptions
 
 from hvstack import errors, shell
-from hvstack.accept import judge
+from hvstack.accept import judge, settings
 from hvstack.accept.judge import CheckResult
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
@@ -119,14 +119,7 @@ class ClusterTest(MemberTest):
     def resource_setup(cls) -> None:
         """Read the request, and let the member use its flavors."""
         super().resource_setup()
-        path = Path(CONF.hvstack.stack_request)
-        try:
-            cls.request = json.loads(path.read_text(encoding='utf-8'))
-        except (OSError, ValueError) as exc:
-            raise errors.InputError(
-                f'[hvstack] stack_request: {path} cannot be read ({exc}): '
-                "let 'hvstack accept' write it"
-            ) from exc
+        cls.request = settings.read_request(Path(CONF.hvstack.stack_request))
         cls.grant_flavor_access(
             {
                 value

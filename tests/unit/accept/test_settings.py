@@ -45,6 +45,21 @@ class WorkspaceTest(testtools.TestCase):
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         self.workspace = Workspace(folder / 'cloud')
 
+    def test_request_for_a_stack(self) -> None:
+        good = {'template': {'resources': {}}, 'parameters': {'a': 1}}
+        settings.write_request(self.workspace, good)
+        path = self.workspace.stack_request
+        self.assertEqual(good, settings.read_request(path))
+        for text in (
+            *('', '{', '[]', '7', '{"template": {}}', '{"parameters": {}}'),
+            *('{"template": {}, "parameters": 7}', '{"template": []}'),
+        ):
+            path.write_text(text)
+            error = self.assertRaises(
+                errors.InputError, settings.read_request, path
+            )
+            self.assertIn(str(path), str(error))
+
     def test_files(self) -> None:
         self.workspace.write(
             {
