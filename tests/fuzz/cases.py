@@ -375,6 +375,9 @@ def _file(
 
 def _is_valid_option(mutation: mutations.Mutation) -> bool:
     """Tell whether what is no valid field is a valid text or section."""
+    if mutation.data in ([], {}):
+        # A file without any section.
+        return True
     name, _, value = mutation.label.partition(' = ')
     if '.' not in name:
         return value in ('[]', '{}')
