@@ -5,6 +5,7 @@ A file holds one profile, or under ``profiles`` several by name, as the lab's
 ``hosts.yaml`` does.
 """
 
+import os
 from pathlib import Path
 
 from hvstack import errors, paths, share, textfile, yamlfile
@@ -31,7 +32,8 @@ def known() -> dict[str, Path]:
     for folder in folders():
         for path in sorted(folder.glob('*.yaml')):
             found.setdefault(path.stem, path)
-    if LAB.exists():
+    # A link that leads nowhere is a mistake, not a missing file.
+    if os.path.lexists(LAB):
         found |= dict.fromkeys(read(LAB), LAB)
     return found
 

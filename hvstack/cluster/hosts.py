@@ -153,7 +153,7 @@ def lab_backend(profile: HostProfile) -> str | None:
     :returns: None where they are not the lab's, or have several.
     :raises hvstack.errors.InputError: the lab's file is wrong.
     """
-    if profile.cpu_cap is None or not LAB.exists():
+    if profile.cpu_cap is None or not os.path.lexists(LAB):
         return None
     found = {host.backend for host in read(LAB) if host.role == 'worker'}
     if len(found) != 1:

@@ -32,6 +32,13 @@ class CatalogueTest(testtools.TestCase):
         _, host = profiles.read_catalogue(self.catalogue)
         self.assertEqual('myhosts', host.name)
 
+    def test_link_in_place_of_the_file_of_the_lab(self) -> None:
+        path = self.directory / 'hosts.yaml'
+        path.symlink_to(path.name)
+        self.useFixture(fixtures.MonkeyPatch('hvstack.profiles.LAB', path))
+        error = self.assertRaises(errors.InputError, profiles.known)
+        self.assertIn(str(path), str(error))
+
     def test_names_that_no_file_can_have(self) -> None:
         path = profiles.catalogue_path('x' * 300)
         self.assertRaises(errors.InputError, profiles.read_catalogue, path)
