@@ -66,7 +66,7 @@ class PowerTest(testtools.TestCase):
         ):
             note.write_text(json.dumps(data))
             error = self.assertRaises(
-                errors.CloudError, list, power.restore(self.folder)
+                errors.CloudError, list, power.restore_power(self.folder)
             )
             self.assertIn(f'{note}:1', str(error))
         self.assertFalse(self.done.exists())
