@@ -365,6 +365,14 @@ def _file(
                     field_name,
                     path.stem,
                     'lab-worker' if label == 'missing' else '',
+                    # Without the file, its name is known by the ID alone.
+                    *(
+                        word
+                        for word in reader
+                        if label == 'missing'
+                        and len(word) > 8
+                        and word in path.stem
+                    ),
                 ),
             )
         ),
