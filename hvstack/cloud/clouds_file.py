@@ -20,6 +20,10 @@ from hvstack.model.fields import Fields
 _PLAIN = str | int | float | bool | None
 
 
+#: More values than any file of credentials has.
+_MAX_VALUES = 100_000
+
+
 def check_all() -> None:
     """Check the clouds.yaml and secure.yaml that openstacksdk would read.
 
@@ -40,12 +44,19 @@ def check_all() -> None:
 def check(path: Path) -> None:
     """Check that a file has entries of clouds with plain credentials.
 
-    :param path: a clouds.yaml; anchors and aliases are allowed there.
+    :param path: a clouds.yaml; anchors and aliases are allowed there, unless
+        they make a small file large.
     :raises hvstack.errors.InputError: it cannot be read, is not YAML, or
         has a field of a wrong type; the message never has a value.
     """
     text = textfile.read(path)
     try:
+        count = _count_values(yaml.compose(text, Loader=yaml.SafeLoader), {})
+        if count > _MAX_VALUES:
+            raise errors.InputError(
+                f'Cannot read {path}:1: its aliases make {count:.1e} values. '
+                'Write the values out.'
+            )
         data = yaml.safe_load(text)
         lines = yamlfile.line_numbers(text)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
@@ -67,6 +78,25 @@ def check(path: Path) -> None:
     )
     for name in names:
         _check_entry(clouds, place, str(name), clouds.raw(name))
+
+
+def _count_values(node: Any, counts: dict[int, int]) -> int:
+    """Return the number of values of a YAML node, with aliases expanded.
+
+    :param counts: numbers that are known, by the ID of their node.
+    """
+    if node is None or isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in counts:
+        children = [
+            child
+            for item in node.value
+            for child in (item if isinstance(item, tuple) else (item,))
+        ]
+        counts[id(node)] = 1 + sum(
+            _count_values(child, counts) for child in children
+        )
+    return counts[id(node)]
 
 
 def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:

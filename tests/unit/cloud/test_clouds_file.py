@@ -34,6 +34,21 @@ class CloudsFileTest(testtools.TestCase):
             exc = self.assertRaises(errors.InputError, clouds_file.check_all)
             self.assertIn(f"{path}:3: 'clouds.a.region_name'", str(exc))
 
+    def test_aliases_cannot_blow_up(self) -> None:
+        lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
+        lines += [
+            f'a{level}: &a{level} [' + f'*a{level - 1},' * 9 + ']'
+            for level in range(1, 20)
+        ]
+        path = self.directory / 'clouds.yaml'
+        for text in ('\n'.join(lines), 'a: &a [*a]'):
+            path.write_text(text, encoding='utf-8')
+            exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+            self.assertIn(str(path), str(exc))
+        path.write_text('x: &x {a: 1}\nclouds: {b: {auth: *x}}\n')
+        exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+        self.assertIn("'clouds.b.auth.a' is unknown", str(exc))
+
     def test_both_files_are_checked(self) -> None:
         clouds_file.check_all()
         for name in ('clouds', 'secure'):
