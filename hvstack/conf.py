@@ -20,6 +20,8 @@ FILES = (Path('/etc/hvstack/hvstack.conf'), paths.STATE / 'hvstack.conf')
 
 #: A week: a longer time-out is a mistyped unit.
 _MAX_SECONDS = 7 * 24 * 3600
+#: The longest path of Linux; no option is longer.
+_MAX_TEXT = 4096
 
 _CLOUD = (
     cfg.StrOpt(
@@ -243,6 +245,8 @@ def _refusal(option: cfg.Opt, text: str) -> str:
 
     oslo.config accepts NaN, digits of any script, and no number at all.
     """
+    if len(text) > _MAX_TEXT:
+        return f'which has more than {_MAX_TEXT} characters. Shorten it.'
     kind = option.type
     if isinstance(kind, types.Integer | types.Float):
         number = r'-?[0-9]{1,15}'

@@ -72,6 +72,7 @@ class ConfTest(testtools.TestCase):
             ('[cloud]\n\nstack_timeout = \u0666\u0660\n', 3, 'timeout'),
             ('[cloud]\nimage = a\nimage = b\n', 3, 'duplicated'),
             ('[cloud]\nimage = a\x1b[31m\n', 2, 'control'),
+            (f'[cloud]\nimage = {"x" * 5000}\n', 2, '4096 characters'),
         ):
             path = self.file(text)
             error = self.assertRaises(errors.InputError, conf.load, (path,))
