@@ -390,7 +390,8 @@ def _is_valid_option(mutation: mutations.Mutation) -> bool:
     if '.' not in name:
         return value in ('[]', '{}')
     is_text = any(
-        word in name for word in ('image', 'network', 'profile', 'baseline')
+        word in name
+        for word in ('os_cloud', 'image', 'network', 'profile', 'baseline')
     )
     return (is_text and "'" not in value) or value == "'\\ud800'"
 
