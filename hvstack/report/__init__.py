@@ -12,71 +12,71 @@ from hvstack.results.record import Record
 
 def results_json(
     records: Sequence[Record],
-    left_out: Sequence[str] = (),
+    invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the answer as plain data, for ``results.json``.
 
-    :param left_out: why further records could not be used.
+    :param invalid_records: why further records could not be used.
     :param allow: facts that may differ between runs.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return answer.to_mapping(answer.build(records, left_out, allow))
+    return answer.to_mapping(answer.build(records, invalid_records, allow))
 
 
 def table(
     records: Sequence[Record],
-    left_out: Sequence[str] = (),
+    invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     skipped: int = 0,
 ) -> str:
     """Return the answer for a terminal in its short form.
 
-    :param left_out: why further records could not be used.
+    :param invalid_records: why further records could not be used.
     :param allow: facts that may differ between runs.
     :param skipped: number of configurations that could not exist.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.table(answer.build(records, left_out, allow), skipped)
+    return text.table(answer.build(records, invalid_records, allow), skipped)
 
 
 def details(
     records: Sequence[Record],
-    left_out: Sequence[str] = (),
+    invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
 ) -> str:
     """Return the answer for a terminal with everything that fits there.
 
-    :param left_out: why further records could not be used.
+    :param invalid_records: why further records could not be used.
     :param allow: facts that may differ between runs.
     :param remarks: lines about how the sweep went, such as what it skipped.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.details(answer.build(records, left_out, allow), remarks)
+    return text.details(answer.build(records, invalid_records, allow), remarks)
 
 
 def page(
     records: Sequence[Record],
-    left_out: Sequence[str] = (),
+    invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-    folder: Path | None = None,
+    records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the answer as a self-contained HTML page.
 
-    :param left_out: why further records could not be used.
+    :param invalid_records: why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param folder: of the records, where their telemetry is.
+    :param records_dir: of the records, where their telemetry is.
     :param skipped: name and reason of what could not exist.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    built = answer.build(records, left_out, allow)
-    return html.page(built, folder, skipped)
+    built = answer.build(records, invalid_records, allow)
+    return html.page(built, records_dir, skipped)
 
 
 def compare(

@@ -102,14 +102,14 @@ class Row:
     @property
     def title(self) -> str:
         """Its label, with how its volumes were reached, if it has any."""
-        found = {
-            str(one.environment['storage'])
-            for one in self.valid or self.failed
-            if one.environment.get('storage')
+        storages = {
+            str(record.environment['storage'])
+            for record in self.valid or self.failed
+            if record.environment.get('storage')
         }
-        if not found:
+        if not storages:
             return self.label
-        return f'{self.label} ({" or ".join(sorted(found))})'
+        return f'{self.label} ({" or ".join(sorted(storages))})'
 
     @property
     def seen(self) -> dict[str, Any]:
@@ -192,14 +192,14 @@ class Answer:
 
         They have a percentage, and no run of them failed for good.
         """
-        found = [
+        eligible_rows = [
             row
             for row in self.rows
             if row.percent
             and row.configuration != BARE_METAL
             and row.configuration not in self.given_up
         ]
-        return sorted(found, key=_percent, reverse=True)
+        return sorted(eligible_rows, key=_percent, reverse=True)
 
     @property
     def bare_metal(self) -> Row | None:
@@ -277,16 +277,18 @@ class Answer:
         Tasks of one parameter number bare metal by the configuration that
         it stands before, and measure none where that is skipped.
         """
-        seen: dict[str, set[int]] = {}
+        indexes_by_configuration: dict[str, set[int]] = {}
         for record in self.records:
             if record.kind == 'baseline':
                 continue
-            seen.setdefault(record.configuration, set()).add(record.index)
+            indexes_by_configuration.setdefault(
+                record.configuration, set()
+            ).add(record.index)
         return [
             f'{name}: run {index} has no record'
-            for name, found in seen.items()
-            for index in range(max(found))
-            if index not in found
+            for name, indexes in indexes_by_configuration.items()
+            for index in range(max(indexes))
+            if index not in indexes
         ]
 
     @property
@@ -311,12 +313,12 @@ class Answer:
     @property
     def backends(self) -> list[str]:
         """Compute backends that were used."""
-        found = {
+        backend_names = {
             str(environment['backend'])
             for environment in self.environments
             if environment.get('backend')
         }
-        return sorted(found)
+        return sorted(backend_names)
 
     @property
     def derived(self) -> bool:
@@ -399,17 +401,17 @@ class Answer:
     def _unready(self) -> list[str]:
         """What could not be had before runs, such as empty caches."""
         valid = [record for record in self.records if record.valid]
-        told = [
-            one
+        messages = [
+            message
             for record in valid
-            for one in record.seen.get('before_run', ())
+            for message in record.seen.get('before_run', ())
         ]
-        if not told:
+        if not messages:
             return []
-        runs = sum(bool(one.seen.get('before_run')) for one in valid)
+        runs = sum(bool(record.seen.get('before_run')) for record in valid)
         return [
             f'Before {runs} of {len(valid)} runs not all was as it should '
-            f'be; the last time {told[-1]}.'
+            f'be; the last time {messages[-1]}.'
         ]
 
     @property
@@ -448,10 +450,13 @@ class Answer:
             return 'not told from none, nothing is corrected.'
         if not self.even.outside:
             return 'taken out of all rates that percentages are made of.'
-        left = ', '.join(parse(name).label for name in self.even.outside)
+        uncorrected_labels = ', '.join(
+            parse(name).label for name in self.even.outside
+        )
         return (
             'taken out of rates between runs on bare metal. Not corrected, '
-            f'with a run before all or after all of these: {left}.'
+            'with a run before all or after all of these: '
+            f'{uncorrected_labels}.'
         )
 
     @property
@@ -496,12 +501,12 @@ class Answer:
 
 def build(
     records: Sequence[Record],
-    left_out: Sequence[str] = (),
+    invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> Answer:
     """Make the answer of a sweep's records.
 
-    :param left_out: why further records could not be used.
+    :param invalid_records: why further records could not be used.
     :param allow: facts that may differ; what does is said beside figures.
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ from
@@ -511,9 +516,13 @@ def build(
         raise errors.InputError(
             'there are no run records of this sweep: run a sweep first, or '
             'name another one'
-            + ''.join(f'; left out: {reason}' for reason in left_out[:3])
+            + ''.join(
+                f'; left out: {reason}' for reason in invalid_records[:3]
+            )
         )
-    records = sorted(records, key=lambda one: (one.started, one.index))
+    records = sorted(
+        records, key=lambda record: (record.started, record.index)
+    )
     allow = compare.checked(allow, records)
     configured = [r for r in records if r.kind == 'configuration']
     bases = [r for r in records if r.kind == 'baseline']
@@ -524,41 +533,47 @@ def build(
         compare.require_comparable(record, good[0], allow)
     rows = _rows(configured)
     valid = [r for r in configured if r.valid]
-    usual = _usual([r for r in valid if not emulated(r)] or valid or records)
+    reference_record = _usual(
+        [r for r in valid if not emulated(r)] or valid or records
+    )
     for row in rows:
-        _judge(row, good[:1], usual, allow)
+        _judge(row, good[:1], reference_record, allow)
     fair = [row for row in rows if row.status == 'ok']
-    found = percents.of({row.configuration: row.valid for row in fair}, good)
+    percentages = percents.of(
+        {row.configuration: row.valid for row in fair}, good
+    )
     for row in fair:
-        row.percent = found.rows.get(row.configuration)
+        row.percent = percentages.rows.get(row.configuration)
     if baseline:
-        rows.insert(0, _bare_metal_row(baseline, found.even))
-    given_up = percents.given_up(configured, size)
+        rows.insert(0, _bare_metal_row(baseline, percentages.even))
+    excluded_configurations = percents.given_up(configured, size)
     return Answer(
         sweep=_sweeps(configured or records),
         baseline_sweep=_sweeps(good),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        even=found.even,
+        even=percentages.even,
         growth=_growth(good, [r for r in bases if r.size_bytes != size]),
-        drift=found.drift,
+        drift=percentages.drift,
         choice=stats.winner(
-            found.even,
+            percentages.even,
             lambda name: parse(name).cost,
-            found.even.rows.keys() - given_up,
+            percentages.even.rows.keys() - excluded_configurations,
         ),
-        given_up=given_up,
+        given_up=excluded_configurations,
         allowed=sorted(
             {
                 line
-                for one in (good or records)[:1]
+                for first_record in (good or records)[:1]
                 for other in records
                 if other.valid
-                for line in compare.allowed_differences(other, one, allow)
+                for line in compare.allowed_differences(
+                    other, first_record, allow
+                )
             }
         ),
-        left_out=list(left_out),
+        left_out=list(invalid_records),
     )
 
 
@@ -591,17 +606,17 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
         'rows': [_row_mapping(row) for row in answer.rows],
         'growth': [
             {
-                'size_bytes': [one.small, one.large],
+                'size_bytes': [growth.small, growth.large],
                 'phases': {
                     phase: {
-                        'seconds': list(one.seconds[phase]),
-                        'ratio': one.ratio(phase),
-                        'fixed_seconds': one.fixed(phase),
+                        'seconds': list(growth.seconds[phase]),
+                        'ratio': growth.ratio(phase),
+                        'fixed_seconds': growth.fixed(phase),
                     }
-                    for phase in one.seconds
+                    for phase in growth.seconds
                 },
             }
-            for one in answer.growth
+            for growth in answer.growth
         ],
     }
 
@@ -675,14 +690,14 @@ def _rows(records: Iterable[Record]) -> list[Row]:
 def _judge(
     row: Row,
     baseline: list[Record],
-    usual: Record,
+    reference_record: Record,
     allow: Collection[str] = (),
 ) -> None:
     """Set a row's status and the reasons for it.
 
     :param allow: facts that may differ.
     :param baseline: a run on bare metal, if there is one.
-    :param usual: the configurations' run that most others agree with.
+    :param reference_record: run that agrees with most configurations' runs.
     """
     row.reasons = list(dict.fromkeys(record.reason for record in row.failed))
     if not row.valid:
@@ -694,19 +709,19 @@ def _judge(
     if not baseline:
         row.status = 'no baseline'
         return
-    found = [
+    differences = [
         line
         for record in row.valid
         for other, may in (
             (baseline[0], compare.swept(record)),
-            (usual, compare.ALL_SWEPT),
+            (reference_record, compare.ALL_SWEPT),
             # One figure, one way to the volumes.
             (row.valid[0], compare.ALL_SWEPT - {'storage'}),
         )
         for line in compare.record_differences(record, other, may.union(allow))
     ]
-    row.status = 'not comparable' if found else 'ok'
-    row.reasons += dict.fromkeys(found)
+    row.status = 'not comparable' if differences else 'ok'
+    row.reasons += dict.fromkeys(differences)
 
 
 def emulated(record: Record) -> bool:
@@ -724,10 +739,12 @@ def _usual(records: list[Record]) -> Record:
         kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
     return max(
         (record for record, _ in kinds.values()),
-        key=lambda one: sum(
+        key=lambda candidate: sum(
             count
             for other, count in kinds.values()
-            if not compare.record_differences(one, other, compare.ALL_SWEPT)
+            if not compare.record_differences(
+                candidate, other, compare.ALL_SWEPT
+            )
         ),
     )
 
@@ -737,34 +754,45 @@ def _environment_key(record: Record) -> str:
     return json.dumps([workload, record.environment], sort_keys=True)
 
 
-def _bare_metal_row(baseline: list[Record], even: stats.Even) -> Row:
+def _bare_metal_row(
+    baseline: list[Record], corrected_rates: stats.Even
+) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.bare_metal(even.rows, even.base, even.lost)
+        row.percent = stats.bare_metal(
+            corrected_rates.rows, corrected_rates.base, corrected_rates.lost
+        )
     return row
 
 
 def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
     """Compare bare metal's times with those of other sizes."""
-    found = []
+    growths = []
     for size in sorted({record.size_bytes for record in others}):
         larger = [r for r in others if r.valid and r.size_bytes == size]
         if not larger or not baseline or size <= baseline[0].size_bytes:
             continue
         for record in larger:
             compare.require_comparable(record, baseline[0], {'size_bytes'})
-        one, two = mean_seconds(baseline), mean_seconds(larger)
-        found.append(
+        base_seconds, larger_seconds = (
+            mean_seconds(baseline),
+            mean_seconds(larger),
+        )
+        growths.append(
             Growth(
                 baseline[0].size_bytes,
                 size,
-                {name: (one[name], two[name]) for name in one if name in two},
+                {
+                    name: (base_seconds[name], larger_seconds[name])
+                    for name in base_seconds
+                    if name in larger_seconds
+                },
             )
         )
-    return found
+    return growths
 
 
 def _drift_mapping(answer: Answer) -> dict[str, Any] | None:

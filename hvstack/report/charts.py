@@ -112,7 +112,9 @@ def build(answer: Answer) -> list[Chart]:
 
 def compare(comparison: Comparison) -> list[Chart]:
     """Return the charts of two sweeps."""
-    shown = [one for one in comparison.changes if one.percent]
+    compared_changes = [
+        change for change in comparison.changes if change.percent
+    ]
     chart = Chart(
         'after',
         'Rate after in percent of the rate before',
@@ -130,22 +132,28 @@ def compare(comparison: Comparison) -> list[Chart]:
             'Percent of bare metal after',
             'Verdict',
         ),
-        rows=[change_cells(one) for one in comparison.changes],
+        rows=[change_cells(change) for change in comparison.changes],
         missing=[
-            f'{one.label}: {reason}'
-            for one in comparison.changes
-            for reason in one.reasons
+            f'{change.label}: {reason}'
+            for change in comparison.changes
+            for reason in change.reasons
         ],
     )
-    if shown:
+    if compared_changes:
         chart.traces.append(
             by_row(
                 'After over before',
-                [one.label for one in shown],
-                [one.percent for one in shown if one.percent],
+                [change.label for change in compared_changes],
+                [
+                    change.percent
+                    for change in compared_changes
+                    if change.percent
+                ],
             )
         )
-        chart.layout.update(rows_layout('Percent of before', len(shown)))
+        chart.layout.update(
+            rows_layout('Percent of before', len(compared_changes))
+        )
     return [chart]
 
 
@@ -157,10 +165,12 @@ def safe(text: object) -> str:
 def interval_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
     """Return Plotly's error bars for rows; nothing where there is none."""
     up, down = [], []
-    for one in percents:
-        known = one and one.low is not None and one.high is not None
-        up.append(one.high - one.percent if known else None)  # type: ignore
-        down.append(one.percent - one.low if known else None)  # type: ignore
+    for percent in percents:
+        has_interval = (
+            percent and percent.low is not None and percent.high is not None
+        )
+        up.append(percent.high - percent.percent if has_interval else None)  # type: ignore
+        down.append(percent.percent - percent.low if has_interval else None)  # type: ignore
     return {
         'type': 'data',
         'symmetric': False,
@@ -180,7 +190,7 @@ def by_row(
         'type': 'scatter',
         'mode': 'markers',
         'name': name,
-        'x': [one.percent for one in percents],
+        'x': [percent.percent for percent in percents],
         'y': [safe(label) for label in labels],
         'error_x': interval_bars(percents),
         'marker': {'size': 10, 'color': COLOURS[0]},
@@ -216,7 +226,7 @@ def _hundred(axis: str) -> dict[str, Any]:
     }
 
 
-def _paper_trace(name: str, **given: Any) -> dict[str, Any]:
+def _paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
     """Return a trace that is clearly none of ours."""
     return {
         'type': 'scatter',
@@ -228,7 +238,7 @@ def _paper_trace(name: str, **given: Any) -> dict[str, Any]:
             'color': PAPER,
             'line': {'width': 2},
         },
-    } | given
+    } | coordinates
 
 
 def _drawn(answer: Answer) -> list[Row]:
@@ -249,20 +259,22 @@ def _vms(configuration: str) -> str | None:
     """Return vsphere6's row for a configuration that only varies I."""
     if configuration == BARE_METAL:
         return None
-    found = parse(configuration)
-    if found != Configuration(instances=found.instances):
+    parsed_configuration = parse(configuration)
+    if parsed_configuration != Configuration(
+        instances=parsed_configuration.instances
+    ):
         return None
-    plural = '' if found.instances == 1 else 's'
-    return f'{found.instances} VM{plural}'
+    plural = '' if parsed_configuration.instances == 1 else 's'
+    return f'{parsed_configuration.instances} VM{plural}'
 
 
 def _percents(answer: Answer) -> Chart:
-    drawn = _drawn(answer)
+    plotted_rows = _drawn(answer)
     table = published.load().table('vsphere6', 'Table 2')
     papers = table.percents()
-    beside = {
+    paper_percents = {
         row.label: papers[vms]
-        for row in drawn
+        for row in plotted_rows
         if (vms := _vms(row.configuration)) in papers and vms
     }
     chart = Chart(
@@ -289,30 +301,32 @@ def _percents(answer: Answer) -> Chart:
                 percent_of(row),
                 interval(row),
                 row.verdict,
-                number(beside.get(row.label)),
+                number(paper_percents.get(row.label)),
             )
             for row in answer.rows
         ],
         missing=_undrawn(answer),
     )
-    if not drawn:
+    if not plotted_rows:
         return chart
     chart.traces.append(
         by_row(
             'Measured',
-            [row.label for row in drawn],
-            [row.percent for row in drawn if row.percent],
+            [row.label for row in plotted_rows],
+            [row.percent for row in plotted_rows if row.percent],
         )
     )
-    if beside:
+    if paper_percents:
         chart.traces.append(
             _paper_trace(
                 'vsphere6',
-                x=list(beside.values()),
-                y=[safe(label) for label in beside],
+                x=list(paper_percents.values()),
+                y=[safe(label) for label in paper_percents],
             )
         )
-    chart.layout.update(rows_layout('Percent of bare metal', len(drawn)))
+    chart.layout.update(
+        rows_layout('Percent of bare metal', len(plotted_rows))
+    )
     return chart
 
 
@@ -390,7 +404,7 @@ def _columns_layout(title: str) -> dict[str, Any]:
 
 def _gains(answer: Answer) -> Chart:
     """Return what one change gave, ours beside dell's."""
-    found = [
+    measured_gains = [
         (
             f'{_PARAMETERS[name]}: {_shown(name, base)} to '
             f'{_shown(name, row)} ({base.label} to {row.label})',
@@ -405,38 +419,43 @@ def _gains(answer: Answer) -> Chart:
         'Rate in percent of the same configuration without the change, with '
         "95 % intervals. Hollow diamonds: dell's gains over the step before.",
         head=('Change', 'Percent of the rate before', '95 % interval'),
-        rows=[(what, number(one.percent), bounds(one)) for what, one in found]
+        rows=[
+            (description, number(percent.percent), bounds(percent))
+            for description, percent in measured_gains
+        ]
         + [
             (
-                f'dell: {one.step} over {one.over} (not measured here)',
-                number(100 + one.gain, 0),
+                f'dell: {gain.step} over {gain.over} (not measured here)',
+                number(100 + gain.gain, 0),
                 '-',
             )
-            for one in gains
+            for gain in gains
         ],
     )
-    if not found:
+    if not measured_gains:
         chart.missing.append(
             'no two configurations with a percentage differ in one parameter'
         )
         return chart
-    papers = [(f'dell: {one.step}', 100 + one.gain) for one in gains]
+    papers = [(f'dell: {gain.step}', 100 + gain.gain) for gain in gains]
     # Short, for phones; the table has what was changed.
     pairs = [
         f'{base.label} to {row.label}' for _, base, row in _changes(answer)
     ]
     chart.traces.extend(
         [
-            by_row('Measured', pairs, [percent for _, percent in found]),
+            by_row(
+                'Measured', pairs, [percent for _, percent in measured_gains]
+            ),
             _paper_trace(
                 'dell',
                 x=[value for _, value in papers],
-                y=[safe(what) for what, _ in papers],
+                y=[safe(label) for label, _ in papers],
             ),
         ]
     )
     chart.layout.update(
-        rows_layout('Percent of before', len(found) + len(papers))
+        rows_layout('Percent of before', len(measured_gains) + len(papers))
     )
     return chart
 
@@ -446,9 +465,9 @@ def _changes(answer: Answer) -> list[tuple[str, Row, Row]]:
     first: dict[tuple[str, Configuration], Row] = {}
     pairs = []
     for row in _in_order(answer):
-        one = parse(row.configuration)
+        configuration = parse(row.configuration)
         for name in _PARAMETERS:
-            base = first.setdefault((name, _without(one, name)), row)
+            base = first.setdefault((name, _without(configuration, name)), row)
             if base is not row:
                 pairs.append((name, base, row))
     return pairs
@@ -463,10 +482,10 @@ def _in_order(answer: Answer) -> list[Row]:
     ]
 
 
-def _without(one: Configuration, name: str) -> Configuration:
+def _without(configuration: Configuration, name: str) -> Configuration:
     """Return a configuration with one parameter at its default."""
-    usual = getattr(Configuration(), name)
-    return replace(one, **{name: usual})
+    default = getattr(Configuration(), name)
+    return replace(configuration, **{name: default})
 
 
 def _shown(name: str, row: Row) -> str:
@@ -494,10 +513,10 @@ def _parameter(answer: Answer, name: str) -> Chart:
     mean = answer.bare_metal.rate if answer.bare_metal else None
     series: dict[str, list[tuple[Any, Row, Record]]] = {}
     for row in answer.ranked:
-        found = parse(row.configuration)
-        rest = _rest(_without(found, name), name)
+        configuration = parse(row.configuration)
+        rest = _rest(_without(configuration, name), name)
         series.setdefault(rest, []).extend(
-            (getattr(found, name), row, run) for run in row.valid
+            (getattr(configuration, name), row, run) for run in row.valid
         )
     values = {value for points in series.values() for value, _, _ in points}
     if not mean or not values:
@@ -510,7 +529,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
         return chart
     order = sorted(values)
     texts = [plain_value(value) for value in order]
-    for place, (rest, points) in enumerate(series.items()):
+    for index, (rest, points) in enumerate(series.items()):
         points.sort(key=lambda point: (point[0], point[2].started))
         percents = [100 * run.rate / mean for _, _, run in points]
         chart.traces.append(
@@ -528,8 +547,8 @@ def _parameter(answer: Answer, name: str) -> Chart:
                 'marker': {
                     'size': 10,
                     'opacity': 0.8,
-                    'color': COLOURS[place % len(COLOURS)],
-                    'symbol': _MARKS[place % len(_MARKS)],
+                    'color': COLOURS[index % len(COLOURS)],
+                    'symbol': _MARKS[index % len(_MARKS)],
                 },
             }
         )
@@ -541,17 +560,17 @@ def _parameter(answer: Answer, name: str) -> Chart:
         )
     if name == 'instances':
         papers = published.load().table('vsphere6', 'Table 2').percents()
-        beside = {
+        paper_percents = {
             vms.split()[0]: percent
             for vms, percent in papers.items()
             if vms.split()[0] in texts
         }
-        if beside:
+        if paper_percents:
             chart.traces.append(
                 _paper_trace(
                     'vsphere6',
-                    x=list(beside),
-                    y=list(beside.values()),
+                    x=list(paper_percents),
+                    y=list(paper_percents.values()),
                 )
             )
     chart.layout.update(_columns_layout('Percent of bare metal'))
@@ -566,10 +585,10 @@ def _parameter(answer: Answer, name: str) -> Chart:
 
 def _rest(configuration: Configuration, name: str) -> str:
     """Name a series by what is the same in all its points."""
-    words = configuration.label.split('-')
+    label_parts = configuration.label.split('-')
     if name == 'instances':
-        words = words[1:]
-    return '-'.join(words) or 'all else at its default'
+        label_parts = label_parts[1:]
+    return '-'.join(label_parts) or 'all else at its default'
 
 
 _MARKS = ('circle', 'square', 'triangle-up', 'cross', 'x', 'star', 'hexagon')
@@ -586,14 +605,14 @@ def _phase_means(row: Row) -> dict[str, float]:
             ('map-shuffle', 'map_shuffle_seconds'),
             ('reduce-merge', 'reduce_merge_seconds'),
         ):
-            found = [
-                float(one[key])
+            part_seconds = [
+                float(run_phase[key])
                 for run in row.valid
-                for one in run.phases
-                if one['name'] == phase and one.get(key)
+                for run_phase in run.phases
+                if run_phase['name'] == phase and run_phase.get(key)
             ]
-            if len(found) == len(row.valid):
-                means[name] = sum(found) / len(found)
+            if len(part_seconds) == len(row.valid):
+                means[name] = sum(part_seconds) / len(part_seconds)
     return means
 
 
@@ -619,32 +638,36 @@ def _phases(answer: Answer) -> Chart:
     if base is None or not answer.ranked:
         chart.missing.append('no configuration has a percentage')
         return chart
-    usual = _phase_means(base)
+    base_means = _phase_means(base)
     table = published.load().table('vsphere6', 'Table 2')
     paper_x: list[list[str]] = [[], []]
     paper_y: list[float] = []
-    names = list(usual)
+    names = list(base_means)
     if 'map-shuffle' not in names:
         chart.missing.append(
             'map-shuffle and reduce-merge: bare metal has runs without them'
         )
-    drawn = answer.ranked[:_MOST_BARS]
+    plotted_rows = answer.ranked[:_MOST_BARS]
     if len(answer.ranked) > _MOST_BARS:
         chart.missing.append(
             f'drawn are the best {_MOST_BARS} configurations; the table has '
             'all'
         )
-    for place, row in enumerate(answer.ranked):
+    for index, row in enumerate(answer.ranked):
         means = _phase_means(row)
         vms = _vms(row.configuration)
         papers = table.phase_ratios(vms) if vms in table.rows and vms else {}
         ratios: list[float | None] = []
         for name in names:
             value = means.get(name)
-            ratio = value / usual[name] if value and usual[name] else None
+            ratio = (
+                value / base_means[name]
+                if value and base_means[name]
+                else None
+            )
             ratios.append(ratio)
             paper = papers.get(_PHASES.get(name, ''))
-            if paper and row in drawn:
+            if paper and row in plotted_rows:
                 paper_x[0].append(name)
                 paper_x[1].append(safe(row.label))
                 paper_y.append(paper)
@@ -653,12 +676,12 @@ def _phases(answer: Answer) -> Chart:
                     row.label,
                     name,
                     number(value),
-                    number(usual[name]),
+                    number(base_means[name]),
                     number(ratio, 2),
                     number(paper, 2),
                 )
             )
-        if row not in drawn:
+        if row not in plotted_rows:
             continue
         chart.traces.append(
             {
@@ -671,7 +694,7 @@ def _phases(answer: Answer) -> Chart:
                 'x': ratios,
                 'orientation': 'h',
                 'marker': {
-                    'color': COLOURS[place % len(COLOURS)],
+                    'color': COLOURS[index % len(COLOURS)],
                     'opacity': 0.75,
                 },
                 'hovertemplate': '%{y}: %{x:.2f}<extra></extra>',
@@ -683,7 +706,7 @@ def _phases(answer: Answer) -> Chart:
         )
     chart.layout.update(
         {
-            'height': _AXES + 22 * len(names) * len(drawn),
+            'height': _AXES + 22 * len(names) * len(plotted_rows),
             'barmode': 'overlay',
             'bargap': 0.15,
             'xaxis': {'title': {'text': 'Ratio of seconds'}},
@@ -704,14 +727,14 @@ def _near(row: Row) -> list[int]:
     From single tasks, or from the job's counters where records have none.
     """
     jobs = [
-        one
+        phase
         for run in row.valid
-        for one in run.phases
-        if one['name'] == 'HSSort'
+        for phase in run.phases
+        if phase['name'] == 'HSSort'
     ]
-    if jobs and all(one.get('locality') for one in jobs):
+    if jobs and all(job.get('locality') for job in jobs):
         return [
-            sum(one['locality'].get(name, 0) for one in jobs)
+            sum(job['locality'].get(name, 0) for job in jobs)
             for name in _LOCALITY
         ]
     return [
@@ -729,7 +752,7 @@ def _locality(answer: Answer) -> Chart:
         "the places of its data's replicas.",
         head=('Configuration', *_LOCALITY.values()),
     )
-    found: dict[str, list[int]] = {}
+    counts_by_label: dict[str, list[int]] = {}
     for row in answer.rows:
         counts = _near(row)
         if not sum(counts):
@@ -743,33 +766,33 @@ def _locality(answer: Answer) -> Chart:
                 "told from another host of the rack (YARN's counters)"
             )
             counts = [*counts[:2], 0, counts[2]]
-        found[row.label] = counts
-    for place, name in enumerate(_LOCALITY.values()):
+        counts_by_label[row.label] = counts
+    for index, name in enumerate(_LOCALITY.values()):
         chart.traces.append(
             {
                 'type': 'bar',
                 'orientation': 'h',
                 'name': safe(name),
-                'y': [safe(label) for label in found],
+                'y': [safe(label) for label in counts_by_label],
                 'x': [
-                    100 * counts[place] / sum(counts)
-                    for counts in found.values()
+                    100 * counts[index] / sum(counts)
+                    for counts in counts_by_label.values()
                 ],
                 'marker': {
-                    'color': COLOURS[place],
-                    'pattern': {'shape': ('', '/', '.', 'x')[place]},
+                    'color': COLOURS[index],
+                    'pattern': {'shape': ('', '/', '.', 'x')[index]},
                 },
                 'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
             }
         )
-    if not found:
+    if not counts_by_label:
         chart.traces.clear()
         return chart
     chart.rows.extend(
-        (label, *map(str, counts)) for label, counts in found.items()
+        (label, *map(str, counts)) for label, counts in counts_by_label.items()
     )
     chart.layout.update(
-        rows_layout('Percent of map tasks', len(found))
+        rows_layout('Percent of map tasks', len(counts_by_label))
         | {'barmode': 'stack', 'shapes': []}
     )
     return chart

@@ -59,7 +59,7 @@ class Comparison:
     @property
     def headline(self) -> str:
         """The answer in one sentence."""
-        verdicts = [one.verdict for one in self.changes]
+        verdicts = [change.verdict for change in self.changes]
         counts = ', '.join(
             f'{verdicts.count(name)} {name}'
             for name in dict.fromkeys(verdicts)
@@ -93,14 +93,18 @@ def build(
     later = {row.configuration: row for row in after.rows}
     changes = []
     for name in rows | later:
-        one, two = rows.get(name), later.get(name)
-        label = (one or two or before.rows[0]).label
-        change = Change(label, one, two)
-        change.reasons = _refusals(one, two, frozenset(changed))
+        earlier_row, later_row = rows.get(name), later.get(name)
+        label = (earlier_row or later_row or before.rows[0]).label
+        change = Change(label, earlier_row, later_row)
+        change.reasons = _refusals(earlier_row, later_row, frozenset(changed))
         changes.append(change)
-    good = [one for one in changes if not one.reasons]
+    good = [change for change in changes if not change.reasons]
     pooled = stats.pooled(
-        [_rates(row) for one in good for row in (one.before, one.after)]
+        [
+            _rates(row)
+            for change in good
+            for row in (change.before, change.after)
+        ]
     )
     for change in good:
         change.percent = stats.ratio(
@@ -121,35 +125,37 @@ def to_mapping(comparison: Comparison) -> dict[str, Any]:
         'confidence': stats.CONFIDENCE,
         'rows': [
             {
-                'label': one.label,
-                'verdict': one.verdict,
-                'reasons': one.reasons,
-                'after_in_percent_of_before': asdict(one.percent)
-                if one.percent
+                'label': change.label,
+                'verdict': change.verdict,
+                'reasons': change.reasons,
+                'after_in_percent_of_before': asdict(change.percent)
+                if change.percent
                 else None,
                 'percent_of_bare_metal': [
-                    percent_data(row) for row in (one.before, one.after)
+                    percent_data(row) for row in (change.before, change.after)
                 ],
             }
-            for one in comparison.changes
+            for change in comparison.changes
         ],
     }
 
 
 def _refusals(
-    one: Row | None, two: Row | None, changed: frozenset[str]
+    earlier_row: Row | None, later_row: Row | None, changed: frozenset[str]
 ) -> list[str]:
-    for row, which in ((one, 'earlier'), (two, 'later')):
+    for row, which in ((earlier_row, 'earlier'), (later_row, 'later')):
         if row is None:
             return [f'the {which} sweep does not have it']
         if not row.valid:
             return [f'the {which} sweep has no valid run of it']
-    found = dict.fromkeys(
+    differences = dict.fromkeys(
         line
-        for record in _runs(one) + _runs(two)
-        for line in compare.record_differences(record, _runs(one)[0], changed)
+        for record in _runs(earlier_row) + _runs(later_row)
+        for line in compare.record_differences(
+            record, _runs(earlier_row)[0], changed
+        )
     )
-    return [f'{line} ({REMEDY})' for line in found]
+    return [f'{line} ({REMEDY})' for line in differences]
 
 
 def _runs(row: Row | None) -> list[Record]:

@@ -98,18 +98,21 @@ def approve(
         message says why and what to do.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ.
     """
-    least = catalogue.min_percent if min_percent is None else min_percent
-    if not 0 <= least <= MOST_PERCENT:
+    required_percent = (
+        catalogue.min_percent if min_percent is None else min_percent
+    )
+    if not 0 <= required_percent <= MOST_PERCENT:
         raise errors.InputError(
-            f'min_percent is {least:g}: give a number from 0 to {MOST_PERCENT}'
+            f'min_percent is {required_percent:g}: give a number from 0 to '
+            f'{MOST_PERCENT}'
         )
-    found = answer.build(records)
+    report = answer.build(records)
     numbers = {
         entry.flavor.name: number
         for number, entry in enumerate(catalogue.entries)
     }
     approvals = []
-    for name in dict.fromkeys(names or _taken(catalogue, found)):
+    for name in dict.fromkeys(names or _taken(catalogue, report)):
         if name not in numbers:
             near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
             raise errors.InputError(
@@ -117,67 +120,77 @@ def approve(
                 f"'{''.join(near)}'"
             )
         entry = catalogue.entries[numbers[name]]
-        case = _case(entry, profile, found, least)
+        case = _case(entry, profile, report, required_percent)
         for condition in CONDITIONS:
-            why = condition(case)
-            if why:
-                raise _refused(entry, why)
-        evidence = sign(entry, _evidence(case, found))
+            reason = condition(case)
+            if reason:
+                raise _refused(entry, reason)
+        evidence = sign(entry, _evidence(case, report))
         approvals.append(Approval(numbers[name], entry, evidence))
     return approvals
 
 
-def _taken(catalogue: Catalogue, found: answer.Answer) -> list[str]:
+def _taken(catalogue: Catalogue, report: answer.Answer) -> list[str]:
     """Return the catalogue's workers of the configuration that is taken."""
-    if found.choice is None:
+    if report.choice is None:
         raise errors.InputError(
-            f"sweep '{found.sweep}' has no winner: {found.headline}"
+            f"sweep '{report.sweep}' has no winner: {report.headline}"
         )
-    taken = found.choice.taken
+    selected_name = report.choice.taken
     names = [
         entry.flavor.name
         for entry in catalogue.entries
-        if entry.configuration.name == taken and entry.flavor.role == 'worker'
+        if entry.configuration.name == selected_name
+        and entry.flavor.role == 'worker'
     ]
     if not names:
         raise errors.InputError(
-            f"sweep '{found.sweep}' takes '{parse(taken).label}', of which "
-            'the catalogue has no worker: derive it, or name a FLAVOR'
+            f"sweep '{report.sweep}' takes '{parse(selected_name).label}', of "
+            'which the catalogue has no worker: derive it, or name a FLAVOR'
         )
     return names
 
 
-def _refused(entry: Entry, why: str) -> errors.InputError:
+def _refused(entry: Entry, reason: str) -> errors.InputError:
     return errors.InputError(
         f"{entry.place('status')}: flavor '{entry.flavor.name}' stays as it "
-        f'is: {why}'
+        f'is: {reason}'
     )
 
 
 def _case(
-    entry: Entry, profile: HostProfile, found: answer.Answer, least: float
+    entry: Entry,
+    profile: HostProfile,
+    report: answer.Answer,
+    required_percent: float,
 ) -> _Case:
-    rows = {row.configuration: row for row in found.rows}
+    rows = {row.configuration: row for row in report.rows}
     name = entry.configuration.name
     if name not in rows:
         raise _refused(
             entry,
-            f"sweep '{found.sweep}' has no run of '{name}', measure it or "
+            f"sweep '{report.sweep}' has no run of '{name}', measure it or "
             'give another --sweep',
         )
     base = rows.get(BARE_METAL)
-    return _Case(entry, profile, rows[name], base.valid if base else [], least)
+    return _Case(
+        entry,
+        profile,
+        rows[name],
+        base.valid if base else [],
+        required_percent,
+    )
 
 
 def _measured(case: _Case) -> str | None:
-    for what, count in (
+    for label, count in (
         (case.entry.configuration.label, len(case.row.valid)),
         ('bare metal', len(case.baseline)),
     ):
         if count < PAIR:
             reasons = '; '.join(case.row.reasons) or 'more were not run'
             return (
-                f'{count} run(s) of {what} ended with a good data check, '
+                f'{count} run(s) of {label} ended with a good data check, '
                 f'{PAIR} are needed ({reasons[:200]}): run the sweep again'
             )
     return None
@@ -196,20 +209,21 @@ def _comparable(case: _Case) -> str | None:
 
 def _same_host(case: _Case) -> str | None:
     profile = case.profile
-    wanted = {'name': profile.name, 'digest': profile.digest}
+    expected_profile = {'name': profile.name, 'digest': profile.digest}
     for by_role in case.seen('host_profile'):
-        found = (by_role or {}).get(case.entry.flavor.role)
-        if found is None:
+        recorded_profile = (by_role or {}).get(case.entry.flavor.role)
+        if recorded_profile is None:
             return (
                 'the records do not say on which host profile a '
                 f'{case.entry.flavor.role} ran: measure it again'
             )
-        if found['name'] != profile.name:
+        if recorded_profile['name'] != profile.name:
             return (
-                f"it was measured on host profile '{found['name']}', but the "
-                f"catalogue is for '{profile.name}': measure it there"
+                'it was measured on host profile '
+                f"'{recorded_profile['name']}', but the catalogue is for "
+                f"'{profile.name}': measure it there"
             )
-        if found != wanted:
+        if recorded_profile != expected_profile:
             return (
                 f"host profile '{profile.name}' has changed since it was "
                 'measured: measure it again'
@@ -220,35 +234,36 @@ def _same_host(case: _Case) -> str | None:
 def _same_flavor(case: _Case) -> str | None:
     flavor = case.entry.flavor
     for by_role in case.seen('flavor'):
-        found = (by_role or {}).get(flavor.role)
-        if found is None:
+        recorded_flavor = (by_role or {}).get(flavor.role)
+        if recorded_flavor is None:
             return (
                 f'the records do not say which flavor a {flavor.role} had: '
                 'measure it again'
             )
         for name in ('vcpus', 'ram', 'disk', 'ephemeral'):
-            if found[name] != getattr(flavor, name):
+            if recorded_flavor[name] != getattr(flavor, name):
                 return (
-                    f'the flavor that was measured has {name} {found[name]}, '
-                    f'this one {getattr(flavor, name)}: measure this one'
+                    f'the flavor that was measured has {name} '
+                    f'{recorded_flavor[name]}, this one '
+                    f'{getattr(flavor, name)}: measure this one'
                 )
-        specs = _specs(found['extra_specs'])
-        wanted = _specs(flavor.extra_specs)
-        for name in sorted({*specs, *wanted}):
-            if specs.get(name) != wanted.get(name):
+        specs = _specs(recorded_flavor['extra_specs'])
+        expected_specs = _specs(flavor.extra_specs)
+        for name in sorted({*specs, *expected_specs}):
+            if specs.get(name) != expected_specs.get(name):
                 return (
                     f'the flavor that was measured has {name} '
                     f'{specs.get(name, "unset")}, this one '
-                    f'{wanted.get(name, "unset")}: measure this one'
+                    f'{expected_specs.get(name, "unset")}: measure this one'
                 )
     return None
 
 
-def _specs(given: dict[str, str]) -> dict[str, str]:
+def _specs(extra_specs: dict[str, str]) -> dict[str, str]:
     """Return extra specs without those in which evidence is published."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in extra_specs.items()
         if not name.startswith('hvstack:')
     }
 
@@ -310,11 +325,11 @@ def _backend_counts(case: _Case) -> str | None:
 
 def _honoured(case: _Case) -> str | None:
     for backend in case.backends:
-        found = dishonoured(case.entry.flavor, backend)
-        if found:
+        unsupported_spec = dishonoured(case.entry.flavor, backend)
+        if unsupported_spec:
             return (
-                f'backend {backend} does not honour {found}: measure it on '
-                'kvm, or take it out'
+                f'backend {backend} does not honour {unsupported_spec}: '
+                'measure it on kvm, or take it out'
             )
     return None
 
@@ -370,7 +385,7 @@ CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
 )
 
 
-def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
+def _evidence(case: _Case, report: answer.Answer) -> dict[str, Any]:
     """Return what the catalogue says of the measurement."""
     percent = case.percent
     runs = case.row.valid
@@ -382,7 +397,7 @@ def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
         'min_percent': case.min_percent,
         'runs': percent.runs,
         'baseline_runs': percent.baseline_runs,
-        'size_bytes': found.size_bytes,
+        'size_bytes': report.size_bytes,
         'backend': case.backends.pop(),
         'date': last.ended[:10],
         'releases': {
@@ -392,11 +407,11 @@ def _evidence(case: _Case, found: answer.Answer) -> dict[str, Any]:
         },
         'configuration': case.row.configuration,
         'host': case.profile.name,
-        'sweep': found.sweep,
+        'sweep': report.sweep,
         'digest': digest([*runs, *case.baseline]),
     }
-    if found.baseline_sweep != found.sweep:
-        evidence['baseline'] = found.baseline_sweep
+    if report.baseline_sweep != report.sweep:
+        evidence['baseline'] = report.baseline_sweep
     unverified = sum(
         bool(record.unverified) for record in [*runs, *case.baseline]
     )

@@ -103,16 +103,16 @@ def junit(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
     nor is none of emulated CPUs.
     """
     counts = [row.status for row in answer.rows]
-    wrong = sum(name not in _NO_ERROR for name in counts)
+    error_count = sum(name not in _NO_ERROR for name in counts)
     suite = ElementTree.Element(
         'testsuite',
         name=f'hvstack {answer.sweep}',
         tests=str(len(answer.rows) + len(skipped)),
         failures=str(counts.count('failed')),
-        errors=str(wrong),
+        errors=str(error_count),
         skipped=str(len(skipped)),
         timestamp=answer.records[0].started.removesuffix('Z'),
-        time=f'{sum(one.total_seconds for one in answer.records):.3f}',
+        time=f'{sum(record.total_seconds for record in answer.records):.3f}',
     )
     properties = ElementTree.SubElement(suite, 'properties')
     for name, value in answer.facts():

@@ -80,21 +80,27 @@ class Finding:
 
 def find(answer: Answer) -> list[Finding]:
     """Return everything that the records show, row by row."""
-    found = list(_disk(answer))
+    findings = list(_disk(answer))
     for row in answer.rows:
         runs = row.valid + row.failed
         for title, judge in _JUDGES:
-            shown = [
+            evidence_lines = [
                 f'run {run.index}: {text}'
                 for run in runs
                 for text in judge(run)
             ]
-            if shown:
-                more = f'; and {len(shown) - 3} more' if shown[3:] else ''
-                found.append(
-                    Finding(title, row.label, '; '.join(shown[:3]) + more)
+            if evidence_lines:
+                more = (
+                    f'; and {len(evidence_lines) - 3} more'
+                    if evidence_lines[3:]
+                    else ''
                 )
-    return found
+                findings.append(
+                    Finding(
+                        title, row.label, '; '.join(evidence_lines[:3]) + more
+                    )
+                )
+    return findings
 
 
 def not_judged(answer: Answer) -> list[tuple[str, str]]:
@@ -104,12 +110,12 @@ def not_judged(answer: Answer) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
 
     def without(
-        what: str, has: Callable[[Record], Any], why: str
+        subject: str, has: Callable[[Record], Any], reason: str
     ) -> list[tuple[str, str]]:
         lacking = sum(not has(record) for record in records)
         if not lacking:
             return []
-        return [(what, f'{lacking} of {count} runs {why}')]
+        return [(subject, f'{lacking} of {count} runs {reason}')]
 
     if not any(map(_memory_mib, records)):
         lines.append(
@@ -125,7 +131,7 @@ def not_judged(answer: Answer) -> list[tuple[str, str]]:
     )
     lines += without(
         'a slow node, uneven reducers, or a phase that waited for one task',
-        lambda record: any(one.get('nodes') for one in record.phases),
+        lambda record: any(phase.get('nodes') for phase in record.phases),
         'hold no single tasks',
     )
     lines += without(
@@ -179,8 +185,8 @@ _MOST_GAPS = 10
 
 
 def _telemetry(record: Record) -> dict[str, Any]:
-    kept = record.seen.get('telemetry')
-    return kept if isinstance(kept, dict) else {}
+    summary = record.seen.get('telemetry')
+    return summary if isinstance(summary, dict) else {}
 
 
 def _disk(answer: Answer) -> Iterator[Finding]:
@@ -218,11 +224,11 @@ def _memory_mib(record: Record) -> float:
 def _map_spills(record: Record) -> Iterator[str]:
     counters = record.counters('HSSort')
     spilled = counters.get('MAP.SPILLED_RECORDS', 0)
-    made = counters.get('MAP_OUTPUT_RECORDS', 0)
-    if made and spilled > EXTRA_SPILL * made:
+    output_records = counters.get('MAP_OUTPUT_RECORDS', 0)
+    if output_records and spilled > EXTRA_SPILL * output_records:
         yield (
-            f'{spilled} records spilled by maps that put out {made} '
-            f'({spilled / made:.2f} times)'
+            f'{spilled} records spilled by maps that put out {output_records} '
+            f'({spilled / output_records:.2f} times)'
         )
 
 
@@ -233,11 +239,11 @@ def _reduce_spills(record: Record) -> Iterator[str]:
     spilled = (
         counters.get('SPILLED_RECORDS', 0) - counters['MAP.SPILLED_RECORDS']
     )
-    taken = counters.get('REDUCE_INPUT_RECORDS', 0)
-    if taken and spilled > EXTRA_SPILL * taken:
+    input_records = counters.get('REDUCE_INPUT_RECORDS', 0)
+    if input_records and spilled > EXTRA_SPILL * input_records:
         yield (
-            f'{spilled} records spilled by reduces that took in {taken} '
-            f'({spilled / taken:.2f} times)'
+            f'{spilled} records spilled by reduces that took in '
+            f'{input_records} ({spilled / input_records:.2f} times)'
         )
 
 
@@ -307,9 +313,9 @@ def _slow_node(record: Record) -> Iterator[str]:
         return
     for name in sorted(set(slow[0]) & set(slow[1])):
         text = ' and '.join(
-            f'{found[name][0] / 1e6:.2f} MB a second of its tasks in {phase} '
-            f'(the others {found[name][1] / 1e6:.2f})'
-            for phase, found in zip(_JUDGED, slow, strict=True)
+            f'{slow_nodes[name][0] / 1e6:.2f} MB a second of its tasks in '
+            f'{phase} (the others {slow_nodes[name][1] / 1e6:.2f})'
+            for phase, slow_nodes in zip(_JUDGED, slow, strict=True)
         )
         yield f'{name} made {text}'
 
@@ -322,21 +328,21 @@ def _slow(
     nodes: dict[str, dict[str, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return the slow nodes of a phase: speed, and the others' median."""
-    found: dict[str, tuple[float, float]] = {}
+    slow_nodes: dict[str, tuple[float, float]] = {}
     for name in nodes:
         pairs = []
         for seconds in ('map_wall_seconds', 'map_seconds'):
             speeds = {
-                one: node['map_bytes'] / node[seconds]
-                for one, node in nodes.items()
+                node_name: node['map_bytes'] / node[seconds]
+                for node_name, node in nodes.items()
                 if node.get(seconds) and node.get('map_bytes')
             }
-            usual = _others(speeds, name)
-            if usual and speeds.get(name, usual) < SLOW_NODE * usual:
-                pairs.append((speeds[name], usual))
+            median = _others(speeds, name)
+            if median and speeds.get(name, median) < SLOW_NODE * median:
+                pairs.append((speeds[name], median))
         if len(pairs) == 2:
-            found[name] = pairs[1]
-    return found
+            slow_nodes[name] = pairs[1]
+    return slow_nodes
 
 
 def _others(values: dict[str, float], name: str) -> float | None:
@@ -346,23 +352,24 @@ def _others(values: dict[str, float], name: str) -> float | None:
 
 
 def _slow_disk(record: Record) -> Iterator[str]:
-    told = _telemetry(record)
-    if told.get('source') != 'sysstat':
+    summary = _telemetry(record)
+    if summary.get('source') != 'sysstat':
         return
     speeds = {
-        f'{disk} of {name}': (one['read'] + one['write']) / one['busy']
-        for name, node in told.get('nodes', {}).items()
+        f'{disk} of {name}': (disk_usage['read'] + disk_usage['write'])
+        / disk_usage['busy']
+        for name, node in summary.get('nodes', {}).items()
         if node.get('role') == 'worker'
-        for disk, one in node.get('disks', {}).items()
-        if {'read', 'write', 'busy'} <= set(one)
-        and one['busy'] > BUSY * node['seconds']
+        for disk, disk_usage in node.get('disks', {}).items()
+        if {'read', 'write', 'busy'} <= set(disk_usage)
+        and disk_usage['busy'] > BUSY * node['seconds']
     }
     for name, speed in speeds.items():
-        usual = _others(speeds, name)
-        if usual and speed < SLOW_DISK * usual:
+        median = _others(speeds, name)
+        if median and speed < SLOW_DISK * median:
             yield (
                 f'{name} moved {speed / 1e6:.1f} MB in a second in which it '
-                f'was busy (the others {usual / 1e6:.1f})'
+                f'was busy (the others {median / 1e6:.1f})'
             )
 
 
@@ -373,37 +380,41 @@ def _steal(record: Record) -> Iterator[str]:
 
 
 def _swapped(record: Record) -> Iterator[str]:
-    told = _telemetry(record)
-    whose = ' (all of its machine)' if told.get('source') == 'cgroup' else ''
-    for name, node in told.get('nodes', {}).items():
+    summary = _telemetry(record)
+    scope_note = (
+        ' (all of its machine)' if summary.get('source') == 'cgroup' else ''
+    )
+    for name, node in summary.get('nodes', {}).items():
         if node.get('swap'):
-            yield f'{node["swap"]:.0f} pages on {name}{whose}'
+            yield f'{node["swap"]:.0f} pages on {name}{scope_note}'
 
 
 def _uneven(record: Record) -> Iterator[str]:
     for phase in record.phases:
-        one = phase.get('reducers')
-        if one and one['most'] > UNEVEN * one['median']:
+        reducers = phase.get('reducers')
+        if reducers and reducers['most'] > UNEVEN * reducers['median']:
             yield (
-                f'of {phase["name"]} the largest took {one["most"]} records, '
-                f'the median {one["median"]:.0f} '
-                f'({one["most"] / max(one["median"], 1):.2f} times): let it '
-                'sample more keys (mapreduce.terasort.partitions.sample)'
+                f'of {phase["name"]} the largest took {reducers["most"]} '
+                f'records, the median {reducers["median"]:.0f} '
+                f'({reducers["most"] / max(reducers["median"], 1):.2f} '
+                'times): let it sample more keys '
+                '(mapreduce.terasort.partitions.sample)'
             )
 
 
 def _waited(record: Record) -> Iterator[str]:
     for phase in record.phases:
-        for kind, one in phase.get('last', {}).items():
+        for kind, last_task in phase.get('last', {}).items():
             if (
-                one['alone_seconds'] > ALONE * phase['job_seconds']
-                and one['seconds'] > LONGER * one['median_seconds']
+                last_task['alone_seconds'] > ALONE * phase['job_seconds']
+                and last_task['seconds'] > LONGER * last_task['median_seconds']
             ):
                 yield (
-                    f'{phase["name"]} waited {one["alone_seconds"]:.1f} s of '
-                    f'{phase["job_seconds"]:.1f} for {kind} {one["task"]} on '
-                    f'{one["node"]} ({one["seconds"]:.1f} s, the median '
-                    f'{one["median_seconds"]:.1f})'
+                    f'{phase["name"]} waited {last_task["alone_seconds"]:.1f} '
+                    f's of {phase["job_seconds"]:.1f} for {kind} '
+                    f'{last_task["task"]} on {last_task["node"]} '
+                    f'({last_task["seconds"]:.1f} s, the median '
+                    f'{last_task["median_seconds"]:.1f})'
                 )
 
 
@@ -411,10 +422,11 @@ def _off(phase: Mapping[str, float], name: str, expected: float) -> bool:
     """Return whether no reading of the samples comes near what must be."""
     if name not in phase:
         return False
-    least = phase.get(f'{name}_least', phase[name])
-    most = phase.get(f'{name}_most', phase[name])
+    min_bytes = phase.get(f'{name}_least', phase[name])
+    max_bytes = phase.get(f'{name}_most', phase[name])
     return (
-        most < (1 - BYTES_OFF) * expected or least > (1 + BYTES_OFF) * expected
+        max_bytes < (1 - BYTES_OFF) * expected
+        or min_bytes > (1 + BYTES_OFF) * expected
     )
 
 
@@ -427,8 +439,10 @@ def _told(phase: Mapping[str, float], name: str) -> str:
     text = size(phase[name])
     if f'{name}_most' not in phase:
         return text
-    least, most = (size(phase[f'{name}_{end}']) for end in ('least', 'most'))
-    return f'{text} (by its samples {least} to {most})'
+    min_size, max_size = (
+        size(phase[f'{name}_{end}']) for end in ('least', 'most')
+    )
+    return f'{text} (by its samples {min_size} to {max_size})'
 
 
 def _disk_bytes(record: Record) -> Iterator[str]:
@@ -436,14 +450,14 @@ def _disk_bytes(record: Record) -> Iterator[str]:
 
     Not where the page cache takes the data: it writes when it likes.
     """
-    told = _telemetry(record)
-    if told.get('source') != 'sysstat' or (
+    summary = _telemetry(record)
+    if summary.get('source') != 'sysstat' or (
         record.size_bytes <= _memory_mib(record) * 2**20
     ):
         return
     expected = record.size_bytes * record.replication
     for name in ('HSGen', 'reduce-merge'):
-        phase = told['phases'].get(name, {})
+        phase = summary['phases'].get(name, {})
         if _off(phase, 'write', expected):
             yield (
                 f'the disks wrote {_told(phase, "write")} in {name}, '

@@ -49,35 +49,36 @@ class Gain:
         return f'{_gain(self.percent.percent)} %'
 
 
-def gains(way: Sequence[Tried], even: Even) -> list[Gain]:
+def gains(way: Sequence[Tried], corrected_rates: Even) -> list[Gain]:
     """Return the gain of each value that was tried, in order.
 
-    :param even: rates of the sweep's valid runs.
+    :param corrected_rates: rates of the sweep's valid runs.
     """
     return [
         Gain(
-            one.parameter,
-            one.value,
-            even.ratio(one.configuration, one.before),
+            step.parameter,
+            step.value,
+            corrected_rates.ratio(step.configuration, step.before),
         )
-        for one in way
-        if one.configuration in even.rows and one.before in even.rows
+        for step in way
+        if step.configuration in corrected_rates.rows
+        and step.before in corrected_rates.rows
     ]
 
 
-def lines(found: Sequence[Gain]) -> list[str]:
+def lines(gains: Sequence[Gain]) -> list[str]:
     """Return the gains for a terminal, a line each."""
     texts = []
-    for one in found:
-        low, high = one.percent.low, one.percent.high
+    for gain in gains:
+        low, high = gain.percent.low, gain.percent.high
         interval = (
             'no interval'
             if low is None or high is None
             else f'{_gain(low)} to {_gain(high)}'
         )
         texts.append(
-            f'{one.parameter} {one.value}'.ljust(24)
-            + f'{one.text:>7}  (95 % interval {interval})'
+            f'{gain.parameter} {gain.value}'.ljust(24)
+            + f'{gain.text:>7}  (95 % interval {interval})'
         )
     return texts
 

@@ -56,16 +56,16 @@ _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 def page(
     answer: Answer,
-    folder: Path | None = None,
+    records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the page of one sweep.
 
-    :param folder: of the records, where their telemetry is.
+    :param records_dir: of the records, where their telemetry is.
     :param skipped: name and reason of what could not exist.
     """
-    runs, missing = telemetry.drawn(answer, folder)
-    told = _drawn_files(runs, folder)
+    runs, missing = telemetry.drawn(answer, records_dir)
+    telemetry_files = _drawn_files(runs, records_dir)
     return _render(
         'page.html.j2',
         [*charts.build(answer), *telemetry.build(answer, runs, missing)],
@@ -78,9 +78,9 @@ def page(
         unread=parameters.unread(answer),
         on_the_page=ON_THE_PAGE,
         papers=published.load(),
-        archive=_archive(answer.records, told),
+        archive=_archive(answer.records, telemetry_files),
         runs=runs,
-        with_telemetry=len(told),
+        with_telemetry=len(telemetry_files),
     )
 
 
@@ -93,7 +93,9 @@ def comparison_page(comparison: Comparison) -> str:
     )
 
 
-def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
+def _render(
+    template: str, plotted_charts: Sequence[Chart], **variables: Any
+) -> str:
     environment = Environment(
         loader=PackageLoader('hvstack.report', ''),
         autoescape=True,
@@ -111,12 +113,12 @@ def _render(template: str, drawn: Sequence[Chart], **given: Any) -> str:
         encoding='utf-8'
     )
     return environment.get_template(template).render(
-        charts=drawn,
-        data=script_data(drawn),
+        charts=plotted_charts,
+        data=script_data(plotted_charts),
         plotly=_plotly(),
         script=script,
         policy=' '.join(_digest(text) for text in (_plotly(), script)),
-        **given,
+        **variables,
     )
 
 
@@ -133,11 +135,11 @@ def _digest(script: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def script_data(drawn: Sequence[Chart]) -> str:
+def script_data(plotted_charts: Sequence[Chart]) -> str:
     """Return the charts for the page's script; no text can end it early."""
     data = {
         chart.name: {'data': chart.traces, 'layout': _layout(chart)}
-        for chart in drawn
+        for chart in plotted_charts
         if chart.traces
     }
     text = json.dumps(data, separators=(',', ':'), allow_nan=False)
@@ -155,7 +157,9 @@ def _layout(chart: Chart) -> dict[str, Any]:
     )
 
 
-def _archive(records: Sequence[Record], told: Mapping[str, str]) -> str:
+def _archive(
+    records: Sequence[Record], telemetry_files: Mapping[str, str]
+) -> str:
     """Return all records and some telemetry as a packed folder in base64.
 
     Unpacked, it can be given to ``--records``, and the digests fit.
@@ -165,7 +169,7 @@ def _archive(records: Sequence[Record], told: Mapping[str, str]) -> str:
             f'{record.id}.json': json.dumps(stored(record), sort_keys=True)
             for record in records
         },
-        **told,
+        **telemetry_files,
     }
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w') as tar:
@@ -185,16 +189,18 @@ def _packed(data: bytes) -> bytes:
     return lzma.compress(data, preset=1)
 
 
-def _drawn_files(runs: Sequence[Drawn], folder: Path | None) -> dict[str, str]:
+def _drawn_files(
+    runs: Sequence[Drawn], records_dir: Path | None
+) -> dict[str, str]:
     """Return files of drawn telemetry, as many as the page has room for."""
-    found: dict[str, str] = {}
-    left = _MOST_PACKED
-    if folder is None:
-        return found
-    for one in runs:
-        text = files.read(one.record, folder)
-        left -= len(_packed(text.encode()))
-        if left < 0:
+    telemetry_files: dict[str, str] = {}
+    remaining_bytes = _MOST_PACKED
+    if records_dir is None:
+        return telemetry_files
+    for run in runs:
+        text = files.read(run.record, records_dir)
+        remaining_bytes -= len(_packed(text.encode()))
+        if remaining_bytes < 0:
             break
-        found[f'{files.FOLDER}/{one.record.id}.json'] = text
-    return found
+        telemetry_files[f'{files.FOLDER}/{run.record.id}.json'] = text
+    return telemetry_files

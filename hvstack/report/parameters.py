@@ -29,35 +29,38 @@ class Parameter:
 
 def build(answer: Answer) -> list[Parameter]:
     """Return all values of the last (valid) run of each configuration."""
-    told = {row for row, _, _, _ in _values(answer)}
+    row_labels = {row for row, _, _, _ in _values(answer)}
     where: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for row, daemon, name, value in _values(answer):
         where[name, value][row].append(daemon)
-    found: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    rows_by_setting: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (name, value), rows in where.items():
         for row, daemons in rows.items():
-            found.setdefault((name, value, tuple(daemons)), []).append(row)
+            rows_by_setting.setdefault(
+                (name, value, tuple(daemons)), []
+            ).append(row)
     return [
-        Parameter(*key, () if len(rows) == len(told) else tuple(rows))
-        for key, rows in sorted(found.items())
+        Parameter(*key, () if len(rows) == len(row_labels) else tuple(rows))
+        for key, rows in sorted(rows_by_setting.items())
     ]
 
 
 def unread(answer: Answer) -> list[str]:
     """Return what could not be read, and rows without any parameter."""
-    told = {row for row, _, _, _ in _values(answer)}
+    row_labels = {row for row, _, _, _ in _values(answer)}
     lines = [
         f'{row.label}: its runs tell no parameters'
         for row in answer.rows
-        if row.label not in told
+        if row.label not in row_labels
     ]
     for row in answer.rows:
         parameters = row.seen.get('parameters')
         if isinstance(parameters, dict):
             lines += [
-                f'{row.label}: {why}' for why in parameters.get(_UNREAD, ())
+                f'{row.label}: {reason}'
+                for reason in parameters.get(_UNREAD, ())
             ]
     return lines
 

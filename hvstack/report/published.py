@@ -41,10 +41,10 @@ class Table:
 
         :raises KeyError: the paper does not give it.
         """
-        found = self.rows[row][self.columns.index(column)]
-        if found is None:
+        cell = self.rows[row][self.columns.index(column)]
+        if cell is None:
             raise KeyError(column)
-        return found
+        return cell
 
     def suite_seconds(self, row: str) -> float:
         """Return the elapsed time of the whole suite."""
@@ -125,9 +125,9 @@ class Published:
         :raises StopIteration: there is none.
         """
         return next(
-            one
-            for one in self.tables
-            if (one.paper, one.source) == (paper, source)
+            table
+            for table in self.tables
+            if (table.paper, table.source) == (paper, source)
         )
 
     def dell_chain(self) -> dict[str, float]:
@@ -137,17 +137,17 @@ class Published:
         to Ceph. Only these ran on the hardware of bare metal.
         """
         value = next(
-            one.value
-            for one in self.figures
-            if one.paper == 'dell' and one.unit == '%'
+            figure.value
+            for figure in self.figures
+            if figure.paper == 'dell' and figure.unit == '%'
         )
         chain: dict[str, float] = {}
-        for one in reversed(
+        for gain in reversed(
             [g for g in self.gains if g.parameter in _ON_BARE_METALS_HARDWARE]
         ):
-            chain[one.step] = value
-            value /= 1 + one.gain / 100
-            chain[one.over] = value
+            chain[gain.step] = value
+            value /= 1 + gain.gain / 100
+            chain[gain.over] = value
         return dict(reversed(chain.items()))
 
 

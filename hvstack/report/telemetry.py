@@ -93,49 +93,51 @@ _KINDS = (
 
 
 def drawn(
-    answer: Answer, folder: Path | None
+    answer: Answer, records_dir: Path | None
 ) -> tuple[list[Drawn], list[str]]:
     """Return runs to draw, and why others are not.
 
     Of each row the last valid run with a whole file.
 
-    :param folder: of the records.
+    :param records_dir: of the records.
     """
     first = [row for row in [answer.bare_metal, *answer.ranked] if row]
     rows = [*first, *(x for x in answer.rows if x.valid and x not in first)]
-    found: list[Drawn] = []
+    plotted_runs: list[Drawn] = []
     missing: list[str] = []
     for row in rows:
-        if len(found) == _MOST_ROWS:
+        if len(plotted_runs) == _MOST_ROWS:
             missing.append(
                 f'drawn are the first {_MOST_ROWS} rows with telemetry; the '
                 'table has all'
             )
             break
-        why = 'no valid run has telemetry'
+        reason = 'no valid run has telemetry'
         for record in reversed(row.valid):
-            if not record.seen.get('telemetry') or folder is None:
+            if not record.seen.get('telemetry') or records_dir is None:
                 continue
             try:
-                told = telemetry.load(record, folder)
+                run_telemetry = telemetry.load(record, records_dir)
             except errors.InputError as exc:
-                why = str(exc)
+                reason = str(exc)
                 continue
-            found.append(Drawn(row, record, told))
+            plotted_runs.append(Drawn(row, record, run_telemetry))
             break
         else:
-            missing.append(f'{row.label}: {why}')
-    return found, missing
+            missing.append(f'{row.label}: {reason}')
+    return plotted_runs, missing
 
 
 def build(
-    answer: Answer, found: Sequence[Drawn], missing: Sequence[str]
+    answer: Answer, plotted_runs: Sequence[Drawn], missing: Sequence[str]
 ) -> list[Chart]:
     """Return the charts of telemetry and of nodes."""
-    if not found:
-        why = (
+    if not plotted_runs:
+        reason = (
             'the records hold no telemetry'
-            if not any(one.seen.get('telemetry') for one in answer.records)
+            if not any(
+                record.seen.get('telemetry') for record in answer.records
+            )
             else '; '.join(missing) or 'no row has a valid run'
         )
         over_time = [
@@ -143,18 +145,22 @@ def build(
                 'telemetry',
                 'CPU, disk and network over time',
                 '',
-                missing=[why],
+                missing=[reason],
             )
         ]
     else:
         over_time = [
-            _over_time(answer, kind, found, list(missing)) for kind in _KINDS
+            _over_time(answer, kind, plotted_runs, list(missing))
+            for kind in _KINDS
         ]
     return [*over_time, _nodes(answer)]
 
 
 def _over_time(
-    answer: Answer, kind: _Kind, found: Sequence[Drawn], missing: list[str]
+    answer: Answer,
+    kind: _Kind,
+    plotted_runs: Sequence[Drawn],
+    missing: list[str],
 ) -> Chart:
     """Return one plot above the other, so that phases can be told."""
     chart = Chart(
@@ -170,22 +176,22 @@ def _over_time(
         ),
         missing=missing,
     )
-    step = 1 / len(found)
+    step = 1 / len(plotted_runs)
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    for place, one in enumerate(found):
-        axis = f'y{place + 1}' if place else 'y'
-        lines = list(_lines(one, kind, axis))
+    for index, run in enumerate(plotted_runs):
+        axis = f'y{index + 1}' if index else 'y'
+        lines = list(_lines(run, kind, axis))
         for line in lines:
-            known = {trace['name'] for trace in chart.traces}
+            trace_names = {trace['name'] for trace in chart.traces}
             chart.traces.append(
-                {**line, 'showlegend': line['name'] not in known}
+                {**line, 'showlegend': line['name'] not in trace_names}
             )
         if not lines:
             chart.missing.append(
-                f'{one.row.label}: run {one.record.index} has no such series'
+                f'{run.row.label}: run {run.record.index} has no such series'
             )
-        low, high = 1 - (place + 0.8) * step, 1 - (place + 0.06) * step
+        low, high = 1 - (index + 0.8) * step, 1 - (index + 0.06) * step
         chart.layout[axis.replace('y', 'yaxis')] = {
             'domain': [low, high],
             'title': {'text': kind.unit[0]},
@@ -194,9 +200,9 @@ def _over_time(
             'linecolor': '#888',
             'automargin': True,
         }
-        title = f'<b>{safe(one.row.label)}</b>, run {one.record.index}'
+        title = f'<b>{safe(run.row.label)}</b>, run {run.record.index}'
         notes.append(_note(title, high, 1, 'right') | {'xref': 'paper'})
-        for name, begin, _ in one.told.phases:
+        for name, begin, _ in run.told.phases:
             if name in _MARKED:
                 notes.append(_note(safe(name), high, begin, 'left'))
                 shapes.append(
@@ -212,11 +218,11 @@ def _over_time(
                 )
     if not chart.traces:
         return chart
-    chart.missing.extend(_down_sampled(found))
+    chart.missing.extend(_down_sampled(plotted_runs))
     chart.rows.extend(_means(answer, kind))
     chart.layout.update(
         {
-            'height': 90 + _HEIGHT * len(found),
+            'height': 90 + _HEIGHT * len(plotted_runs),
             'xaxis': {
                 'title': {'text': 'Seconds since the start of the run'},
                 'anchor': axis,
@@ -241,10 +247,10 @@ def _note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
     }
 
 
-def _lines(one: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
+def _lines(run: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
     """Yield the traces of one run."""
-    for place, (series, text) in enumerate(kind.lines):
-        line = sampled(one.told, series, mean=kind.mean)
+    for index, (series, text) in enumerate(kind.lines):
+        line = sampled(run.told, series, mean=kind.mean)
         if line is None:
             continue
         width, values = line
@@ -260,36 +266,36 @@ def _lines(one: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
             ],
             'yaxis': axis,
             'line': {
-                'color': COLOURS[place],
+                'color': COLOURS[index],
                 'width': 2,
-                'dash': ('solid', 'dot')[place],
+                'dash': ('solid', 'dot')[index],
             },
             'connectgaps': False,
         }
 
 
-def _down_sampled(found: Sequence[Drawn]) -> list[str]:
+def _down_sampled(plotted_runs: Sequence[Drawn]) -> list[str]:
     """Say of which runs the lines are means of samples."""
     return [
-        f'{one.row.label}: single samples; a point is the mean of '
-        f'{_width(one.told):.0f} s, they were taken every '
-        f'{one.told.interval:g} s'
-        for one in found
-        if _width(one.told) > one.told.interval
+        f'{run.row.label}: single samples; a point is the mean of '
+        f'{_width(run.told):.0f} s, they were taken every '
+        f'{run.told.interval:g} s'
+        for run in plotted_runs
+        if _width(run.told) > run.told.interval
     ]
 
 
-def _width(told: Telemetry) -> float:
+def _width(run_telemetry: Telemetry) -> float:
     """Return the seconds of a point."""
-    return max(told.interval, _end(told) / _MOST_POINTS)
+    return max(run_telemetry.interval, _end(run_telemetry) / _MOST_POINTS)
 
 
-def _end(told: Telemetry) -> float:
-    return max((end for _, _, end in told.phases), default=0.0)
+def _end(run_telemetry: Telemetry) -> float:
+    return max((end for _, _, end in run_telemetry.phases), default=0.0)
 
 
 def sampled(
-    told: Telemetry, series: str, *, mean: bool = False
+    run_telemetry: Telemetry, series: str, *, mean: bool = False
 ) -> tuple[float, list[float | None]] | None:
     """Return a series of all workers at equal steps.
 
@@ -300,9 +306,11 @@ def sampled(
     :param mean: of the workers, not their sum.
     :returns: seconds of a step, and its values; None without such a series.
     """
-    nodes = [(one, one.values(series)) for one in told.workers]
-    width = _width(told)
-    count = int(_end(told) / width)
+    nodes = [
+        (worker, worker.values(series)) for worker in run_telemetry.workers
+    ]
+    width = _width(run_telemetry)
+    count = int(_end(run_telemetry) / width)
     if not nodes or not count:
         return None
     lines = []
@@ -313,7 +321,7 @@ def sampled(
     return width, [
         None
         if None in step
-        else sum(one or 0 for one in step) / (len(step) if mean else 1)
+        else sum(sample or 0 for sample in step) / (len(step) if mean else 1)
         for step in zip(*lines, strict=True)
     ]
 
@@ -322,24 +330,24 @@ def _means(answer: Answer, kind: _Kind) -> list[tuple[str, ...]]:
     """Return rows of means by phase, from the records' own digests."""
     rows = []
     for row in answer.rows:
-        kept = [
+        summaries = [
             run.seen['telemetry']
             for run in row.valid
             if run.seen.get('telemetry')
         ]
-        for name in kept[0]['phases'] if kept else ():
-            phases = [one['phases'].get(name, {}) for one in kept]
+        for name in summaries[0]['phases'] if summaries else ():
+            phases = [summary['phases'].get(name, {}) for summary in summaries]
             cells = []
             for series, _ in kind.lines:
                 rates = [
-                    one[series] / one['seconds'] / kind.unit[1]
-                    for one in phases
-                    if series in one and one['seconds']
+                    phase[series] / phase['seconds'] / kind.unit[1]
+                    for phase in phases
+                    if series in phase and phase['seconds']
                 ]
                 if kind.mean:
                     workers = sum(
                         node['role'] == 'worker'
-                        for node in kept[0]['nodes'].values()
+                        for node in summaries[0]['nodes'].values()
                     )
                     rates = [rate / max(workers, 1) for rate in rates]
                 cells.append(
@@ -367,18 +375,18 @@ def _nodes(answer: Answer) -> Chart:
             'Configuration',
             'Node',
             *(
-                f'{text}, {what}'
+                f'{text}, {quantity}'
                 for _, _, text in _JOBS
-                for what in ('tasks', 'MB/s')
+                for quantity in ('tasks', 'MB/s')
             ),
         ),
     )
     points: dict[str, list[tuple[str, float]]] = {}
-    drawn = 0
+    node_count = 0
     for row in answer.rows:
         if not row.valid:
             continue
-        phases = {one['name']: one for one in row.valid[-1].phases}
+        phases = {phase['name']: phase for phase in row.valid[-1].phases}
         names = sorted(
             {
                 name
@@ -392,7 +400,7 @@ def _nodes(answer: Answer) -> Chart:
             )
         for name in names:
             cells = []
-            drawn += 1
+            node_count += 1
             for phase, kind, text in _JOBS:
                 node = phases.get(phase, {}).get('nodes', {}).get(name, {})
                 seconds = node.get(f'{kind}_seconds')
@@ -400,35 +408,37 @@ def _nodes(answer: Answer) -> Chart:
                     node[f'{kind}_bytes'] / seconds / 1e6 if seconds else None
                 )
                 cells += [f'{node.get(f"{kind}s", 0):.0f}', number(speed, 2)]
-                if speed and drawn <= _MOST_NODES:
+                if speed and node_count <= _MOST_NODES:
                     points.setdefault(text, []).append(
                         (f'{row.label}: {name}', speed)
                     )
             chart.rows.append((row.label, name, *cells))
-    if drawn > _MOST_NODES:
+    if node_count > _MOST_NODES:
         chart.missing.append(
-            f'drawn are the first {_MOST_NODES} nodes of {drawn}; the table '
-            'has all'
+            f'drawn are the first {_MOST_NODES} nodes of {node_count}; the '
+            'table has all'
         )
-    for place, (text, found) in enumerate(points.items()):
+    for index, (text, node_speeds) in enumerate(points.items()):
         chart.traces.append(
             {
                 'type': 'scatter',
                 'mode': 'markers',
                 'name': safe(text),
-                'x': [round(speed, 3) for _, speed in found],
-                'y': [safe(label) for label, _ in found],
+                'x': [round(speed, 3) for _, speed in node_speeds],
+                'y': [safe(label) for label, _ in node_speeds],
                 'marker': {
                     'size': 10,
-                    'color': COLOURS[place],
-                    'symbol': ('circle', 'square', 'triangle-up')[place],
+                    'color': COLOURS[index],
+                    'symbol': ('circle', 'square', 'triangle-up')[index],
                 },
                 'hovertemplate': '%{y}: %{x:.2f} MB/s<extra></extra>',
             }
         )
     if points:
         chart.layout.update(
-            rows_layout('MB in a second of a task', min(drawn, _MOST_NODES))
+            rows_layout(
+                'MB in a second of a task', min(node_count, _MOST_NODES)
+            )
             | {'shapes': []}
         )
     return chart

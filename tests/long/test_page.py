@@ -109,7 +109,7 @@ class BrowserTest(testtools.TestCase):
                 one.seen['telemetry'] = telemetry.save(
                     told(), self.folder, one.id
                 )
-        self.assert_drawn(report.page(records, folder=self.folder), 10)
+        self.assert_drawn(report.page(records, records_dir=self.folder), 10)
 
     def test_script_in_a_name(self) -> None:
         records: list[Record] = [

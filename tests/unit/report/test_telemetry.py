@@ -70,7 +70,9 @@ class PageTest(testtools.TestCase):
             factory.save(found, self.folder)
 
     def page(self, records: list[Record] | None = None) -> Page:
-        return Page(report.page(records or self.records, folder=self.folder))
+        return Page(
+            report.page(records or self.records, records_dir=self.folder)
+        )
 
     def test_drawn_with_tables(self) -> None:
         self.saved(told())
@@ -82,7 +84,7 @@ class PageTest(testtools.TestCase):
         first = page.drawn['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
-        text = report.page(self.records, folder=self.folder)
+        text = report.page(self.records, records_dir=self.folder)
         for name in ('cpu', 'disk', 'network', 'nodes'):
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
