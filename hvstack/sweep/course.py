@@ -62,11 +62,11 @@ def begin(
         kit.check_kit(Path(where['kit']), size_bytes)
     strategies.make(strategy, area, runs)
     values = tuple(
-        f'{name}={",".join(space.shown(name, one) for one in listed)}'
-        for name, listed in area.values.items()
+        f'{name}={",".join(space.shown(name, choice) for choice in choices)}'
+        for name, choices in area.values.items()
     )
     return state.begin(
-        [one.label for one in area.possible],
+        [configuration.label for configuration in area.possible],
         runs,
         size_bytes,
         Course(strategy, values, area.start.name, **where),
@@ -75,7 +75,7 @@ def begin(
     )
 
 
-def area(course: Course, tuning: str) -> Space:
+def area(spec: Course, tuning: str) -> Space:
     """Return a sweep's space, with what can exist of it.
 
     :param tuning: the sweep's profile of Hadoop's settings.
@@ -83,18 +83,18 @@ def area(course: Course, tuning: str) -> Space:
         start can exist.
     """
     return space.explored(
-        space.from_words(course.values, course.start),
-        profiles.load(course.host),
-        course.backend,
-        course.lacks,
+        space.from_words(spec.values, spec.start),
+        profiles.load(spec.host),
+        spec.backend,
+        spec.lacks,
         tuning,
     )
 
 
-def look(sweep: Sweep, folder: Path | None = None) -> Standing:
+def look(sweep: Sweep, records_dir: Path | None = None) -> Standing:
     """Return where a sweep stands, from its records alone.
 
-    :param folder: of the run records, if it is another one.
+    :param records_dir: of the run records, if it is another one.
     :raises hvstack.errors.InputError: it has no strategy.
     """
     if sweep.course is None:
@@ -107,13 +107,13 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
         area(sweep.course, sweep.tuning),
         sweep.runs,
     )
-    records = state.records(sweep.id, folder)
+    records = state.records(sweep.id, records_dir)
     measured = strategies.measured(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
-    for one in records:
-        if one.valid and one.size_bytes == sweep.size_bytes:
-            valid.setdefault(one.configuration, []).append(one)
-    even = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
+    for run_record in records:
+        if run_record.valid and run_record.size_bytes == sweep.size_bytes:
+            valid.setdefault(run_record.configuration, []).append(run_record)
+    corrected_rates = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
     return Standing(
         strategy,
         records,
@@ -124,33 +124,33 @@ def look(sweep: Sweep, folder: Path | None = None) -> Standing:
             sweep.size_bytes,
             bare=sweep.course.bare,
         ),
-        even,
-        strategy.choice(measured, even),
+        corrected_rates,
+        strategy.choice(measured, corrected_rates),
     )
 
 
 def run(
     sweep: Sweep,
     progress: Progress,
-    told: Callable[[Standing, Standing], None] | None = None,
+    on_step: Callable[[Standing, Standing], None] | None = None,
 ) -> Standing:
     """Run what is left of a sweep, a Rally task for each of its steps.
 
-    :param told: is called when a step has ended, with where the sweep stood
+    :param on_step: is called when a step has ended, with where the sweep stood
         before it and where it stands now.
     :raises hvstack.errors.RunFailed: Rally does not even try.
     """
     while True:
-        here = look(sweep)
+        status = look(sweep)
         assert sweep.course
-        if not here.left:
+        if not status.left:
             state.finish(sweep)
-            return here
+            return status
         progress.say(
             'next: '
             + ', '.join(
                 f'{workload[0].label} ({len(workload)})'
-                for workload in here.left
+                for workload in status.left
             )
         )
         rallytask.start(
@@ -166,7 +166,7 @@ def run(
                         'first_index': workload[0].index,
                         'sizes': [step.size_bytes for step in workload],
                     }
-                    for workload in here.left
+                    for workload in status.left
                 ],
             },
             sweep.id,
@@ -180,9 +180,9 @@ def run(
             },
         )
         now = look(sweep)
-        if told:
-            told(here, now)
-        if len(now.records) == len(here.records):
+        if on_step:
+            on_step(status, now)
+        if len(now.records) == len(status.records):
             raise errors.RunFailed(
                 f"sweep '{sweep.id}' stands still: Rally left no record, its "
                 f"log says why; then 'hvstack sweep resume {sweep.id}'"

@@ -23,17 +23,17 @@ def times(
     :returns: None for what no record tells.
     """
     runs = [
-        one.total_seconds
-        for one in records
-        if one.valid and one.size_bytes == size_bytes
+        run_record.total_seconds
+        for run_record in records
+        if run_record.valid and run_record.size_bytes == size_bytes
     ]
     gaps = []
     by_sweep: dict[str, Record] = {}
-    for one in records:
-        last = by_sweep.get(one.sweep)
-        if last is not None and last.configuration != one.configuration:
-            gaps.append(record.seconds_between(last.ended, one.started))
-        by_sweep[one.sweep] = one
+    for run_record in records:
+        last = by_sweep.get(run_record.sweep)
+        if last is not None and last.configuration != run_record.configuration:
+            gaps.append(record.seconds_between(last.ended, run_record.started))
+        by_sweep[run_record.sweep] = run_record
     return (
         statistics.median(runs) if runs else None,
         statistics.median(gaps) if gaps else None,
@@ -47,24 +47,27 @@ def left(sweep: Sweep) -> str:
 
     :raises hvstack.errors.InputError: its marker or a record is broken.
     """
-    least, most = _extents(sweep)
-    if not most.runs:
+    min_estimate, max_estimate = _extents(sweep)
+    if not max_estimate.runs:
         return ''
-    amount = f'{_range(least.runs, most.runs)} runs'
+    amount = f'{_range(min_estimate.runs, max_estimate.runs)} runs'
     run, setup = _usual_times(sweep)
     if run is None:
         return f'left: {amount}, no run of this size says how long they take'
-    spans = [one.seconds(run, setup or 0) for one in (least, most)]
+    spans = [
+        estimate.seconds(run, setup or 0)
+        for estimate in (min_estimate, max_estimate)
+    ]
     if spans[1] > 7200:
         unit = 'hours'
         low, high = (f'{span / 3600:.1f}' for span in spans)
     else:
         unit = 'minutes'
         low, high = (f'{span / 60:.0f}' for span in spans)
-    beside = f' and {setup:.0f} s a cluster' if setup is not None else ''
+    setup_text = f' and {setup:.0f} s a cluster' if setup is not None else ''
     return (
         f'about {_range(low, high)} {unit} left, until about '
-        f'{_clock(spans[1])}: {amount} of {run:.0f} s{beside}'
+        f'{_clock(spans[1])}: {amount} of {run:.0f} s{setup_text}'
     )
 
 
@@ -80,9 +83,9 @@ def longest(sweep: Sweep) -> float | None:
 
     :raises hvstack.errors.InputError: its marker or a record is broken.
     """
-    _, most = _extents(sweep)
+    _, max_estimate = _extents(sweep)
     run, setup = _usual_times(sweep)
-    return None if run is None else most.seconds(run, setup or 0)
+    return None if run is None else max_estimate.seconds(run, setup or 0)
 
 
 def _usual_times(sweep: Sweep) -> tuple[float | None, float | None]:
@@ -106,17 +109,17 @@ def _extents(sweep: Sweep) -> tuple[Extent, Extent]:
         visits = [
             name
             for name, _ in itertools.groupby(
-                one.configuration for one in steps
+                step.configuration for step in steps
             )
         ]
         whole = Extent(len(set(visits)), len(visits), len(steps))
         return whole, whole
-    here = course.look(sweep)
-    if not here.left:
+    status = course.look(sweep)
+    if not status.left:
         nothing = Extent(0, 0, 0)
         return nothing, nothing
     return strategies.extent(
-        here.strategy, here.measured, bare=sweep.course.bare
+        status.strategy, status.measured, bare=sweep.course.bare
     )
 
 

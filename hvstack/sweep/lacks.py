@@ -38,15 +38,15 @@ def find(
     :returns: what was seen of the cloud, by name.
     :raises hvstack.errors.CloudError: a service does not answer.
     """
-    found = {}
+    reasons = {}
     for name, (parameter, value, _) in LACKS.items():
-        listed = area.values.get(parameter, ())
-        if value not in (*listed, getattr(area.start, parameter)):
+        values = area.values.get(parameter, ())
+        if value not in (*values, getattr(area.start, parameter)):
             continue
-        why = missing(conn, name, profile, options)
-        if why:
-            found[name] = why
-    return found
+        reason = missing(conn, name, profile, options)
+        if reason:
+            reasons[name] = reason
+    return reasons
 
 
 def missing(
@@ -76,12 +76,12 @@ def refuse(
     :raises hvstack.errors.InputError: says what is missing.
     """
     for name in ('dedicated', 'disk-pinning'):
-        parameter, value, said = LACKS[name]
+        parameter, value, message = LACKS[name]
         if getattr(configuration, parameter) == value:
             profile = profiles.load(options.cloud.host_profile)
-            why = missing(conn, name, profile, options.sweep)
-            if why:
-                raise errors.InputError(f'{said} ({why})')
+            reason = missing(conn, name, profile, options.sweep)
+            if reason:
+                raise errors.InputError(f'{message} ({reason})')
 
 
 def mode_command(profile: HostProfile, options: Any) -> str | None:
@@ -91,27 +91,27 @@ def mode_command(profile: HostProfile, options: Any) -> str | None:
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: the command does not say which mode.
     """
-    given = options.host_mode_command
-    if given:
-        if '{mode}' not in given:
+    command = options.host_mode_command
+    if command:
+        if '{mode}' not in command:
             raise errors.InputError(
-                f"hvstack.conf: host_mode_command '{given}' has no {{mode}} "
+                f"hvstack.conf: host_mode_command '{command}' has no {{mode}} "
                 'in it, which becomes shared or dedicated: add it'
             )
-        return str(given)
+        return str(command)
     if profile.cpu_cap is not None and bare.LAB.exists():
         program = extras.program('hvstack')
         return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'
     return None
 
 
-def no_ceph(conn: Connection, wanted: Volumes | None = None) -> str:
+def no_ceph(conn: Connection, requested_volumes: Volumes | None = None) -> str:
     """Return why there is no storage ``ceph``; nothing if there is.
 
-    :param wanted: what its volume type must say.
+    :param requested_volumes: what its volume type must say.
     """
     try:
-        volumes.check(conn, wanted or Volumes())
+        volumes.check(conn, requested_volumes or Volumes())
     except errors.InputError as exc:
         return str(exc)
     return ''
@@ -129,16 +129,16 @@ def _no_slots(conn: Connection, profile: HostProfile) -> str:
         return ''
     (types,) = disk_types(pinned, worker.disks)
     for name in types:
-        why = no_ceph(conn, Volumes(name))
-        if why:
-            return why
+        reason = no_ceph(conn, Volumes(name))
+        if reason:
+            return reason
     return ''
 
 
 def _shared(conn: Connection, profile: HostProfile) -> str:
     """Return a host that gives out no dedicated CPUs."""
-    found = placement.providers(conn, profile.traits.get('worker'))
-    for name, mode in hostmode.current(conn, found).items():
+    providers = placement.providers(conn, profile.traits.get('worker'))
+    for name, mode in hostmode.current(conn, providers).items():
         if mode == 'shared':
             return (
                 f'{name} has no inventory of PCPU: set cpu_dedicated_set in '
@@ -148,17 +148,25 @@ def _shared(conn: Connection, profile: HostProfile) -> str:
 
 
 def backend_of(
-    conn: Connection, profile: HostProfile, given: str | None = None
+    conn: Connection,
+    profile: HostProfile,
+    requested_backend: str | None = None,
 ) -> str:
     """Return the backend of the workers' hosts, up or not.
 
-    :param given: what the user says; Nova cannot tell kvm from qemu, but
-        the lab does.
+    :param requested_backend: what the user says; Nova cannot tell kvm from
+        qemu, but the lab does.
     :raises hvstack.errors.CloudError: they have several.
     """
     names = placement.providers(conn, profile.traits.get('worker'))
-    known = [one for one in hosts.hypervisors(conn) if one.name in names]
-    return hosts.backend(known, given or bare.lab_backend(profile))
+    hypervisors = [
+        hypervisor
+        for hypervisor in hosts.hypervisors(conn)
+        if hypervisor.name in names
+    ]
+    return hosts.backend(
+        hypervisors, requested_backend or bare.lab_backend(profile)
+    )
 
 
 def check_backend(
@@ -170,12 +178,14 @@ def check_backend(
 
     :raises hvstack.errors.InputError: they have another one.
     """
-    told = bare.lab_backend(profile)
-    seen = backend_of(conn, profile)
-    if told not in (None, backend) or (seen == 'lxc') != (backend == 'lxc'):
+    lab_backend = bare.lab_backend(profile)
+    cloud_backend = backend_of(conn, profile)
+    if lab_backend not in (None, backend) or (cloud_backend == 'lxc') != (
+        backend == 'lxc'
+    ):
         raise errors.InputError(
-            f"--backend {backend}: the workers' hosts are of kind {seen}, "
-            'give theirs'
+            f"--backend {backend}: the workers' hosts are of kind "
+            f'{cloud_backend}, give theirs'
         )
 
 
@@ -189,13 +199,13 @@ def deck_storage(
     :param profile: of the workers' hosts.
     :param backend: theirs.
     """
-    wanted = Configuration(storage='ceph')
-    why = backends.refuse(wanted, backend)
+    configuration = Configuration(storage='ceph')
+    reason = backends.refuse(configuration, backend)
     try:
-        derive(profile, wanted)
+        derive(profile, configuration)
     except errors.InputError as exc:
-        why = why or str(exc)
-    why = why or no_ceph(conn, DECK)
-    if why:
-        return 'local', f'no Ceph with one copy here ({why})'
+        reason = reason or str(exc)
+    reason = reason or no_ceph(conn, DECK)
+    if reason:
+        return 'local', f'no Ceph with one copy here ({reason})'
     return 'ceph', f"volume type '{DECK.type}' keeps one copy"

@@ -91,8 +91,8 @@ def judge_database(output: str) -> None:
     :raises hvstack.errors.MissingPrerequisite: its database is not of use.
     :raises hvstack.errors.Busy: another process has it.
     """
-    found = _SQLITE.search(output)
-    where = f' ({found[1]})' if found else ''
+    match = _SQLITE.search(output)
+    where = f' ({match[1]})' if match else ''
     if 'database is locked' in output:
         raise errors.Busy(
             f"Rally's database{where} is locked by another process: wait for "
@@ -154,12 +154,12 @@ def ensure(os_cloud: str) -> None:
     rally('db', 'ensure')
     if database.is_file():
         database.chmod(0o600)
-    known = rally(
+    show_result = rally(
         *('env', 'show', '--env', os_cloud, '--json', '--only-spec'),
         check=False,
     )
-    if known.returncode == 0:
-        if _spec(known.stdout) == content:
+    if show_result.returncode == 0:
+        if _spec(show_result.stdout) == content:
             return
         rally(
             *('env', 'destroy', '--env', os_cloud, '--skip-cleanup'),

@@ -43,7 +43,9 @@ def start(
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
     before = len(list(state.RECORDS.glob('*.json')))
-    said: collections.deque[str] = collections.deque(maxlen=_JUDGED_LINES)
+    last_lines: collections.deque[str] = collections.deque(
+        maxlen=_JUDGED_LINES
+    )
     argv = [
         # Shells have what they start in the background ignore SIGINT, which
         # Rally would inherit.
@@ -79,13 +81,13 @@ def start(
         for line in process.stdout:
             stream.write(line)
             stream.flush()
-            said.append(line)
+            last_lines.append(line)
             if _OURS.match(line):
                 progress.say(f'  {_OURS.sub("", line).rstrip()}')
     if len(list(state.RECORDS.glob('*.json'))) == before:
-        rallyenv.judge_database(''.join(said))
-        words = shell.tail(''.join(said), 8)
-        progress.say(f'Rally ended without a run ({log}): {words}')
+        rallyenv.judge_database(''.join(last_lines))
+        message = shell.tail(''.join(last_lines), 8)
+        progress.say(f'Rally ended without a run ({log}): {message}')
 
 
 @contextlib.contextmanager

@@ -17,5 +17,5 @@ def recover(conns: Sequence[Connection]) -> list[str]:
     :raises hvstack.errors.HVStackError: some of it could not be undone; the
         next start tries again.
     """
-    given = [f'bare-metal host {name}' for name in hosts.recover()]
-    return given + undo.recover(conns)
+    released_hosts = [f'bare-metal host {name}' for name in hosts.recover()]
+    return released_hosts + undo.recover(conns)

@@ -97,64 +97,71 @@ def from_file(path: Path) -> Space:
     :raises hvstack.errors.InputError: one line with file, field, remedy.
     """
     document = yamlfile.load(path)
-    place = document.place()
-    top = Fields(document.data, place, ('start', 'values'))
-    fields = Fields(top.raw('values'), place, PARAMETERS, 'values')
-    given = {}
+    source_location = document.place()
+    top = Fields(document.data, source_location, ('start', 'values'))
+    fields = Fields(top.raw('values'), source_location, PARAMETERS, 'values')
+    texts_by_name = {}
     for name in PARAMETERS:
         if not fields.has(name):
             continue
         items = fields.raw(name)
         if not isinstance(items, list):
             raise fields.wrong(name, 'is no list, write it as [1, 2]')
-        given[name] = [str(item).lower() for item in items]
+        texts_by_name[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
     try:
-        return _space(given, start, lambda name: place(f'values.{name}'))
+        return _space(
+            texts_by_name,
+            start,
+            lambda name: source_location(f'values.{name}'),
+        )
     except errors.InputError as exc:
         if str(path) in str(exc):
             raise
-        raise errors.InputError(f'{place("start")}: {exc}') from exc
+        raise errors.InputError(f'{source_location("start")}: {exc}') from exc
 
 
-def from_words(words: Sequence[str], start: str | None = None) -> Space:
+def from_words(assignments: Sequence[str], start: str | None = None) -> Space:
     """Return the space of words such as ``instances=1,2,4``.
 
     :param start: name or label of the start.
     :raises hvstack.errors.InputError: unknown parameter or value.
     """
-    given: dict[str, list[str]] = {}
-    for word in words:
+    texts_by_name: dict[str, list[str]] = {}
+    for word in assignments:
         name, equals, values = word.partition('=')
         if not equals or name not in PARAMETERS:
             raise errors.InputError(
                 f"--values '{word}': write it as 'instances=1,2,4', with one "
                 f'of {", ".join(PARAMETERS)}'
             )
-        if name in given:
+        if name in texts_by_name:
             raise errors.InputError(
                 f'--values {name}: comes twice, give all its values at once'
             )
-        given[name] = values.split(',')
-    return _space(given, start, lambda _: '--values')
+        texts_by_name[name] = values.split(',')
+    return _space(texts_by_name, start, lambda _: '--values')
 
 
 def _space(
-    given: Mapping[str, Sequence[str]],
+    texts_by_name: Mapping[str, Sequence[str]],
     start: str | None,
-    place: Callable[[str], str],
+    source_location: Callable[[str], str],
 ) -> Space:
     values: dict[str, tuple[Any, ...]] = {}
     for name in PARAMETERS:
-        if name not in given:
+        if name not in texts_by_name:
             continue
-        found = [_value(name, text.strip(), place) for text in given[name]]
-        if not found or len(set(found)) < len(found):
+        parsed_values = [
+            _value(name, text.strip(), source_location)
+            for text in texts_by_name[name]
+        ]
+        if not parsed_values or len(set(parsed_values)) < len(parsed_values):
             raise errors.InputError(
-                f"{place(name)}: '{name}' is empty or has a value twice, "
-                'give each once'
+                f"{source_location(name)}: '{name}' is empty or has a value "
+                'twice, give each once'
             )
-        values[name] = tuple(found)
+        values[name] = tuple(parsed_values)
     if not values:
         raise errors.InputError(
             "a sweep needs 'values' of one parameter at least, such as "
@@ -167,11 +174,11 @@ def _space(
             'fewer values'
         )
     if start is None:
-        first = {name: listed[0] for name, listed in values.items()}
+        first = {name: choices[0] for name, choices in values.items()}
         return Space(values, Configuration(**first))
     chosen = parse(start)
-    for name, listed in values.items():
-        if getattr(chosen, name) not in listed:
+    for name, choices in values.items():
+        if getattr(chosen, name) not in choices:
             raise errors.InputError(
                 f"start '{start}': its {name} {getattr(chosen, name)} is "
                 'none of the values, add it to them'
@@ -189,7 +196,7 @@ def _ascii(text: str) -> str:
     return text
 
 
-def _value(name: str, text: str, place: Callable[[str], str]) -> Any:
+def _value(name: str, text: str, source_location: Callable[[str], str]) -> Any:
     """Read one value of a parameter, and prove that it makes sense."""
     value: Any
     try:
@@ -203,16 +210,17 @@ def _value(name: str, text: str, place: Callable[[str], str]) -> Any:
             value = text
         Configuration(**{name: value})
     except (ValueError, KeyError):
-        what = {
+        expected_format = {
             'instances': 'a whole number',
             'disk_pinning': 'on or off',
         }.get(name, 'a number')
         raise errors.InputError(
-            f"{place(name)}: {name} is '{text[:40]}', give {what}"
+            f"{source_location(name)}: {name} is '{text[:40]}', give "
+            f'{expected_format}'
         ) from None
     except errors.InputError as exc:
         # cpu_policy is proved here without the ratios.
-        raise errors.InputError(f'{place(name)}: {exc}') from None
+        raise errors.InputError(f'{source_location(name)}: {exc}') from None
     return value
 
 
@@ -229,14 +237,14 @@ def explored(
     space: Space,
     profile: HostProfile,
     backend: str,
-    lacks: Collection[str] = (),
+    missing_capabilities: Collection[str] = (),
     tuning: str = sizing.DEFAULT,
 ) -> Space:
     """Return the space with what can exist on these hosts, and what not.
 
     :param profile: of the workers' hosts.
     :param backend: their compute backend.
-    :param lacks: of :data:`LACKS`.
+    :param missing_capabilities: of :data:`LACKS`.
     :param tuning: profile of Hadoop's settings, which has a smallest worker.
     :raises hvstack.errors.InputError: nothing of it can exist, or not the
         start.
@@ -254,17 +262,21 @@ def explored(
         try:
             configuration = Configuration(**fixed, **point)
             name = configuration.label
-            _refuse(configuration, profile, backend, lacks, tuning)
+            _refuse(
+                configuration, profile, backend, missing_capabilities, tuning
+            )
         except errors.InputError as exc:
             reason = str(exc).removeprefix(f'{name}: ')
             skipped.append(Skipped(name, reason))
         else:
             possible.append(configuration)
     if space.start not in possible:
-        why = {one.name: one.reason for one in skipped}
+        reasons = {
+            combination.name: combination.reason for combination in skipped
+        }
         raise errors.InputError(
             f"start '{space.start.label}' cannot exist: "
-            f'{why[space.start.label]}; give another start'
+            f'{reasons[space.start.label]}; give another start'
         )
     return replace(space, possible=tuple(possible), skipped=tuple(skipped))
 
@@ -273,28 +285,28 @@ def _refuse(
     configuration: Configuration,
     profile: HostProfile,
     backend: str,
-    lacks: Collection[str],
+    missing_capabilities: Collection[str],
     tuning: str,
 ) -> None:
     """Raise the reason why a configuration cannot exist, if there is one."""
     reason = backends.refuse(configuration, backend)
     if reason:
         raise errors.InputError(reason)
-    refuse_lacking(configuration, lacks)
+    refuse_lacking(configuration, missing_capabilities)
     worker = derive(profile, configuration)
     derive(profile, configuration, 'namenode')
     sizing.size_node(worker.vcpus, worker.ram, tuning=tuning)
 
 
 def refuse_lacking(
-    configuration: Configuration, lacks: Collection[str]
+    configuration: Configuration, missing_capabilities: Collection[str]
 ) -> None:
     """Refuse what a cloud lacks.
 
-    :param lacks: of :data:`LACKS`.
+    :param missing_capabilities: of :data:`LACKS`.
     :raises hvstack.errors.InputError: the configuration needs it.
     """
-    for name in lacks:
-        parameter, value, why = LACKS[name]
+    for name in missing_capabilities:
+        parameter, value, reason = LACKS[name]
         if getattr(configuration, parameter) == value:
-            raise errors.InputError(why)
+            raise errors.InputError(reason)

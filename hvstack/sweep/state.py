@@ -138,25 +138,25 @@ def begin(
     configurations: Sequence[str],
     runs: int,
     size_bytes: int,
-    course: Course | None = None,
+    spec: Course | None = None,
     *,
     tuning: str = sizing.DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
 ) -> Sweep:
     """Begin a new sweep.
 
-    :param course: of a sweep by a strategy.
+    :param spec: of a sweep by a strategy.
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
     :raises hvstack.errors.InputError: a configuration makes no sense.
     """
     sweep = Sweep(
-        id=new_id('sweep' if course else 'quick'),
+        id=new_id('sweep' if spec else 'quick'),
         configurations=tuple(configurations),
         runs=runs,
         size_bytes=size_bytes,
         started=now(),
-        course=course,
+        course=spec,
         tuning=tuning,
         os_profile=os_profile,
     )
@@ -210,9 +210,9 @@ def load(path: Path) -> Sweep:
         field has a value that no sweep has.
     """
     document = jsonfile.load(path)
-    place = document.place()
-    sweep = to_dataclass(Sweep, document.data, place)
-    fields = Fields(document.data, place, list(document.data))
+    source_location = document.place()
+    sweep = to_dataclass(Sweep, document.data, source_location)
+    fields = Fields(document.data, source_location, list(document.data))
     if not record.is_sweep(sweep.id) or sweep.id != path.stem:
         raise fields.wrong('id', "is not the file's name. Restore the file")
     fields.integer('runs', 1, _MAX_RUNS)
@@ -224,13 +224,13 @@ def load(path: Path) -> Sweep:
     fields.identifier('os_profile', osprofiles.DEFAULT)
     if sweep.course is not None:
         content = document.data['course']
-        course = Fields(content, place, list(content), 'course')
-        course.identifier('strategy')
-        course.choice('backend', backends.BACKENDS)
-        sources.append((course, 'start', (sweep.course.start,)))
+        spec_fields = Fields(content, source_location, list(content), 'course')
+        spec_fields.identifier('strategy')
+        spec_fields.choice('backend', backends.BACKENDS)
+        sources.append((spec_fields, 'start', (sweep.course.start,)))
         for index, name in enumerate(sweep.course.lacks):
             if name not in LACKS:
-                raise course.wrong(
+                raise spec_fields.wrong(
                     f'lacks.{index}',
                     f'is {name[:60]!r}. Use one of {", ".join(LACKS)}',
                 )
@@ -290,7 +290,7 @@ def resume_or_begin(
     )
 
 
-def records(sweep: str, folder: Path | None = None) -> list[Record]:
+def records(sweep: str, records_dir: Path | None = None) -> list[Record]:
     """Return a sweep's records by start time.
 
     A file that is broken stops its own sweep, and no other.
@@ -298,34 +298,40 @@ def records(sweep: str, folder: Path | None = None) -> list[Record]:
     :raises hvstack.errors.InputError: a record of this sweep was edited, is
         half-written, contradicts itself, or is not signed by a trusted key.
     """
-    usable, invalid_records = record.load_usable(folder or RECORDS)
+    usable, invalid_records = record.load_usable(records_dir or RECORDS)
     record.require_usable(invalid_records, [sweep])
-    return [one for one in usable if one.sweep == sweep]
+    return [run_record for run_record in usable if run_record.sweep == sweep]
 
 
 def find(
-    sweep: str, step: Step, folder: Path | None = None
+    sweep: str, step: Step, records_dir: Path | None = None
 ) -> tuple[Record | None, Record | None]:
     """Return the valid record of a step, and the last invalid one."""
     valid = invalid = None
-    for one in records(sweep, folder):
-        if (one.configuration, one.index, one.size_bytes) == (
+    for run_record in records(sweep, records_dir):
+        if (
+            run_record.configuration,
+            run_record.index,
+            run_record.size_bytes,
+        ) == (
             step.configuration,
             step.index,
             step.size_bytes,
         ):
-            if one.valid:
-                valid = one
+            if run_record.valid:
+                valid = run_record
             else:
-                invalid = one
+                invalid = run_record
     return valid, invalid
 
 
 def pending(
-    sweep: str, steps: Iterable[Step], folder: Path | None = None
+    sweep: str, steps: Iterable[Step], records_dir: Path | None = None
 ) -> list[Step]:
     """Return the steps that have no valid record yet."""
-    return [step for step in steps if find(sweep, step, folder)[0] is None]
+    return [
+        step for step in steps if find(sweep, step, records_dir)[0] is None
+    ]
 
 
 @contextmanager

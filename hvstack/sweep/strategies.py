@@ -80,22 +80,25 @@ class Strategy(ABC):
     def among(self, measured: Measured) -> list[str]:
         """Return the configurations that may still win, by full name."""
         return [
-            one.name
-            for one in self.space.possible
-            if measured.of(one) and not measured.lost(one)
+            configuration.name
+            for configuration in self.space.possible
+            if measured.of(configuration) and not measured.lost(configuration)
         ]
 
     def choice(
-        self, measured: Measured, even: stats.Even | None = None
+        self, measured: Measured, corrected_rates: stats.Even | None = None
     ) -> stats.Choice | None:
         """Return the best configuration so far, and what is tied with it.
 
-        :param even: rates corrected for a drift; those of the runs if not
-            given.
+        :param corrected_rates: rates corrected for a drift; those of the runs
+            if not given.
         """
-        by_name = {one.name: one for one in self.space.possible}
+        by_name = {
+            configuration.name: configuration
+            for configuration in self.space.possible
+        }
         return stats.winner(
-            even
+            corrected_rates
             or stats.even(
                 {name: measured.of(name) for name in by_name},
                 measured.of(BARE_METAL),
@@ -105,12 +108,16 @@ class Strategy(ABC):
         )
 
     def _missing(
-        self, wanted: Iterable[Configuration], measured: Measured, runs: int
+        self,
+        configurations: Iterable[Configuration],
+        measured: Measured,
+        runs: int,
     ) -> list[Ask]:
         return [
-            Ask(one.name, runs - len(measured.of(one)))
-            for one in wanted
-            if len(measured.of(one)) < runs and not measured.lost(one)
+            Ask(configuration.name, runs - len(measured.of(configuration)))
+            for configuration in configurations
+            if len(measured.of(configuration)) < runs
+            and not measured.lost(configuration)
         ]
 
 
@@ -157,14 +164,16 @@ class OneAtATime(Strategy):
         return self._walk(measured)[1]
 
     def _walk(self, measured: Measured) -> tuple[list[Ask], list[Tried]]:
-        kept = self.space.start
+        base_configuration = self.space.start
         way: list[Tried] = []
-        missing = self._missing([kept], measured, self.runs)
+        missing = self._missing([base_configuration], measured, self.runs)
         for name, values in self.space.values.items():
             options = {
-                value: one
+                value: candidate
                 for value in values
-                if (one := self.space.at(kept, name, value))
+                if (
+                    candidate := self.space.at(base_configuration, name, value)
+                )
             }
             missing = missing or self._missing(
                 options.values(), measured, self.runs
@@ -172,13 +181,23 @@ class OneAtATime(Strategy):
             if missing:
                 break
             way += [
-                Tried(name, shown(name, value), one.name, kept.name)
-                for value, one in options.items()
-                if one != kept and measured.of(one)
+                Tried(
+                    name,
+                    shown(name, value),
+                    candidate.name,
+                    base_configuration.name,
+                )
+                for value, candidate in options.items()
+                if candidate != base_configuration and measured.of(candidate)
             ]
-            good = [one for one in options.values() if not measured.lost(one)]
-            kept = max(
-                good or [kept], key=lambda one: _log_mean(measured.of(one))
+            good = [
+                candidate
+                for candidate in options.values()
+                if not measured.lost(candidate)
+            ]
+            base_configuration = max(
+                good or [base_configuration],
+                key=lambda candidate: _log_mean(measured.of(candidate)),
             )
         return missing, way
 
@@ -210,18 +229,26 @@ class Racing(Strategy):
     def among(self, measured: Measured) -> list[str]:
         """Return those that are still in the race and have runs."""
         alive = self._race(measured)[1]
-        return [one.name for one in alive if measured.of(one)]
+        return [
+            configuration.name
+            for configuration in alive
+            if measured.of(configuration)
+        ]
 
     def _race(
         self, measured: Measured
     ) -> tuple[list[Ask], list[Configuration]]:
         """Run the rounds again, each with the runs that it had."""
-        alive = [one for one in self.space.possible if not measured.lost(one)]
+        alive = [
+            configuration
+            for configuration in self.space.possible
+            if not measured.lost(configuration)
+        ]
         # Full-factorial's runs. One on bare metal stands before each visit,
         # unless the sweep is compared with recorded ones.
         bare = int(bool(measured.of(BARE_METAL)))
         budget = (self.runs + bare) * len(alive)
-        seen: dict[str, Sequence[float]] = {}
+        observed_rates: dict[str, Sequence[float]] = {}
         count = min(self.FIRST, self.runs)
         visits = 0
         while True:
@@ -229,16 +256,19 @@ class Racing(Strategy):
             if missing or not alive:
                 return missing, alive
             visits += len(alive)
-            seen |= {one.name: measured.of(one)[:count] for one in alive}
+            observed_rates |= {
+                configuration.name: measured.of(configuration)[:count]
+                for configuration in alive
+            }
             # One on bare metal stands before each visit of a configuration.
             base = measured.of(BARE_METAL)[:visits]
-            alive = self._left(alive, seen, base)
-            left = budget - sum(map(len, seen.values()))
-            left -= bare * visits
+            alive = self._left(alive, observed_rates, base)
+            remaining_runs = budget - sum(map(len, observed_rates.values()))
+            remaining_runs -= bare * visits
             further = min(
                 self.FURTHER,
                 self.runs * self.MOST - count,
-                left // len(alive) - bare,
+                remaining_runs // len(alive) - bare,
             )
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.
@@ -248,23 +278,30 @@ class Racing(Strategy):
     def _left(
         self,
         alive: list[Configuration],
-        seen: Mapping[str, Sequence[float]],
+        observed_rates: Mapping[str, Sequence[float]],
         base: Sequence[float],
     ) -> list[Configuration]:
         """Return those that the runs so far do not exclude."""
-        found = stats.choose(
-            {one.name: seen[one.name] for one in alive},
-            stats.pooled([*seen.values(), base]),
+        choice = stats.choose(
+            {
+                configuration.name: observed_rates[configuration.name]
+                for configuration in alive
+            },
+            stats.pooled([*observed_rates.values(), base]),
             # What is taken does not matter here.
             lambda name: name,
         )
-        assert found
-        close = {found.best, *found.tied}
-        return [one for one in alive if one.name in close]
+        assert choice
+        close = {choice.best, *choice.tied}
+        return [
+            configuration
+            for configuration in alive
+            if configuration.name in close
+        ]
 
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    one.name: one for one in (OneAtATime, FullFactorial, Racing)
+    strategy.name: strategy for strategy in (OneAtATime, FullFactorial, Racing)
 }
 
 
@@ -289,10 +326,10 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     rates: dict[str, list[float]] = {}
     records = list(records)
     settled = percents.settled(records, size_bytes)
-    for one in sorted(settled, key=lambda one: one.index):
-        if one.valid:
-            rates.setdefault(one.configuration, []).append(one.rate)
-    bare_failed = sum(_bare(one) and not one.valid for one in settled)
+    for record in sorted(settled, key=lambda record: record.index):
+        if record.valid:
+            rates.setdefault(record.configuration, []).append(record.rate)
+    bare_failed = sum(_bare(record) and not record.valid for record in settled)
     return Measured(rates, percents.given_up(records, size_bytes), bare_failed)
 
 
@@ -315,8 +352,10 @@ def next_workloads(
     """
     settled = percents.settled(records, size_bytes)
     asks = strategy.ask(measured(records, size_bytes))
-    last = [one.configuration for one in settled]
-    base = 1 + max((one.index for one in settled if _bare(one)), default=-1)
+    last = [record.configuration for record in settled]
+    base = 1 + max(
+        (record.index for record in settled if _bare(record)), default=-1
+    )
     workloads = []
     for ask in asks:
         before = next((n for n in reversed(last) if n != ask.configuration), 0)
@@ -370,18 +409,20 @@ def extent(
     :param bare: bare metal is measured too.
     """
     measured = measured or Measured({})
-    names = [one.name for one in strategy.space.possible]
-    known = [rate for name in names for rate in measured.of(name)]
-    usual = math.exp(_log_mean(known)) if known else 1.0
-    found = [
+    names = [configuration.name for configuration in strategy.space.possible]
+    measured_rates = [rate for name in names for rate in measured.of(name)]
+    mean_rate = math.exp(_log_mean(measured_rates)) if measured_rates else 1.0
+    estimates = [
         rehearse(strategy, rate, measured, bare=bare)
         for rate in (
-            lambda _: usual,
-            lambda name: usual / (1 + names.index(name)),
-            lambda name: usual * (1 + names.index(name)),
+            lambda _: mean_rate,
+            lambda name: mean_rate / (1 + names.index(name)),
+            lambda name: mean_rate * (1 + names.index(name)),
         )
     ]
-    by_runs = sorted(found, key=lambda one: (one.runs, one.visits))
+    by_runs = sorted(
+        estimates, key=lambda estimate: (estimate.runs, estimate.visits)
+    )
     return by_runs[0], by_runs[-1]
 
 
@@ -398,23 +439,26 @@ def rehearse(
     :param measured: the runs so far.
     :param bare: with a run on bare metal before each and at the end.
     """
-    rates = {name: list(found) for name, found in measured.rates.items()}
+    rates = {
+        name: list(observed_rates)
+        for name, observed_rates in measured.rates.items()
+    }
     base = rates.setdefault(BARE_METAL, [])
-    asked = set()
+    requested_names = set()
     visits = runs = 0
     while asks := strategy.ask(Measured(rates, measured.given_up)):
         for ask in asks:
-            asked.add(ask.configuration)
+            requested_names.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
             row += [rate(ask.configuration)] * ask.runs
             visits += 1 + bare
             runs += bare + ask.runs
             base += [1.0] * bare
-    return Extent(len(asked), visits + bare, runs + bare)
+    return Extent(len(requested_names), visits + bare, runs + bare)
 
 
-def _bare(one: Record) -> bool:
-    return one.configuration == BARE_METAL
+def _bare(record: Record) -> bool:
+    return record.configuration == BARE_METAL
 
 
 def _log_mean(rates: Sequence[float]) -> float:

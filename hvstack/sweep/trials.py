@@ -96,17 +96,17 @@ def begin(
             f'{trials} trials of {runs} runs: give 1 trial and 2 runs of '
             'each side at least, an interval needs them'
         )
-    one, other = (
+    name_a, name_b = (
         name if name == BARE_METAL else parse(name).name
         for name in configurations
     )
-    begun = Trials(
+    new_trials = Trials(
         state.new_id('trials'),
-        *((one, other), trials, runs, size_bytes, before, after),
+        *((name_a, name_b), trials, runs, size_bytes, before, after),
     )
-    text = json.dumps(asdict(begun), indent=1) + '\n'
-    paths.write_whole(FOLDER / f'{begun.id}.json', text)
-    return begun
+    text = json.dumps(asdict(new_trials), indent=1) + '\n'
+    paths.write_whole(FOLDER / f'{new_trials.id}.json', text)
+    return new_trials
 
 
 def load(name: str) -> Trials:
@@ -116,14 +116,16 @@ def load(name: str) -> Trials:
     """
     path = FOLDER / f'{name}.json'
     if not _NAME.fullmatch(name) or not textfile.is_regular(path):
-        known = ', '.join(sorted(one.stem for one in FOLDER.glob('*.json')))
+        names = ', '.join(
+            sorted(marker.stem for marker in FOLDER.glob('*.json'))
+        )
         raise errors.InputError(
-            f"trials '{name}': there are none, take one of {known or 'none'}"
+            f"trials '{name}': there are none, take one of {names or 'none'}"
         )
     document = jsonfile.load(path)
-    place = document.place()
-    loaded = to_dataclass(Trials, document.data, place)
-    fields = Fields(document.data, place, list(document.data))
+    source_location = document.place()
+    loaded = to_dataclass(Trials, document.data, source_location)
+    fields = Fields(document.data, source_location, list(document.data))
     if loaded.id != path.stem:
         raise fields.wrong('id', "is not the file's name. Restore the file")
     fields.integer('trials', 1, _MAX_TRIALS)
@@ -140,7 +142,9 @@ def load(name: str) -> Trials:
     return loaded
 
 
-def run(trials: Trials, progress: Progress, most: int | None = None) -> None:
+def run(
+    trials: Trials, progress: Progress, max_trials: int | None = None
+) -> None:
     """Run what is left, each side on a cluster of its own.
 
     The side that comes first changes from trial to trial, so that a drift
@@ -149,12 +153,12 @@ def run(trials: Trials, progress: Progress, most: int | None = None) -> None:
     A run that failed is tried once more. What the sides' commands changed is
     put back by ``after`` at the end, whatever the end is.
 
-    :param most: trials of this sitting; all by default.
+    :param max_trials: trials of this sitting; all by default.
     :raises hvstack.errors.RunFailed: Rally left runs out.
     :raises hvstack.errors.CommandFailed: a command between the sides failed.
     """
     try:
-        _sitting(trials, progress, most)
+        _sitting(trials, progress, max_trials)
     except BaseException:
         # What failed is the news; that this failed as well is only said.
         try:
@@ -170,24 +174,28 @@ def _command(text: str) -> None:
         shell.run(['sh', '-c', text], timeout=_SWITCH_SECONDS)
 
 
-def _sitting(trials: Trials, progress: Progress, most: int | None) -> None:
+def _sitting(
+    trials: Trials, progress: Progress, max_trials: int | None
+) -> None:
     done = 0
     for number in range(1, trials.trials + 1):
         order = SIDES if number % 2 else SIDES[::-1]
-        left = [one for one in order if _left(trials, number, one)]
-        if not left:
+        remaining_sides = [
+            side for side in order if _left(trials, number, side)
+        ]
+        if not remaining_sides:
             continue
-        if done == most:
+        if done == max_trials:
             return
-        for side in left:
+        for side in remaining_sides:
             progress.say(f'trial {number} of {trials.trials}, {side.upper()}')
             _side(trials, number, side, progress)
         done += 1
 
 
 def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
-    place = SIDES.index(side)
-    _command(trials.before[place])
+    side_index = SIDES.index(side)
+    _command(trials.before[side_index])
     sweep = trials.sweep(number, side)
     for _ in range(TRIES):
         rallytask.start(
@@ -196,7 +204,7 @@ def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
                 'sweep': sweep,
                 'workloads': [
                     {
-                        'configuration': trials.configurations[place],
+                        'configuration': trials.configurations[side_index],
                         'first_index': 0,
                         'sizes': [trials.size_bytes] * trials.runs,
                     }
@@ -205,11 +213,14 @@ def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
             trials.id,
             progress,
         )
-        left = _left(trials, number, side)
-        if not left:
+        remaining_steps = _left(trials, number, side)
+        if not remaining_steps:
             return
-        failed = [state.find(sweep, step)[1] for step in left]
-        if any(one is None or one.seen.get('killed') for one in failed):
+        failed = [state.find(sweep, step)[1] for step in remaining_steps]
+        if any(
+            run_record is None or run_record.seen.get('killed')
+            for run_record in failed
+        ):
             # Rally did not even try it, or it would be killed again.
             break
     raise errors.RunFailed(
@@ -227,7 +238,7 @@ def _left(trials: Trials, number: int, side: str) -> list[Step]:
 def gather(
     trials: Trials,
     allow: Collection[str] = (),
-    folder: Path | None = None,
+    records_dir: Path | None = None,
 ) -> list[Trial]:
     """Return what came of each trial so far.
 
@@ -235,7 +246,7 @@ def gather(
     :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparable: they differ in something else.
     """
-    records, invalid_records = record.load_usable(folder or state.RECORDS)
+    records, invalid_records = record.load_usable(records_dir or state.RECORDS)
     sweeps = [
         trials.sweep(number, side)
         for number in range(1, trials.trials + 1)
@@ -248,9 +259,10 @@ def gather(
             number,
             [
                 [
-                    one
-                    for one in records
-                    if one.valid and one.sweep == trials.sweep(number, side)
+                    run_record
+                    for run_record in records
+                    if run_record.valid
+                    and run_record.sweep == trials.sweep(number, side)
                 ]
                 for side in SIDES
             ],
@@ -263,19 +275,21 @@ def gather(
 def _gathered(
     number: int, sides: Sequence[Sequence[Record]], allow: Collection[str]
 ) -> Trial:
-    one, other = sides
-    counts = len(one), len(other)
-    longest = max((run_.total_seconds for run_ in (*one, *other)), default=0.0)
-    if not one or not other:
+    records_a, records_b = sides
+    counts = len(records_a), len(records_b)
+    longest = max(
+        (run_.total_seconds for run_ in (*records_a, *records_b)), default=0.0
+    )
+    if not records_a or not records_b:
         return Trial(number, counts, None, seconds=longest)
-    for run_ in (*one, *other):
-        compare.require_comparable(run_, one[0], allow)
+    for run_ in (*records_a, *records_b):
+        compare.require_comparable(run_, records_a[0], allow)
     rates = [[run_.rate for run_ in side] for side in sides]
     return Trial(
         number,
         counts,
         stats.ratio(rates[1], rates[0], stats.pooled(rates)),
-        tuple(compare.allowed_differences(other[0], one[0], allow)),
+        tuple(compare.allowed_differences(records_b[0], records_a[0], allow)),
         longest,
     )
 
@@ -297,21 +311,21 @@ class Summary:
     seconds: float | None = None
 
 
-def summary(found: Sequence[Trial]) -> Summary:
+def summary(trials: Sequence[Trial]) -> Summary:
     """Count the intervals that hold 100 %, and say how wide they are."""
     percents = [
-        one.percent
-        for one in found
-        if one.percent is not None and one.percent.low is not None
+        trial.percent
+        for trial in trials
+        if trial.percent is not None and trial.percent.low is not None
     ]
     widths = [
-        (one.high - one.low) / 2
-        for one in percents
-        if one.high is not None and one.low is not None
+        (percent.high - percent.low) / 2
+        for percent in percents
+        if percent.high is not None and percent.low is not None
     ]
     return Summary(
         len(percents),
-        sum(stats.no_difference(one) for one in percents),
+        sum(stats.no_difference(percent) for percent in percents),
         statistics.median(widths) if widths else None,
-        max((one.seconds for one in found), default=0.0) or None,
+        max((trial.seconds for trial in trials), default=0.0) or None,
     )

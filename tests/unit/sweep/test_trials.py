@@ -81,7 +81,7 @@ class TrialsTest(testtools.TestCase):
 
     def test_a_second_sitting_goes_on(self) -> None:
         begun = self.begin(3)
-        trials.run(begun, Progress(), most=1)
+        trials.run(begun, Progress(), max_trials=1)
         self.assertEqual(['1-a', '1-b'], self.sides)
         self.most = 4
         self.assertRaises(
