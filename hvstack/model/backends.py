@@ -69,11 +69,11 @@ def refuse(configuration: Configuration, backend: str) -> str | None:
             f"compute backend is '{backend}': take one of "
             f'{", ".join(BACKENDS)}'
         )
-    for parameter, value, why in _CANNOT[backend]:
+    for parameter, value, reason in _CANNOT[backend]:
         if getattr(configuration, parameter) == value:
             return (
                 f'{configuration.label}: backend {backend} cannot honour '
-                f'{parameter} {value}: {why}; take kvm or qemu'
+                f'{parameter} {value}: {reason}; take kvm or qemu'
             )
     return None
 
@@ -86,7 +86,7 @@ def dishonoured(flavor: Flavor, backend: str) -> str | None:
     if backend == 'lxc' and flavor.ephemeral:
         return 'ephemeral: Nova leaves ephemeral disks of containers out'
     for name, value in flavor.extra_specs.items():
-        for pattern, why in _CANNOT_SPECS[backend]:
+        for pattern, reason in _CANNOT_SPECS[backend]:
             if re.fullmatch(pattern, f'{name}={value}'):
-                return f'extra_specs.{name}: {why}'
+                return f'extra_specs.{name}: {reason}'
     return None

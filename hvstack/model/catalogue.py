@@ -99,18 +99,18 @@ class Catalogue:
     entries: tuple[Entry, ...]
 
 
-def from_mapping(data: Any, place: Place) -> Catalogue:
+def from_mapping(data: Any, source_location: Place) -> Catalogue:
     """Check plain data and make a catalogue of it.
 
     :raises hvstack.errors.InputError: one line with file, line, remedy.
     """
-    fields = Fields(data, place, ('host', 'min_percent', 'flavors'))
-    given = fields.raw('flavors')
-    if not isinstance(given, list):
+    fields = Fields(data, source_location, ('host', 'min_percent', 'flavors'))
+    flavors = fields.raw('flavors')
+    if not isinstance(flavors, list):
         raise fields.wrong('flavors', 'is no list, give a list of flavors')
     entries = tuple(
-        _entry(item, place, f'flavors.{number}')
-        for number, item in enumerate(given)
+        _entry(item, source_location, f'flavors.{number}')
+        for number, item in enumerate(flavors)
     )
     names: set[str] = set()
     for number, entry in enumerate(entries):
@@ -130,8 +130,8 @@ def from_mapping(data: Any, place: Place) -> Catalogue:
     )
 
 
-def _entry(item: Any, place: Place, prefix: str) -> Entry:
-    fields = Fields(item, place, _ENTRY, prefix)
+def _entry(item: Any, source_location: Place, prefix: str) -> Entry:
+    fields = Fields(item, source_location, _ENTRY, prefix)
     name = fields.text('name')
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise fields.wrong(
@@ -162,30 +162,30 @@ def _entry(item: Any, place: Place, prefix: str) -> Entry:
         raise fields.wrong('configuration', f'names none: {exc}') from exc
 
     def at(field: str) -> str:
-        return place(f'{prefix}.{field}')
+        return source_location(f'{prefix}.{field}')
 
     return Entry(
         flavor=flavor,
         configuration=configuration,
         status=fields.choice('status', STATUSES, 'candidate'),
-        evidence=_evidence(fields, place),
+        evidence=_evidence(fields, source_location),
         place=at,
     )
 
 
-def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
+def _evidence(top: Fields, source_location: Place) -> Mapping[str, Any] | None:
     """Check what is there of the evidence; lint tells what is missing."""
-    given: Any = top.raw('evidence')
-    if given is None:
+    evidence: Any = top.raw('evidence')
+    if evidence is None:
         return None
     name = top.name('evidence')
-    known = (
+    allowed_fields = (
         *EVIDENCE,
         *('min_percent', 'baseline', 'baseline_runs', 'pool_size'),
         *('unverified', 'signature'),
     )
-    fields = Fields(given, place, known, name)
-    for field in given:
+    fields = Fields(evidence, source_location, allowed_fields, name)
+    for field in evidence:
         if field in ('percent', 'low', 'high', 'min_percent'):
             fields.number(field, 0, MOST_PERCENT)
         elif field in ('runs', 'baseline_runs', 'pool_size', 'unverified'):
@@ -194,32 +194,32 @@ def _evidence(top: Fields, place: Place) -> Mapping[str, Any] | None:
             fields.integer(field, 1, 10**18)
         elif field == 'signature':
             signature = Fields(
-                given[field], place, _SIGNATURE, f'{name}.{field}'
+                evidence[field], source_location, _SIGNATURE, f'{name}.{field}'
             )
             for part in _SIGNATURE:
                 signature.text(part)
         elif field == 'releases':
             releases = Fields(
-                given[field], place, _RELEASES, f'{name}.{field}'
+                evidence[field], source_location, _RELEASES, f'{name}.{field}'
             )
-            for release in given[field]:
+            for release in evidence[field]:
                 releases.text(release)
         else:
             fields.text(field)
-    if fields.has('digest') and not _DIGEST.fullmatch(given['digest']):
+    if fields.has('digest') and not _DIGEST.fullmatch(evidence['digest']):
         raise fields.wrong(
             'digest', "is no SHA-256, let 'hvstack flavor approve' write it"
         )
-    return dict(given)
+    return dict(evidence)
 
 
 def _specs(fields: Fields) -> dict[str, str]:
-    given = fields.raw('extra_specs')
-    if given is None:
+    extra_specs = fields.raw('extra_specs')
+    if extra_specs is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(extra_specs, Mapping):
         raise fields.wrong('extra_specs', 'is no mapping, give name: value')
-    for key, value in given.items():
+    for key, value in extra_specs.items():
         if not _SPEC.fullmatch(str(key)):
             raise fields.wrong(
                 f'extra_specs.{str(key)[:60]!r}',
@@ -237,7 +237,7 @@ def _specs(fields: Fields) -> dict[str, str]:
                 f'is {value[:60]!r}, give at most {_LONGEST_SPEC} printable '
                 'characters',
             )
-    return dict(given)
+    return dict(extra_specs)
 
 
 def build(

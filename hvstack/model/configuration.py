@@ -102,13 +102,13 @@ class Configuration:
     def label(self) -> str:
         """The instances and what else is not the default: ``i2-c2``."""
         parts = self._parts()
-        usual = Configuration()._parts()
+        default_parts = Configuration()._parts()
         return '-'.join(
             [
                 parts[0],
                 *(
                     a
-                    for a, b in zip(parts[1:], usual[1:], strict=True)
+                    for a, b in zip(parts[1:], default_parts[1:], strict=True)
                     if a != b
                 ),
             ]
@@ -127,8 +127,8 @@ def parse(text: str) -> Configuration:
 
     :raises hvstack.errors.InputError: a word that is unknown or given twice.
     """
-    found = Configuration()
-    seen: set[str] = set()
+    configuration = Configuration()
+    seen_fields: set[str] = set()
     changes: dict[str, object] = {}
     for word in text.split('-'):
         number = _NUMBER.fullmatch(word)
@@ -146,15 +146,15 @@ def parse(text: str) -> Configuration:
                 "write it as 'i4-c1-m1-local-dedicated-pinned' or short as "
                 "'i2-c2'"
             )
-        if field in seen:
+        if field in seen_fields:
             raise errors.InputError(
                 f'configuration {text[:80]!r}: {field} is given twice, '
                 'remove one'
             )
-        seen.add(field)
+        seen_fields.add(field)
         changes[field] = value
     try:
-        return replace(found, **changes)  # type: ignore[arg-type]
+        return replace(configuration, **changes)  # type: ignore[arg-type]
     except errors.InputError as exc:
         raise errors.InputError(f'configuration {text[:80]!r}: {exc}') from exc
 

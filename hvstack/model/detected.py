@@ -35,8 +35,8 @@ def profile(
     data: dict[str, Any] = {'name': name, **fields}
     if disks:
         data['disks'] = dict(disks)
-    found = from_mapping(data, f"host '{name}'")
-    if found.memory_mib - guest_memory_mib(found) < reserved_mib:
+    host_profile = from_mapping(data, f"host '{name}'")
+    if host_profile.memory_mib - guest_memory_mib(host_profile) < reserved_mib:
         data['reserved_memory_mib'] = reserved_mib
     return data
 
@@ -73,22 +73,22 @@ def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
                 f'CPUs {cpu_list(off)} are offline: bring them online '
                 f"('chcpu -e {cpu_list(off)}'), or write the profile by hand"
             )
-        places = [
+        cpu_locations = [
             (
-                int(one['cpu']),
-                int(one['node'] or 0),
-                int(one['socket'] or 0),
-                int(one['core']),
+                int(cpu['cpu']),
+                int(cpu['node'] or 0),
+                int(cpu['socket'] or 0),
+                int(cpu['core']),
             )
-            for one in cpus
+            for cpu in cpus
         ]
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.InputError(
             f'lscpu tells no CPU, socket and core ({exc!r}): update '
             'util-linux, or write the profile by hand'
         ) from exc
-    sockets = {socket for _, _, socket, _ in places}
-    cores = Counter((socket, core) for _, _, socket, core in places)
+    sockets = {socket for _, _, socket, _ in cpu_locations}
+    cores = Counter((socket, core) for _, _, socket, core in cpu_locations)
     each = Counter(socket for socket, _ in cores)
     if len(set(cores.values())) != 1 or len(set(each.values())) != 1:
         raise errors.InputError(
@@ -96,15 +96,19 @@ def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
             'profile describes: switch what is off on in the firmware'
         )
     cells = {
-        node: [cpu for cpu, one, _, _ in places if one == node]
+        node: [
+            cpu for cpu, cpu_node, _, _ in cpu_locations if cpu_node == node
+        ]
         for node in sorted(memory)
     }
-    lost = {node for _, node, _, _ in places} - set(cells)
-    empty = [node for node, found in cells.items() if not found]
-    if lost or empty:
+    nodes_without_memory = {node for _, node, _, _ in cpu_locations} - set(
+        cells
+    )
+    empty = [node for node, cell_cpus in cells.items() if not cell_cpus]
+    if nodes_without_memory or empty:
         raise errors.InputError(
-            f'NUMA node {min([*lost, *empty])} has no memory or no CPUs: '
-            'write the profile by hand'
+            f'NUMA node {min([*nodes_without_memory, *empty])} has no memory '
+            'or no CPUs: write the profile by hand'
         )
     return {
         'sockets': len(sockets),
@@ -112,8 +116,8 @@ def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         'threads_per_core': next(iter(cores.values())),
         'memory_mib': sum(memory.values()),
         'cells': [
-            {'cpus': cpu_list(found), 'memory_mib': memory[node]}
-            for node, found in cells.items()
+            {'cpus': cpu_list(cell_cpus), 'memory_mib': memory[node]}
+            for node, cell_cpus in cells.items()
         ],
     }
 
@@ -123,12 +127,12 @@ def node_memory(meminfo: str) -> int:
 
     :raises hvstack.errors.InputError: there is no MemTotal.
     """
-    found = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
-    if not found:
+    match = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
+    if not match:
         raise errors.InputError(
             'the kernel tells no MemTotal: write the profile by hand'
         )
-    return int(found[1]) // 1024
+    return int(match[1]) // 1024
 
 
 def given_disks(text: str, rotational: bool | None) -> dict[str, Any] | None:
@@ -141,21 +145,21 @@ def given_disks(text: str, rotational: bool | None) -> dict[str, Any] | None:
     """
     if text == 'none':
         return None
-    found = _SIZES.fullmatch(text)
-    if not found:
+    match = _SIZES.fullmatch(text)
+    if not match:
         raise errors.InputError(
             f'--disks {text[:60]!r}: give count and GB of each such as '
             "20x600, or 'none'"
         )
     return {
-        'count': int(found[1]),
-        'size_gb': int(found[2]),
+        'count': int(match[1]),
+        'size_gb': int(match[2]),
         'rotational': _known(rotational),
     }
 
 
 def data_disks(
-    lsblk: Any, wanted: str | None, rotational: bool | None
+    lsblk: Any, requested_disks: str | None, rotational: bool | None
 ) -> dict[str, Any] | None:
     """Return a profile's disks; None if there are no data disks.
 
@@ -165,13 +169,15 @@ def data_disks(
 
     :param lsblk: what ``lsblk -J -b`` printed, with NAME, TYPE, SIZE, ROTA,
         RO, RM, FSTYPE and MOUNTPOINTS.
-    :param wanted: names of data disks, ``20x600``, or ``none``.
+    :param requested_disks: names of data disks, ``20x600``, or ``none``.
     :param rotational: whether they spin, instead of what the kernel says.
     :raises hvstack.errors.InputError: a disk may be either, is unknown, or
         they differ.
     """
-    if wanted == 'none' or (wanted and _SIZES.fullmatch(wanted)):
-        return given_disks(wanted, rotational)
+    if requested_disks == 'none' or (
+        requested_disks and _SIZES.fullmatch(requested_disks)
+    ):
+        return given_disks(requested_disks, rotational)
     disks = {
         str(item['name']): item
         for item in lsblk['blockdevices']
@@ -180,8 +186,10 @@ def data_disks(
         and not item['ro']
         and not _NO_DISK.fullmatch(item['name'])
     }
-    if wanted:
-        names = [name.removeprefix('/dev/') for name in wanted.split(',')]
+    if requested_disks:
+        names = [
+            name.removeprefix('/dev/') for name in requested_disks.split(',')
+        ]
         for name in names:
             if name not in disks:
                 raise errors.InputError(
@@ -275,17 +283,18 @@ def cloud_processors(
             "compute host ('openstack resource provider list')"
         )
     topology = (cpu_info or {}).get('topology') or {}
-    told = topology.get('cells')
-    if cells is None and told != 1:
+    reported_cells = topology.get('cells')
+    if cells is None and reported_cells != 1:
         raise errors.InputError(
-            f'{host}: {told or "an unknown number of"} NUMA cells, of which '
-            'no API tells the size: say with --cells how many equal ones '
-            'there are, or write the profile by hand'
+            f'{host}: {reported_cells or "an unknown number of"} NUMA cells, '
+            'of which no API tells the size: say with --cells how many equal '
+            'ones there are, or write the profile by hand'
         )
     cells = cells or 1
-    if told not in (None, cells):
+    if reported_cells not in (None, cells):
         raise errors.InputError(
-            f'{host}: --cells {cells}, but Nova tells {told}: correct it'
+            f'{host}: --cells {cells}, but Nova tells {reported_cells}: '
+            'correct it'
         )
     threads = threads or topology.get('threads')
     if sockets is None and cells == 1:

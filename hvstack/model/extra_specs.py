@@ -92,8 +92,8 @@ def scoped(name: str) -> bool:
 
 def pattern(name: str) -> str | None:
     """Return what a spec's value must match; None if Nova knows no such."""
-    for known, value in KNOWN.items():
-        if re.fullmatch(known, name):
+    for name_pattern, value in KNOWN.items():
+        if re.fullmatch(name_pattern, name):
             return value
     return None
 
@@ -108,14 +108,14 @@ def is_known(name: str) -> bool:
 
 def nearest(name: str) -> str | None:
     """Return the known name that a misspelt one most likely means."""
-    found = difflib.get_close_matches(name, _SUGGESTIONS, 1, cutoff=0.85)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(name, _SUGGESTIONS, 1, cutoff=0.85)
+    return matches[0] if matches else None
 
 
 def is_good(name: str, value: str) -> bool:
     """Tell whether a value fits; one of an unknown name always does."""
-    wanted = pattern(name)
-    if wanted is None:
+    expected_pattern = pattern(name)
+    if expected_pattern is None:
         return True
-    given = value.lower() if wanted == _FLAG else value
-    return re.fullmatch(wanted, given) is not None
+    compared_value = value.lower() if expected_pattern == _FLAG else value
+    return re.fullmatch(expected_pattern, compared_value) is not None

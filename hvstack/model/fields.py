@@ -41,7 +41,7 @@ class Fields:
         self,
         data: Any,
         source: str | Place,
-        known: Collection[str],
+        allowed_fields: Collection[str],
         prefix: str = '',
     ) -> None:
         self._source = source
@@ -50,16 +50,17 @@ class Fields:
             raise self.wrong('', f'is {_kind(data)}, give a mapping')
         self._data = data
         for key in data:
-            if key not in known:
+            if key not in allowed_fields:
                 raise self.wrong(
-                    str(key), f'is unknown, take one of {", ".join(known)}'
+                    str(key),
+                    f'is unknown, take one of {", ".join(allowed_fields)}',
                 )
 
     def name(self, field: str) -> str:
         """Return the dotted name of a field."""
         return '.'.join(part for part in (self._prefix, field) if part)
 
-    def wrong(self, field: str, what: str) -> errors.InputError:
+    def wrong(self, field: str, problem: str) -> errors.InputError:
         """Return the error that names file, field and remedy in one line."""
         # Keys are the user's: no line break of theirs makes a second line.
         name = ' '.join(self.name(field).split())
@@ -68,7 +69,7 @@ class Fields:
             if isinstance(self._source, str)
             else self._source(name)
         )
-        return errors.InputError(f"{where}: '{name or 'content'}' {what}")
+        return errors.InputError(f"{where}: '{name or 'content'}' {problem}")
 
     @property
     def source(self) -> str | Place:

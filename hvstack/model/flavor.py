@@ -213,12 +213,14 @@ def rest(profile: HostProfile, configuration: Configuration) -> Rest:
     """Return what I workers leave of a host."""
     cut = _cut(profile, configuration)
     count = configuration.instances
-    promised = int(profile.cpus * _exact(configuration.cpu_ratio))
+    total_vcpus = int(profile.cpus * _exact(configuration.cpu_ratio))
     memory = int(guest_memory_mib(profile) * _exact(configuration.ram_ratio))
     disks = 0
     if profile.disks and not profile.volumes and count <= profile.disks.count:
         disks = profile.disks.count % count
-    return Rest(promised - count * cut.vcpus, memory - count * cut.ram, disks)
+    return Rest(
+        total_vcpus - count * cut.vcpus, memory - count * cut.ram, disks
+    )
 
 
 def data_disks(
@@ -368,16 +370,16 @@ def _largest_ram(
     pages = [mib // PAGE_MIB for _, mib in cells]
     parts = {
         size // n
-        for size, most in zip(pages, room, strict=True)
-        for n in range(1, most + 1)
+        for size, max_guests in zip(pages, room, strict=True)
+        for n in range(1, max_guests + 1)
     }
     good = (
         part
         for part in parts
         if part
         and sum(
-            min(most, size // part)
-            for size, most in zip(pages, room, strict=True)
+            min(max_guests, size // part)
+            for size, max_guests in zip(pages, room, strict=True)
         )
         >= count
     )
@@ -435,10 +437,10 @@ def _controller_cut(profile: HostProfile, plain: Configuration) -> _Cut:
     :param plain: a configuration without ratios.
     """
     slots = controller_slots(profile, plain)
-    one = _cut(profile, plain)
-    if len(one.cells) > 1 or slots == 1:
-        return one
-    vcpus, ram = one.cells[0]
+    share = _cut(profile, plain)
+    if len(share.cells) > 1 or slots == 1:
+        return share
+    vcpus, ram = share.cells[0]
     parts = [slots]
     if plain.cpu_policy == 'dedicated':
         parts = _spread(
@@ -476,8 +478,8 @@ def _topology_specs(
     Practices": avoid multi-queue networking).
     """
     cells = len(cut.cells)
-    even = len({vcpus for vcpus, _ in cut.cells}) == 1
-    sockets = cells if even else 1
+    has_equal_cells = len({vcpus for vcpus, _ in cut.cells}) == 1
+    sockets = cells if has_equal_cells else 1
     threads = _siblings(profile, configuration, cut)
     return {
         'hw:cpu_sockets': str(sockets),
@@ -537,12 +539,12 @@ def _required_traits(
     profile: HostProfile, configuration: Configuration, role: str
 ) -> dict[str, str]:
     """Require the profile's traits of the role and of the storage."""
-    wanted = [profile.traits.get(role)]
-    if role in CONTROLLERS and wanted == [None]:
-        wanted = [profile.traits.get('controller')]
+    traits = [profile.traits.get(role)]
+    if role in CONTROLLERS and traits == [None]:
+        traits = [profile.traits.get('controller')]
     if role == 'worker':
-        wanted.append(profile.traits.get(configuration.storage))
-    return {f'trait:{trait}': 'required' for trait in wanted if trait}
+        traits.append(profile.traits.get(configuration.storage))
+    return {f'trait:{trait}': 'required' for trait in traits if trait}
 
 
 def _pci_specs(

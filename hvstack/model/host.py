@@ -240,8 +240,8 @@ def from_mapping(data: Any, source: str | Place) -> HostProfile:
 def _disks(top: Fields, source: str | Place) -> Disks | None:
     if not top.has('disks'):
         return None
-    known = ('count', 'size_gb', 'rotational', 'pci_alias')
-    fields = Fields(top.raw('disks'), source, known, 'disks')
+    allowed_fields = ('count', 'size_gb', 'rotational', 'pci_alias')
+    fields = Fields(top.raw('disks'), source, allowed_fields, 'disks')
     alias = fields.text('pci_alias') if fields.has('pci_alias') else None
     if alias is not None and not _ALIAS.fullmatch(alias):
         raise fields.wrong(
@@ -294,8 +294,8 @@ def _cells(
     cores, then the second ones.
     """
     total = sockets * cores * threads
-    given = top.raw('cells')
-    if given is None or isinstance(given, int):
+    raw_cells = top.raw('cells')
+    if raw_cells is None or isinstance(raw_cells, int):
         count = top.integer('cells', 1, total, sockets)
         if (sockets * cores) % count or memory % count:
             raise top.wrong(
@@ -316,22 +316,22 @@ def _cells(
             )
             for number in range(count)
         )
-    if not isinstance(given, list) or not given:
+    if not isinstance(raw_cells, list) or not raw_cells:
         raise top.wrong('cells', 'must be a list of cells, or their number')
     cells = []
-    for number, item in enumerate(given):
+    for number, item in enumerate(raw_cells):
         prefix = f'cells.{number}'
         fields = Fields(item, source, ('cpus', 'memory_mib'), prefix)
         cpus = _cpus(fields, total)
         size = fields.integer('memory_mib', 1, memory)
         cells.append(NumaCell(number, cpus, size))
-    listed = sorted(cpu for cell in cells for cpu in cell.cpus)
-    if listed != list(range(total)):
+    listed_cpus = sorted(cpu for cell in cells for cpu in cell.cpus)
+    if listed_cpus != list(range(total)):
         raise top.wrong(
             'cells',
-            f'lists {len(listed)} CPUs ({len(set(listed))} different), but '
-            f'sockets x cores x threads is {total}: list each of 0 to '
-            f'{total - 1} once',
+            f'lists {len(listed_cpus)} CPUs ({len(set(listed_cpus))} '
+            f'different), but sockets x cores x threads is {total}: list each '
+            f'of 0 to {total - 1} once',
         )
     added = sum(cell.memory_mib for cell in cells)
     if added != memory:

@@ -106,8 +106,8 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     """
     specs = flavor.extra_specs
     count = specs.get('hw:numa_nodes', '1')
-    most = min(flavor.vcpus, _MOST_CELLS)
-    if not _is_number(count) or not 1 <= int(count) <= most:
+    max_cells = min(flavor.vcpus, _MOST_CELLS)
+    if not _is_number(count) or not 1 <= int(count) <= max_cells:
         return None
     cells = []
     for number in range(int(count)):
@@ -134,11 +134,11 @@ def _is_number(text: str) -> bool:
 
 def _cpus(text: str) -> set[int]:
     """Read a guest's CPU list, such as ``0-3,^2``; empty if it is none."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     without: set[int] = set()
     # A range that is named again adds nothing, and takes time.
     for part in dict.fromkeys(text.split(',')):
-        target = without if part.startswith('^') else found
+        target = without if part.startswith('^') else cpus
         first, _, last = part.removeprefix('^').partition('-')
         last = last or first
         if not _is_number(first) or not _is_number(last):
@@ -146,13 +146,13 @@ def _cpus(text: str) -> set[int]:
         if not int(first) <= int(last) <= _MOST_CPU:
             return set()
         target |= set(range(int(first), int(last) + 1))
-    return found - without
+    return cpus - without
 
 
 def fitting(
     host: Sequence[tuple[int, int]],
     guest: Sequence[tuple[int, int]],
-    most: int,
+    max_guests: int,
 ) -> int:
     """Return how many such guests fit into a host's cells, at most so many.
 
@@ -162,18 +162,18 @@ def fitting(
     """
     free = list(host)
     parts = sorted(guest, reverse=True)
-    for count in range(most):
-        taken: set[int] = set()
+    for count in range(max_guests):
+        used_cells: set[int] = set()
         for vcpus, ram in parts:
-            places = [
+            candidate_cells = [
                 number
                 for number, (cpus, memory) in enumerate(free)
-                if number not in taken and cpus >= vcpus and memory >= ram
+                if number not in used_cells and cpus >= vcpus and memory >= ram
             ]
-            if not places:
+            if not candidate_cells:
                 return count
             best = max(
-                places,
+                candidate_cells,
                 key=lambda number: (
                     min(
                         free[number][0] // max(vcpus, 1),
@@ -183,8 +183,8 @@ def fitting(
                 ),
             )
             free[best] = (free[best][0] - vcpus, free[best][1] - ram)
-            taken.add(best)
-    return most
+            used_cells.add(best)
+    return max_guests
 
 
 def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
@@ -239,11 +239,13 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
     if dedicated(flavor):
         guest = _taken(profile, flavor)
         host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
-        found = fitting(host, guest, count) if guest is not None else count
-        if 0 < found < count:
+        guest_count = (
+            fitting(host, guest, count) if guest is not None else count
+        )
+        if 0 < guest_count < count:
             yield (
                 'vcpus',
-                f'only {found} of {count} fit the cells of '
+                f'only {guest_count} of {count} fit the cells of '
                 f"'{profile.name}' at the same time: take smaller ones",
             )
     for field, each, total, ratio in _shared(profile, entry):
@@ -273,12 +275,12 @@ def _shared(
 def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
     flavor = entry.flavor
     specs = flavor.extra_specs
-    listed = [key for key in specs if key.startswith('hw:numa_cpus.')]
-    if listed:
-        cpus = [cpu for key in listed for cpu in _cpus(specs[key])]
+    cpu_keys = [key for key in specs if key.startswith('hw:numa_cpus.')]
+    if cpu_keys:
+        cpus = [cpu for key in cpu_keys for cpu in _cpus(specs[key])]
         if len(cpus) != flavor.vcpus or set(cpus) != set(range(flavor.vcpus)):
             yield (
-                f'extra_specs.{listed[0]}',
+                f'extra_specs.{cpu_keys[0]}',
                 f'the cells list {len(cpus)} CPUs: list each of 0 to '
                 f'{flavor.vcpus - 1} once',
             )
@@ -290,7 +292,7 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
                 f'extra_specs.{memory[0]}',
                 f'the cells add up to {added} MiB, but ram is {flavor.ram}',
             )
-    if not listed and not memory and guest_cells(flavor) is None:
+    if not cpu_keys and not memory and guest_cells(flavor) is None:
         yield (
             'extra_specs.hw:numa_nodes',
             f'{specs.get("hw:numa_nodes")} does not divide {flavor.vcpus} '
@@ -307,10 +309,10 @@ def page_kib(flavor: Flavor) -> int | None:
     text = flavor.extra_specs.get('hw:mem_page_size', 'any')
     if text == 'large':
         return PAGE_MIB * 1024
-    found = _PAGE.fullmatch(text)
-    if not found:
+    match = _PAGE.fullmatch(text)
+    if not match:
         return None
-    return int(found[1]) * _UNITS.get(found[2].lower(), 1)
+    return int(match[1]) * _UNITS.get(match[2].lower(), 1)
 
 
 def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
@@ -434,14 +436,14 @@ def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
     if entry.flavor.role != 'worker':
         return
     count = entry.configuration.instances
-    most = guest_memory_mib(profile) * Fraction(
+    max_mib = guest_memory_mib(profile) * Fraction(
         str(entry.configuration.ram_ratio)
     )
-    if count * entry.flavor.ram > most:
+    if count * entry.flavor.ram > max_mib:
         yield (
             'ram',
             f'{count} x {entry.flavor.ram} MiB leaves the host less than it '
-            f'needs: at most {int(most / count)} MiB each',
+            f'needs: at most {int(max_mib / count)} MiB each',
         )
 
 
@@ -478,10 +480,10 @@ def _unknown(profile: HostProfile, entry: Entry) -> Found:
 def _bad_value(profile: HostProfile, entry: Entry) -> Found:
     for key, value in entry.flavor.extra_specs.items():
         if not extra_specs.is_good(key, value):
-            wanted = extra_specs.pattern(key)
+            value_pattern = extra_specs.pattern(key)
             yield (
                 f'extra_specs.{key}',
-                f"Nova refuses '{value[:60]}': it must match {wanted}",
+                f"Nova refuses '{value[:60]}': it must match {value_pattern}",
             )
 
 
@@ -564,7 +566,7 @@ SET_RULE = ('HV017', WARNING, 'two names for one shape')
 
 
 def _same_shape(entries: Sequence[Entry]) -> Iterator[Finding]:
-    seen: dict[tuple[object, ...], str] = {}
+    names_by_shape: dict[tuple[object, ...], str] = {}
     for entry in entries:
         flavor = entry.flavor
         shape = (
@@ -576,13 +578,13 @@ def _same_shape(entries: Sequence[Entry]) -> Iterator[Finding]:
             flavor.disks,
             tuple(sorted(flavor.extra_specs.items())),
         )
-        if shape in seen:
+        if shape in names_by_shape:
             rule, level, _ = SET_RULE
             yield _finding(
                 rule,
                 level,
                 entry,
                 'name',
-                f"is the same as '{seen[shape]}': remove one",
+                f"is the same as '{names_by_shape[shape]}': remove one",
             )
-        seen.setdefault(shape, flavor.name)
+        names_by_shape.setdefault(shape, flavor.name)

@@ -42,20 +42,20 @@ class Topology:
 
         :raises hvstack.errors.InputError: no such node.
         """
-        for place in self.places:
-            if name in (place.node, place.address):
-                return place.path
+        for location in self.places:
+            if name in (location.node, location.address):
+                return location.path
         raise errors.InputError(
             f"'{name}' is not in the topology: give one of "
-            f'{", ".join(place.node for place in self.places)}'
+            f'{", ".join(location.node for location in self.places)}'
         )
 
     @property
     def groups(self) -> dict[str, list[str]]:
         """The nodes of every node group, by its path."""
         groups: dict[str, list[str]] = defaultdict(list)
-        for place in self.places:
-            groups[place.path].append(place.node)
+        for location in self.places:
+            groups[location.path].append(location.node)
         return dict(groups)
 
     def lines(self, *, node_groups: bool = True) -> dict[str, str]:
@@ -65,9 +65,9 @@ class Topology:
             paths of another depth.
         """
         return {
-            key: place.path if node_groups else f'/{place.rack}'
-            for place in self.places
-            for key in (place.address, place.node)
+            key: location.path if node_groups else f'/{location.rack}'
+            for location in self.places
+            for key in (location.address, location.node)
         }
 
     def table(self, *, node_groups: bool = True) -> str:
@@ -75,8 +75,8 @@ class Topology:
 
         It needs a line for every address and one for every host name.
         """
-        found = self.lines(node_groups=node_groups)
-        return ''.join(f'{key} {path}\n' for key, path in found.items())
+        paths = self.lines(node_groups=node_groups)
+        return ''.join(f'{key} {path}\n' for key, path in paths.items())
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,23 @@ class Finding:
 
 def parse_table(text: str) -> dict[str, str]:
     """Return the paths of a ``topology.table`` by address and host name."""
-    words = (line.split() for line in text.splitlines())
-    return {pair[0]: pair[1] for pair in words if len(pair) == 2}
+    rows = (line.split() for line in text.splitlines())
+    return {pair[0]: pair[1] for pair in rows if len(pair) == 2}
 
 
 def differences(
-    what: str, found: Mapping[str, str], expected: Mapping[str, str]
+    source: str, actual_paths: Mapping[str, str], expected: Mapping[str, str]
 ) -> list[Finding]:
     """Return a finding for every key whose value is not as expected.
 
-    :param what: where ``found`` was read.
-    :param found: paths in force; a key that is missing has none.
+    :param source: where ``actual_paths`` was read.
+    :param actual_paths: paths in force; a key that is missing has none.
     :param expected: paths as they should be.
     """
     return [
-        Finding(what, key, found.get(key, 'none'), path)
+        Finding(source, key, actual_paths.get(key, 'none'), path)
         for key, path in expected.items()
-        if found.get(key) != path
+        if actual_paths.get(key) != path
     ]
 
 
@@ -191,7 +191,7 @@ def racks(
     groups: Mapping[str, str],
     workers: Collection[str],
     zones: Mapping[str, str] | None = None,
-    given: Mapping[str, str] | None = None,
+    racks_by_node: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return every node group's rack.
 
@@ -201,13 +201,13 @@ def racks(
     :param groups: node group by node.
     :param workers: those of them that store data.
     :param zones: availability zone by node.
-    :param given: rack by node, for all nodes or for none.
+    :param racks_by_node: rack by node, for all nodes or for none.
     :raises hvstack.errors.InputError: nodes of one group in two racks, or
         some nodes have no rack.
     """
     zones = zones or {}
-    if given:
-        return _by_node(groups, given)
+    if racks_by_node:
+        return _by_node(groups, racks_by_node)
     if len({zones.get(node) for node in workers}) > 1:
         return _by_node(groups, zones)
     counts = Counter(groups[node] for node in workers)
@@ -220,7 +220,7 @@ def racks(
 def _by_node(
     groups: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str]:
-    found: dict[str, str] = {}
+    racks_by_group: dict[str, str] = {}
     for node, group in groups.items():
         # Hadoop's paths know neither blanks nor slashes in a name.
         rack = re.sub(r'[\s/]+', '-', names.get(node, ''))
@@ -228,12 +228,12 @@ def _by_node(
             raise errors.InputError(
                 f"node '{node}' has no rack: name one for every node, or none"
             )
-        if found.setdefault(group, rack) != rack:
+        if racks_by_group.setdefault(group, rack) != rack:
             raise errors.InputError(
                 f"node '{node}' is in rack '{rack}', others of its host are "
-                f"in '{found[group]}': one host is in one rack"
+                f"in '{racks_by_group[group]}': one host is in one rack"
             )
-    return found
+    return racks_by_group
 
 
 def build(
