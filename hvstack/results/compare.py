@@ -64,7 +64,7 @@ SHOWN = frozenset({'worker_hosts'})
 
 
 def differences(
-    one: Mapping[str, Any],
+    facts: Mapping[str, Any],
     other: Mapping[str, Any],
     swept: Collection[str] = (),
 ) -> list[str]:
@@ -72,21 +72,23 @@ def differences(
 
     Of mappings it tells only the entries that differ.
 
-    :param one: environment of a run.
+    :param facts: environment of a run.
     :param other: environment of the run that it is compared with.
     :param swept: fields that may differ.
     """
-    here, there = (_differing(*pair) for pair in ((one, other), (other, one)))
+    own_values, other_values = (
+        _differing(*pair) for pair in ((facts, other), (other, facts))
+    )
     return [
-        f'{name} is {_shown(here.get(name))} here and '
-        f'{_shown(there.get(name))} there'
-        for name in sorted(set(here) | set(there))
+        f'{name} is {_shown(own_values.get(name))} here and '
+        f'{_shown(other_values.get(name))} there'
+        for name in sorted(set(own_values) | set(other_values))
         if name not in swept
     ]
 
 
 def record_differences(
-    one: Record, other: Record, swept: Collection[str] = ()
+    record: Record, other: Record, swept: Collection[str] = ()
 ) -> list[str]:
     """Return the differences of two runs, workload and environment.
 
@@ -94,28 +96,28 @@ def record_differences(
         otherwise by nature.
     """
     may = SHOWN.union(swept)
-    if one.kind != other.kind:
+    if record.kind != other.kind:
         may |= ALIKE
-    for run in (one, other):
+    for run in (record, other):
         may |= {n for n in _tolerated(run) if run.environment.get(n) is None}
-    workload = differences(_workload(one), _workload(other), swept)
-    return workload + differences(one.environment, other.environment, may)
+    workload = differences(_workload(record), _workload(other), swept)
+    return workload + differences(record.environment, other.environment, may)
 
 
 def swept(run: Record) -> frozenset[str]:
     """Return fields of the environment that a run's configuration changes."""
     if run.kind == 'baseline':
         return frozenset()
-    usual, found = Configuration(), parse(run.configuration)
-    if found.storage != usual.storage:
+    default, configuration = Configuration(), parse(run.configuration)
+    if configuration.storage != default.storage:
         return ALL_SWEPT
-    if found.disk_pinning != usual.disk_pinning:
+    if configuration.disk_pinning != default.disk_pinning:
         return frozenset({'data_disks'})
     return frozenset()
 
 
 def allowed_differences(
-    one: Record, other: Record, allow: Iterable[str]
+    record: Record, other: Record, allow: Iterable[str]
 ) -> list[str]:
     """Return the differences that were allowed, to be shown beside a figure.
 
@@ -128,21 +130,21 @@ def allowed_differences(
             for name, value in (_workload(run) | run.environment).items()
             if name in names
         }
-        for run in (one, other)
+        for run in (record, other)
     ]
     return differences(*sides)
 
 
 def require_comparable(
-    one: Record, other: Record, swept: Collection[str] = ()
+    record: Record, other: Record, swept: Collection[str] = ()
 ) -> None:
     """Refuse to compare two runs that differ in what was not swept.
 
     :raises hvstack.errors.NotComparable: with one line for each field.
     """
-    found = record_differences(one, other, swept)
-    if found:
-        raise errors.NotComparable(found)
+    lines = record_differences(record, other, swept)
+    if lines:
+        raise errors.NotComparable(lines)
 
 
 def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
@@ -150,15 +152,15 @@ def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
 
     :raises hvstack.errors.InputError: a name that nothing has.
     """
-    known = {*WORKLOAD, *WITH_BASELINE, *ALIKE}
-    for one in records:
-        known |= set(one.environment)
+    fact_names = {*WORKLOAD, *WITH_BASELINE, *ALIKE}
+    for record in records:
+        fact_names |= set(record.environment)
     names = list(dict.fromkeys(allow))
     for name in names:
-        if name not in known:
+        if name not in fact_names:
             raise errors.InputError(
                 f"--allow '{name}': no such fact, take one of "
-                f'{", ".join(sorted(known))}'
+                f'{", ".join(sorted(fact_names))}'
             )
     return names
 
@@ -169,15 +171,21 @@ def unknown(records: Iterable[Record]) -> list[str]:
     Those that no record has, and of :data:`LATER` and :data:`OF_HOSTS` those
     that one has not; of what virtualizes, those that a configuration's lacks.
     """
-    listed = list(records)
-    environments = [one.environment for one in listed]
-    found = []
+    all_records = list(records)
+    environments = [record.environment for record in all_records]
+    missing_facts = []
     for name in WITH_BASELINE:
-        has = [one.get(name) is not None for one in environments]
+        has = [
+            environment.get(name) is not None for environment in environments
+        ]
         if not (all(has) if name in {*LATER, *OF_HOSTS} else any(has)):
-            found.append(name)
-    return found + _unknown_software(
-        [one.environment for one in listed if one.kind == 'configuration']
+            missing_facts.append(name)
+    return missing_facts + _unknown_software(
+        [
+            record.environment
+            for record in all_records
+            if record.kind == 'configuration'
+        ]
     )
 
 
@@ -188,17 +196,22 @@ def _unknown_software(environments: Sequence[Mapping[str, Any]]) -> list[str]:
     and nothing of libvirt's (https://docs.openstack.org/api-ref/compute/,
     os-hypervisors).
     """
-    found = []
-    if any(str(one.get('nova')).startswith('API') for one in environments):
-        found.append("Nova's release (its API tells a microversion alone)")
+    missing_facts = []
+    if any(
+        str(environment.get('nova')).startswith('API')
+        for environment in environments
+    ):
+        missing_facts.append(
+            "Nova's release (its API tells a microversion alone)"
+        )
     for name in ('nova', 'qemu', 'libvirt'):
         if any(
-            one.get(name) is None
-            for one in environments
-            if name != 'qemu' or one.get('backend') != 'lxc'
+            environment.get(name) is None
+            for environment in environments
+            if name != 'qemu' or environment.get('backend') != 'lxc'
         ):
-            found.append(name)
-    return found
+            missing_facts.append(name)
+    return missing_facts
 
 
 def _tolerated(run: Record) -> Iterable[str]:
@@ -208,23 +221,23 @@ def _tolerated(run: Record) -> Iterable[str]:
     return {*LATER, *OF_HOSTS}
 
 
-def _workload(one: Record) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in WORKLOAD}
+def _workload(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in WORKLOAD}
 
 
 def _differing(
-    one: Mapping[str, Any], other: Mapping[str, Any]
+    values: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the entries of the first that the second has otherwise."""
-    found = {}
-    for name, value in one.items():
-        theirs = other.get(name)
-        if value == theirs:
+    differing_values = {}
+    for name, value in values.items():
+        other_value = other.get(name)
+        if value == other_value:
             continue
-        if isinstance(value, Mapping) and isinstance(theirs, Mapping):
-            value = _differing(value, theirs)
-        found[name] = value
-    return found
+        if isinstance(value, Mapping) and isinstance(other_value, Mapping):
+            value = _differing(value, other_value)
+        differing_values[name] = value
+    return differing_values
 
 
 def _shown(value: Any) -> str:

@@ -76,7 +76,7 @@ def used(
     :returns: valid runs of it and of bare metal with as much data; of another
         sweep those that are comparable, as :mod:`reference` chooses them.
     """
-    found = [
+    matching_records = [
         record
         for record in records
         if record.valid
@@ -88,14 +88,14 @@ def used(
         )
     ]
     if baseline is None:
-        return found
-    runs = [one for one in found if one.kind != 'baseline']
+        return matching_records
+    runs = [record for record in matching_records if record.kind != 'baseline']
     return runs + [
-        one
-        for one in found
-        if one.kind == 'baseline'
+        record
+        for record in matching_records
+        if record.kind == 'baseline'
         and not any(
-            compare.record_differences(run, one, compare.swept(run))
+            compare.record_differences(run, record, compare.swept(run))
             for run in runs
         )
     ]
@@ -118,35 +118,35 @@ def verify(
         missing or was added, or the evidence was edited or is not signed by
         a trusted key.
     """
-    place = entry.place('evidence')
+    source_location = entry.place('evidence')
     name = entry.flavor.name
     evidence = entry.evidence
     if entry.status != 'approved' or not evidence:
         raise errors.InputError(
-            f"{place}: flavor '{name}' has no evidence, measure it and let "
-            "'hvstack flavor approve' write it"
+            f"{source_location}: flavor '{name}' has no evidence, measure it "
+            "and let 'hvstack flavor approve' write it"
         )
     sweep = evidence.get('sweep')
-    found = used(
+    used_records = used(
         records,
         str(sweep),
         str(evidence.get('configuration')),
         int(evidence.get('size_bytes', 0)),
         evidence.get('baseline'),
     )
-    if len({record.kind for record in found}) < 2:
+    if len({record.kind for record in used_records}) < 2:
         raise errors.InputError(
-            f"{place}: flavor '{name}' stands on sweep '{sweep}', of which "
-            'no run or no baseline is here: give the folder that has them '
-            'with --records'
+            f"{source_location}: flavor '{name}' stands on sweep '{sweep}', "
+            'of which no run or no baseline is here: give the folder that has '
+            'them with --records'
         )
-    if digest(found) != evidence.get('digest'):
+    if digest(used_records) != evidence.get('digest'):
         raise errors.InputError(
-            f"{place}: 'digest' of flavor '{name}' does not fit the "
-            f"{len(found)} records of sweep '{sweep}': restore them, or "
-            "approve it again with 'hvstack flavor approve'"
+            f"{source_location}: 'digest' of flavor '{name}' does not fit the "
+            f"{len(used_records)} records of sweep '{sweep}': restore them, "
+            "or approve it again with 'hvstack flavor approve'"
         )
-    figures = _figures(found)
+    figures = _figures(used_records)
     for field, value in figures.items():
         # Older catalogues do not have all of them.
         if evidence.get(field, value) != value:
@@ -163,18 +163,18 @@ def verify(
         )
     except ValueError as exc:
         raise errors.InputError(
-            f"{place}: the evidence of flavor '{name}' {exc}, or approve it "
-            "again with 'hvstack flavor approve'"
+            f"{source_location}: the evidence of flavor '{name}' {exc}, or "
+            "approve it again with 'hvstack flavor approve'"
         ) from None
 
 
-def _figures(found: Iterable[Record]) -> dict[str, Any]:
+def _figures(records: Iterable[Record]) -> dict[str, Any]:
     """Return what these records alone tell.
 
     The interval is not among it: its variance is that of the whole sweep.
     """
     runs: dict[str, list[Record]] = {'baseline': [], 'configuration': []}
-    for record in found:
+    for record in records:
         runs[record.kind].append(record)
     base = runs.pop('baseline')
     percent = percents.of(runs, base).rows['configuration']

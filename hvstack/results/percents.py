@@ -52,25 +52,29 @@ def of(
 def settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
     """Return a record for each run that is over, valid or failed for good."""
     runs: dict[tuple[str, int], list[Record]] = {}
-    for one in records:
-        if one.size_bytes == size_bytes:
-            runs.setdefault((one.configuration, one.index), []).append(one)
-    found = []
+    for record in records:
+        if record.size_bytes == size_bytes:
+            runs.setdefault((record.configuration, record.index), []).append(
+                record
+            )
+    settled_records = []
     for tries in runs.values():
-        valid = [one for one in tries if one.valid]
+        valid = [attempt for attempt in tries if attempt.valid]
         if valid:
-            found.append(valid[0])
+            settled_records.append(valid[0])
         elif len(tries) >= TRIES or tries[-1].seen.get('killed'):
-            found.append(tries[-1])
-    return sorted(found, key=lambda one: (one.started, one.index))
+            settled_records.append(tries[-1])
+    return sorted(
+        settled_records, key=lambda record: (record.started, record.index)
+    )
 
 
 def given_up(records: Iterable[Record], size_bytes: int) -> frozenset[str]:
     """Return the configurations with a run that failed for good."""
     return frozenset(
-        one.configuration
-        for one in settled(records, size_bytes)
-        if not one.valid and one.kind != 'baseline'
+        record.configuration
+        for record in settled(records, size_bytes)
+        if not record.valid and record.kind != 'baseline'
     )
 
 

@@ -73,15 +73,15 @@ def seconds_between(earlier: str, later: str) -> float:
 
 def phase_names(phases: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of phases; a second one of a name has a 2 behind it."""
-    found: list[str] = []
+    names: list[str] = []
     for phase in phases:
         name = phase['name']
         number = 1
-        while name in found:
+        while name in names:
             number += 1
             name = f'{phase["name"]} {number}'
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 @dataclass
@@ -146,9 +146,11 @@ class Record:
 
     def counters(self, phase: str) -> dict[str, Any]:
         """Counters of a phase's job; none if the record has none."""
-        for one in self.phases:
-            if one['name'] == phase and isinstance(one.get('counters'), dict):
-                return dict(one['counters'])
+        for run_phase in self.phases:
+            if run_phase['name'] == phase and isinstance(
+                run_phase.get('counters'), dict
+            ):
+                return dict(run_phase['counters'])
         return {}
 
     def canonical(self) -> str:
@@ -207,7 +209,7 @@ def stored(record: Record) -> dict[str, Any]:
     return content
 
 
-def save(record: Record, folder: Path) -> Path:
+def save(record: Record, records_dir: Path) -> Path:
     """Sign a record, write it whole, and return its file.
 
     Only the process that measured calls this. :func:`store` writes a record
@@ -231,17 +233,17 @@ def save(record: Record, folder: Path) -> Path:
     record.signature = written.signature = signing.sign(
         signing.RECORD, written.canonical()
     )
-    return store(written, folder)
+    return store(written, records_dir)
 
 
-def store(record: Record, folder: Path) -> Path:
+def store(record: Record, records_dir: Path) -> Path:
     """Write a record as it is, with its digest and signature.
 
     :returns: its file.
     :raises hvstack.errors.MissingPrerequisite: no room, no rights.
     """
     started = record.started.replace(':', '').replace('-', '')
-    path = folder / f'{started}-{record.configuration}-{record.id}.json'
+    path = records_dir / f'{started}-{record.configuration}-{record.id}.json'
     text = json.dumps(stored(record), indent=1, sort_keys=True) + '\n'
     try:
         paths.write_whole(path, text)
@@ -265,7 +267,7 @@ def load(path: Path, unsigned: bool | None = None) -> Record:
 
 
 def load_all(
-    folder: Path, sweep: str | None = None, unsigned: bool | None = None
+    records_dir: Path, sweep: str | None = None, unsigned: bool | None = None
 ) -> list[Record]:
     """Return the records of a folder by start time.
 
@@ -274,7 +276,7 @@ def load_all(
     :raises hvstack.errors.InputError: one of the files is not a usable
         record.
     """
-    records, invalid_records = load_usable(folder, unsigned)
+    records, invalid_records = load_usable(records_dir, unsigned)
     for invalid in invalid_records:
         raise errors.InputError(invalid.reason)
     return [
@@ -295,7 +297,7 @@ class LeftOut:
 
 
 def load_usable(
-    folder: Path, unsigned: bool | None = None
+    records_dir: Path, unsigned: bool | None = None
 ) -> tuple[list[Record], list[LeftOut]]:
     """Return a folder's records by start time, and what is none.
 
@@ -309,7 +311,7 @@ def load_usable(
     policy = signing.policy(unsigned)
     records: dict[Path, Record] = {}
     invalid_records = []
-    for path in _files(folder):
+    for path in _files(records_dir):
         sweep = ''
         try:
             data = _read(path)
@@ -345,16 +347,16 @@ def require_usable(
             raise errors.InputError(invalid.reason)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(records_dir: Path) -> list[Path]:
     return [
         path
-        for path in sorted(folder.glob('*.json'))
+        for path in sorted(records_dir.glob('*.json'))
         if not path.name.startswith('.')
     ]
 
 
 def _ordered(records: Iterable[Record]) -> list[Record]:
-    return sorted(records, key=lambda one: (one.started, one.index))
+    return sorted(records, key=lambda record: (record.started, record.index))
 
 
 def _read(path: Path) -> Any:
@@ -507,9 +509,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 def _checked(data: Any, source: str) -> Record:
     """Check plain data field by field and make a record of it."""
 
-    def wrong(name: str, what: str) -> errors.InputError:
+    def wrong(name: str, problem: str) -> errors.InputError:
         return errors.InputError(
-            f"{source}: '{name}' {what}, move it away or restore it"
+            f"{source}: '{name}' {problem}, move it away or restore it"
         )
 
     if not isinstance(data, dict):
@@ -522,7 +524,9 @@ def _checked(data: Any, source: str) -> Record:
             f"{source}: 'schema' is {schema}, written by a newer release "
             f'than this one ({SCHEMA}): update hvstack'
         )
-    names = {one.name for one in fields(Record)} - {'unverified'}
+    names = {record_field.name for record_field in fields(Record)} - {
+        'unverified'
+    }
     for name in sorted(names - _OPTIONAL - set(data)):
         raise wrong(name, 'is missing')
     for name in sorted(set(data) - names):

@@ -13,46 +13,50 @@ AUTO = 'auto'
 
 
 def candidates(
-    given: str,
-    folder: Path,
-    known: Iterable[Record] | None = None,
+    baseline_name: str,
+    records_dir: Path,
+    loaded_records: Iterable[Record] | None = None,
     unsigned: bool | None = None,
 ) -> list[Record]:
     """Return the valid runs on bare metal that a name may mean, newest last.
 
-    :param given: :data:`AUTO`, a record's file, or the id of a record or a
-        sweep.
-    :param folder: of the run records.
-    :param known: the records there, if they have been read.
+    :param baseline_name: :data:`AUTO`, a record's file, or the id of a record
+        or a sweep.
+    :param records_dir: of the run records.
+    :param loaded_records: the records there, if they have been read.
     :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none.
     """
-    path = Path(given)
+    path = Path(baseline_name)
     if path.suffix == '.json' or textfile.is_regular(path):
-        found = [record.load(path, unsigned)]
+        baseline_records = [record.load(path, unsigned)]
     else:
-        found = [
-            one
-            for one in (
-                record.load_usable(folder, unsigned)[0]
-                if known is None
-                else known
+        baseline_records = [
+            run_record
+            for run_record in (
+                record.load_usable(records_dir, unsigned)[0]
+                if loaded_records is None
+                else loaded_records
             )
-            if given in (AUTO, one.id, one.sweep)
+            if baseline_name in (AUTO, run_record.id, run_record.sweep)
         ]
-    found = [one for one in found if one.kind == 'baseline' and one.valid]
-    if not found:
+    baseline_records = [
+        run_record
+        for run_record in baseline_records
+        if run_record.kind == 'baseline' and run_record.valid
+    ]
+    if not baseline_records:
         raise errors.InputError(
-            f"baseline '{given}': {folder} has no such valid run on bare "
-            "metal, make one with 'hvstack baseline run'"
-            + _left_out(given, folder, unsigned)
+            f"baseline '{baseline_name}': {records_dir} has no such valid run "
+            "on bare metal, make one with 'hvstack baseline run'"
+            + _left_out(baseline_name, records_dir, unsigned)
         )
-    return found
+    return baseline_records
 
 
-def _left_out(name: str, folder: Path, unsigned: bool | None) -> str:
+def _left_out(name: str, records_dir: Path, unsigned: bool | None) -> str:
     """Return why a record that may be meant does not count."""
-    _, invalid_records = record.load_usable(folder, unsigned)
+    _, invalid_records = record.load_usable(records_dir, unsigned)
     for invalid in invalid_records:
         if name in (AUTO, invalid.sweep) or name in invalid.reason:
             return f'; left out: {invalid.reason}'
@@ -60,27 +64,30 @@ def _left_out(name: str, folder: Path, unsigned: bool | None) -> str:
 
 
 def choose(
-    given: str, run: Record, folder: Path, allow: Collection[str] = ()
+    baseline_name: str,
+    run: Record,
+    records_dir: Path,
+    allow: Collection[str] = (),
 ) -> list[Record]:
     """Return the runs on bare metal that a run is compared with.
 
     The newest comparable one decides on the sweep; all comparable ones of
     that sweep count.
 
-    :param given: as in :func:`candidates`.
+    :param baseline_name: as in :func:`candidates`.
     :param allow: facts that may differ.
     :raises hvstack.errors.InputError: there is none.
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    return _comparable(candidates(given, folder), run, allow)
+    return _comparable(candidates(baseline_name, records_dir), run, allow)
 
 
 def instead(
-    given: str,
+    baseline_name: str,
     records: Sequence[Record],
-    folder: Path,
-    known: Iterable[Record] | None = None,
+    records_dir: Path,
+    loaded_records: Iterable[Record] | None = None,
     allow: Collection[str] = (),
     unsigned: bool | None = None,
 ) -> list[Record]:
@@ -88,7 +95,7 @@ def instead(
 
     The first run that any comparable ones are found for decides.
 
-    :param given: as in :func:`candidates`, as is ``known``.
+    :param baseline_name: as in :func:`candidates`, as is ``loaded_records``.
     :param records: of the sweep.
     :param allow: facts that may differ.
     :param unsigned: as in :func:`hvstack.results.record.load`.
@@ -97,28 +104,40 @@ def instead(
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    found = candidates(given, folder, known, unsigned)
-    configured = [one for one in records if one.kind == 'configuration']
-    valid = [one for one in configured if one.valid]
+    baseline_records = candidates(
+        baseline_name, records_dir, loaded_records, unsigned
+    )
+    configured = [
+        run_record
+        for run_record in records
+        if run_record.kind == 'configuration'
+    ]
+    valid = [run_record for run_record in configured if run_record.valid]
     refusal: errors.HVStackError = errors.InputError(
-        f"baseline '{given}': the sweep has no valid run of a configuration "
-        'to compare with it'
+        f"baseline '{baseline_name}': the sweep has no valid run of a "
+        'configuration to compare with it'
     )
     for run in valid:
         try:
-            return configured + _comparable(found, run, allow)
+            return configured + _comparable(baseline_records, run, allow)
         except errors.NotComparable as exc:
             refusal = exc
     raise refusal
 
 
 def _comparable(
-    found: Sequence[Record], run: Record, allow: Collection[str]
+    baseline_records: Sequence[Record], run: Record, allow: Collection[str]
 ) -> list[Record]:
     may = compare.swept(run).union(allow)
     fair = [
-        one for one in found if not compare.record_differences(run, one, may)
+        baseline_record
+        for baseline_record in baseline_records
+        if not compare.record_differences(run, baseline_record, may)
     ]
     if not fair:
-        compare.require_comparable(run, found[-1], may)
-    return [one for one in fair if one.sweep == fair[-1].sweep]
+        compare.require_comparable(run, baseline_records[-1], may)
+    return [
+        baseline_record
+        for baseline_record in fair
+        if baseline_record.sweep == fair[-1].sweep
+    ]

@@ -347,9 +347,10 @@ def _job(phase: Mapping[str, Any]) -> Iterator[Contradiction]:
         _number(phase.get(part))
         for part in ('map_shuffle_seconds', 'reduce_merge_seconds')
     ]
-    known = [part for part in parts if part is not None]
-    if len(known) == len(parts) and (
-        min(known) < 0 or abs(math.fsum(known) - job) > 2 * _ROUNDING
+    finite_parts = [part for part in parts if part is not None]
+    if len(finite_parts) == len(parts) and (
+        min(finite_parts) < 0
+        or abs(math.fsum(finite_parts) - job) > 2 * _ROUNDING
     ):
         yield 'job_seconds', f'of {name} is not the sum of its two parts'
 

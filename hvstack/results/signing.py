@@ -396,9 +396,11 @@ def revoke(key: Key) -> None:
         others = _read_keys(KEYS / REVOKED)
         if key.text not in {other.text for other in others}:
             _write(REVOKED, [*others, key])
-        listed = _read_keys(KEYS / TRUSTED)
-        if key.text in {other.text for other in listed}:
-            remaining = [other for other in listed if other.text != key.text]
+        trusted_keys = _read_keys(KEYS / TRUSTED)
+        if key.text in {other.text for other in trusted_keys}:
+            remaining = [
+                other for other in trusted_keys if other.text != key.text
+            ]
             _write(TRUSTED, remaining)
         own = own_public()
         if own is not None and own.text == key.text:

@@ -20,11 +20,11 @@ def note(records: Path, sweep: str, name: str, reason: str) -> None:
     """
     # A reason may quote what a program or a service printed.
     reason = textfile.printable(reason)
-    known = load(records, sweep)
-    if known.get(name) == reason:
+    reasons = load(records, sweep)
+    if reasons.get(name) == reason:
         return
     path = _path(records, sweep)
-    text = json.dumps(known | {name: reason}, indent=1) + '\n'
+    text = json.dumps(reasons | {name: reason}, indent=1) + '\n'
     try:
         paths.write_whole(path, text)
     except OSError as exc:

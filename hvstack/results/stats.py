@@ -115,13 +115,15 @@ class Drift:
         """
         return min(self.hours) <= min(hours) and max(hours) <= max(self.hours)
 
-    def variance(self, one: Sequence[float], other: Sequence[float]) -> float:
+    def variance(
+        self, row_hours: Sequence[float], other: Sequence[float]
+    ) -> float:
         """Return what the slope's error adds to a difference, in s^2.
 
-        :param one: hours of a row's runs.
+        :param row_hours: hours of a row's runs.
         :param other: hours of the row that it is compared with.
         """
-        return (_mean(one) - _mean(other)) ** 2 / _squares(self.hours)
+        return (_mean(row_hours) - _mean(other)) ** 2 / _squares(self.hours)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Even:
         """The variance pooled over all rows and the baseline."""
         return pooled([*self.rows.values(), self.base], self.lost)
 
-    def more(self, one: str, other: str | None = None) -> float:
+    def more(self, name: str, other: str | None = None) -> float:
         """Return what the slope's error adds to a difference, in s^2.
 
         :param other: a row; the baseline if not given.
@@ -162,20 +164,20 @@ class Even:
         # All are corrected to the baseline's mean time.
         centre = self.drift.hours
         return self.drift.variance(
-            self.hours.get(one, centre),
+            self.hours.get(name, centre),
             self.hours.get(other, centre) if other else centre,
         )
 
-    def ratio(self, one: str, other: str | None = None) -> Percent:
+    def ratio(self, name: str, other: str | None = None) -> Percent:
         """Return a row's rates in percent of another's, or of bare metal's.
 
         :raises hvstack.errors.InputError: a rate that is none.
         """
         return ratio(
-            self.rows[one],
+            self.rows[name],
             self.rows[other] if other else self.base,
             self.spread,
-            self.more(one, other),
+            self.more(name, other),
         )
 
 
@@ -225,8 +227,8 @@ def choose(
     runs: Mapping[str, Sequence[float]],
     spread: Pooled,
     cost: Callable[[str], Any],
-    among: Collection[str] | None = None,
-    more: Callable[[str, str], float] = lambda _one, _other: 0.0,
+    eligible_names: Collection[str] | None = None,
+    more: Callable[[str, str], float] = lambda _name, _other: 0.0,
 ) -> Choice | None:
     """Return the best configuration and what is tied with it.
 
@@ -238,14 +240,14 @@ def choose(
         drift where there is one.
     :param spread: the pooled variance of the sweep.
     :param cost: of a configuration; the lowest is taken of those tied.
-    :param among: which may be taken; all of them if not given.
+    :param eligible_names: which may be taken; all of them if not given.
     :param more: further variance of a difference of two, as in :func:`ratio`.
     :returns: None without any run.
     """
     rows = {
         name: rates
         for name, rates in runs.items()
-        if rates and (among is None or name in among)
+        if rates and (eligible_names is None or name in eligible_names)
     }
     if not rows:
         return None
@@ -256,12 +258,14 @@ def choose(
         if name != best
         and not _slower(ratio(rates, rows[best], spread, more(name, best)))
     ]
-    taken = min([best, *tied], key=cost)
-    return Choice(best, tuple(tied), taken)
+    cheapest = min([best, *tied], key=cost)
+    return Choice(best, tuple(tied), cheapest)
 
 
 def winner(
-    even: Even, cost: Callable[[str], Any], among: Collection[str]
+    corrected_rates: Even,
+    cost: Callable[[str], Any],
+    eligible_names: Collection[str],
 ) -> Choice | None:
     """Return the best configuration of a sweep, for a report to name.
 
@@ -270,42 +274,54 @@ def winner(
     scatter is in both intervals, though it is the same.
 
     :param cost: of a configuration; the lowest is taken of those tied.
-    :param among: which may be taken: not those that failed for good.
+    :param eligible_names: which may be taken: not those that failed for good.
     :returns: None without any run.
     """
-    found = choose(even.rows, even.spread, cost, among, even.more)
-    if found is None or not even.base:
-        return found
-    best = even.ratio(found.best)
+    choice = choose(
+        corrected_rates.rows,
+        corrected_rates.spread,
+        cost,
+        eligible_names,
+        corrected_rates.more,
+    )
+    if choice is None or not corrected_rates.base:
+        return choice
+    best = corrected_rates.ratio(choice.best)
     tied = [
         name
-        for name, rates in even.rows.items()
-        if rates and name in among and name != found.best
-        and (name in found.tied or _overlap(even.ratio(name), best))
+        for name, rates in corrected_rates.rows.items()
+        if rates and name in eligible_names and name != choice.best
+        and (
+            name in choice.tied
+            or _overlap(corrected_rates.ratio(name), best)
+        )
     ]  # fmt: skip
-    return Choice(found.best, tuple(tied), min([found.best, *tied], key=cost))
+    return Choice(
+        choice.best, tuple(tied), min([choice.best, *tied], key=cost)
+    )
 
 
-def _overlap(one: Percent, other: Percent) -> bool:
+def _overlap(percent: Percent, other: Percent) -> bool:
     """Tell whether two intervals overlap as they are printed."""
-    if one.low is None or one.high is None:
+    if percent.low is None or percent.high is None:
         return True
     if other.low is None or other.high is None:
         return True
-    return round(one.low, 1) <= round(other.high, 1) and round(
+    return round(percent.low, 1) <= round(other.high, 1) and round(
         other.low, 1
-    ) <= round(one.high, 1)
+    ) <= round(percent.high, 1)
 
 
 def _slower(percent: Percent) -> bool:
     return percent.high is not None and percent.high < 100
 
 
-def pooled(rows: Sequence[Sequence[float]], lost: int = 0) -> Pooled:
+def pooled(rows: Sequence[Sequence[float]], dof_penalty: int = 0) -> Pooled:
     """Return the standard deviation of log rates pooled over rows.
 
     :param rows: rates of each row's valid runs.
-    :param lost: degrees of freedom that a correction took: 1 for a drift.
+    :param dof_penalty: degrees of freedom that a correction took: 1 for a
+        drift.
     """
     squares = 0.0
     degrees = 0
@@ -316,7 +332,7 @@ def pooled(rows: Sequence[Sequence[float]], lost: int = 0) -> Pooled:
         mean = math.fsum(logs) / len(logs)
         squares += math.fsum((log - mean) ** 2 for log in logs)
         degrees += len(logs) - 1
-    degrees -= lost
+    degrees -= dof_penalty
     if degrees < 1:
         return Pooled(None, 0)
     return Pooled(math.sqrt(squares / degrees), degrees)
@@ -373,14 +389,14 @@ def percent_of_bare_metal(
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    found = even(runs, baseline, drift, hours)
+    corrected_rates = even(runs, baseline, drift, hours)
     return {
         # TPC's performance run is one that was measured, not a corrected one.
         name: replace(
-            found.ratio(name),
+            corrected_rates.ratio(name),
             performance_ratio=_performance_ratio(runs[name], baseline),
         )
-        for name in found.rows
+        for name in corrected_rates.rows
     }
 
 
@@ -416,20 +432,20 @@ def ratio(
 def bare_metal(
     runs: Mapping[str, Sequence[float]],
     baseline: Sequence[float],
-    lost: int = 0,
+    dof_penalty: int = 0,
 ) -> Percent:
     """Return bare metal's own row: 100, and how well that is known.
 
     Its interval is that of its own mean; the other rows' already hold it.
 
-    :param lost: degrees of freedom that a correction took.
+    :param dof_penalty: degrees of freedom that a correction took.
     :raises hvstack.errors.InputError: no baseline, or a rate that is none.
     """
     if not baseline:
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    spread = pooled([*runs.values(), baseline], lost)
+    spread = pooled([*runs.values(), baseline], dof_penalty)
     half = _half_width(spread, 1 / len(baseline))
     return Percent(
         percent=100.0,
@@ -523,8 +539,8 @@ def _slowest(rates: Sequence[float], size: int) -> float:
     ordered = sorted(rates)
     count = len(ordered)
     return math.fsum(
-        rate * math.comb(count - 1 - place, size - 1) / math.comb(count, size)
-        for place, rate in enumerate(ordered)
+        rate * math.comb(count - 1 - index, size - 1) / math.comb(count, size)
+        for index, rate in enumerate(ordered)
     )
 
 

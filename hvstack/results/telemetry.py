@@ -79,7 +79,7 @@ class Node:
         if not self.disks:
             return None
         return [
-            None if None in column else sum(one or 0 for one in column)
+            None if None in column else sum(sample or 0 for sample in column)
             for column in zip(
                 *(disk[name] for disk in self.disks.values()), strict=True
             )
@@ -103,14 +103,18 @@ class Node:
         """Return a rate's mean over a time; None if most of it is unknown."""
         if values is None:
             return None
-        total = seen = 0.0
+        total = covered_seconds = 0.0
         for number, first, last in self.spans():
             part = min(last, end) - max(first, begin)
             value = values[number]
             if part > 0 and value is not None:
                 total += value * part
-                seen += part
-        return total / seen if seen > (end - begin) / 2 else None
+                covered_seconds += part
+        return (
+            total / covered_seconds
+            if covered_seconds > (end - begin) / 2
+            else None
+        )
 
     def steps(
         self, values: Values, width: float, count: int
@@ -120,7 +124,7 @@ class Node:
         :param width: seconds of a step.
         :returns: None where most of a step is unknown.
         """
-        totals, seen = [0.0] * count, [0.0] * count
+        totals, covered_seconds = [0.0] * count, [0.0] * count
         for number, first, last in self.spans():
             value = values[number]
             if value is None:
@@ -129,10 +133,10 @@ class Node:
             for step in range(begin, min(count, int(last // width) + 1)):
                 part = min(last, (step + 1) * width) - max(first, step * width)
                 totals[step] += value * part
-                seen[step] += part
+                covered_seconds[step] += part
         return [
-            total / known if known > width / 2 else None
-            for total, known in zip(totals, seen, strict=True)
+            total / covered if covered > width / 2 else None
+            for total, covered in zip(totals, covered_seconds, strict=True)
         ]
 
 
@@ -167,22 +171,22 @@ def windows(
 
     HSSort's two parts stand behind it, where its job's start is known.
     """
-    found: dict[str, tuple[float, float]] = {}
+    windows_by_phase: dict[str, tuple[float, float]] = {}
     for name, phase in zip(phase_names(phases), phases, strict=True):
-        began = phase.get('began')
-        if began is None:
+        started_at = phase.get('began')
+        if started_at is None:
             continue
-        ended = float(began) + float(phase['seconds'])
-        found[name] = (float(began), ended)
+        ended = float(started_at) + float(phase['seconds'])
+        windows_by_phase[name] = (float(started_at), ended)
         started = phase.get('job_began')
         if name == 'HSSort' and started is not None:
             cut = started + float(phase['map_shuffle_seconds'])
-            found['map-shuffle'] = (started, cut)
-            found['reduce-merge'] = (
+            windows_by_phase['map-shuffle'] = (started, cut)
+            windows_by_phase['reduce-merge'] = (
                 cut,
                 cut + float(phase['reduce_merge_seconds']),
             )
-    return found
+    return windows_by_phase
 
 
 def amount(node: Node, name: str, begin: float, end: float) -> float | None:
@@ -213,21 +217,23 @@ def bounds(
     if values is None:
         return None
     packets = node.values(f'{name}_packets') or [0.0] * len(values)
-    least = most = 0.0
+    min_bytes = max_bytes = 0.0
     for number, first, last in node.spans():
         if last <= begin or first >= end:
             continue
         value, of_headers = values[number], packets[number]
         if value is None or of_headers is None:
             return None
-        found = max(0.0, value - HEADER_BYTES * of_headers) * (last - first)
-        most += found
+        sample_bytes = max(0.0, value - HEADER_BYTES * of_headers) * (
+            last - first
+        )
+        max_bytes += sample_bytes
         if begin <= first and last <= end:
-            least += found
-    return least, most
+            min_bytes += sample_bytes
+    return min_bytes, max_bytes
 
 
-def digest(told: Telemetry) -> dict[str, Any]:
+def digest(telemetry: Telemetry) -> dict[str, Any]:
     """Return what a record keeps: sums by phase and by node.
 
     ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
@@ -239,22 +245,23 @@ def digest(told: Telemetry) -> dict[str, Any]:
             {
                 'seconds': end - begin,
                 **{
-                    one: _sum(
-                        amount(node, one, begin, end) for node in told.workers
+                    series_name: _sum(
+                        amount(node, series_name, begin, end)
+                        for node in telemetry.workers
                     )
-                    for one in PHASE_SUMS
+                    for series_name in PHASE_SUMS
                 },
-                **_bounds(told, begin, end),
+                **_bounds(telemetry, begin, end),
             }
         )
-        for name, begin, end in told.phases
+        for name, begin, end in telemetry.phases
     }
     by_node = {
         node.name: {
             **_known(
                 {
-                    one: node.total(node.values(one))
-                    for one in (
+                    series_name: node.total(node.values(series_name))
+                    for series_name in (
                         'cpu',
                         'steal',
                         'throttled',
@@ -270,34 +277,40 @@ def digest(told: Telemetry) -> dict[str, Any]:
             'disks': {
                 name: _known(
                     {
-                        one: node.total(series[one])
-                        for one in ('read', 'write', 'busy')
+                        series_name: node.total(series[series_name])
+                        for series_name in ('read', 'write', 'busy')
                     }
                 )
                 for name, series in node.disks.items()
             },
         }
-        for node in told.nodes
+        for node in telemetry.nodes
         if node.times
     }
     return {
-        'source': told.source,
-        'interval': told.interval,
-        'gaps': told.gaps,
+        'source': telemetry.source,
+        'interval': telemetry.interval,
+        'gaps': telemetry.gaps,
         'phases': by_phase,
         'nodes': by_node,
     }
 
 
-def _bounds(told: Telemetry, begin: float, end: float) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _bounds(
+    telemetry: Telemetry, begin: float, end: float
+) -> dict[str, float]:
+    byte_bounds: dict[str, float] = {}
     for name in BOUNDED:
-        pairs = [bounds(node, name, begin, end) for node in told.workers]
-        known = [pair for pair in pairs if pair is not None]
-        if known and len(known) == len(pairs):
-            found[f'{name}_least'] = round(sum(one for one, _ in known), 2)
-            found[f'{name}_most'] = round(sum(one for _, one in known), 2)
-    return found
+        pairs = [bounds(node, name, begin, end) for node in telemetry.workers]
+        complete_pairs = [pair for pair in pairs if pair is not None]
+        if complete_pairs and len(complete_pairs) == len(pairs):
+            byte_bounds[f'{name}_least'] = round(
+                sum(min_bytes for min_bytes, _ in complete_pairs), 2
+            )
+            byte_bounds[f'{name}_most'] = round(
+                sum(max_bytes for _, max_bytes in complete_pairs), 2
+            )
+    return byte_bounds
 
 
 def stolen(record: Record) -> dict[str, float] | None:
@@ -306,20 +319,20 @@ def stolen(record: Record) -> dict[str, float] | None:
     :returns: None where it is not available: without telemetry, in nodes
         that share a kernel, and on emulated CPUs, which count none.
     """
-    told = record.seen.get('telemetry')
-    if not isinstance(told, dict) or (
+    summary = record.seen.get('telemetry')
+    if not isinstance(summary, dict) or (
         record.environment.get('backend') == 'qemu'
     ):
         return None
-    found = {
+    shares = {
         name: node['steal'] / (node['cpus'] * node['seconds'])
-        for name, node in told.get('nodes', {}).items()
+        for name, node in summary.get('nodes', {}).items()
         if node['role'] == 'worker'
         and 'steal' in node
         and node['cpus']
         and node['seconds']
     }
-    return found or None
+    return shares or None
 
 
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:
@@ -331,35 +344,43 @@ def _known(values: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    found = list(values)
-    known = [one for one in found if one is not None]
-    return sum(known) if found and len(known) == len(found) else None
+    samples = list(values)
+    known_samples = [sample for sample in samples if sample is not None]
+    return (
+        sum(known_samples)
+        if samples and len(known_samples) == len(samples)
+        else None
+    )
 
 
-def save(told: Telemetry, folder: Path, run_id: str) -> dict[str, Any]:
+def save(
+    telemetry: Telemetry, records_dir: Path, run_id: str
+) -> dict[str, Any]:
     """Write a run's telemetry, and return what its record keeps.
 
-    :param folder: of the records.
+    :param records_dir: of the records.
     :raises OSError: no room, no rights.
     """
-    text = json.dumps(asdict(told), separators=(',', ':')) + '\n'
+    text = json.dumps(asdict(telemetry), separators=(',', ':')) + '\n'
     name = f'{FOLDER}/{run_id}.json'
-    paths.write_whole(folder / name, text)
+    paths.write_whole(records_dir / name, text)
     return {
         'file': name,
         'sha256': hashlib.sha256(text.encode()).hexdigest(),
-        **digest(told),
+        **digest(telemetry),
     }
 
 
-def kept(told: Telemetry, folder: Path, run_id: str) -> dict[str, Any]:
+def kept(
+    telemetry: Telemetry, records_dir: Path, run_id: str
+) -> dict[str, Any]:
     """Do as :func:`save`; a file that cannot be written is a gap."""
     try:
-        return save(told, folder, run_id)
+        return save(telemetry, records_dir, run_id)
     except OSError as exc:
-        found = digest(told)
-        found['gaps'] = [*told.gaps, f'its file: {exc.strerror}']
-        return found
+        summary = digest(telemetry)
+        summary['gaps'] = [*telemetry.gaps, f'its file: {exc.strerror}']
+        return summary
 
 
 def copy(record: Record, source: Path, target: Path) -> None:
@@ -373,22 +394,22 @@ def copy(record: Record, source: Path, target: Path) -> None:
         paths.write_whole(target / FOLDER / f'{record.id}.json', text)
 
 
-def read(record: Record, folder: Path) -> str:
+def read(record: Record, records_dir: Path) -> str:
     """Return the file that a record names, proved to be the one it was.
 
     :raises hvstack.errors.InputError: there is none, or it was edited.
     """
-    kept = record.seen.get('telemetry')
-    if not isinstance(kept, dict) or 'sha256' not in kept:
+    summary = record.seen.get('telemetry')
+    if not isinstance(summary, dict) or 'sha256' not in summary:
         raise errors.InputError('the record has no telemetry')
-    path = folder / FOLDER / f'{record.id}.json'
+    path = records_dir / FOLDER / f'{record.id}.json'
     try:
         text = textfile.read(path, _MAX_FILE_BYTES)
     except errors.InputError as exc:
         raise errors.InputError(
             f'{path}: cannot be read, restore it: {exc}'
         ) from exc
-    if hashlib.sha256(text.encode()).hexdigest() != kept['sha256']:
+    if hashlib.sha256(text.encode()).hexdigest() != summary['sha256']:
         raise errors.InputError(
             f"{path}: the record's 'sha256' does not fit, the file was "
             'edited: restore it'
@@ -396,14 +417,14 @@ def read(record: Record, folder: Path) -> str:
     return text
 
 
-def load(record: Record, folder: Path) -> Telemetry:
+def load(record: Record, records_dir: Path) -> Telemetry:
     """Return a run's telemetry.
 
     :raises hvstack.errors.InputError: there is none, it was edited, or a
         newer release wrote it.
     """
-    path = folder / FOLDER / f'{record.id}.json'
-    document = jsonfile.parse(read(record, folder), path)
+    path = records_dir / FOLDER / f'{record.id}.json'
+    document = jsonfile.parse(read(record, records_dir), path)
     data = document.data
     schema = data.get('schema') if isinstance(data, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
