@@ -103,7 +103,7 @@ class Approve(Command):
             parsed_args.min_percent,
         )
         changes = {
-            f'flavors.{one.number}': {
+            f'flavors.{one.index}': {
                 'status': 'approved',
                 'evidence': one.evidence,
             }

@@ -86,6 +86,9 @@ def way(here: Standing) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(here.strategy, OneAtATime):
         return []
-    found = gains.gains(here.strategy.way(here.measured), here.even)
-    emulated = any(map(answer.emulated, here.records))
-    return [f'{line}{", emulated" * emulated}' for line in gains.lines(found)]
+    found = gains.compute_gains(here.strategy.way(here.measured), here.even)
+    emulated = any(map(answer.is_emulated, here.records))
+    return [
+        f'{line}{", emulated" * emulated}'
+        for line in gains.format_gains(found)
+    ]

@@ -17,7 +17,7 @@ from hvstack.results import record, reference
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
 #: Forms for other programs.
-EXCHANGE = {'csv': exchange.csv_text, 'junit': exchange.junit}
+EXCHANGE = {'csv': exchange.format_csv, 'junit': exchange.format_junit}
 FORMS = ('table', 'json', 'html', *EXCHANGE)
 
 
@@ -41,20 +41,22 @@ def render(
         another one than :data:`RECORDS`.
     """
     if form == 'json':
-        data = report.results_json(records, left_out, allow)
+        data = report.build_results(records, left_out, allow)
         data |= asdict(journey.of(records, folder))
         return json.dumps(data, indent=1) + '\n'
     told = journey.of(records, folder)
     if form == 'table' and details:
-        return report.details(records, left_out, allow, told.lines())
+        return report.format_details(records, left_out, allow, told.lines())
     left_out = list(dict.fromkeys([*left_out, *told.unreadable]))
     if form == 'table':
-        return report.table(records, left_out, allow, len(told.skipped))
+        return report.format_table(records, left_out, allow, len(told.skipped))
     skipped = [(one.name, one.reason) for one in told.skipped]
     if form in EXCHANGE:
-        built = answer.build(records, left_out, allow)
+        built = answer.build_report(records, left_out, allow)
         return EXCHANGE[form](built, skipped)
-    return report.page(records, left_out, allow, folder or RECORDS, skipped)
+    return report.build_page(
+        records, left_out, allow, folder or RECORDS, skipped
+    )
 
 
 class Report(Command):
@@ -174,9 +176,11 @@ class Report(Command):
             tail = where_the_rest_is(given[0][0], details=parsed_args.details)
         if len(given) == 2:
             before, after = (
-                answer.build(*one, parsed_args.allow) for one in given
+                answer.build_report(*one, parsed_args.allow) for one in given
             )
-            text = report.compare(before, after, parsed_args.changed, form)
+            text = report.format_comparison(
+                before, after, parsed_args.changed, form
+            )
         else:
             text = render(
                 *(given[0][0], form, given[0][1], parsed_args.allow),

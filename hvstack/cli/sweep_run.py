@@ -109,7 +109,7 @@ def say_step(
         if one.id not in done and one.kind == 'configuration'
     }
     try:
-        rows = answer.build(
+        rows = answer.build_report(
             compared_with(baseline, now.records, allow), allow=allow
         ).rows
     except (errors.InputError, errors.NotComparable) as exc:

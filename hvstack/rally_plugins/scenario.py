@@ -15,8 +15,8 @@ from hvstack.cluster.base import Cluster
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import session, slas
 from hvstack.rally_plugins.session import TaskState
-from hvstack.report.answer import Answer, build
-from hvstack.report.text import percent_of
+from hvstack.report.answer import SweepReport, build_report
+from hvstack.report.text import format_percent
 from hvstack.results import reference, skips
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import state
@@ -202,13 +202,13 @@ def _measure_runs(
 
 def build_interim_report(
     records: list[Record], allow: Collection[str] = ()
-) -> Answer | None:
+) -> SweepReport | None:
     """Return the answer of the runs up to now; None before a baseline."""
     if not any(
         record.kind == 'baseline' and record.valid for record in records
     ):
         return None
-    return build(records, allow=allow)
+    return build_report(records, allow=allow)
 
 
 def steal_percent(record: Record) -> float | None:
@@ -296,7 +296,7 @@ def _add_output(
         [
             row.label,
             str(len(row.valid)),
-            percent_of(row),
+            format_percent(row),
             _format_interval(row.percent),
             row.verdict,
         ]

@@ -10,7 +10,7 @@ from hvstack.report import answer, comparison, html, text
 from hvstack.results.record import Record
 
 
-def results_json(
+def build_results(
     records: Sequence[Record],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
@@ -22,10 +22,12 @@ def results_json(
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return answer.to_mapping(answer.build(records, invalid_records, allow))
+    return answer.to_mapping(
+        answer.build_report(records, invalid_records, allow)
+    )
 
 
-def table(
+def format_table(
     records: Sequence[Record],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
@@ -39,10 +41,12 @@ def table(
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.table(answer.build(records, invalid_records, allow), skipped)
+    return text.format_table(
+        answer.build_report(records, invalid_records, allow), skipped
+    )
 
 
-def details(
+def format_details(
     records: Sequence[Record],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
@@ -56,10 +60,12 @@ def details(
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return text.details(answer.build(records, invalid_records, allow), remarks)
+    return text.format_details(
+        answer.build_report(records, invalid_records, allow), remarks
+    )
 
 
-def page(
+def build_page(
     records: Sequence[Record],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
@@ -75,13 +81,13 @@ def page(
     :raises hvstack.errors.InputError: there are no records.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    built = answer.build(records, invalid_records, allow)
-    return html.page(built, records_dir, skipped)
+    built = answer.build_report(records, invalid_records, allow)
+    return html.build_page(built, records_dir, skipped)
 
 
-def compare(
-    before: answer.Answer,
-    after: answer.Answer,
+def format_comparison(
+    before: answer.SweepReport,
+    after: answer.SweepReport,
     changed: Collection[str] = (),
     form: str = 'table',
 ) -> str:
@@ -90,9 +96,9 @@ def compare(
     :param changed: fields of the environment that may differ between them.
     :param form: ``table``, ``json`` or ``html``.
     """
-    both = comparison.build(before, after, changed)
+    both = comparison.build_comparison(before, after, changed)
     if form == 'json':
         return json.dumps(comparison.to_mapping(both), indent=1) + '\n'
     if form == 'html':
-        return html.comparison_page(both)
-    return text.comparison_table(both)
+        return html.build_comparison_page(both)
+    return text.format_comparison(both)

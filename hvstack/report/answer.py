@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a sweep: rows with percent of bare metal and provenance."""
+"""The report of a sweep: rows with percent of bare metal and provenance."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
 #: Said beside every figure that TPC's own kit did not make.
-DERIVED = (
+DERIVED_NOTE = (
     'derived from the TPCx-HS benchmark and not comparable to published '
     'TPCx-HS results'
 )
@@ -41,7 +41,7 @@ BACKEND_NOTES = {
 EMULATED = 'emulated, not compared'
 
 #: What of the environment stands at the top of a table or page.
-HEAD = (
+HEADER_FACTS = (
     'cpu_model',
     'kernel',
     'os_release',
@@ -82,7 +82,7 @@ class Row:
     @property
     def seconds(self) -> dict[str, float]:
         """Mean seconds of each phase over the valid runs."""
-        return mean_seconds(self.valid)
+        return compute_mean_seconds(self.valid)
 
     @property
     def total_seconds(self) -> float | None:
@@ -112,7 +112,7 @@ class Row:
         return f'{self.label} ({" or ".join(sorted(storages))})'
 
     @property
-    def seen(self) -> dict[str, Any]:
+    def observed(self) -> dict[str, Any]:
         """What was observed in the last run."""
         last = (self.valid or self.failed)[-1:]
         return last[0].seen if last else {}
@@ -154,7 +154,7 @@ class Growth:
         small, large = self.seconds[phase]
         return large / small if small else None
 
-    def fixed(self, phase: str) -> float | None:
+    def fixed_seconds(self, phase: str) -> float | None:
         """Return the seconds that do not grow: for doubled data 2 t1 - t2.
 
         Time is taken as a part that stays plus one in proportion to data;
@@ -167,7 +167,7 @@ class Growth:
 
 
 @dataclass
-class Answer:
+class SweepReport:
     """Everything a report shows.
 
     :param baseline_sweep: which one bare metal's valid runs are of.
@@ -177,14 +177,14 @@ class Answer:
     rows: list[Row]
     size_bytes: int
     records: list[Record]
-    even: stats.Even
+    corrected_rates: stats.Even
     growth: list[Growth]
     baseline_sweep: str = ''
     drift: stats.Drift | None = None
     choice: stats.Choice | None = None
-    given_up: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
     allowed: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    invalid_records: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> list[Row]:
@@ -197,9 +197,9 @@ class Answer:
             for row in self.rows
             if row.percent
             and row.configuration != BARE_METAL
-            and row.configuration not in self.given_up
+            and row.configuration not in self.excluded
         ]
-        return sorted(eligible_rows, key=_percent, reverse=True)
+        return sorted(eligible_rows, key=_percent_value, reverse=True)
 
     @property
     def bare_metal(self) -> Row | None:
@@ -210,22 +210,22 @@ class Answer:
         return None
 
     @property
-    def _lost(self) -> list[str]:
+    def _excluded_labels(self) -> list[str]:
         """Labels of those with a percentage that may not be taken."""
         return [
             row.label
             for row in self.rows
-            if row.percent and row.configuration in self.given_up
+            if row.percent and row.configuration in self.excluded
         ]
 
     @property
     def pooled(self) -> stats.Pooled:
         """The sweep's variance."""
-        return self.even.spread
+        return self.corrected_rates.spread
 
     @property
     def headline(self) -> str:
-        """The answer in a sentence or two."""
+        """The report in a sentence or two."""
         if not self.ranked:
             every = {row.status for row in self.rows if row.valid}
             if self.bare_metal is None and every != {EMULATED}:
@@ -233,7 +233,7 @@ class Answer:
                     'No percentage: there is no valid run on bare metal to '
                     'compare with.'
                 )
-            if self._lost:
+            if self._excluded_labels:
                 return (
                     'None is best: of each configuration that can be '
                     'compared with bare metal a run failed for good.'
@@ -271,7 +271,7 @@ class Answer:
         return f'{text}.'
 
     @property
-    def gaps(self) -> list[str]:
+    def missing_runs(self) -> list[str]:
         """Runs that must have been, since later ones were, and are not.
 
         Tasks of one parameter number bare metal by the configuration that
@@ -292,30 +292,30 @@ class Answer:
         ]
 
     @property
-    def environments(self) -> list[dict[str, Any]]:
+    def systems(self) -> list[dict[str, Any]]:
         """Environments of all runs, configurations first."""
         ordered = sorted(self.records, key=lambda r: r.kind == 'baseline')
         return [record.environment for record in ordered]
 
-    def value(self, name: str) -> Any:
+    def get_fact(self, name: str) -> Any:
         """Return a field of the environment, from whoever has it."""
-        for environment in self.environments:
+        for environment in self.systems:
             if environment.get(name) is not None:
                 return environment[name]
         return None
 
     @property
-    def environment(self) -> dict[str, Any]:
+    def system_under_test(self) -> dict[str, Any]:
         """Every field of the environment with :meth:`value`."""
-        names = sorted({key for env in self.environments for key in env})
-        return {name: self.value(name) for name in names}
+        names = sorted({key for env in self.systems for key in env})
+        return {name: self.get_fact(name) for name in names}
 
     @property
     def backends(self) -> list[str]:
         """Compute backends that were used."""
         backend_names = {
             str(environment['backend'])
-            for environment in self.environments
+            for environment in self.systems
             if environment.get('backend')
         }
         return sorted(backend_names)
@@ -338,13 +338,13 @@ class Answer:
         """What must be said beside every figure, also in a short form."""
         lines = []
         if self.derived or self.rate_name == 'TPCx-HS-derived rate':
-            lines.append(f'These figures are {DERIVED}.')
+            lines.append(f'These figures are {DERIVED_NOTE}.')
         lines += [
             f'{BACKEND_NOTES[backend]}.'
             for backend in self.backends
             if backend in BACKEND_NOTES
         ]
-        scale = self.value('scale_model')
+        scale = self.get_fact('scale_model')
         if scale:
             text = (
                 'hosts report more CPUs than their cap has cores'
@@ -388,13 +388,13 @@ class Answer:
         lines += [self._drift_note, *self.choice_note]
         lines += [
             f'Not to be taken: {label}, a run of it failed for good.'
-            for label in self._lost
+            for label in self._excluded_labels
         ]
         lines += [
             f'Left out: {reason.removesuffix(".")}.'
-            for reason in self.left_out
+            for reason in self.invalid_records
         ]
-        lines += [f'Missing: {gap}.' for gap in self.gaps]
+        lines += [f'Missing: {gap}.' for gap in self.missing_runs]
         return lines
 
     @property
@@ -428,8 +428,9 @@ class Answer:
         }
         values = [value for value in sides.values() if value is not None]
         if len(values) == 2 and values[0] != values[1]:
-            return f'{_count(values[0])}; bare metal {_count(values[1])}'
-        return _count(values[0]) if values else ''
+            own, bare_metal = map(_format_count, values)
+            return f'{own}; bare metal {bare_metal}'
+        return _format_count(values[0]) if values else ''
 
     @property
     def _drift_note(self) -> str:
@@ -448,10 +449,10 @@ class Answer:
     def _correction(self) -> str:
         if self.drift is None or not self.drift.applied:
             return 'not told from none, nothing is corrected.'
-        if not self.even.outside:
+        if not self.corrected_rates.outside:
             return 'taken out of all rates that percentages are made of.'
         uncorrected_labels = ', '.join(
-            parse(name).label for name in self.even.outside
+            parse(name).label for name in self.corrected_rates.outside
         )
         return (
             'taken out of rates between runs on bare metal. Not corrected, '
@@ -474,9 +475,9 @@ class Answer:
             f'{label[self.choice.taken]}, is taken.'
         ]
 
-    def facts(self) -> list[tuple[str, str]]:
+    def list_facts(self) -> list[tuple[str, str]]:
         """Return the provenance: name and value, in order."""
-        hosts = self.value('hosts')
+        hosts = self.get_fact('hosts')
         first = self.records[0]
         facts = [
             ('sweep', self.sweep),
@@ -487,24 +488,26 @@ class Answer:
                 else self.baseline_sweep,
             ),
             ('compute backend', ', '.join(self.backends) or 'none'),
-            ('hosts', _count(hosts)),
+            ('hosts', _format_count(hosts)),
             ('effective worker hosts', self._worker_hosts),
-            ('data', size_text(self.size_bytes)),
+            ('data', format_size(self.size_bytes)),
             ('replication', str(first.replication)),
-            ('caps', plain(self.value('caps'))),
+            ('caps', format_plain(self.get_fact('caps'))),
         ]
-        facts += [(name, plain(self.value(name))) for name in HEAD]
-        facts.append(('hvstack', version()))
+        facts += [
+            (name, format_plain(self.get_fact(name))) for name in HEADER_FACTS
+        ]
+        facts.append(('hvstack', get_version()))
         facts.append(('runs', f'{first.started} to {self.records[-1].ended}'))
         return [(name, value) for name, value in facts if value]
 
 
-def build(
+def build_report(
     records: Sequence[Record],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-) -> Answer:
-    """Make the answer of a sweep's records.
+) -> SweepReport:
+    """Make the report of a sweep's records.
 
     :param invalid_records: why further records could not be used.
     :param allow: facts that may differ; what does is said beside figures.
@@ -531,13 +534,13 @@ def build(
     good = [record for record in baseline if record.valid]
     for record in good[1:]:
         compare.require_comparable(record, good[0], allow)
-    rows = _rows(configured)
+    rows = _group_rows(configured)
     valid = [r for r in configured if r.valid]
-    reference_record = _usual(
-        [r for r in valid if not emulated(r)] or valid or records
+    reference_record = _find_reference_record(
+        [r for r in valid if not is_emulated(r)] or valid or records
     )
     for row in rows:
-        _judge(row, good[:1], reference_record, allow)
+        _set_status(row, good[:1], reference_record, allow)
     fair = [row for row in rows if row.status == 'ok']
     percentages = percents.of(
         {row.configuration: row.valid for row in fair}, good
@@ -545,23 +548,25 @@ def build(
     for row in fair:
         row.percent = percentages.rows.get(row.configuration)
     if baseline:
-        rows.insert(0, _bare_metal_row(baseline, percentages.even))
+        rows.insert(0, _build_bare_metal_row(baseline, percentages.even))
     excluded_configurations = percents.given_up(configured, size)
-    return Answer(
-        sweep=_sweeps(configured or records),
-        baseline_sweep=_sweeps(good),
+    return SweepReport(
+        sweep=_join_sweep_names(configured or records),
+        baseline_sweep=_join_sweep_names(good),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        even=percentages.even,
-        growth=_growth(good, [r for r in bases if r.size_bytes != size]),
+        corrected_rates=percentages.even,
+        growth=_compute_growth(
+            good, [r for r in bases if r.size_bytes != size]
+        ),
         drift=percentages.drift,
         choice=stats.winner(
             percentages.even,
             lambda name: parse(name).cost,
             percentages.even.rows.keys() - excluded_configurations,
         ),
-        given_up=excluded_configurations,
+        excluded=excluded_configurations,
         allowed=sorted(
             {
                 line
@@ -573,37 +578,37 @@ def build(
                 )
             }
         ),
-        left_out=list(invalid_records),
+        invalid_records=list(invalid_records),
     )
 
 
-def to_mapping(answer: Answer) -> dict[str, Any]:
+def to_mapping(report: SweepReport) -> dict[str, Any]:
     """Return everything as plain data, for ``results.json``."""
     return {
         'format': FORMAT,
-        'hvstack': version(),
-        'sweep': answer.sweep,
-        'baseline_sweep': answer.baseline_sweep,
-        'headline': answer.headline,
-        'notes': answer.notes,
-        'derived': answer.derived,
-        'rate_name': answer.rate_name,
+        'hvstack': get_version(),
+        'sweep': report.sweep,
+        'baseline_sweep': report.baseline_sweep,
+        'headline': report.headline,
+        'notes': report.notes,
+        'derived': report.derived,
+        'rate_name': report.rate_name,
         'rate_unit': 'TB/h',
-        'backends': answer.backends,
-        'hosts': answer.value('hosts'),
-        'worker_hosts': answer.value('worker_hosts'),
-        'scale_model': answer.value('scale_model'),
-        'size_bytes': answer.size_bytes,
-        'versions': {name: answer.value(name) for name in HEAD},
-        'environment': answer.environment,
-        'pooled': asdict(answer.pooled),
-        'drift': _drift_mapping(answer),
-        'choice': _choice_mapping(answer.choice),
-        'given_up': sorted(answer.given_up),
-        'allowed': answer.allowed,
-        'not_recorded': compare.unknown(answer.records),
+        'backends': report.backends,
+        'hosts': report.get_fact('hosts'),
+        'worker_hosts': report.get_fact('worker_hosts'),
+        'scale_model': report.get_fact('scale_model'),
+        'size_bytes': report.size_bytes,
+        'versions': {name: report.get_fact(name) for name in HEADER_FACTS},
+        'environment': report.system_under_test,
+        'pooled': asdict(report.pooled),
+        'drift': _drift_mapping(report),
+        'choice': _choice_mapping(report.choice),
+        'given_up': sorted(report.excluded),
+        'allowed': report.allowed,
+        'not_recorded': compare.unknown(report.records),
         'confidence': stats.CONFIDENCE,
-        'rows': [_row_mapping(row) for row in answer.rows],
+        'rows': [_row_mapping(row) for row in report.rows],
         'growth': [
             {
                 'size_bytes': [growth.small, growth.large],
@@ -611,17 +616,17 @@ def to_mapping(answer: Answer) -> dict[str, Any]:
                     phase: {
                         'seconds': list(growth.seconds[phase]),
                         'ratio': growth.ratio(phase),
-                        'fixed_seconds': growth.fixed(phase),
+                        'fixed_seconds': growth.fixed_seconds(phase),
                     }
                     for phase in growth.seconds
                 },
             }
-            for growth in answer.growth
+            for growth in report.growth
         ],
     }
 
 
-def mean_seconds(records: Sequence[Record]) -> dict[str, float]:
+def compute_mean_seconds(records: Sequence[Record]) -> dict[str, float]:
     """Return the mean seconds of each phase, in the order of a run."""
     sums: dict[str, list[float]] = {}
     for record in records:
@@ -632,7 +637,7 @@ def mean_seconds(records: Sequence[Record]) -> dict[str, float]:
     }
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """Return bytes for a person, in units of 1000."""
     for unit, factor in (('TB', 10**12), ('GB', 10**9), ('MB', 10**6)):
         if size >= factor:
@@ -640,44 +645,44 @@ def size_text(size: int) -> str:
     return f'{size} bytes'
 
 
-def plain(value: Any) -> str:
+def format_plain(value: Any) -> str:
     """Return any plain value on one line."""
     if value is None:
         return ''
     if isinstance(value, dict):
         return ', '.join(
-            f'{key} {{{plain(item)}}}'
+            f'{key} {{{format_plain(item)}}}'
             if isinstance(item, dict)
-            else f'{key} {plain(item)}'
+            else f'{key} {format_plain(item)}'
             for key, item in value.items()
         )
     if isinstance(value, list | tuple):
-        return ', '.join(plain(item) for item in value)
+        return ', '.join(format_plain(item) for item in value)
     if isinstance(value, float):
         return f'{value:.4g}'
     return str(value)
 
 
-def _percent(row: Row) -> float:
+def _percent_value(row: Row) -> float:
     return row.percent.percent if row.percent else 0.0
 
 
-def version() -> str:
+def get_version() -> str:
     """Return the version of hvstack that makes the report."""
     return metadata.version('hvstack')
 
 
-def _count(value: Any) -> str:
+def _format_count(value: Any) -> str:
     if isinstance(value, list | dict):
         return f'{len(value)}: {", ".join(map(str, value))}'
-    return plain(value)
+    return format_plain(value)
 
 
-def _sweeps(records: Iterable[Record]) -> str:
+def _join_sweep_names(records: Iterable[Record]) -> str:
     return ', '.join(sorted({record.sweep for record in records}))
 
 
-def _rows(records: Iterable[Record]) -> list[Row]:
+def _group_rows(records: Iterable[Record]) -> list[Row]:
     """Group the runs by configuration, in the order of their first run."""
     rows: dict[str, Row] = {}
     for record in records:
@@ -687,7 +692,7 @@ def _rows(records: Iterable[Record]) -> list[Row]:
     return list(rows.values())
 
 
-def _judge(
+def _set_status(
     row: Row,
     baseline: list[Record],
     reference_record: Record,
@@ -703,7 +708,7 @@ def _judge(
     if not row.valid:
         row.status = 'failed'
         return
-    if any(map(emulated, row.valid)):
+    if any(map(is_emulated, row.valid)):
         row.status = EMULATED
         return
     if not baseline:
@@ -724,18 +729,18 @@ def _judge(
     row.reasons += dict.fromkeys(differences)
 
 
-def emulated(record: Record) -> bool:
+def is_emulated(record: Record) -> bool:
     """Tell whether a run's guests had emulated CPUs."""
     backend: str | None = record.environment.get('backend')
     return backends.emulates(backend)
 
 
-def _usual(records: list[Record]) -> Record:
+def _find_reference_record(records: list[Record]) -> Record:
     """Return the run that agrees with most of these."""
     # Of thousands of runs few differ; only these are held together.
     kinds: dict[str, tuple[Record, int]] = {}
     for record in records:
-        key = _environment_key(record)
+        key = _system_key(record)
         kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
     return max(
         (record for record, _ in kinds.values()),
@@ -749,12 +754,12 @@ def _usual(records: list[Record]) -> Record:
     )
 
 
-def _environment_key(record: Record) -> str:
+def _system_key(record: Record) -> str:
     workload = [getattr(record, name) for name in compare.WORKLOAD]
     return json.dumps([workload, record.environment], sort_keys=True)
 
 
-def _bare_metal_row(
+def _build_bare_metal_row(
     baseline: list[Record], corrected_rates: stats.Even
 ) -> Row:
     good = [record for record in baseline if record.valid]
@@ -768,7 +773,9 @@ def _bare_metal_row(
     return row
 
 
-def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
+def _compute_growth(
+    baseline: list[Record], others: list[Record]
+) -> list[Growth]:
     """Compare bare metal's times with those of other sizes."""
     growths = []
     for size in sorted({record.size_bytes for record in others}):
@@ -778,8 +785,8 @@ def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
         for record in larger:
             compare.require_comparable(record, baseline[0], {'size_bytes'})
         base_seconds, larger_seconds = (
-            mean_seconds(baseline),
-            mean_seconds(larger),
+            compute_mean_seconds(baseline),
+            compute_mean_seconds(larger),
         )
         growths.append(
             Growth(
@@ -795,8 +802,8 @@ def _growth(baseline: list[Record], others: list[Record]) -> list[Growth]:
     return growths
 
 
-def _drift_mapping(answer: Answer) -> dict[str, Any] | None:
-    drift = answer.drift
+def _drift_mapping(report: SweepReport) -> dict[str, Any] | None:
+    drift = report.drift
     if drift is None:
         return None
     mean, low, high = drift.percent_an_hour
@@ -805,8 +812,8 @@ def _drift_mapping(answer: Answer) -> dict[str, Any] | None:
         'low': low,
         'high': high,
         'runs': len(drift.hours),
-        'applied': answer.even.drift is not None,
-        'not_corrected': list(answer.even.outside),
+        'applied': report.corrected_rates.drift is not None,
+        'not_corrected': list(report.corrected_rates.outside),
     }
 
 
@@ -816,7 +823,7 @@ def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
     return {**asdict(choice), 'winner': choice.winner}
 
 
-def percent_data(row: Row | None) -> dict[str, Any] | str | None:
+def to_percent_mapping(row: Row | None) -> dict[str, Any] | str | None:
     """Return a row's percentage as plain data, or why it has none."""
     if row is not None and row.percent:
         return asdict(row.percent)
@@ -836,8 +843,8 @@ def _row_mapping(row: Row) -> dict[str, Any]:
         'seconds': row.seconds,
         'total_seconds': row.total_seconds,
         'rate': row.rate,
-        'percent_of_bare_metal': percent_data(row),
-        'seen': row.seen,
+        'percent_of_bare_metal': to_percent_mapping(row),
+        'seen': row.observed,
         'records': [
             {
                 'id': record.id,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of an answer as Plotly's plain data, each with its table.
+"""Charts of a report as Plotly's plain data, each with its table.
 
 A chart that cannot be drawn says why; nothing is interpolated.
 """
@@ -12,14 +12,14 @@ from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
 from hvstack.report import published
-from hvstack.report.answer import Answer, Row
+from hvstack.report.answer import Row, SweepReport
 from hvstack.report.comparison import Comparison
 from hvstack.report.text import (
-    bounds,
-    change_cells,
-    interval,
-    number,
-    percent_of,
+    format_bounds,
+    format_delta_cells,
+    format_interval,
+    format_number,
+    format_percent,
 )
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
@@ -39,7 +39,7 @@ PAPER = '#000000'
 #: Height in pixels of one row of a chart with rows, and of its axes.
 _ROW, _AXES = 34, 130
 #: Configurations in the chart of phases.
-_MOST_BARS = 8
+_MAX_BARS = 8
 
 #: A paper's program or phase, and the one of ours that it stands beside.
 _PHASES = {
@@ -93,28 +93,26 @@ class Chart:
     missing: list[str] = field(default_factory=list)
 
     @property
-    def shown(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is more of it than why it is missing."""
         return bool(self.traces or self.rows)
 
 
-def build(answer: Answer) -> list[Chart]:
-    """Return all charts of an answer, in the order of the page."""
+def build_charts(report: SweepReport) -> list[Chart]:
+    """Return all charts of a report, in the order of the page."""
     return [
-        _percents(answer),
-        _way(answer),
-        _gains(answer),
-        *(_parameter(answer, name) for name in _PARAMETERS),
-        _phases(answer),
-        _locality(answer),
+        _build_percent_chart(report),
+        _build_search_path_chart(report),
+        _build_gains_chart(report),
+        *(_build_parameter_chart(report, name) for name in _PARAMETERS),
+        _build_phases_chart(report),
+        _build_locality_chart(report),
     ]
 
 
-def compare(comparison: Comparison) -> list[Chart]:
+def build_comparison_charts(comparison: Comparison) -> list[Chart]:
     """Return the charts of two sweeps."""
-    compared_changes = [
-        change for change in comparison.changes if change.percent
-    ]
+    compared_deltas = [delta for delta in comparison.deltas if delta.percent]
     chart = Chart(
         'after',
         'Rate after in percent of the rate before',
@@ -132,37 +130,33 @@ def compare(comparison: Comparison) -> list[Chart]:
             'Percent of bare metal after',
             'Verdict',
         ),
-        rows=[change_cells(change) for change in comparison.changes],
+        rows=[format_delta_cells(delta) for delta in comparison.deltas],
         missing=[
-            f'{change.label}: {reason}'
-            for change in comparison.changes
-            for reason in change.reasons
+            f'{delta.label}: {reason}'
+            for delta in comparison.deltas
+            for reason in delta.reasons
         ],
     )
-    if compared_changes:
+    if compared_deltas:
         chart.traces.append(
-            by_row(
+            build_row_trace(
                 'After over before',
-                [change.label for change in compared_changes],
-                [
-                    change.percent
-                    for change in compared_changes
-                    if change.percent
-                ],
+                [delta.label for delta in compared_deltas],
+                [delta.percent for delta in compared_deltas if delta.percent],
             )
         )
         chart.layout.update(
-            rows_layout('Percent of before', len(compared_changes))
+            build_rows_layout('Percent of before', len(compared_deltas))
         )
     return [chart]
 
 
-def safe(text: object) -> str:
+def escape_text(text: object) -> str:
     """Return text for Plotly, which would read it as HTML."""
     return str(escape(str(text)))
 
 
-def interval_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
+def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
     """Return Plotly's error bars for rows; nothing where there is none."""
     up, down = [], []
     for percent in percents:
@@ -180,7 +174,7 @@ def interval_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
     }
 
 
-def by_row(
+def build_row_trace(
     name: str,
     labels: Sequence[str],
     percents: Sequence[Percent],
@@ -191,14 +185,14 @@ def by_row(
         'mode': 'markers',
         'name': name,
         'x': [percent.percent for percent in percents],
-        'y': [safe(label) for label in labels],
-        'error_x': interval_bars(percents),
+        'y': [escape_text(label) for label in labels],
+        'error_x': build_error_bars(percents),
         'marker': {'size': 10, 'color': COLOURS[0]},
         'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
     }
 
 
-def rows_layout(title: str, count: int) -> dict[str, Any]:
+def build_rows_layout(title: str, count: int) -> dict[str, Any]:
     """Return the layout of a chart with a row for each configuration."""
     return {
         'height': _AXES + _ROW * max(count, 2),
@@ -208,11 +202,11 @@ def rows_layout(title: str, count: int) -> dict[str, Any]:
             'type': 'category',
             'automargin': True,
         },
-        'shapes': [_hundred('x')],
+        'shapes': [_bare_metal_line('x')],
     }
 
 
-def _hundred(axis: str) -> dict[str, Any]:
+def _bare_metal_line(axis: str) -> dict[str, Any]:
     """Return the line of bare metal."""
     other = 'y' if axis == 'x' else 'x'
     return {
@@ -226,7 +220,7 @@ def _hundred(axis: str) -> dict[str, Any]:
     }
 
 
-def _paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
+def _build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
     """Return a trace that is clearly none of ours."""
     return {
         'type': 'scatter',
@@ -241,21 +235,21 @@ def _paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
     } | coordinates
 
 
-def _drawn(answer: Answer) -> list[Row]:
-    return [row for row in answer.rows if row.percent]
+def _plotted_rows(report: SweepReport) -> list[Row]:
+    return [row for row in report.rows if row.percent]
 
 
-def _undrawn(answer: Answer) -> list[str]:
+def _unplotted_rows(report: SweepReport) -> list[str]:
     """Say which rows have no percentage, and why."""
     return [
         f'{row.label}: {row.status}'
         + (f' ({"; ".join(row.reasons[:2])})' if row.reasons else '')
-        for row in answer.rows
+        for row in report.rows
         if not row.percent
     ]
 
 
-def _vms(configuration: str) -> str | None:
+def _vsphere6_row(configuration: str) -> str | None:
     """Return vsphere6's row for a configuration that only varies I."""
     if configuration == BARE_METAL:
         return None
@@ -268,21 +262,21 @@ def _vms(configuration: str) -> str | None:
     return f'{parsed_configuration.instances} VM{plural}'
 
 
-def _percents(answer: Answer) -> Chart:
-    plotted_rows = _drawn(answer)
-    table = published.load().table('vsphere6', 'Table 2')
-    papers = table.percents()
+def _build_percent_chart(report: SweepReport) -> Chart:
+    plotted_rows = _plotted_rows(report)
+    table = published.load_figures().find_table('vsphere6', 'Table 2')
+    papers = table.compute_percents()
     paper_percents = {
         row.label: papers[vms]
         for row in plotted_rows
-        if (vms := _vms(row.configuration)) in papers and vms
+        if (vms := _vsphere6_row(row.configuration)) in papers and vms
     }
     chart = Chart(
         'percent',
         'Percent of bare metal by configuration',
         'Points: geometric means of valid runs. Lines: 95 % intervals, '
         'variance of log rates pooled over all rows '
-        f'({answer.pooled.degrees_of_freedom} degrees of freedom). Dashed: '
+        f'({report.pooled.degrees_of_freedom} degrees of freedom). Dashed: '
         'bare metal. Hollow diamonds: vsphere6, Table 2, whole suite, best '
         'run, converted by the same definition; other hosts, data and '
         'software.',
@@ -298,19 +292,19 @@ def _percents(answer: Answer) -> Chart:
             (
                 row.title,
                 str(len(row.valid)),
-                percent_of(row),
-                interval(row),
+                format_percent(row),
+                format_interval(row),
                 row.verdict,
-                number(paper_percents.get(row.label)),
+                format_number(paper_percents.get(row.label)),
             )
-            for row in answer.rows
+            for row in report.rows
         ],
-        missing=_undrawn(answer),
+        missing=_unplotted_rows(report),
     )
     if not plotted_rows:
         return chart
     chart.traces.append(
-        by_row(
+        build_row_trace(
             'Measured',
             [row.label for row in plotted_rows],
             [row.percent for row in plotted_rows if row.percent],
@@ -318,22 +312,22 @@ def _percents(answer: Answer) -> Chart:
     )
     if paper_percents:
         chart.traces.append(
-            _paper_trace(
+            _build_paper_trace(
                 'vsphere6',
                 x=list(paper_percents.values()),
-                y=[safe(label) for label in paper_percents],
+                y=[escape_text(label) for label in paper_percents],
             )
         )
     chart.layout.update(
-        rows_layout('Percent of bare metal', len(plotted_rows))
+        build_rows_layout('Percent of bare metal', len(plotted_rows))
     )
     return chart
 
 
-def _way(answer: Answer) -> Chart:
+def _build_search_path_chart(report: SweepReport) -> Chart:
     """Return the best so far, in the order in which rows were begun."""
-    rows = _in_order(answer)
-    chain = published.load().dell_chain()
+    rows = _list_measured_rows(report)
+    chain = published.load_figures().compute_dell_chain()
     chart = Chart(
         'way',
         'The way there',
@@ -351,13 +345,18 @@ def _way(answer: Answer) -> Chart:
         value = row.percent.percent if row.percent else 0.0
         best.append(max([value, *best[-1:]]))
         chart.rows.append(
-            (row.label, number(value), number(best[-1]), 'measured')
+            (
+                row.label,
+                format_number(value),
+                format_number(best[-1]),
+                'measured',
+            )
         )
     chart.rows.extend(
-        (step, number(value), '-', 'dell, not measured here')
+        (step, format_number(value), '-', 'dell, not measured here')
         for step, value in chain.items()
     )
-    labels = [safe(row.label) for row in rows]
+    labels = [escape_text(row.label) for row in rows]
     chart.traces.extend(
         [
             {
@@ -374,10 +373,10 @@ def _way(answer: Answer) -> Chart:
                 'name': 'Measured',
                 'x': labels,
                 'y': [row.percent.percent for row in rows if row.percent],
-                'error_y': interval_bars(row.percent for row in rows),
+                'error_y': build_error_bars(row.percent for row in rows),
                 'marker': {'size': 9, 'color': COLOURS[1]},
             },
-            _paper_trace(
+            _build_paper_trace(
                 'dell',
                 x=[f'dell: {step}' for step in chain],
                 y=list(chain.values()),
@@ -385,12 +384,13 @@ def _way(answer: Answer) -> Chart:
         ]
     )
     chart.layout.update(
-        _columns_layout('Percent of bare metal') | {'shapes': [_hundred('y')]}
+        _build_columns_layout('Percent of bare metal')
+        | {'shapes': [_bare_metal_line('y')]}
     )
     return chart
 
 
-def _columns_layout(title: str) -> dict[str, Any]:
+def _build_columns_layout(title: str) -> dict[str, Any]:
     return {
         'height': 440,
         'yaxis': {
@@ -402,17 +402,19 @@ def _columns_layout(title: str) -> dict[str, Any]:
     }
 
 
-def _gains(answer: Answer) -> Chart:
+def _build_gains_chart(report: SweepReport) -> Chart:
     """Return what one change gave, ours beside dell's."""
     measured_gains = [
         (
-            f'{_PARAMETERS[name]}: {_shown(name, base)} to '
-            f'{_shown(name, row)} ({base.label} to {row.label})',
-            answer.even.ratio(row.configuration, base.configuration),
+            f'{_PARAMETERS[name]}: {_format_parameter(name, base)} to '
+            f'{_format_parameter(name, row)} ({base.label} to {row.label})',
+            report.corrected_rates.ratio(
+                row.configuration, base.configuration
+            ),
         )
-        for name, base, row in _changes(answer)
+        for name, base, row in _list_changes(report)
     ]
-    gains = published.load().gains
+    gains = published.load_figures().gains
     chart = Chart(
         'gains',
         'What one change gave',
@@ -420,13 +422,17 @@ def _gains(answer: Answer) -> Chart:
         "95 % intervals. Hollow diamonds: dell's gains over the step before.",
         head=('Change', 'Percent of the rate before', '95 % interval'),
         rows=[
-            (description, number(percent.percent), bounds(percent))
+            (
+                description,
+                format_number(percent.percent),
+                format_bounds(percent),
+            )
             for description, percent in measured_gains
         ]
         + [
             (
                 f'dell: {gain.step} over {gain.over} (not measured here)',
-                number(100 + gain.gain, 0),
+                format_number(100 + gain.gain, 0),
                 '-',
             )
             for gain in gains
@@ -440,66 +446,71 @@ def _gains(answer: Answer) -> Chart:
     papers = [(f'dell: {gain.step}', 100 + gain.gain) for gain in gains]
     # Short, for phones; the table has what was changed.
     pairs = [
-        f'{base.label} to {row.label}' for _, base, row in _changes(answer)
+        f'{base.label} to {row.label}'
+        for _, base, row in _list_changes(report)
     ]
     chart.traces.extend(
         [
-            by_row(
+            build_row_trace(
                 'Measured', pairs, [percent for _, percent in measured_gains]
             ),
-            _paper_trace(
+            _build_paper_trace(
                 'dell',
                 x=[value for _, value in papers],
-                y=[safe(label) for label, _ in papers],
+                y=[escape_text(label) for label, _ in papers],
             ),
         ]
     )
     chart.layout.update(
-        rows_layout('Percent of before', len(measured_gains) + len(papers))
+        build_rows_layout(
+            'Percent of before', len(measured_gains) + len(papers)
+        )
     )
     return chart
 
 
-def _changes(answer: Answer) -> list[tuple[str, Row, Row]]:
+def _list_changes(report: SweepReport) -> list[tuple[str, Row, Row]]:
     """Pair rows with the first one that differs in one parameter alone."""
     first: dict[tuple[str, Configuration], Row] = {}
     pairs = []
-    for row in _in_order(answer):
+    for row in _list_measured_rows(report):
         configuration = parse(row.configuration)
         for name in _PARAMETERS:
-            base = first.setdefault((name, _without(configuration, name)), row)
+            base = first.setdefault(
+                (name, _reset_parameter(configuration, name)), row
+            )
             if base is not row:
                 pairs.append((name, base, row))
     return pairs
 
 
-def _in_order(answer: Answer) -> list[Row]:
+def _list_measured_rows(report: SweepReport) -> list[Row]:
     """Return rows with a percentage in the order they were begun."""
     return [
         row
-        for row in answer.rows
+        for row in report.rows
         if row.percent and row.configuration != BARE_METAL
     ]
 
 
-def _without(configuration: Configuration, name: str) -> Configuration:
+def _reset_parameter(configuration: Configuration, name: str) -> Configuration:
     """Return a configuration with one parameter at its default."""
     default = getattr(Configuration(), name)
     return replace(configuration, **{name: default})
 
 
-def _shown(name: str, row: Row) -> str:
-    return plain_value(getattr(parse(row.configuration), name))
+def _format_parameter(name: str, row: Row) -> str:
+    return format_value(getattr(parse(row.configuration), name))
 
 
-def plain_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a parameter's value as people write it."""
     if isinstance(value, bool):
         return 'on' if value else 'off'
     return f'{value:g}' if isinstance(value, float) else str(value)
 
 
-def _parameter(answer: Answer, name: str) -> Chart:
+def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
     """Return every run by one parameter's value."""
     title = _PARAMETERS[name]
     chart = Chart(
@@ -510,11 +521,11 @@ def _parameter(answer: Answer, name: str) -> Chart:
         'and a mark of their own.',
         head=('Value', 'Configuration', 'Run', 'Percent of bare metal'),
     )
-    mean = answer.bare_metal.rate if answer.bare_metal else None
+    mean = report.bare_metal.rate if report.bare_metal else None
     series: dict[str, list[tuple[Any, Row, Record]]] = {}
-    for row in answer.ranked:
+    for row in report.ranked:
         configuration = parse(row.configuration)
-        rest = _rest(_without(configuration, name), name)
+        rest = _name_series(_reset_parameter(configuration, name), name)
         series.setdefault(rest, []).extend(
             (getattr(configuration, name), row, run) for run in row.valid
         )
@@ -524,11 +535,11 @@ def _parameter(answer: Answer, name: str) -> Chart:
         return chart
     if len(values) == 1:
         chart.missing.append(
-            f'only {plain_value(values.pop())} has runs with a percentage'
+            f'only {format_value(values.pop())} has runs with a percentage'
         )
         return chart
     order = sorted(values)
-    texts = [plain_value(value) for value in order]
+    texts = [format_value(value) for value in order]
     for index, (rest, points) in enumerate(series.items()):
         points.sort(key=lambda point: (point[0], point[2].started))
         percents = [100 * run.rate / mean for _, _, run in points]
@@ -536,11 +547,11 @@ def _parameter(answer: Answer, name: str) -> Chart:
             {
                 'type': 'scatter',
                 'mode': 'markers',
-                'name': safe(rest),
-                'x': [plain_value(value) for value, _, _ in points],
+                'name': escape_text(rest),
+                'x': [format_value(value) for value, _, _ in points],
                 'y': percents,
                 'text': [
-                    safe(f'{row.label}, run {run.index}')
+                    escape_text(f'{row.label}, run {run.index}')
                     for _, row, run in points
                 ],
                 'hovertemplate': '%{text}: %{y:.1f} %<extra></extra>',
@@ -553,13 +564,22 @@ def _parameter(answer: Answer, name: str) -> Chart:
             }
         )
         chart.rows.extend(
-            (plain_value(value), row.label, str(run.index), number(percent))
+            (
+                format_value(value),
+                row.label,
+                str(run.index),
+                format_number(percent),
+            )
             for (value, row, run), percent in zip(
                 points, percents, strict=True
             )
         )
     if name == 'instances':
-        papers = published.load().table('vsphere6', 'Table 2').percents()
+        papers = (
+            published.load_figures()
+            .find_table('vsphere6', 'Table 2')
+            .compute_percents()
+        )
         paper_percents = {
             vms.split()[0]: percent
             for vms, percent in papers.items()
@@ -567,14 +587,14 @@ def _parameter(answer: Answer, name: str) -> Chart:
         }
         if paper_percents:
             chart.traces.append(
-                _paper_trace(
+                _build_paper_trace(
                     'vsphere6',
                     x=list(paper_percents),
                     y=list(paper_percents.values()),
                 )
             )
-    chart.layout.update(_columns_layout('Percent of bare metal'))
-    chart.layout['shapes'] = [_hundred('y')]
+    chart.layout.update(_build_columns_layout('Percent of bare metal'))
+    chart.layout['shapes'] = [_bare_metal_line('y')]
     chart.layout['xaxis'] |= {
         'title': {'text': title},
         'categoryorder': 'array',
@@ -583,7 +603,7 @@ def _parameter(answer: Answer, name: str) -> Chart:
     return chart
 
 
-def _rest(configuration: Configuration, name: str) -> str:
+def _name_series(configuration: Configuration, name: str) -> str:
     """Name a series by what is the same in all its points."""
     label_parts = configuration.label.split('-')
     if name == 'instances':
@@ -594,7 +614,7 @@ def _rest(configuration: Configuration, name: str) -> str:
 _MARKS = ('circle', 'square', 'triangle-up', 'cross', 'x', 'star', 'hexagon')
 
 
-def _phase_means(row: Row) -> dict[str, float]:
+def _compute_phase_means(row: Row) -> dict[str, float]:
     """Return mean seconds by phase, HSSort's two parts behind it."""
     means: dict[str, float] = {}
     for phase, seconds in row.seconds.items():
@@ -616,7 +636,7 @@ def _phase_means(row: Row) -> dict[str, float]:
     return means
 
 
-def _phases(answer: Answer) -> Chart:
+def _build_phases_chart(report: SweepReport) -> Chart:
     """Return times over bare metal's, as figure 2 of vsphere6."""
     chart = Chart(
         'phases',
@@ -634,12 +654,12 @@ def _phases(answer: Answer) -> Chart:
             'vsphere6 (not measured here)',
         ),
     )
-    base = answer.bare_metal
-    if base is None or not answer.ranked:
+    base = report.bare_metal
+    if base is None or not report.ranked:
         chart.missing.append('no configuration has a percentage')
         return chart
-    base_means = _phase_means(base)
-    table = published.load().table('vsphere6', 'Table 2')
+    base_means = _compute_phase_means(base)
+    table = published.load_figures().find_table('vsphere6', 'Table 2')
     paper_x: list[list[str]] = [[], []]
     paper_y: list[float] = []
     names = list(base_means)
@@ -647,16 +667,19 @@ def _phases(answer: Answer) -> Chart:
         chart.missing.append(
             'map-shuffle and reduce-merge: bare metal has runs without them'
         )
-    plotted_rows = answer.ranked[:_MOST_BARS]
-    if len(answer.ranked) > _MOST_BARS:
+    plotted_rows = report.ranked[:_MAX_BARS]
+    if len(report.ranked) > _MAX_BARS:
         chart.missing.append(
-            f'drawn are the best {_MOST_BARS} configurations; the table has '
-            'all'
+            f'drawn are the best {_MAX_BARS} configurations; the table has all'
         )
-    for index, row in enumerate(answer.ranked):
-        means = _phase_means(row)
-        vms = _vms(row.configuration)
-        papers = table.phase_ratios(vms) if vms in table.rows and vms else {}
+    for index, row in enumerate(report.ranked):
+        means = _compute_phase_means(row)
+        vms = _vsphere6_row(row.configuration)
+        papers = (
+            table.compute_phase_ratios(vms)
+            if vms in table.rows and vms
+            else {}
+        )
         ratios: list[float | None] = []
         for name in names:
             value = means.get(name)
@@ -669,16 +692,16 @@ def _phases(answer: Answer) -> Chart:
             paper = papers.get(_PHASES.get(name, ''))
             if paper and row in plotted_rows:
                 paper_x[0].append(name)
-                paper_x[1].append(safe(row.label))
+                paper_x[1].append(escape_text(row.label))
                 paper_y.append(paper)
             chart.rows.append(
                 (
                     row.label,
                     name,
-                    number(value),
-                    number(base_means[name]),
-                    number(ratio, 2),
-                    number(paper, 2),
+                    format_number(value),
+                    format_number(base_means[name]),
+                    format_number(ratio, 2),
+                    format_number(paper, 2),
                 )
             )
         if row not in plotted_rows:
@@ -686,10 +709,10 @@ def _phases(answer: Answer) -> Chart:
         chart.traces.append(
             {
                 'type': 'bar',
-                'name': safe(row.label),
+                'name': escape_text(row.label),
                 'y': [
                     list(names),
-                    [safe(row.label)] * len(names),
+                    [escape_text(row.label)] * len(names),
                 ],
                 'x': ratios,
                 'orientation': 'h',
@@ -702,7 +725,7 @@ def _phases(answer: Answer) -> Chart:
         )
     if paper_y:
         chart.traces.append(
-            _paper_trace('vsphere6, figure 2', y=paper_x, x=paper_y)
+            _build_paper_trace('vsphere6, figure 2', y=paper_x, x=paper_y)
         )
     chart.layout.update(
         {
@@ -715,13 +738,13 @@ def _phases(answer: Answer) -> Chart:
                 'autorange': 'reversed',
                 'automargin': True,
             },
-            'shapes': [_hundred('x') | {'x0': 1, 'x1': 1}],
+            'shapes': [_bare_metal_line('x') | {'x0': 1, 'x1': 1}],
         }
     )
     return chart
 
 
-def _near(row: Row) -> list[int]:
+def _count_locality(row: Row) -> list[int]:
     """Count a row's map tasks by how near their data was.
 
     From single tasks, or from the job's counters where records have none.
@@ -743,7 +766,7 @@ def _near(row: Row) -> list[int]:
     ]
 
 
-def _locality(answer: Answer) -> Chart:
+def _build_locality_chart(report: SweepReport) -> Chart:
     """Return where HSSort's map tasks found their data."""
     chart = Chart(
         'locality',
@@ -753,8 +776,8 @@ def _locality(answer: Answer) -> Chart:
         head=('Configuration', *_LOCALITY.values()),
     )
     counts_by_label: dict[str, list[int]] = {}
-    for row in answer.rows:
-        counts = _near(row)
+    for row in report.rows:
+        counts = _count_locality(row)
         if not sum(counts):
             chart.missing.append(
                 f'{row.label}: no valid run has counters of locality'
@@ -772,8 +795,8 @@ def _locality(answer: Answer) -> Chart:
             {
                 'type': 'bar',
                 'orientation': 'h',
-                'name': safe(name),
-                'y': [safe(label) for label in counts_by_label],
+                'name': escape_text(name),
+                'y': [escape_text(label) for label in counts_by_label],
                 'x': [
                     100 * counts[index] / sum(counts)
                     for counts in counts_by_label.values()
@@ -792,7 +815,7 @@ def _locality(answer: Answer) -> Chart:
         (label, *map(str, counts)) for label, counts in counts_by_label.items()
     )
     chart.layout.update(
-        rows_layout('Percent of map tasks', len(counts_by_label))
+        build_rows_layout('Percent of map tasks', len(counts_by_label))
         | {'barmode': 'stack', 'shapes': []}
     )
     return chart

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hvstack.report.answer import Answer, Row, percent_data
+from hvstack.report.answer import Row, SweepReport, to_percent_mapping
 from hvstack.results import compare, stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Percent
@@ -15,7 +15,7 @@ REMEDY = 'if it was changed on purpose, name it with --changed'
 
 
 @dataclass
-class Change:
+class ConfigurationDelta:
     """One configuration, or bare metal, in both sweeps.
 
     :param before: None if only the later sweep has it.
@@ -50,16 +50,16 @@ class Comparison:
     :param pooled: variance within the compared rows of both.
     """
 
-    before: Answer
-    after: Answer
+    before: SweepReport
+    after: SweepReport
     changed: tuple[str, ...]
-    changes: list[Change]
+    deltas: list[ConfigurationDelta]
     pooled: stats.Pooled
 
     @property
     def headline(self) -> str:
-        """The answer in one sentence."""
-        verdicts = [change.verdict for change in self.changes]
+        """The report in one sentence."""
+        verdicts = [delta.verdict for delta in self.deltas]
         counts = ', '.join(
             f'{verdicts.count(name)} {name}'
             for name in dict.fromkeys(verdicts)
@@ -73,8 +73,8 @@ class Comparison:
     def notes(self) -> list[str]:
         """What must be said beside every figure."""
         lines = [
-            f'{name}: {self.before.value(name)} before, '
-            f'{self.after.value(name)} after.'
+            f'{name}: {self.before.get_fact(name)} before, '
+            f'{self.after.get_fact(name)} after.'
             for name in self.changed
         ]
         return lines + list(
@@ -82,8 +82,8 @@ class Comparison:
         )
 
 
-def build(
-    before: Answer, after: Answer, changed: Collection[str] = ()
+def build_comparison(
+    before: SweepReport, after: SweepReport, changed: Collection[str] = ()
 ) -> Comparison:
     """Compare two sweeps, row by row.
 
@@ -91,26 +91,24 @@ def build(
     """
     rows = {row.configuration: row for row in before.rows}
     later = {row.configuration: row for row in after.rows}
-    changes = []
+    deltas = []
     for name in rows | later:
         earlier_row, later_row = rows.get(name), later.get(name)
         label = (earlier_row or later_row or before.rows[0]).label
-        change = Change(label, earlier_row, later_row)
-        change.reasons = _refusals(earlier_row, later_row, frozenset(changed))
-        changes.append(change)
-    good = [change for change in changes if not change.reasons]
-    pooled = stats.pooled(
-        [
-            _rates(row)
-            for change in good
-            for row in (change.before, change.after)
-        ]
-    )
-    for change in good:
-        change.percent = stats.ratio(
-            _rates(change.after), _rates(change.before), pooled
+        delta = ConfigurationDelta(label, earlier_row, later_row)
+        delta.reasons = _list_obstacles(
+            earlier_row, later_row, frozenset(changed)
         )
-    return Comparison(before, after, tuple(changed), changes, pooled)
+        deltas.append(delta)
+    good = [delta for delta in deltas if not delta.reasons]
+    pooled = stats.pooled(
+        [_rates(row) for delta in good for row in (delta.before, delta.after)]
+    )
+    for delta in good:
+        delta.percent = stats.ratio(
+            _rates(delta.after), _rates(delta.before), pooled
+        )
+    return Comparison(before, after, tuple(changed), deltas, pooled)
 
 
 def to_mapping(comparison: Comparison) -> dict[str, Any]:
@@ -125,22 +123,23 @@ def to_mapping(comparison: Comparison) -> dict[str, Any]:
         'confidence': stats.CONFIDENCE,
         'rows': [
             {
-                'label': change.label,
-                'verdict': change.verdict,
-                'reasons': change.reasons,
-                'after_in_percent_of_before': asdict(change.percent)
-                if change.percent
+                'label': delta.label,
+                'verdict': delta.verdict,
+                'reasons': delta.reasons,
+                'after_in_percent_of_before': asdict(delta.percent)
+                if delta.percent
                 else None,
                 'percent_of_bare_metal': [
-                    percent_data(row) for row in (change.before, change.after)
+                    to_percent_mapping(row)
+                    for row in (delta.before, delta.after)
                 ],
             }
-            for change in comparison.changes
+            for delta in comparison.deltas
         ],
     }
 
 
-def _refusals(
+def _list_obstacles(
     earlier_row: Row | None, later_row: Row | None, changed: frozenset[str]
 ) -> list[str]:
     for row, which in ((earlier_row, 'earlier'), (later_row, 'later')):
@@ -150,17 +149,17 @@ def _refusals(
             return [f'the {which} sweep has no valid run of it']
     differences = dict.fromkeys(
         line
-        for record in _runs(earlier_row) + _runs(later_row)
+        for record in _valid_runs(earlier_row) + _valid_runs(later_row)
         for line in compare.record_differences(
-            record, _runs(earlier_row)[0], changed
+            record, _valid_runs(earlier_row)[0], changed
         )
     )
     return [f'{line} ({REMEDY})' for line in differences]
 
 
-def _runs(row: Row | None) -> list[Record]:
+def _valid_runs(row: Row | None) -> list[Record]:
     return row.valid if row else []
 
 
 def _rates(row: Row | None) -> list[float]:
-    return [run.rate for run in _runs(row)]
+    return [run.rate for run in _valid_runs(row)]

@@ -23,18 +23,18 @@ from hvstack.results.stats import Percent
 
 #: A measurement is a pair of runs at least: the slower one is TPC's
 #: performance run, the other shows repeatability.
-PAIR = 2
+MIN_RUNS = 2
 
 
 @dataclass(frozen=True)
 class Approval:
     """One flavor that earned its approval.
 
-    :param number: its place in the catalogue.
+    :param index: its place in the catalogue.
     :param evidence: plain data for the catalogue.
     """
 
-    number: int
+    index: int
     entry: Entry
     evidence: dict[str, Any]
 
@@ -61,7 +61,7 @@ class _Case:
     baseline: list[Record]
     min_percent: float
 
-    def seen(self, name: str) -> list[Any]:
+    def list_observed(self, name: str) -> list[Any]:
         """Return what each valid run saw, None where it did not look."""
         return [record.seen.get(name) for record in self.row.valid]
 
@@ -106,13 +106,13 @@ def approve(
             f'min_percent is {required_percent:g}: give a number from 0 to '
             f'{MOST_PERCENT}'
         )
-    report = answer.build(records)
+    report = answer.build_report(records)
     numbers = {
         entry.flavor.name: number
         for number, entry in enumerate(catalogue.entries)
     }
     approvals = []
-    for name in dict.fromkeys(names or _taken(catalogue, report)):
+    for name in dict.fromkeys(names or _select_workers(catalogue, report)):
         if name not in numbers:
             near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
             raise errors.InputError(
@@ -120,17 +120,19 @@ def approve(
                 f"'{''.join(near)}'"
             )
         entry = catalogue.entries[numbers[name]]
-        case = _case(entry, profile, report, required_percent)
+        case = _build_case(entry, profile, report, required_percent)
         for condition in CONDITIONS:
             reason = condition(case)
             if reason:
-                raise _refused(entry, reason)
-        evidence = sign(entry, _evidence(case, report))
+                raise _build_error(entry, reason)
+        evidence = sign(entry, _build_evidence(case, report))
         approvals.append(Approval(numbers[name], entry, evidence))
     return approvals
 
 
-def _taken(catalogue: Catalogue, report: answer.Answer) -> list[str]:
+def _select_workers(
+    catalogue: Catalogue, report: answer.SweepReport
+) -> list[str]:
     """Return the catalogue's workers of the configuration that is taken."""
     if report.choice is None:
         raise errors.InputError(
@@ -151,23 +153,23 @@ def _taken(catalogue: Catalogue, report: answer.Answer) -> list[str]:
     return names
 
 
-def _refused(entry: Entry, reason: str) -> errors.InputError:
+def _build_error(entry: Entry, reason: str) -> errors.InputError:
     return errors.InputError(
         f"{entry.place('status')}: flavor '{entry.flavor.name}' stays as it "
         f'is: {reason}'
     )
 
 
-def _case(
+def _build_case(
     entry: Entry,
     profile: HostProfile,
-    report: answer.Answer,
+    report: answer.SweepReport,
     required_percent: float,
 ) -> _Case:
     rows = {row.configuration: row for row in report.rows}
     name = entry.configuration.name
     if name not in rows:
-        raise _refused(
+        raise _build_error(
             entry,
             f"sweep '{report.sweep}' has no run of '{name}', measure it or "
             'give another --sweep',
@@ -182,21 +184,21 @@ def _case(
     )
 
 
-def _measured(case: _Case) -> str | None:
+def _check_runs(case: _Case) -> str | None:
     for label, count in (
         (case.entry.configuration.label, len(case.row.valid)),
         ('bare metal', len(case.baseline)),
     ):
-        if count < PAIR:
+        if count < MIN_RUNS:
             reasons = '; '.join(case.row.reasons) or 'more were not run'
             return (
                 f'{count} run(s) of {label} ended with a good data check, '
-                f'{PAIR} are needed ({reasons[:200]}): run the sweep again'
+                f'{MIN_RUNS} are needed ({reasons[:200]}): run the sweep again'
             )
     return None
 
 
-def _comparable(case: _Case) -> str | None:
+def _check_comparable(case: _Case) -> str | None:
     if case.row.status == answer.EMULATED:
         return None  # _backend_counts says what to do.
     if case.row.status != 'ok':
@@ -207,10 +209,10 @@ def _comparable(case: _Case) -> str | None:
     return None
 
 
-def _same_host(case: _Case) -> str | None:
+def _check_host_profile(case: _Case) -> str | None:
     profile = case.profile
     expected_profile = {'name': profile.name, 'digest': profile.digest}
-    for by_role in case.seen('host_profile'):
+    for by_role in case.list_observed('host_profile'):
         recorded_profile = (by_role or {}).get(case.entry.flavor.role)
         if recorded_profile is None:
             return (
@@ -231,9 +233,9 @@ def _same_host(case: _Case) -> str | None:
     return None
 
 
-def _same_flavor(case: _Case) -> str | None:
+def _check_flavor(case: _Case) -> str | None:
     flavor = case.entry.flavor
-    for by_role in case.seen('flavor'):
+    for by_role in case.list_observed('flavor'):
         recorded_flavor = (by_role or {}).get(flavor.role)
         if recorded_flavor is None:
             return (
@@ -247,8 +249,8 @@ def _same_flavor(case: _Case) -> str | None:
                     f'{recorded_flavor[name]}, this one '
                     f'{getattr(flavor, name)}: measure this one'
                 )
-        specs = _specs(recorded_flavor['extra_specs'])
-        expected_specs = _specs(flavor.extra_specs)
+        specs = _select_unpublished_specs(recorded_flavor['extra_specs'])
+        expected_specs = _select_unpublished_specs(flavor.extra_specs)
         for name in sorted({*specs, *expected_specs}):
             if specs.get(name) != expected_specs.get(name):
                 return (
@@ -259,7 +261,7 @@ def _same_flavor(case: _Case) -> str | None:
     return None
 
 
-def _specs(extra_specs: dict[str, str]) -> dict[str, str]:
+def _select_unpublished_specs(extra_specs: dict[str, str]) -> dict[str, str]:
     """Return extra specs without those in which evidence is published."""
     return {
         name: value
@@ -268,7 +270,7 @@ def _specs(extra_specs: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _no_ratio_asked(case: _Case) -> str | None:
+def _check_configured_ratios(case: _Case) -> str | None:
     chosen = case.entry.configuration
     if chosen.cpu_ratio != 1 or chosen.ram_ratio != 1:
         return (
@@ -278,8 +280,8 @@ def _no_ratio_asked(case: _Case) -> str | None:
     return None
 
 
-def _no_ratio_seen(case: _Case) -> str | None:
-    for inventory in case.seen('inventory'):
+def _check_observed_ratios(case: _Case) -> str | None:
+    for inventory in case.list_observed('inventory'):
         if not inventory:
             return (
                 "the records do not hold Placement's inventories: measure it "
@@ -301,7 +303,7 @@ def _no_ratio_seen(case: _Case) -> str | None:
     return None
 
 
-def _backend_counts(case: _Case) -> str | None:
+def _check_backend(case: _Case) -> str | None:
     (backend, *more) = sorted(case.backends)
     if more or backend not in BACKENDS:
         return (
@@ -323,7 +325,7 @@ def _backend_counts(case: _Case) -> str | None:
     return None
 
 
-def _honoured(case: _Case) -> str | None:
+def _check_extra_specs(case: _Case) -> str | None:
     for backend in case.backends:
         unsupported_spec = dishonoured(case.entry.flavor, backend)
         if unsupported_spec:
@@ -334,16 +336,16 @@ def _honoured(case: _Case) -> str | None:
     return None
 
 
-def _copies(case: _Case) -> Iterator[tuple[str, int]]:
+def _list_pool_copies(case: _Case) -> Iterator[tuple[str, int]]:
     """Yield the pools that the runs' volumes were in, with their copies."""
-    for pools in case.seen('ceph_pools'):
+    for pools in case.list_observed('ceph_pools'):
         yield from (pools or {'': 0}).items()
 
 
-def _redundant(case: _Case) -> str | None:
+def _check_pool_copies(case: _Case) -> str | None:
     if case.entry.configuration.storage != 'ceph':
         return None
-    for pool, copies in _copies(case):
+    for pool, copies in _list_pool_copies(case):
         if not copies:
             return (
                 'the records do not say how many copies its Ceph pools keep: '
@@ -357,7 +359,7 @@ def _redundant(case: _Case) -> str | None:
     return None
 
 
-def _high_enough(case: _Case) -> str | None:
+def _check_percent(case: _Case) -> str | None:
     percent = case.percent
     if percent.low is None:
         return 'its percentage has no interval: measure it more often'
@@ -372,20 +374,20 @@ def _high_enough(case: _Case) -> str | None:
 
 #: What must hold, in this order; ``doc/source/user/flavors.md`` lists them.
 CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
-    _no_ratio_asked,
-    _measured,
-    _comparable,
-    _same_host,
-    _same_flavor,
-    _no_ratio_seen,
-    _backend_counts,
-    _honoured,
-    _redundant,
-    _high_enough,
+    _check_configured_ratios,
+    _check_runs,
+    _check_comparable,
+    _check_host_profile,
+    _check_flavor,
+    _check_observed_ratios,
+    _check_backend,
+    _check_extra_specs,
+    _check_pool_copies,
+    _check_percent,
 )
 
 
-def _evidence(case: _Case, report: answer.Answer) -> dict[str, Any]:
+def _build_evidence(case: _Case, report: answer.SweepReport) -> dict[str, Any]:
     """Return what the catalogue says of the measurement."""
     percent = case.percent
     runs = case.row.valid
@@ -417,5 +419,5 @@ def _evidence(case: _Case, report: answer.Answer) -> dict[str, Any]:
     )
     if unverified:
         evidence['unverified'] = unverified
-    copies = [number for _, number in _copies(case) if number]
+    copies = [number for _, number in _list_pool_copies(case) if number]
     return evidence | ({'pool_size': min(copies)} if copies else {})

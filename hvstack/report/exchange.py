@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer for other programs: CSV, and JUnit's XML."""
+"""The report for other programs: CSV, and JUnit's XML."""
 
 import csv
 import io
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from hvstack.report.answer import EMULATED, Answer, Row, plain
+from hvstack.report.answer import EMULATED, Row, SweepReport, format_plain
 from hvstack.results.record import BARE_METAL
 
 #: Name and reason of a configuration that could not exist.
-Skipped = tuple[str, str]
+SkippedConfiguration = tuple[str, str]
 
 _COLUMNS = (
     'configuration',
@@ -30,10 +30,12 @@ _COLUMNS = (
 
 
 #: Status of what is no error for a CI system, beside a failure.
-_NO_ERROR = ('ok', 'failed', EMULATED)
+_NON_ERROR_STATUSES = ('ok', 'failed', EMULATED)
 
 
-def csv_text(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
+def format_csv(
+    report: SweepReport, skipped: Sequence[SkippedConfiguration] = ()
+) -> str:
     """Return a line for each configuration, bare metal's first.
 
     Cells without a value are empty. Comment lines at the end hold what must
@@ -42,97 +44,109 @@ def csv_text(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator='\n')
     writer.writerow(_COLUMNS)
-    for row in answer.rows:
-        writer.writerow(_cells(row))
+    for row in report.rows:
+        writer.writerow(_format_cells(row))
     for name, reason in skipped:
         writer.writerow(
-            ['', _cell(name), 'skipped', 0, 0, *[''] * 7, _cell(reason)]
+            [
+                '',
+                _escape_cell(name),
+                'skipped',
+                0,
+                0,
+                *[''] * 7,
+                _escape_cell(reason),
+            ]
         )
-    for note in answer.notes:
-        text.write(f'# {_one_line(note)}\n')
+    for note in report.notes:
+        text.write(f'# {_join_lines(note)}\n')
     return text.getvalue()
 
 
-def _cells(row: Row) -> list[object]:
+def _format_cells(row: Row) -> list[object]:
     percent = row.percent
     return [
-        _cell(row.configuration),
-        _cell(row.label),
+        _escape_cell(row.configuration),
+        _escape_cell(row.label),
         row.status,
         len(row.valid),
         len(row.failed),
         *(
             (
-                _number(percent.percent),
-                _number(percent.low),
-                _number(percent.high),
-                _number(percent.performance_ratio),
+                _format_number(percent.percent),
+                _format_number(percent.low),
+                _format_number(percent.high),
+                _format_number(percent.performance_ratio),
             )
             if percent
             else [EMULATED if row.status == EMULATED else '', *[''] * 3]
         ),
-        _number(row.rate),
-        _number(row.total_seconds),
-        _cell(row.verdict),
-        _cell('; '.join(row.reasons)),
+        _format_number(row.rate),
+        _format_number(row.total_seconds),
+        _escape_cell(row.verdict),
+        _escape_cell('; '.join(row.reasons)),
     ]
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return '' if value is None else f'{value:.6g}'
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula.
 
     The apostrophe marks a text in spreadsheets (OWASP, "CSV Injection").
     """
-    line = _one_line(text)
+    line = _join_lines(text)
     return f"'{line}" if line.startswith(('=', '+', '-', '@')) else line
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return ' '.join(text.split())
 
 
-def junit(answer: Answer, skipped: Sequence[Skipped] = ()) -> str:
+def format_junit(
+    report: SweepReport, skipped: Sequence[SkippedConfiguration] = ()
+) -> str:
     """Return a test case for each configuration, for a CI system.
 
     One without a valid run has failed, one that is not comparable is an
     error, one that cannot exist is skipped; a low percentage is no failure,
     nor is none of emulated CPUs.
     """
-    counts = [row.status for row in answer.rows]
-    error_count = sum(name not in _NO_ERROR for name in counts)
+    counts = [row.status for row in report.rows]
+    error_count = sum(name not in _NON_ERROR_STATUSES for name in counts)
     suite = ElementTree.Element(
         'testsuite',
-        name=f'hvstack {answer.sweep}',
-        tests=str(len(answer.rows) + len(skipped)),
+        name=f'hvstack {report.sweep}',
+        tests=str(len(report.rows) + len(skipped)),
         failures=str(counts.count('failed')),
         errors=str(error_count),
         skipped=str(len(skipped)),
-        timestamp=answer.records[0].started.removesuffix('Z'),
-        time=f'{sum(record.total_seconds for record in answer.records):.3f}',
+        timestamp=report.records[0].started.removesuffix('Z'),
+        time=f'{sum(record.total_seconds for record in report.records):.3f}',
     )
     properties = ElementTree.SubElement(suite, 'properties')
-    for name, value in answer.facts():
+    for name, value in report.list_facts():
         ElementTree.SubElement(
-            properties, 'property', name=name, value=_printable(value)
+            properties, 'property', name=name, value=_remove_unprintable(value)
         )
-    for row in answer.rows:
-        _case(suite, row)
+    for row in report.rows:
+        _add_test_case(suite, row)
     for name, reason in skipped:
-        case = _element(suite, name, 0)
-        ElementTree.SubElement(case, 'skipped', message=_printable(reason))
+        case = _add_element(suite, name, 0)
+        ElementTree.SubElement(
+            case, 'skipped', message=_remove_unprintable(reason)
+        )
     out = ElementTree.SubElement(suite, 'system-out')
-    out.text = _printable('\n'.join([answer.headline, *answer.notes]))
+    out.text = _remove_unprintable('\n'.join([report.headline, *report.notes]))
     ElementTree.indent(suite)
     text = ElementTree.tostring(suite, encoding='unicode')
     return f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n"
 
 
-def _case(suite: ElementTree.Element, row: Row) -> None:
-    case = _element(suite, row.label, row.total_seconds or 0)
+def _add_test_case(suite: ElementTree.Element, row: Row) -> None:
+    case = _add_element(suite, row.label, row.total_seconds or 0)
     if row.status == EMULATED:
         ElementTree.SubElement(case, 'system-out').text = EMULATED
     elif row.status != 'ok':
@@ -140,7 +154,7 @@ def _case(suite: ElementTree.Element, row: Row) -> None:
         ElementTree.SubElement(
             case,
             kind,
-            message=_printable('; '.join(row.reasons) or row.status),
+            message=_remove_unprintable('; '.join(row.reasons) or row.status),
         )
     if row.percent and row.configuration != BARE_METAL:
         out = ElementTree.SubElement(case, 'system-out')
@@ -150,7 +164,7 @@ def _case(suite: ElementTree.Element, row: Row) -> None:
         )
 
 
-def _element(
+def _add_element(
     suite: ElementTree.Element, name: str, seconds: float
 ) -> ElementTree.Element:
     return ElementTree.SubElement(
@@ -162,8 +176,10 @@ def _element(
     )
 
 
-def _printable(value: object) -> str:
+def _remove_unprintable(value: object) -> str:
     """Return text without the characters that XML has no way to write."""
     return ''.join(
-        char for char in plain(value) if char.isprintable() or char in '\n\t'
+        char
+        for char in format_plain(value)
+        if char.isprintable() or char in '\n\t'
     )

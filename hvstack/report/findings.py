@@ -6,44 +6,44 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hvstack.report.answer import Answer, size_text
+from hvstack.report.answer import SweepReport, format_size
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 
 #: More spilled records than records, beyond which a spill is extra.
-EXTRA_SPILL = 1.01
+MAX_SPILL_RATIO = 1.01
 #: Bytes may differ by this part from what must have been written or sent.
-BYTES_OFF = 0.10
+MAX_BYTES_DEVIATION = 0.10
 #: A node is slow whose tasks go on at less than this part of the median of
 #: the other workers', in HSGen and in HSSort.
-SLOW_NODE = 2 / 3
+MIN_NODE_SPEED_RATIO = 2 / 3
 #: A disk is slow that moves less than this part of the median of all disks
 #: in a second in which it is busy.
-SLOW_DISK = 0.5
+MIN_DISK_SPEED_RATIO = 0.5
 #: Part of the time that a disk must have been busy to be judged.
-BUSY = 0.05
+MIN_BUSY_SHARE = 0.05
 #: Part of the CPU time that was stolen.
-STEAL = 0.05
+MAX_STEAL_SHARE = 0.05
 #: Records of the largest reducer over the median's. A sample of 100,000 keys
 #: gives 600 reducers 167 each, and so partitions that scatter by 8 % (one
 #: over the root); with 2,000,000 the largest is about 6 % over the median.
-UNEVEN = 1.2
+MAX_REDUCER_RATIO = 1.2
 #: Part of a job's time in which only one task of a kind still ran, and how
 #: many times the median that task took.
-ALONE, LONGER = 0.2, 1.5
+MAX_ALONE_SHARE, MAX_DURATION_RATIO = 0.2, 1.5
 
-_OWN = "hvstack's own limit"
+_OWN_LIMIT = "hvstack's own limit"
 #: Where each limit comes from.
 SOURCES = {
     'extra spills by maps': 'more than once; amd, section 3.1.6',
     'extra spills by reduces': 'more than once; amd, section 3.1.6',
-    'slow node': f'a third below the median of the others; {_OWN}',
-    'slow disk': f'half of the median of all disks; {_OWN}',
+    'slow node': f'a third below the median of the others; {_OWN_LIMIT}',
+    'slow disk': f'half of the median of all disks; {_OWN_LIMIT}',
     'steal': '5 %; vsphere6, "Single Replica", on ready time',
-    'uneven reducers': f'1.2 times the median; {_OWN}, between the 100,000 '
-    'keys and the 2,000,000 of vsphere6, "Hadoop Benchmarks"',
-    'a phase waited for one task': f'a fifth of the job; {_OWN}, for the '
-    'sudden drop at the end of each phase in vsphere6, figure 3',
+    'uneven reducers': f'1.2 times the median; {_OWN_LIMIT}, between the '
+    '100,000 keys and the 2,000,000 of vsphere6, "Hadoop Benchmarks"',
+    'a phase waited for one task': f'a fifth of the job; {_OWN_LIMIT}, for '
+    'the sudden drop at the end of each phase in vsphere6, figure 3',
     'memory swapped': 'none; vsphere6, appendix A: swappiness 0',
     'disk bytes differ from replication x data': '10 %; vsphere6, "Storage '
     'Throughput": very close to three times the data set',
@@ -78,16 +78,16 @@ class Finding:
         return SOURCES[self.title]
 
 
-def find(answer: Answer) -> list[Finding]:
+def list_findings(report: SweepReport) -> list[Finding]:
     """Return everything that the records show, row by row."""
-    findings = list(_disk(answer))
-    for row in answer.rows:
+    findings = list(_check_page_cache(report))
+    for row in report.rows:
         runs = row.valid + row.failed
-        for title, judge in _JUDGES:
+        for title, check in _CHECKS:
             evidence_lines = [
                 f'run {run.index}: {text}'
                 for run in runs
-                for text in judge(run)
+                for text in check(run)
             ]
             if evidence_lines:
                 more = (
@@ -103,46 +103,46 @@ def find(answer: Answer) -> list[Finding]:
     return findings
 
 
-def not_judged(answer: Answer) -> list[tuple[str, str]]:
+def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     """Return what could not be looked for, and why."""
-    records = answer.records
+    records = report.records
     count = len(records)
     lines: list[tuple[str, str]] = []
 
-    def without(
+    def count_missing(
         subject: str, has: Callable[[Record], Any], reason: str
     ) -> list[tuple[str, str]]:
-        lacking = sum(not has(record) for record in records)
-        if not lacking:
+        missing_count = sum(not has(record) for record in records)
+        if not missing_count:
             return []
-        return [(subject, f'{lacking} of {count} runs {reason}')]
+        return [(subject, f'{missing_count} of {count} runs {reason}')]
 
-    if not any(map(_memory_mib, records)):
+    if not any(map(_sum_memory_mib, records)):
         lines.append(
             (
                 'whether the data fits the page cache',
                 "records hold no memory of the hosts ('caps')",
             )
         )
-    lines += without(
+    lines += count_missing(
         'extra spills and bytes written',
         lambda record: record.counters('HSSort'),
         'have no counters of HSSort',
     )
-    lines += without(
+    lines += count_missing(
         'a slow node, uneven reducers, or a phase that waited for one task',
         lambda record: any(phase.get('nodes') for phase in record.phases),
         'hold no single tasks',
     )
-    lines += without(
+    lines += count_missing(
         'a slow disk, steal, swapping, bytes on disks and networks',
-        _telemetry,
+        _get_telemetry_summary,
         'hold no telemetry',
     )
     shared = [
         record
         for record in records
-        if _telemetry(record).get('source') == 'cgroup'
+        if _get_telemetry_summary(record).get('source') == 'cgroup'
     ]
     if shared:
         lines.append(
@@ -156,7 +156,8 @@ def not_judged(answer: Answer) -> list[tuple[str, str]]:
     emulated = [
         record
         for record in records
-        if _telemetry(record) and record.environment.get('backend') == 'qemu'
+        if _get_telemetry_summary(record)
+        and record.environment.get('backend') == 'qemu'
     ]
     if emulated:
         lines.append(
@@ -169,45 +170,46 @@ def not_judged(answer: Answer) -> list[tuple[str, str]]:
     gaps = [
         (record, gap)
         for record in records
-        for gap in _telemetry(record).get('gaps', ())
+        for gap in _get_telemetry_summary(record).get('gaps', ())
     ]
     lines += [
         (f'telemetry of {record.configuration}, run {record.index}', gap)
-        for record, gap in gaps[:_MOST_GAPS]
+        for record, gap in gaps[:_MAX_GAPS]
     ]
-    if gaps[_MOST_GAPS:]:
-        lines.append(('telemetry', f'{len(gaps) - _MOST_GAPS} more gaps'))
+    if gaps[_MAX_GAPS:]:
+        lines.append(('telemetry', f'{len(gaps) - _MAX_GAPS} more gaps'))
     return lines
 
 
 #: Gaps that are named one by one.
-_MOST_GAPS = 10
+_MAX_GAPS = 10
 
 
-def _telemetry(record: Record) -> dict[str, Any]:
+def _get_telemetry_summary(record: Record) -> dict[str, Any]:
     summary = record.seen.get('telemetry')
     return summary if isinstance(summary, dict) else {}
 
 
-def _disk(answer: Answer) -> Iterator[Finding]:
+def _check_page_cache(report: SweepReport) -> Iterator[Finding]:
     """Say that disks were not measured if memory could hold the data.
 
     One copy is enough for all reads to come from memory; vsphere6 chose
     30 TB for 8 TiB of memory for this reason.
     """
-    for record in answer.records:
-        memory = _memory_mib(record)
+    for record in report.records:
+        memory = _sum_memory_mib(record)
         if memory and record.size_bytes <= memory * 2**20:
             yield Finding(
                 'disk not measured',
                 'all rows',
-                f'{size_text(record.size_bytes)} of data fit the page cache: '
-                f'the hosts have {memory / 1024:.1f} GiB of memory together',
+                f'{format_size(record.size_bytes)} of data fit the page '
+                f'cache: the hosts have {memory / 1024:.1f} GiB of memory '
+                'together',
             )
             return
 
 
-def _memory_mib(record: Record) -> float:
+def _sum_memory_mib(record: Record) -> float:
     """Return the hosts' memory together; 0 if the record does not say."""
     caps = record.environment.get('caps') or record.seen.get('caps')
     if not isinstance(caps, dict):
@@ -221,18 +223,18 @@ def _memory_mib(record: Record) -> float:
     )
 
 
-def _map_spills(record: Record) -> Iterator[str]:
+def _check_map_spills(record: Record) -> Iterator[str]:
     counters = record.counters('HSSort')
     spilled = counters.get('MAP.SPILLED_RECORDS', 0)
     output_records = counters.get('MAP_OUTPUT_RECORDS', 0)
-    if output_records and spilled > EXTRA_SPILL * output_records:
+    if output_records and spilled > MAX_SPILL_RATIO * output_records:
         yield (
             f'{spilled} records spilled by maps that put out {output_records} '
             f'({spilled / output_records:.2f} times)'
         )
 
 
-def _reduce_spills(record: Record) -> Iterator[str]:
+def _check_reduce_spills(record: Record) -> Iterator[str]:
     counters = record.counters('HSSort')
     if 'MAP.SPILLED_RECORDS' not in counters:
         return
@@ -240,14 +242,14 @@ def _reduce_spills(record: Record) -> Iterator[str]:
         counters.get('SPILLED_RECORDS', 0) - counters['MAP.SPILLED_RECORDS']
     )
     input_records = counters.get('REDUCE_INPUT_RECORDS', 0)
-    if input_records and spilled > EXTRA_SPILL * input_records:
+    if input_records and spilled > MAX_SPILL_RATIO * input_records:
         yield (
             f'{spilled} records spilled by reduces that took in '
             f'{input_records} ({spilled / input_records:.2f} times)'
         )
 
 
-def _bytes(record: Record) -> Iterator[str]:
+def _check_written_bytes(record: Record) -> Iterator[str]:
     """Hold what was written against replication x data.
 
     HDFS's counter counts a byte once, whatever its replication.
@@ -258,14 +260,14 @@ def _bytes(record: Record) -> Iterator[str]:
         if counted is None:
             continue
         written = counted * record.replication
-        if abs(written - expected) > BYTES_OFF * expected:
+        if abs(written - expected) > MAX_BYTES_DEVIATION * expected:
             yield (
                 f'{name} wrote {written} bytes (HDFS_BYTES_WRITTEN x '
                 f'replication), replication x data is {expected}'
             )
 
 
-def _killed(record: Record) -> Iterator[str]:
+def _check_killed(record: Record) -> Iterator[str]:
     killed = record.seen.get('killed')
     if killed:
         lines = killed if isinstance(killed, list) else [killed]
@@ -274,18 +276,18 @@ def _killed(record: Record) -> Iterator[str]:
         yield record.reason
 
 
-def _attempts(record: Record) -> Iterator[str]:
+def _check_attempts(record: Record) -> Iterator[str]:
     for phase in record.phases:
         failed = phase.get('failed_attempts') or 0
         if failed:
             yield f'{failed} attempts of tasks of {phase["name"]} failed'
 
 
-def _containers(record: Record) -> Iterator[str]:
+def _check_containers(record: Record) -> Iterator[str]:
     """Name containers that something outside of them ended."""
     for phase in record.phases:
         for failure in phase.get('failures', ()):
-            if any(sign in failure['error'] for sign in _KILLED):
+            if any(sign in failure['error'] for sign in _KILL_MESSAGES):
                 yield (
                     f'one of {phase["name"]} on {failure["node"]} '
                     f'({failure["error"][:160]})'
@@ -293,10 +295,15 @@ def _containers(record: Record) -> Iterator[str]:
 
 
 #: Exit codes of SIGKILL and SIGTERM, as YARN reports them.
-_KILLED = ('exit code is 137', 'Exit code is 137', 'exitCode: 137', '[137]')
+_KILL_MESSAGES = (
+    'exit code is 137',
+    'Exit code is 137',
+    'exitCode: 137',
+    '[137]',
+)
 
 
-def _slow_node(record: Record) -> Iterator[str]:
+def _check_node_speed(record: Record) -> Iterator[str]:
     """Compare the speed of map tasks between nodes.
 
     Only a node that is slow in HSGen and in HSSort: where the
@@ -305,26 +312,26 @@ def _slow_node(record: Record) -> Iterator[str]:
     tasks beside each other are slower, and one alone does not fill a node.
     """
     slow = [
-        _slow(phase.get('nodes', {}))
+        _find_slow_nodes(phase.get('nodes', {}))
         for phase in record.phases
-        if phase['name'] in _JUDGED
+        if phase['name'] in _COMPARED_PHASES
     ]
-    if len(slow) != len(_JUDGED):
+    if len(slow) != len(_COMPARED_PHASES):
         return
     for name in sorted(set(slow[0]) & set(slow[1])):
         text = ' and '.join(
             f'{slow_nodes[name][0] / 1e6:.2f} MB a second of its tasks in '
             f'{phase} (the others {slow_nodes[name][1] / 1e6:.2f})'
-            for phase, slow_nodes in zip(_JUDGED, slow, strict=True)
+            for phase, slow_nodes in zip(_COMPARED_PHASES, slow, strict=True)
         )
         yield f'{name} made {text}'
 
 
 #: Phases whose map tasks are compared.
-_JUDGED = ('HSGen', 'HSSort')
+_COMPARED_PHASES = ('HSGen', 'HSSort')
 
 
-def _slow(
+def _find_slow_nodes(
     nodes: dict[str, dict[str, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return the slow nodes of a phase: speed, and the others' median."""
@@ -337,22 +344,25 @@ def _slow(
                 for node_name, node in nodes.items()
                 if node.get(seconds) and node.get('map_bytes')
             }
-            median = _others(speeds, name)
-            if median and speeds.get(name, median) < SLOW_NODE * median:
+            median = _median_of_others(speeds, name)
+            if (
+                median
+                and speeds.get(name, median) < MIN_NODE_SPEED_RATIO * median
+            ):
                 pairs.append((speeds[name], median))
         if len(pairs) == 2:
             slow_nodes[name] = pairs[1]
     return slow_nodes
 
 
-def _others(values: dict[str, float], name: str) -> float | None:
+def _median_of_others(values: dict[str, float], name: str) -> float | None:
     """Return the median of all others' values."""
     others = [value for other, value in values.items() if other != name]
     return statistics.median(others) if others else None
 
 
-def _slow_disk(record: Record) -> Iterator[str]:
-    summary = _telemetry(record)
+def _check_disk_speed(record: Record) -> Iterator[str]:
+    summary = _get_telemetry_summary(record)
     if summary.get('source') != 'sysstat':
         return
     speeds = {
@@ -362,25 +372,25 @@ def _slow_disk(record: Record) -> Iterator[str]:
         if node.get('role') == 'worker'
         for disk, disk_usage in node.get('disks', {}).items()
         if {'read', 'write', 'busy'} <= set(disk_usage)
-        and disk_usage['busy'] > BUSY * node['seconds']
+        and disk_usage['busy'] > MIN_BUSY_SHARE * node['seconds']
     }
     for name, speed in speeds.items():
-        median = _others(speeds, name)
-        if median and speed < SLOW_DISK * median:
+        median = _median_of_others(speeds, name)
+        if median and speed < MIN_DISK_SPEED_RATIO * median:
             yield (
                 f'{name} moved {speed / 1e6:.1f} MB in a second in which it '
                 f'was busy (the others {median / 1e6:.1f})'
             )
 
 
-def _steal(record: Record) -> Iterator[str]:
+def _check_steal(record: Record) -> Iterator[str]:
     for name, part in (telemetry.stolen(record) or {}).items():
-        if part > STEAL:
+        if part > MAX_STEAL_SHARE:
             yield f'{100 * part:.1f} % of the CPU time of {name}'
 
 
-def _swapped(record: Record) -> Iterator[str]:
-    summary = _telemetry(record)
+def _check_swap(record: Record) -> Iterator[str]:
+    summary = _get_telemetry_summary(record)
     scope_note = (
         ' (all of its machine)' if summary.get('source') == 'cgroup' else ''
     )
@@ -389,10 +399,13 @@ def _swapped(record: Record) -> Iterator[str]:
             yield f'{node["swap"]:.0f} pages on {name}{scope_note}'
 
 
-def _uneven(record: Record) -> Iterator[str]:
+def _check_reducers(record: Record) -> Iterator[str]:
     for phase in record.phases:
         reducers = phase.get('reducers')
-        if reducers and reducers['most'] > UNEVEN * reducers['median']:
+        if (
+            reducers
+            and reducers['most'] > MAX_REDUCER_RATIO * reducers['median']
+        ):
             yield (
                 f'of {phase["name"]} the largest took {reducers["most"]} '
                 f'records, the median {reducers["median"]:.0f} '
@@ -402,12 +415,14 @@ def _uneven(record: Record) -> Iterator[str]:
             )
 
 
-def _waited(record: Record) -> Iterator[str]:
+def _check_last_tasks(record: Record) -> Iterator[str]:
     for phase in record.phases:
         for kind, last_task in phase.get('last', {}).items():
             if (
-                last_task['alone_seconds'] > ALONE * phase['job_seconds']
-                and last_task['seconds'] > LONGER * last_task['median_seconds']
+                last_task['alone_seconds']
+                > MAX_ALONE_SHARE * phase['job_seconds']
+                and last_task['seconds']
+                > MAX_DURATION_RATIO * last_task['median_seconds']
             ):
                 yield (
                     f'{phase["name"]} waited {last_task["alone_seconds"]:.1f} '
@@ -418,23 +433,25 @@ def _waited(record: Record) -> Iterator[str]:
                 )
 
 
-def _off(phase: Mapping[str, float], name: str, expected: float) -> bool:
+def _is_deviating(
+    phase: Mapping[str, float], name: str, expected: float
+) -> bool:
     """Return whether no reading of the samples comes near what must be."""
     if name not in phase:
         return False
     min_bytes = phase.get(f'{name}_least', phase[name])
     max_bytes = phase.get(f'{name}_most', phase[name])
     return (
-        max_bytes < (1 - BYTES_OFF) * expected
-        or min_bytes > (1 + BYTES_OFF) * expected
+        max_bytes < (1 - MAX_BYTES_DEVIATION) * expected
+        or min_bytes > (1 + MAX_BYTES_DEVIATION) * expected
     )
 
 
-def _told(phase: Mapping[str, float], name: str) -> str:
+def _format_bytes(phase: Mapping[str, float], name: str) -> str:
     """Return bytes, and what samples leave open, as words."""
 
     def size(value: float) -> str:
-        return size_text(int(float(f'{value:.3g}')))
+        return format_size(int(float(f'{value:.3g}')))
 
     text = size(phase[name])
     if f'{name}_most' not in phase:
@@ -445,53 +462,56 @@ def _told(phase: Mapping[str, float], name: str) -> str:
     return f'{text} (by its samples {min_size} to {max_size})'
 
 
-def _disk_bytes(record: Record) -> Iterator[str]:
+def _check_disk_bytes(record: Record) -> Iterator[str]:
     """Hold the disks' bytes against what replicas there must be.
 
     Not where the page cache takes the data: it writes when it likes.
     """
-    summary = _telemetry(record)
+    summary = _get_telemetry_summary(record)
     if summary.get('source') != 'sysstat' or (
-        record.size_bytes <= _memory_mib(record) * 2**20
+        record.size_bytes <= _sum_memory_mib(record) * 2**20
     ):
         return
     expected = record.size_bytes * record.replication
     for name in ('HSGen', 'reduce-merge'):
         phase = summary['phases'].get(name, {})
-        if _off(phase, 'write', expected):
+        if _is_deviating(phase, 'write', expected):
             yield (
-                f'the disks wrote {_told(phase, "write")} in {name}, '
-                f'replication x data is {size_text(expected)}'
+                f'the disks wrote {_format_bytes(phase, "write")} in {name}, '
+                f'replication x data is {format_size(expected)}'
             )
 
 
-def _network(record: Record) -> Iterator[str]:
+def _check_network_bytes(record: Record) -> Iterator[str]:
     """Hold what workers received against the replicas on other nodes.
 
     In HSGen alone: in reduce-merge the last shuffle may still go on.
     """
     expected = record.size_bytes * (record.replication - 1)
-    phase = _telemetry(record).get('phases', {}).get('HSGen', {})
-    if expected and _off(phase, 'rx', expected):
+    phase = _get_telemetry_summary(record).get('phases', {}).get('HSGen', {})
+    if expected and _is_deviating(phase, 'rx', expected):
         yield (
-            f'the workers received {_told(phase, "rx")} in HSGen, '
-            f'(replication - 1) x data is {size_text(expected)}'
+            f'the workers received {_format_bytes(phase, "rx")} in HSGen, '
+            f'(replication - 1) x data is {format_size(expected)}'
         )
 
 
-_JUDGES = (
-    ('extra spills by maps', _map_spills),
-    ('extra spills by reduces', _reduce_spills),
-    ('bytes written differ from replication x data', _bytes),
-    ('disk bytes differ from replication x data', _disk_bytes),
-    ('network bytes differ from (replication - 1) x data', _network),
-    ('slow node', _slow_node),
-    ('slow disk', _slow_disk),
-    ('steal', _steal),
-    ('uneven reducers', _uneven),
-    ('a phase waited for one task', _waited),
-    ('memory swapped', _swapped),
-    ('killed for want of memory', _killed),
-    ('a container was killed', _containers),
-    ('task attempts failed', _attempts),
+_CHECKS = (
+    ('extra spills by maps', _check_map_spills),
+    ('extra spills by reduces', _check_reduce_spills),
+    ('bytes written differ from replication x data', _check_written_bytes),
+    ('disk bytes differ from replication x data', _check_disk_bytes),
+    (
+        'network bytes differ from (replication - 1) x data',
+        _check_network_bytes,
+    ),
+    ('slow node', _check_node_speed),
+    ('slow disk', _check_disk_speed),
+    ('steal', _check_steal),
+    ('uneven reducers', _check_reducers),
+    ('a phase waited for one task', _check_last_tasks),
+    ('memory swapped', _check_swap),
+    ('killed for want of memory', _check_killed),
+    ('a container was killed', _check_containers),
+    ('task attempts failed', _check_attempts),
 )

@@ -12,7 +12,7 @@ from typing import Protocol
 from hvstack.results.stats import Even, Percent
 
 
-class Tried(Protocol):
+class ValueStep(Protocol):
     """A value that was tried, and the full names of both configurations."""
 
     @property
@@ -46,10 +46,12 @@ class Gain:
     @property
     def text(self) -> str:
         """The gain in the deck's form, such as +5 %."""
-        return f'{_gain(self.percent.percent)} %'
+        return f'{_format_gain(self.percent.percent)} %'
 
 
-def gains(way: Sequence[Tried], corrected_rates: Even) -> list[Gain]:
+def compute_gains(
+    way: Sequence[ValueStep], corrected_rates: Even
+) -> list[Gain]:
     """Return the gain of each value that was tried, in order.
 
     :param corrected_rates: rates of the sweep's valid runs.
@@ -66,7 +68,7 @@ def gains(way: Sequence[Tried], corrected_rates: Even) -> list[Gain]:
     ]
 
 
-def lines(gains: Sequence[Gain]) -> list[str]:
+def format_gains(gains: Sequence[Gain]) -> list[str]:
     """Return the gains for a terminal, a line each."""
     texts = []
     for gain in gains:
@@ -74,7 +76,7 @@ def lines(gains: Sequence[Gain]) -> list[str]:
         interval = (
             'no interval'
             if low is None or high is None
-            else f'{_gain(low)} to {_gain(high)}'
+            else f'{_format_gain(low)} to {_format_gain(high)}'
         )
         texts.append(
             f'{gain.parameter} {gain.value}'.ljust(24)
@@ -83,6 +85,6 @@ def lines(gains: Sequence[Gain]) -> list[str]:
     return texts
 
 
-def _gain(percent: float) -> str:
+def _format_gain(percent: float) -> str:
     """Return a percentage as a gain without decimals, and never as -0."""
     return f'{round(percent - 100):+d}'

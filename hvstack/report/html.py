@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers as self-contained pages that open offline.
+"""Reports as self-contained pages that open offline.
 
 Plotly's script is written into the page. The page's own policy lets nothing
 else run and nothing be fetched.
@@ -26,11 +26,21 @@ from hvstack.report import (
     published,
     telemetry,
 )
-from hvstack.report.answer import PHASES, Answer, plain, size_text
+from hvstack.report.answer import (
+    PHASES,
+    SweepReport,
+    format_plain,
+    format_size,
+)
 from hvstack.report.charts import Chart
 from hvstack.report.comparison import Comparison
-from hvstack.report.telemetry import Drawn
-from hvstack.report.text import ON_THE_PAGE, interval, number, percent_of
+from hvstack.report.telemetry import PlottedRun
+from hvstack.report.text import (
+    PAGE_ONLY,
+    format_interval,
+    format_number,
+    format_percent,
+)
 from hvstack.results import telemetry as files
 from hvstack.results.record import Record, stored
 
@@ -50,12 +60,12 @@ _LAYOUT: dict[str, Any] = {
     'hovermode': 'closest',
 }
 #: Packed bytes of telemetry that a page takes along.
-_MOST_PACKED = 2_500_000
+_MAX_PACKED_BYTES = 2_500_000
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 
-def page(
-    answer: Answer,
+def build_page(
+    report: SweepReport,
     records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -64,81 +74,86 @@ def page(
     :param records_dir: of the records, where their telemetry is.
     :param skipped: name and reason of what could not exist.
     """
-    runs, missing = telemetry.drawn(answer, records_dir)
-    telemetry_files = _drawn_files(runs, records_dir)
-    return _render(
+    runs, missing = telemetry.select_runs(report, records_dir)
+    telemetry_files = _read_telemetry_files(runs, records_dir)
+    return _render_template(
         'page.html.j2',
-        [*charts.build(answer), *telemetry.build(answer, runs, missing)],
-        answer=answer,
-        not_possible=skipped,
+        [
+            *charts.build_charts(report),
+            *telemetry.build_charts(report, runs, missing),
+        ],
+        report=report,
+        skipped=skipped,
         phases=PHASES,
-        findings=findings.find(answer),
-        not_judged=findings.not_judged(answer),
-        parameters=parameters.build(answer),
-        unread=parameters.unread(answer),
-        on_the_page=ON_THE_PAGE,
-        papers=published.load(),
-        archive=_archive(answer.records, telemetry_files),
+        findings=findings.list_findings(report),
+        unchecked=findings.list_unchecked(report),
+        properties=parameters.list_property_values(report),
+        unread=parameters.list_unread(report),
+        page_only=PAGE_ONLY,
+        papers=published.load_figures(),
+        archive=_build_archive(report.records, telemetry_files),
         runs=runs,
         with_telemetry=len(telemetry_files),
     )
 
 
-def comparison_page(comparison: Comparison) -> str:
+def build_comparison_page(comparison: Comparison) -> str:
     """Return the page of two sweeps."""
-    return _render(
+    return _render_template(
         'comparison.html.j2',
-        charts.compare(comparison),
+        charts.build_comparison_charts(comparison),
         comparison=comparison,
     )
 
 
-def _render(
+def _render_template(
     template: str, plotted_charts: Sequence[Chart], **variables: Any
 ) -> str:
-    environment = Environment(
+    jinja_env = Environment(
         loader=PackageLoader('hvstack.report', ''),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {'plain': plain, 'number': number}
-    environment.globals |= {
-        'interval': interval,
-        'percent_of': percent_of,
-        'size_text': size_text,
+    jinja_env.filters |= {'plain': format_plain, 'number': format_number}
+    jinja_env.globals |= {
+        'format_interval': format_interval,
+        'format_percent': format_percent,
+        'format_size': format_size,
     }
     script = (resources.files('hvstack.report') / 'page.js').read_text(
         encoding='utf-8'
     )
-    return environment.get_template(template).render(
+    return jinja_env.get_template(template).render(
         charts=plotted_charts,
-        data=script_data(plotted_charts),
-        plotly=_plotly(),
+        data=build_script_data(plotted_charts),
+        plotly=_load_plotly(),
         script=script,
-        policy=' '.join(_digest(text) for text in (_plotly(), script)),
+        policy=' '.join(
+            _compute_policy_digest(text) for text in (_load_plotly(), script)
+        ),
         **variables,
     )
 
 
 @cache
-def _plotly() -> str:
+def _load_plotly() -> str:
     """Return the charting library's script, as its package ships it."""
     path = resources.files('plotly') / 'package_data' / 'plotly.min.js'
     return path.read_text('utf-8')
 
 
-def _digest(script: str) -> str:
+def _compute_policy_digest(script: str) -> str:
     """Return a script as a Content-Security-Policy names it."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def script_data(plotted_charts: Sequence[Chart]) -> str:
+def build_script_data(plotted_charts: Sequence[Chart]) -> str:
     """Return the charts for the page's script; no text can end it early."""
     data = {
-        chart.name: {'data': chart.traces, 'layout': _layout(chart)}
+        chart.name: {'data': chart.traces, 'layout': _merge_layout(chart)}
         for chart in plotted_charts
         if chart.traces
     }
@@ -146,7 +161,7 @@ def script_data(plotted_charts: Sequence[Chart]) -> str:
     return text.replace('<', '\\u003c')
 
 
-def _layout(chart: Chart) -> dict[str, Any]:
+def _merge_layout(chart: Chart) -> dict[str, Any]:
     return (
         _LAYOUT
         | chart.layout
@@ -157,7 +172,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
     )
 
 
-def _archive(
+def _build_archive(
     records: Sequence[Record], telemetry_files: Mapping[str, str]
 ) -> str:
     """Return all records and some telemetry as a packed folder in base64.
@@ -177,10 +192,10 @@ def _archive(
             info = tarfile.TarInfo(f'records/{name}')
             info.size = len(text.encode())
             tar.addfile(info, io.BytesIO(text.encode()))
-    return base64.b64encode(_packed(packed.getvalue())).decode()
+    return base64.b64encode(_compress(packed.getvalue())).decode()
 
 
-def _packed(data: bytes) -> bytes:
+def _compress(data: bytes) -> bytes:
     """Return data as xz has it.
 
     Records are alike but longer than gzip looks back: a thousand of them
@@ -189,17 +204,17 @@ def _packed(data: bytes) -> bytes:
     return lzma.compress(data, preset=1)
 
 
-def _drawn_files(
-    runs: Sequence[Drawn], records_dir: Path | None
+def _read_telemetry_files(
+    runs: Sequence[PlottedRun], records_dir: Path | None
 ) -> dict[str, str]:
     """Return files of drawn telemetry, as many as the page has room for."""
     telemetry_files: dict[str, str] = {}
-    remaining_bytes = _MOST_PACKED
+    remaining_bytes = _MAX_PACKED_BYTES
     if records_dir is None:
         return telemetry_files
     for run in runs:
         text = files.read(run.record, records_dir)
-        remaining_bytes -= len(_packed(text.encode()))
+        remaining_bytes -= len(_compress(text.encode()))
         if remaining_bytes < 0:
             break
         telemetry_files[f'{files.FOLDER}/{run.record.id}.json'] = text

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hvstack.report.answer import Answer
+from hvstack.report.answer import SweepReport
 
-#: Beside the daemons in what a record has: who did not answer, and why.
+#: Beside the daemons in what a record has: who did not report, and why.
 _UNREAD = 'unread'
 
 
 @dataclass(frozen=True)
-class Parameter:
+class PropertyValue:
     """One value of a parameter.
 
     :param name: as Hadoop spells it.
@@ -27,13 +27,13 @@ class Parameter:
     rows: tuple[str, ...]
 
 
-def build(answer: Answer) -> list[Parameter]:
+def list_property_values(report: SweepReport) -> list[PropertyValue]:
     """Return all values of the last (valid) run of each configuration."""
-    row_labels = {row for row, _, _, _ in _values(answer)}
+    row_labels = {row for row, _, _, _ in _iterate_values(report)}
     where: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for row, daemon, name, value in _values(answer):
+    for row, daemon, name, value in _iterate_values(report):
         where[name, value][row].append(daemon)
     rows_by_setting: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (name, value), rows in where.items():
@@ -42,21 +42,23 @@ def build(answer: Answer) -> list[Parameter]:
                 (name, value, tuple(daemons)), []
             ).append(row)
     return [
-        Parameter(*key, () if len(rows) == len(row_labels) else tuple(rows))
+        PropertyValue(
+            *key, () if len(rows) == len(row_labels) else tuple(rows)
+        )
         for key, rows in sorted(rows_by_setting.items())
     ]
 
 
-def unread(answer: Answer) -> list[str]:
+def list_unread(report: SweepReport) -> list[str]:
     """Return what could not be read, and rows without any parameter."""
-    row_labels = {row for row, _, _, _ in _values(answer)}
+    row_labels = {row for row, _, _, _ in _iterate_values(report)}
     lines = [
         f'{row.label}: its runs tell no parameters'
-        for row in answer.rows
+        for row in report.rows
         if row.label not in row_labels
     ]
-    for row in answer.rows:
-        parameters = row.seen.get('parameters')
+    for row in report.rows:
+        parameters = row.observed.get('parameters')
         if isinstance(parameters, dict):
             lines += [
                 f'{row.label}: {reason}'
@@ -65,10 +67,12 @@ def unread(answer: Answer) -> list[str]:
     return lines
 
 
-def _values(answer: Answer) -> Iterator[tuple[str, str, str, str]]:
+def _iterate_values(
+    report: SweepReport,
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield row, daemon, parameter and value."""
-    for row in answer.rows:
-        parameters = row.seen.get('parameters')
+    for row in report.rows:
+        parameters = row.observed.get('parameters')
         if not isinstance(parameters, dict):
             continue
         for daemon, values in parameters.items():

@@ -20,7 +20,7 @@ NATIVE = 'Native'
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """A table of a paper.
 
     :param source: which table or section.
@@ -31,12 +31,12 @@ class Table:
     paper: str
     source: str
     statistic: str
-    what: str
+    description: str
     unit: str
     columns: tuple[str, ...]
     rows: dict[str, tuple[float | None, ...]]
 
-    def value(self, row: str, column: str) -> float:
+    def get_number(self, row: str, column: str) -> float:
         """Return one number.
 
         :raises KeyError: the paper does not give it.
@@ -46,33 +46,33 @@ class Table:
             raise KeyError(column)
         return cell
 
-    def suite_seconds(self, row: str) -> float:
+    def sum_suite_seconds(self, row: str) -> float:
         """Return the elapsed time of the whole suite."""
-        return sum(self.value(row, name) for name in SUITE)
+        return sum(self.get_number(row, name) for name in SUITE)
 
-    def percents(self) -> dict[str, float]:
+    def compute_percents(self) -> dict[str, float]:
         """Return the suite's percent of native, by platform.
 
         100 x rate / native rate; of the same data, so 100 x native seconds
         / seconds.
         """
-        native = self.suite_seconds(NATIVE)
+        native = self.sum_suite_seconds(NATIVE)
         return {
-            row: 100 * native / self.suite_seconds(row)
+            row: 100 * native / self.sum_suite_seconds(row)
             for row in self.rows
             if row != NATIVE
         }
 
-    def phase_ratios(self, row: str) -> dict[str, float]:
+    def compute_phase_ratios(self, row: str) -> dict[str, float]:
         """Return times over native's, as Figure 2 of vsphere6 has them."""
         return {
-            name: self.value(row, name) / self.value(NATIVE, name)
+            name: self.get_number(row, name) / self.get_number(NATIVE, name)
             for name in self.columns
         }
 
 
 @dataclass(frozen=True)
-class Gain:
+class PublishedGain:
     """A step of a sweep in a paper: gain over the step before, percent."""
 
     paper: str
@@ -85,19 +85,19 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """A single value of a paper."""
 
     paper: str
     source: str
     statistic: str
-    what: str
+    description: str
     value: float
     unit: str
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class PaperContradiction:
     """Where a paper's words do not fit its own numbers."""
 
     paper: str
@@ -107,19 +107,19 @@ class Contradiction:
 
 
 @dataclass(frozen=True)
-class Published:
+class PaperFigures:
     """Everything of ``published.yaml``.
 
     :param papers: title, statistic and system, by short name.
     """
 
     papers: dict[str, dict[str, str]]
-    tables: tuple[Table, ...]
-    gains: tuple[Gain, ...]
-    figures: tuple[Figure, ...]
-    contradictions: tuple[Contradiction, ...]
+    tables: tuple[PublishedTable, ...]
+    gains: tuple[PublishedGain, ...]
+    figures: tuple[PublishedFigure, ...]
+    contradictions: tuple[PaperContradiction, ...]
 
-    def table(self, paper: str, source: str) -> Table:
+    def find_table(self, paper: str, source: str) -> PublishedTable:
         """Return the first table of that name.
 
         :raises StopIteration: there is none.
@@ -130,7 +130,7 @@ class Published:
             if (table.paper, table.source) == (paper, source)
         )
 
-    def dell_chain(self) -> dict[str, float]:
+    def compute_dell_chain(self) -> dict[str, float]:
         """Return percents of bare metal before each of dell's last steps.
 
         Its conclusion (94 %) divided by the gains, from the last step back
@@ -143,7 +143,7 @@ class Published:
         )
         chain: dict[str, float] = {}
         for gain in reversed(
-            [g for g in self.gains if g.parameter in _ON_BARE_METALS_HARDWARE]
+            [g for g in self.gains if g.parameter in _SAME_HARDWARE_PARAMETERS]
         ):
             chain[gain.step] = value
             value /= 1 + gain.gain / 100
@@ -151,11 +151,11 @@ class Published:
         return dict(reversed(chain.items()))
 
 
-_ON_BARE_METALS_HARDWARE = ('storage', 'cpu_policy', 'disk_pinning')
+_SAME_HARDWARE_PARAMETERS = ('storage', 'cpu_policy', 'disk_pinning')
 
 
 @cache
-def load() -> Published:
+def load_figures() -> PaperFigures:
     """Read the papers' figures.
 
     :raises hvstack.errors.InputError: the file is damaged.
@@ -166,15 +166,15 @@ def load() -> Published:
         data = yamlfile.load(Path(path)).data
     papers = data['papers']
 
-    def said(item: dict[str, Any]) -> dict[str, Any]:
+    def add_statistic(item: dict[str, Any]) -> dict[str, Any]:
         return {**item, 'statistic': papers[item['paper']]['statistic']}
 
-    return Published(
+    return PaperFigures(
         papers=papers,
         tables=tuple(
-            Table(
+            PublishedTable(
                 **{
-                    **said(item),
+                    **add_statistic(item),
                     'columns': tuple(item['columns']),
                     'rows': {
                         name: tuple(row) for name, row in item['rows'].items()
@@ -184,14 +184,16 @@ def load() -> Published:
             for item in data['tables']
         ),
         gains=tuple(
-            Gain(**said(item)) for item in data['figures'] if 'gain' in item
+            PublishedGain(**add_statistic(item))
+            for item in data['figures']
+            if 'gain' in item
         ),
         figures=tuple(
-            Figure(**said(item))
+            PublishedFigure(**add_statistic(item))
             for item in data['figures']
             if 'gain' not in item
         ),
         contradictions=tuple(
-            Contradiction(**item) for item in data['contradictions']
+            PaperContradiction(**item) for item in data['contradictions']
         ),
     )

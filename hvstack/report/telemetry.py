@@ -9,36 +9,41 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors
-from hvstack.report.answer import Answer, Row
-from hvstack.report.charts import COLOURS, Chart, rows_layout, safe
-from hvstack.report.text import number
+from hvstack.report.answer import Row, SweepReport
+from hvstack.report.charts import (
+    COLOURS,
+    Chart,
+    build_rows_layout,
+    escape_text,
+)
+from hvstack.report.text import format_number
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 from hvstack.results.telemetry import Telemetry
 
 #: Rows that are drawn: bare metal and the best ones, as vsphere6 draws three.
-_MOST_ROWS = 4
+_MAX_ROWS = 4
 #: Points of a line; more samples are averaged.
-_MOST_POINTS = 240
+_MAX_POINTS = 240
 #: Nodes that are drawn; the table of more would be no table.
-_MOST_NODES = 40
+_MAX_NODES = 40
 #: Height of one row's plot in pixels.
 _HEIGHT = 190
 #: Phases with names of their own on the time axis.
-_MARKED = ('HSGen', 'HSSort', 'reduce-merge', 'HSValidate')
+_MARKED_PHASES = ('HSGen', 'HSSort', 'reduce-merge', 'HSValidate')
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlottedRun:
     """A row's run whose telemetry is drawn."""
 
     row: Row
     record: Record
-    told: Telemetry
+    telemetry: Telemetry
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _ChartKind:
     """One chart over time.
 
     :param lines: series and how it is called.
@@ -54,15 +59,15 @@ class _Kind:
     mean: bool = False
 
 
-_KINDS = (
-    _Kind(
+_CHART_KINDS = (
+    _ChartKind(
         'cpu',
         'CPU over time',
         'Cores that all workers used together (vsphere6, figure 3).',
         (('cpu', 'busy'), ('steal', 'stolen')),
         ('Cores', 1),
     ),
-    _Kind(
+    _ChartKind(
         'throttled',
         'Throttled time',
         'Seconds in each second that the nearest group with a quota waited '
@@ -72,7 +77,7 @@ _KINDS = (
         ('Seconds per second', 1),
         mean=True,
     ),
-    _Kind(
+    _ChartKind(
         'disk',
         'Disks over time',
         'Bytes that all workers read from their devices and wrote to them '
@@ -81,7 +86,7 @@ _KINDS = (
         (('read', 'read'), ('write', 'written')),
         ('MB/s', 1e6),
     ),
-    _Kind(
+    _ChartKind(
         'network',
         'Network over time',
         'Bytes that all workers received and sent, with headers (vsphere6, '
@@ -92,23 +97,23 @@ _KINDS = (
 )
 
 
-def drawn(
-    answer: Answer, records_dir: Path | None
-) -> tuple[list[Drawn], list[str]]:
+def select_runs(
+    report: SweepReport, records_dir: Path | None
+) -> tuple[list[PlottedRun], list[str]]:
     """Return runs to draw, and why others are not.
 
     Of each row the last valid run with a whole file.
 
     :param records_dir: of the records.
     """
-    first = [row for row in [answer.bare_metal, *answer.ranked] if row]
-    rows = [*first, *(x for x in answer.rows if x.valid and x not in first)]
-    plotted_runs: list[Drawn] = []
+    first = [row for row in [report.bare_metal, *report.ranked] if row]
+    rows = [*first, *(x for x in report.rows if x.valid and x not in first)]
+    plotted_runs: list[PlottedRun] = []
     missing: list[str] = []
     for row in rows:
-        if len(plotted_runs) == _MOST_ROWS:
+        if len(plotted_runs) == _MAX_ROWS:
             missing.append(
-                f'drawn are the first {_MOST_ROWS} rows with telemetry; the '
+                f'drawn are the first {_MAX_ROWS} rows with telemetry; the '
                 'table has all'
             )
             break
@@ -121,22 +126,24 @@ def drawn(
             except errors.InputError as exc:
                 reason = str(exc)
                 continue
-            plotted_runs.append(Drawn(row, record, run_telemetry))
+            plotted_runs.append(PlottedRun(row, record, run_telemetry))
             break
         else:
             missing.append(f'{row.label}: {reason}')
     return plotted_runs, missing
 
 
-def build(
-    answer: Answer, plotted_runs: Sequence[Drawn], missing: Sequence[str]
+def build_charts(
+    report: SweepReport,
+    plotted_runs: Sequence[PlottedRun],
+    missing: Sequence[str],
 ) -> list[Chart]:
     """Return the charts of telemetry and of nodes."""
     if not plotted_runs:
         reason = (
             'the records hold no telemetry'
             if not any(
-                record.seen.get('telemetry') for record in answer.records
+                record.seen.get('telemetry') for record in report.records
             )
             else '; '.join(missing) or 'no row has a valid run'
         )
@@ -150,16 +157,16 @@ def build(
         ]
     else:
         over_time = [
-            _over_time(answer, kind, plotted_runs, list(missing))
-            for kind in _KINDS
+            _build_time_chart(report, kind, plotted_runs, list(missing))
+            for kind in _CHART_KINDS
         ]
-    return [*over_time, _nodes(answer)]
+    return [*over_time, _build_nodes_chart(report)]
 
 
-def _over_time(
-    answer: Answer,
-    kind: _Kind,
-    plotted_runs: Sequence[Drawn],
+def _build_time_chart(
+    report: SweepReport,
+    kind: _ChartKind,
+    plotted_runs: Sequence[PlottedRun],
     missing: list[str],
 ) -> Chart:
     """Return one plot above the other, so that phases can be told."""
@@ -181,7 +188,7 @@ def _over_time(
     notes: list[dict[str, Any]] = []
     for index, run in enumerate(plotted_runs):
         axis = f'y{index + 1}' if index else 'y'
-        lines = list(_lines(run, kind, axis))
+        lines = list(_build_traces(run, kind, axis))
         for line in lines:
             trace_names = {trace['name'] for trace in chart.traces}
             chart.traces.append(
@@ -200,11 +207,13 @@ def _over_time(
             'linecolor': '#888',
             'automargin': True,
         }
-        title = f'<b>{safe(run.row.label)}</b>, run {run.record.index}'
-        notes.append(_note(title, high, 1, 'right') | {'xref': 'paper'})
-        for name, begin, _ in run.told.phases:
-            if name in _MARKED:
-                notes.append(_note(safe(name), high, begin, 'left'))
+        title = f'<b>{escape_text(run.row.label)}</b>, run {run.record.index}'
+        notes.append(_build_note(title, high, 1, 'right') | {'xref': 'paper'})
+        for name, begin, _ in run.telemetry.phases:
+            if name in _MARKED_PHASES:
+                notes.append(
+                    _build_note(escape_text(name), high, begin, 'left')
+                )
                 shapes.append(
                     {
                         'type': 'line',
@@ -218,8 +227,8 @@ def _over_time(
                 )
     if not chart.traces:
         return chart
-    chart.missing.extend(_down_sampled(plotted_runs))
-    chart.rows.extend(_means(answer, kind))
+    chart.missing.extend(_list_averaged_runs(plotted_runs))
+    chart.rows.extend(_list_phase_means(report, kind))
     chart.layout.update(
         {
             'height': 90 + _HEIGHT * len(plotted_runs),
@@ -234,7 +243,7 @@ def _over_time(
     return chart
 
 
-def _note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
+def _build_note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
     return {
         'text': text,
         'x': x,
@@ -247,10 +256,12 @@ def _note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
     }
 
 
-def _lines(run: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
+def _build_traces(
+    run: PlottedRun, kind: _ChartKind, axis: str
+) -> Iterator[dict[str, Any]]:
     """Yield the traces of one run."""
     for index, (series, text) in enumerate(kind.lines):
-        line = sampled(run.told, series, mean=kind.mean)
+        line = sample_series(run.telemetry, series, mean=kind.mean)
         if line is None:
             continue
         width, values = line
@@ -274,27 +285,30 @@ def _lines(run: Drawn, kind: _Kind, axis: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _down_sampled(plotted_runs: Sequence[Drawn]) -> list[str]:
+def _list_averaged_runs(plotted_runs: Sequence[PlottedRun]) -> list[str]:
     """Say of which runs the lines are means of samples."""
     return [
         f'{run.row.label}: single samples; a point is the mean of '
-        f'{_width(run.told):.0f} s, they were taken every '
-        f'{run.told.interval:g} s'
+        f'{_compute_point_seconds(run.telemetry):.0f} s, they were taken '
+        f'every {run.telemetry.interval:g} s'
         for run in plotted_runs
-        if _width(run.told) > run.told.interval
+        if _compute_point_seconds(run.telemetry) > run.telemetry.interval
     ]
 
 
-def _width(run_telemetry: Telemetry) -> float:
+def _compute_point_seconds(run_telemetry: Telemetry) -> float:
     """Return the seconds of a point."""
-    return max(run_telemetry.interval, _end(run_telemetry) / _MOST_POINTS)
+    return max(
+        run_telemetry.interval,
+        _compute_end_seconds(run_telemetry) / _MAX_POINTS,
+    )
 
 
-def _end(run_telemetry: Telemetry) -> float:
+def _compute_end_seconds(run_telemetry: Telemetry) -> float:
     return max((end for _, _, end in run_telemetry.phases), default=0.0)
 
 
-def sampled(
+def sample_series(
     run_telemetry: Telemetry, series: str, *, mean: bool = False
 ) -> tuple[float, list[float | None]] | None:
     """Return a series of all workers at equal steps.
@@ -309,8 +323,8 @@ def sampled(
     nodes = [
         (worker, worker.values(series)) for worker in run_telemetry.workers
     ]
-    width = _width(run_telemetry)
-    count = int(_end(run_telemetry) / width)
+    width = _compute_point_seconds(run_telemetry)
+    count = int(_compute_end_seconds(run_telemetry) / width)
     if not nodes or not count:
         return None
     lines = []
@@ -326,10 +340,12 @@ def sampled(
     ]
 
 
-def _means(answer: Answer, kind: _Kind) -> list[tuple[str, ...]]:
+def _list_phase_means(
+    report: SweepReport, kind: _ChartKind
+) -> list[tuple[str, ...]]:
     """Return rows of means by phase, from the records' own digests."""
     rows = []
-    for row in answer.rows:
+    for row in report.rows:
         summaries = [
             run.seen['telemetry']
             for run in row.valid
@@ -351,7 +367,9 @@ def _means(answer: Answer, kind: _Kind) -> list[tuple[str, ...]]:
                     )
                     rates = [rate / max(workers, 1) for rate in rates]
                 cells.append(
-                    number(sum(rates) / len(rates) if rates else None, 2)
+                    format_number(
+                        sum(rates) / len(rates) if rates else None, 2
+                    )
                 )
             rows.append((row.label, name, *cells))
     return rows
@@ -364,7 +382,7 @@ _JOBS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _nodes(answer: Answer) -> Chart:
+def _build_nodes_chart(report: SweepReport) -> Chart:
     """Return what each node's tasks made of their time."""
     chart = Chart(
         'nodes',
@@ -383,7 +401,7 @@ def _nodes(answer: Answer) -> Chart:
     )
     points: dict[str, list[tuple[str, float]]] = {}
     node_count = 0
-    for row in answer.rows:
+    for row in report.rows:
         if not row.valid:
             continue
         phases = {phase['name']: phase for phase in row.valid[-1].phases}
@@ -407,15 +425,18 @@ def _nodes(answer: Answer) -> Chart:
                 speed = (
                     node[f'{kind}_bytes'] / seconds / 1e6 if seconds else None
                 )
-                cells += [f'{node.get(f"{kind}s", 0):.0f}', number(speed, 2)]
-                if speed and node_count <= _MOST_NODES:
+                cells += [
+                    f'{node.get(f"{kind}s", 0):.0f}',
+                    format_number(speed, 2),
+                ]
+                if speed and node_count <= _MAX_NODES:
                     points.setdefault(text, []).append(
                         (f'{row.label}: {name}', speed)
                     )
             chart.rows.append((row.label, name, *cells))
-    if node_count > _MOST_NODES:
+    if node_count > _MAX_NODES:
         chart.missing.append(
-            f'drawn are the first {_MOST_NODES} nodes of {node_count}; the '
+            f'drawn are the first {_MAX_NODES} nodes of {node_count}; the '
             'table has all'
         )
     for index, (text, node_speeds) in enumerate(points.items()):
@@ -423,9 +444,9 @@ def _nodes(answer: Answer) -> Chart:
             {
                 'type': 'scatter',
                 'mode': 'markers',
-                'name': safe(text),
+                'name': escape_text(text),
                 'x': [round(speed, 3) for _, speed in node_speeds],
-                'y': [safe(label) for label, _ in node_speeds],
+                'y': [escape_text(label) for label, _ in node_speeds],
                 'marker': {
                     'size': 10,
                     'color': COLOURS[index],
@@ -436,8 +457,8 @@ def _nodes(answer: Answer) -> Chart:
         )
     if points:
         chart.layout.update(
-            rows_layout(
-                'MB in a second of a task', min(node_count, _MOST_NODES)
+            build_rows_layout(
+                'MB in a second of a task', min(node_count, _MAX_NODES)
             )
             | {'shapes': []}
         )

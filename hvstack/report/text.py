@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer for a terminal: a short form, and one with all details.
+"""The report for a terminal: a short form, and one with all details.
 
-Both end with the table and the sentences that answer the question: a
+Both end with the table and the sentences that report the question: a
 terminal shows the end of what it was given.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from hvstack.report.answer import (
     EMULATED,
     PHASES,
-    Answer,
     Growth,
     Row,
-    plain,
-    size_text,
+    SweepReport,
+    format_plain,
+    format_size,
 )
-from hvstack.report.comparison import Change, Comparison
+from hvstack.report.comparison import Comparison, ConfigurationDelta
 from hvstack.results.stats import Percent
 
 _WIDTH = 100
@@ -42,7 +42,7 @@ _SHORT_COLUMNS = (
 #: Provenance that the short form leaves to the details.
 ONLY_IN_DETAILS = ('os_release', 'jre', 'libvirt', 'qemu', 'runs')
 #: What was seen but would fill screens: the page has own tables.
-ON_THE_PAGE = ('parameters', 'telemetry')
+PAGE_ONLY = ('parameters', 'telemetry')
 _CHANGE_COLUMNS = (
     'configuration',
     'runs before',
@@ -55,92 +55,97 @@ _CHANGE_COLUMNS = (
 )
 
 
-def table(answer: Answer, skipped: int = 0) -> str:
+def format_table(report: SweepReport, skipped: int = 0) -> str:
     """Return the short form: provenance, table, headline.
 
     :param skipped: number of configurations that could not exist.
     """
-    lines = _provenance(answer)
+    lines = _format_provenance(report)
     failures = 0
-    for row in answer.rows:
+    for row in report.rows:
         if row.status != 'ok' and row.reasons:
             reason = textwrap.shorten(row.reasons[0], 160, placeholder=' ...')
-            lines += _wrapped(f'{row.label}, {row.status}: {reason}', width=79)
+            lines += _wrap(f'{row.label}, {row.status}: {reason}', width=79)
         failures += len(row.failed)
-    for reason in answer.left_out[:_MAX_NAMED_FILES]:
+    for reason in report.invalid_records[:_MAX_NAMED_FILES]:
         reason = textwrap.shorten(reason, 240, placeholder=' ...')
-        lines += _wrapped(f'Left out: {reason}', width=79)
+        lines += _wrap(f'Left out: {reason}', width=79)
     counts = [
         f'{noun}: {count}'
         for noun, count in (
             ('skipped configurations', skipped),
             ('failed runs', failures),
-            ('unusable files', len(answer.left_out)),
-            ('missing runs', len(answer.gaps)),
+            ('unusable files', len(report.invalid_records)),
+            ('missing runs', len(report.missing_runs)),
         )
         if count
     ]
     if counts:
-        lines += _wrapped(
+        lines += _wrap(
             f'{", ".join(counts).capitalize()}; --details shows the reasons.',
             width=79,
         )
-    lines += ['', *_rows(answer, short=True), '']
-    sentences = [answer.headline]
-    if answer.choice and not answer.choice.winner:
-        sentences += answer.choice_note
-    lines += _wrapped(' '.join(sentences))
+    lines += ['', *_format_rows(report, short=True), '']
+    sentences = [report.headline]
+    if report.choice and not report.choice.winner:
+        sentences += report.choice_note
+    lines += _wrap(' '.join(sentences))
     return '\n'.join(lines) + '\n'
 
 
-def details(answer: Answer, remarks: Sequence[str] = ()) -> str:
+def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
     """Return everything that fits a terminal, the table last.
 
     :param remarks: lines about how the sweep went, such as what it skipped.
     """
     lines = ['What was seen:']
-    for row in answer.rows:
-        for name, value in row.seen.items():
-            if name in ON_THE_PAGE:
+    for row in report.rows:
+        for name, value in row.observed.items():
+            if name in PAGE_ONLY:
                 continue
-            lines += _wrapped(f'{row.label}: {name}: {plain(value)}', '  ')
-    lines += ['', *_facts(answer)]
+            lines += _wrap(f'{row.label}: {name}: {format_plain(value)}', '  ')
+    lines += ['', *_format_facts(report)]
     if remarks:
         lines += ['', *remarks]
-    for growth in answer.growth:
-        lines += ['', *_growth(growth)]
+    for growth in report.growth:
+        lines += ['', *_format_growth(growth)]
     lines.append('')
-    for row in answer.rows:
+    for row in report.rows:
         for reason in row.reasons:
-            lines += _wrapped(f'{row.label}, {_kind(row)}: {reason}')
-    for note in answer.notes:
-        lines += _wrapped(note)
-    lines += _wrapped(
-        f'Seconds are means. The rate is the {answer.rate_name}, a geometric '
+            lines += _wrap(f'{row.label}, {_status_text(row)}: {reason}')
+    for note in report.notes:
+        lines += _wrap(note)
+    lines += _wrap(
+        f'Seconds are means. The rate is the {report.rate_name}, a geometric '
         'mean. The 95 % confidence intervals use the variance of the '
         'logarithms of the rates, pooled over all rows '
-        f'({answer.pooled.degrees_of_freedom} degrees of freedom). "No '
+        f'({report.pooled.degrees_of_freedom} degrees of freedom). "No '
         'difference" means that the interval contains 100. For bare metal, '
         'the interval is that of its own mean.'
     )
-    lines += ['', *_rows(answer, short=False), '', *_wrapped(answer.headline)]
+    lines += [
+        '',
+        *_format_rows(report, short=False),
+        '',
+        *_wrap(report.headline),
+    ]
     return '\n'.join(lines) + '\n'
 
 
-def _provenance(answer: Answer) -> list[str]:
+def _format_provenance(report: SweepReport) -> list[str]:
     """Return what no figure is shown without, in a few lines."""
     facts = [
         f'{name}: {value}'
-        for name, value in answer.facts()
+        for name, value in report.list_facts()
         if name not in ONLY_IN_DETAILS
     ]
-    lines = _wrapped(f'Percent of bare metal. {"; ".join(facts)}.', width=79)
-    for note in answer.provenance_notes:
-        lines += _wrapped(note, width=79)
+    lines = _wrap(f'Percent of bare metal. {"; ".join(facts)}.', width=79)
+    for note in report.provenance_notes:
+        lines += _wrap(note, width=79)
     return lines
 
 
-def _rows(answer: Answer, *, short: bool) -> list[str]:
+def _format_rows(report: SweepReport, *, short: bool) -> list[str]:
     """Return the table.
 
     :param short: leave out the columns that are in the details.
@@ -150,105 +155,105 @@ def _rows(answer: Answer, *, short: bool) -> list[str]:
         for number, title in enumerate(_COLUMNS)
         if not short or title in _SHORT_COLUMNS
     ]
-    rows = [_COLUMNS, *(_cells(row) for row in answer.rows)]
-    return _aligned(
+    rows = [_COLUMNS, *(_format_cells(row) for row in report.rows)]
+    return _align_columns(
         [[row[number] for number in columns] for row in rows], left=(0, -1)
     )
 
 
-def _kind(row: Row) -> str:
+def _status_text(row: Row) -> str:
     return 'a failed run' if row.status == 'ok' else row.status
 
 
-def number(value: float | None, digits: int = 1) -> str:
+def format_number(value: float | None, digits: int = 1) -> str:
     """Return a number with so many digits, or a dash."""
     return '-' if value is None else f'{value:.{digits}f}'
 
 
-def interval(row: Row) -> str:
+def format_interval(row: Row) -> str:
     """Return a row's interval, or a dash."""
-    return bounds(row.percent)
+    return format_bounds(row.percent)
 
 
-def percent_of(row: Row | None) -> str:
+def format_percent(row: Row | None) -> str:
     """Return a row's percent of bare metal, what it has instead, or a dash."""
     if row is not None and row.status == EMULATED:
         return EMULATED
-    return number(row.percent.percent if row and row.percent else None)
+    return format_number(row.percent.percent if row and row.percent else None)
 
 
-def bounds(percent: Percent | None) -> str:
+def format_bounds(percent: Percent | None) -> str:
     """Return the interval of a percentage, or a dash."""
     if percent is None or percent.low is None or percent.high is None:
         return '-'
     return f'{percent.low:.1f} to {percent.high:.1f}'
 
 
-def change_cells(change: Change) -> tuple[str, ...]:
+def format_delta_cells(delta: ConfigurationDelta) -> tuple[str, ...]:
     """Return one row of the table of two sweeps."""
-    before, after = change.before, change.after
+    before, after = delta.before, delta.after
     return (
-        change.label,
+        delta.label,
         str(len(before.valid) if before else 0),
         str(len(after.valid) if after else 0),
-        number(change.percent.percent if change.percent else None),
-        bounds(change.percent),
-        percent_of(before),
-        percent_of(after),
-        change.verdict,
+        format_number(delta.percent.percent if delta.percent else None),
+        format_bounds(delta.percent),
+        format_percent(before),
+        format_percent(after),
+        delta.verdict,
     )
 
 
-def comparison_table(comparison: Comparison) -> str:
+def format_comparison(comparison: Comparison) -> str:
     """Return two sweeps as text."""
-    lines = [*_wrapped(comparison.headline), '']
-    lines += _aligned(
-        [_CHANGE_COLUMNS, *map(change_cells, comparison.changes)],
+    lines = [*_wrap(comparison.headline), '']
+    lines += _align_columns(
+        [_CHANGE_COLUMNS, *map(format_delta_cells, comparison.deltas)],
         left=(0, -1),
     )
     lines.append('')
-    for change in comparison.changes:
-        for reason in change.reasons:
-            lines += _wrapped(f'{change.label}: {reason}')
+    for delta in comparison.deltas:
+        for reason in delta.reasons:
+            lines += _wrap(f'{delta.label}: {reason}')
     for note in comparison.notes:
-        lines += _wrapped(note)
+        lines += _wrap(note)
     return '\n'.join(lines) + '\n'
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _format_cells(row: Row) -> tuple[str, ...]:
     percent = row.percent
     failed = f' + {len(row.failed)} failed' if row.failed else ''
     rate = row.rate
     return (
         row.title,
         f'{len(row.valid)}{failed}',
-        *(number(row.seconds.get(phase)) for phase in PHASES),
-        number(row.total_seconds),
+        *(format_number(row.seconds.get(phase)) for phase in PHASES),
+        format_number(row.total_seconds),
         '-' if rate is None else f'{rate:.4g}',
-        percent_of(row),
-        interval(row),
-        number(percent.performance_ratio if percent else None),
+        format_percent(row),
+        format_interval(row),
+        format_number(percent.performance_ratio if percent else None),
         row.verdict,
     )
 
 
-def _facts(answer: Answer) -> list[str]:
+def _format_facts(report: SweepReport) -> list[str]:
     lines = ['Percent of bare metal', '']
-    for name, value in answer.facts():
+    for name, value in report.list_facts():
         lines += textwrap.wrap(
             f'{name + ":":24}{value}', _WIDTH, subsequent_indent=' ' * 24
         )
     return lines
 
 
-def _growth(growth: Growth) -> list[str]:
+def _format_growth(growth: Growth) -> list[str]:
     """Say how bare metal's phases grow with the data."""
     head = f'Bare metal with {growth.factor:g} times the data:'
     rows: list[Sequence[str]] = [
         (
             'phase',
-            f'{size_text(growth.small)}, s',
-            f'{size_text(growth.large)}, s',
+            f'{format_size(growth.small)}, s',
+            f'{format_size(growth.large)}, s',
             'ratio',
             'does not grow, s',
         )
@@ -257,16 +262,18 @@ def _growth(growth: Growth) -> list[str]:
         rows.append(
             (
                 phase,
-                number(small),
-                number(large),
-                number(growth.ratio(phase), 2),
-                number(growth.fixed(phase)),
+                format_number(small),
+                format_number(large),
+                format_number(growth.ratio(phase), 2),
+                format_number(growth.fixed_seconds(phase)),
             )
         )
-    return [head, *_aligned(rows, left=(0,))]
+    return [head, *_align_columns(rows, left=(0,))]
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+def _align_columns(
+    rows: Sequence[Sequence[str]], left: Sequence[int]
+) -> list[str]:
     """Return rows with their columns aligned, those of ``left`` leftwards."""
     count = len(rows[0])
     left_columns = {column % count for column in left}
@@ -281,7 +288,7 @@ def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
     return [lines[0], '-' * max(map(len, lines)), *lines[1:]]
 
 
-def _wrapped(text: str, indent: str = '', width: int = _WIDTH) -> list[str]:
+def _wrap(text: str, indent: str = '', width: int = _WIDTH) -> list[str]:
     return textwrap.wrap(
         text,
         width,

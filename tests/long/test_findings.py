@@ -104,14 +104,16 @@ class FindingsTest(testtools.TestCase):
         self.assertEqual([], outcome.telemetry.gaps)
         self.assertEqual(len(self.cluster.nodes), len(outcome.telemetry.nodes))
         made.seen['telemetry'] = telemetry.digest(outcome.telemetry)
-        sweep = answer.build([made])
+        sweep = answer.build_report([made])
         self.addDetail(
             'seen',
             testtools.content.text_content(
                 f'{made.seen["telemetry"]}\n{made.phases}'
             ),
         )
-        return {one.title: one.evidence for one in findings.find(sweep)}
+        return {
+            one.title: one.evidence for one in findings.list_findings(sweep)
+        }
 
     @contextlib.contextmanager
     def setting(self, name: str, value: str) -> Iterator[None]:

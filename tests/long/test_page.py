@@ -98,7 +98,7 @@ class BrowserTest(testtools.TestCase):
 
     def test_page(self) -> None:
         records = [counted(one) for one in sweep()]
-        elements = self.assert_drawn(report.page(records), 6)
+        elements = self.assert_drawn(report.build_page(records), 6)
         points = re.findall(r'<path class="point', elements)
         self.assertGreater(len(points), 20)
 
@@ -109,18 +109,20 @@ class BrowserTest(testtools.TestCase):
                 one.seen['telemetry'] = telemetry.save(
                     told(), self.folder, one.id
                 )
-        self.assert_drawn(report.page(records, records_dir=self.folder), 10)
+        self.assert_drawn(
+            report.build_page(records, records_dir=self.folder), 10
+        )
 
     def test_script_in_a_name(self) -> None:
         records: list[Record] = [
             counted(run(name, 0, 100, sweep=EVIL, cpu_model=EVIL))
             for name in ('bare-metal', 'i1')
         ]
-        elements = self.assert_drawn(report.page(records), 4)
+        elements = self.assert_drawn(report.build_page(records), 4)
         self.assertNotIn(EVIL, elements)
         self.assertIn('&lt;script&gt;alert(1)', elements)
 
     def test_two_sweeps(self) -> None:
-        one = answer.build([run('i1', 0, 90, sweep='a')])
-        two = answer.build([run('i1', 0, 100, sweep='b')])
-        self.assert_drawn(report.compare(one, two, form='html'), 1)
+        one = answer.build_report([run('i1', 0, 90, sweep='a')])
+        two = answer.build_report([run('i1', 0, 100, sweep='b')])
+        self.assert_drawn(report.format_comparison(one, two, form='html'), 1)

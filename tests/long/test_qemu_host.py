@@ -143,7 +143,7 @@ class SlowDiskTest(QemuTest):
         record = run('i1', 0, 100, backend='qemu', seen={'telemetry': seen})
         slow = [
             one.evidence
-            for one in findings.find(answer.build([record]))
+            for one in findings.list_findings(answer.build_report([record]))
             if one.title == 'slow disk'
         ]
         self.assertEqual(1, len(slow), seen)

@@ -27,14 +27,16 @@ def runs(sweep: str, i1: float, **environment: object) -> list[Record]:
 def both(
     before: list[Record], after: list[Record], *changed: str
 ) -> Comparison:
-    return comparison.build(answer.build(before), answer.build(after), changed)
+    return comparison.build_comparison(
+        answer.build_report(before), answer.build_report(after), changed
+    )
 
 
 class Compare(testtools.TestCase):
     """Two sweeps with the statistics and refusals of one."""
 
     def test_after_in_percent_of_before(self) -> None:
-        base, i1 = both(runs('a', 120), runs('b', 100)).changes
+        base, i1 = both(runs('a', 120), runs('b', 100)).deltas
         self.assertEqual(
             ('no difference', 'faster'), (base.verdict, i1.verdict)
         )
@@ -47,41 +49,44 @@ class Compare(testtools.TestCase):
 
     def test_what_changed_must_be_named(self) -> None:
         before, after = runs('a', 120), runs('b', 100, nova='35.0.0')
-        refused = both(before, after).changes[1]
+        refused = both(before, after).deltas[1]
         self.assertIsNone(refused.percent)
         self.assertIn(
             'nova is 35.0.0 here and 34.0.0 there', refused.reasons[0]
         )
         self.assertIn('--changed', refused.reasons[0])
         named = both(before, after, 'nova')
-        self.assertEqual('faster', named.changes[1].verdict)
+        self.assertEqual('faster', named.deltas[1].verdict)
         self.assertIn('nova: 34.0.0 before, 35.0.0 after.', named.notes)
 
     def test_another_size_is_refused(self) -> None:
         after = [run('bare-metal', 0, 9, size=2 * 10**9, sweep='b')]
-        change = both(runs('a', 100), after).changes[0]
+        change = both(runs('a', 100), after).deltas[0]
         self.assertIn('size_bytes', change.reasons[0])
 
     def test_a_row_of_one_sweep_alone(self) -> None:
         after = [*runs('b', 100), run('i2', 0, 90, sweep='b')]
-        change = both(runs('a', 100), after).changes[2]
+        change = both(runs('a', 100), after).deltas[2]
         self.assertEqual(
             ['the earlier sweep does not have it'], change.reasons
         )
 
     def test_no_valid_run(self) -> None:
         after = [run('i1', 0, 90, sweep='b', reason='no space')]
-        change = both(runs('a', 100), after).changes[1]
+        change = both(runs('a', 100), after).deltas[1]
         self.assertEqual(
             ['the later sweep has no valid run of it'], change.reasons
         )
 
     def test_forms(self) -> None:
-        given = answer.build(runs('a', 120)), answer.build(runs('b', 100))
-        text = report.compare(*given)
+        given = (
+            answer.build_report(runs('a', 120)),
+            answer.build_report(runs('b', 100)),
+        )
+        text = report.format_comparison(*given)
         self.assertIn('b against a: 1 no difference, 1 faster of 2', text)
-        data = json.loads(report.compare(*given, form='json'))
+        data = json.loads(report.format_comparison(*given, form='json'))
         self.assertEqual('faster', data['rows'][1]['verdict'])
-        page = Page(report.compare(*given, form='html'))
+        page = Page(report.format_comparison(*given, form='html'))
         self.assertEqual({'after'}, set(page.drawn))
         self.assertIn('1 faster', page.words)

@@ -125,7 +125,7 @@ class Approve(testtools.TestCase):
     def test_evidence_is_the_reports(self) -> None:
         sweep = Sweep()
         found = sweep.approve()
-        rows = answer.build(sweep.records).rows
+        rows = answer.build_report(sweep.records).rows
         (percent,) = (row.percent for row in rows if row.percent is not None
                       and row.configuration != BARE_METAL)  # fmt: skip
         assert percent is not None and percent.low is not None
@@ -371,7 +371,7 @@ class Verify(testtools.TestCase):
             sweep.records.append(sweep.sealed(made))
         del sweep.records[:3]
         sweep.records.remove(sweep.measured[0])
-        assert answer.build(sweep.records).even.drift
+        assert answer.build_report(sweep.records).corrected_rates.drift
         self.data['flavors'][0]['evidence'] = sweep.approve(80)
         self.verify(sweep.records)
 

@@ -16,7 +16,7 @@ SKIPPED = [('i4-c4', 'a worker of 8 vCPUs is larger\nthan its host')]
 class ExchangeTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.answer = answer.build(
+        self.answer = answer.build_report(
             [
                 factory.run(BARE_METAL, 0, 50),
                 factory.run(BARE_METAL, 1, 51),
@@ -28,7 +28,7 @@ class ExchangeTest(testtools.TestCase):
         )
 
     def test_csv(self) -> None:
-        text = exchange.csv_text(self.answer, SKIPPED)
+        text = exchange.format_csv(self.answer, SKIPPED)
         lines = [line for line in text.splitlines() if line[0] != '#']
         rows = {row['label']: row for row in csv.DictReader(lines)}
         self.assertEqual('2', rows['i1']['runs'])
@@ -47,7 +47,9 @@ class ExchangeTest(testtools.TestCase):
         self.assertIn('# These figures are derived from', text)
 
     def test_junit(self) -> None:
-        suite = ElementTree.fromstring(exchange.junit(self.answer, SKIPPED))
+        suite = ElementTree.fromstring(
+            exchange.format_junit(self.answer, SKIPPED)
+        )
         cases = {case.get('name'): case for case in suite.iter('testcase')}
         self.assertEqual(str(len(cases)), suite.get('tests'))
         self.assertEqual(

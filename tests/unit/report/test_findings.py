@@ -73,7 +73,7 @@ class Findings(testtools.TestCase):
     def found(self, *records: Record) -> dict[str, str]:
         return {
             one.title: one.evidence
-            for one in findings.find(answer.build(records))
+            for one in findings.list_findings(answer.build_report(records))
         }
 
     def test_a_clean_run_has_none(self) -> None:
@@ -140,14 +140,18 @@ class Findings(testtools.TestCase):
 
     def test_clean_with_telemetry(self) -> None:
         self.assertEqual({}, self.found(self.clean()))
-        one = answer.build([self.clean()])
+        one = answer.build_report([self.clean()])
         self.assertEqual(
-            [findings.not_judged(answer.build([run('i1', 0, 9)]))[0]],
-            findings.not_judged(one),
+            [
+                findings.list_unchecked(
+                    answer.build_report([run('i1', 0, 9)])
+                )[0]
+            ],
+            findings.list_unchecked(one),
         )
 
     def test_each_names_its_limit(self) -> None:
-        for title, _ in findings._JUDGES:
+        for title, _ in findings._CHECKS:
             self.assertIn(title, findings.SOURCES)
 
     def test_slow_node(self) -> None:
@@ -181,7 +185,7 @@ class Findings(testtools.TestCase):
             self.assertEqual(expected, list(self.found(record)))
         record.environment['backend'] = 'qemu'
         self.assertEqual({}, self.found(record))
-        lines = dict(findings.not_judged(answer.build([record])))
+        lines = dict(findings.list_unchecked(answer.build_report([record])))
         self.assertIn('emulated', lines['steal'])
 
     def test_uneven_reducers(self) -> None:
@@ -239,13 +243,15 @@ class Findings(testtools.TestCase):
     def test_gaps_are_told(self) -> None:
         record = self.clean()
         record.seen['telemetry']['gaps'] = ['w1: no samples (refused)']
-        lines = findings.not_judged(answer.build([record]))
+        lines = findings.list_unchecked(answer.build_report([record]))
         self.assertIn('w1: no samples (refused)', [why for _, why in lines])
 
     def test_what_could_not_be_judged(self) -> None:
         unmeasured = run('i1', 0, 9)
         for phase in unmeasured.phases:
             phase.pop('counters', None)
-        lines = dict(findings.not_judged(answer.build([unmeasured])))
+        lines = dict(
+            findings.list_unchecked(answer.build_report([unmeasured]))
+        )
         self.assertIn('whether the data fits the page cache', lines)
         self.assertIn('1 of 1 runs', lines['extra spills and bytes written'])

@@ -13,7 +13,7 @@ import testtools
 
 from hvstack import report
 from hvstack.report import answer, html, parameters
-from hvstack.report.answer import DERIVED
+from hvstack.report.answer import DERIVED_NOTE
 from hvstack.report.charts import Chart
 from hvstack.results import record
 from hvstack.results.record import Record
@@ -84,10 +84,10 @@ class PageTest(testtools.TestCase):
     """What a page holds."""
 
     def page(self, *records: Record) -> Page:
-        return Page(report.page(list(records)))
+        return Page(report.build_page(list(records)))
 
     def test_offline_and_alone(self) -> None:
-        text = report.page(sweep())
+        text = report.build_page(sweep())
         page = Page(text)
         outside = [
             link for link in page.links if not link.startswith(('#', 'data:'))
@@ -102,7 +102,7 @@ class PageTest(testtools.TestCase):
         self.assertLess(
             words.index('i1 is best: 97.1 %'), words.index('The way there')
         )
-        for one in (DERIVED, 'lxc', 'Scale model', 'slower'):
+        for one in (DERIVED_NOTE, 'lxc', 'Scale model', 'slower'):
             self.assertIn(one, words)
 
     def test_every_run_is_a_point(self) -> None:
@@ -119,7 +119,7 @@ class PageTest(testtools.TestCase):
         )
         for name in page.drawn:
             self.assertIn(f'chart-{name}', page.attributes['id'])
-        text = report.page(records)
+        text = report.build_page(records)
         for name in page.drawn:
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
@@ -141,10 +141,10 @@ class PageTest(testtools.TestCase):
                 'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
                 'unread': ['datanode: no answer'],
             }
-        told = answer.build(records)
+        told = answer.build_report(records)
         found = {
             (one.name, one.value): (one.daemons, one.rows)
-            for one in parameters.build(told)
+            for one in parameters.list_property_values(told)
         }
         self.assertEqual(
             {
@@ -163,7 +163,7 @@ class PageTest(testtools.TestCase):
         self.assertIn('i1: datanode: no answer', words)
 
     def test_parameters_of_some_runs(self) -> None:
-        told = parameters.unread(answer.build(sweep()))
+        told = parameters.list_unread(answer.build_report(sweep()))
         self.assertIn('i1: its runs tell no parameters', told)
 
     def test_papers_are_told_apart(self) -> None:
@@ -204,7 +204,7 @@ class PageTest(testtools.TestCase):
             run('bare-metal', 0, 100, sweep=EVIL, cpu_model=EVIL),
             run('i1', 0, 110, sweep=EVIL, cpu_model=EVIL, seen={EVIL: EVIL}),
         ]
-        text = report.page([*records, run('i2', 0, 40, reason=OOM)])
+        text = report.build_page([*records, run('i2', 0, 40, reason=OOM)])
         self.assertNotIn(EVIL, text)
         self.assertIn(EVIL, Page(text).words)
         self.assertIn(OOM, Page(text).words)
@@ -212,7 +212,7 @@ class PageTest(testtools.TestCase):
 
     def test_no_text_ends_a_charts_data(self) -> None:
         trace = {'name': '</script><script>alert(1)</script>'}
-        data = html.script_data([Chart('a', 'a', '', [trace])])
+        data = html.build_script_data([Chart('a', 'a', '', [trace])])
         self.assertNotIn('<', data)
         self.assertEqual([trace], json.loads(data)['a']['data'])
 
@@ -221,7 +221,7 @@ class PageTest(testtools.TestCase):
         for one in sweep():
             factory.save(one, folder / 'in')
         before = record.load_all(folder / 'in')
-        page = Page(report.page(before))
+        page = Page(report.build_page(before))
         packed = next(
             one.partition('base64,')[2] for one in page.links if 'x-xz' in one
         )
@@ -233,49 +233,57 @@ class PageTest(testtools.TestCase):
 
     def test_same_records_make_the_same_page(self) -> None:
         records = sweep()
-        self.assertEqual(report.page(records), report.page(records))
+        self.assertEqual(
+            report.build_page(records), report.build_page(records)
+        )
 
 
 class NotDrawn(testtools.TestCase):
     """A page says what it could not draw, and why."""
 
     def test_no_telemetry(self) -> None:
-        words = Page(report.page(sweep())).words
+        words = Page(report.build_page(sweep())).words
         self.assertIn('the records hold no telemetry', words)
         self.assertIn('bare metal: run 2 holds no single tasks', words)
         self.assertIn('bare metal: no valid run has counters', words)
 
     def test_a_parameter_with_one_value(self) -> None:
-        page = Page(report.page(sweep()))
+        page = Page(report.build_page(sweep()))
         self.assertNotIn('storage', page.drawn)
         self.assertIn('only local has runs with a percentage', page.words)
 
     def test_without_a_baseline(self) -> None:
         records = [one for one in sweep() if one.kind == 'configuration']
-        page = Page(report.page(records))
+        page = Page(report.build_page(records))
         self.assertEqual({}, page.drawn)
         self.assertIn('i1: no baseline', page.words)
 
     def test_one_run(self) -> None:
-        page = Page(report.page([run('i1', 0, 100)]))
+        page = Page(report.build_page([run('i1', 0, 100)]))
         self.assertEqual({}, page.drawn)
 
     def test_one_run_each(self) -> None:
-        page = Page(report.page([run('bare-metal', 0, 9), run('i1', 0, 9)]))
+        page = Page(
+            report.build_page([run('bare-metal', 0, 9), run('i1', 0, 9)])
+        )
         self.assertIn('too few runs for an interval', page.words)
         bars = page.drawn['percent']['data'][0]['error_x']
         self.assertEqual([None, None], bars['array'])
 
     def test_all_invalid(self) -> None:
-        page = Page(report.page([run('i1', 0, 9, reason='no space left')]))
+        page = Page(
+            report.build_page([run('i1', 0, 9, reason='no space left')])
+        )
         self.assertEqual({}, page.drawn)
         self.assertIn('no space left', page.words)
 
     def test_left_out(self) -> None:
-        page = Page(report.page(sweep(), ["x.json: 'digest' does not fit"]))
+        page = Page(
+            report.build_page(sweep(), ["x.json: 'digest' does not fit"])
+        )
         self.assertIn("Left out: x.json: 'digest' does not fit", page.words)
 
     def test_a_phase_without_its_parts_is_not_guessed(self) -> None:
         records = [counted(run('bare-metal', 0, 9)), run('i1', 0, 9)]
-        bar = Page(report.page(records)).drawn['phases']['data'][0]
+        bar = Page(report.build_page(records)).drawn['phases']['data'][0]
         self.assertIsNone(bar['x'][bar['y'][0].index('map-shuffle')])

@@ -9,8 +9,8 @@ class Conversions(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.papers = published.load()
-        self.table = self.papers.table('vsphere6', 'Table 2')
+        self.papers = published.load_figures()
+        self.table = self.papers.find_table('vsphere6', 'Table 2')
 
     def test_table_2_is_as_printed(self) -> None:
         self.assertEqual(
@@ -26,7 +26,7 @@ class Conversions(testtools.TestCase):
         )
 
     def test_percent_of_the_whole_suite(self) -> None:
-        self.assertEqual(5594, self.table.suite_seconds('Native'))
+        self.assertEqual(5594, self.table.sum_suite_seconds('Native'))
         self.assertEqual(
             {
                 '1 VM': 90.9,
@@ -35,18 +35,18 @@ class Conversions(testtools.TestCase):
                 '10 VMs': 107.4,
                 '20 VMs': 102.0,
             },
-            {k: round(v, 1) for k, v in self.table.percents().items()},
+            {k: round(v, 1) for k, v in self.table.compute_percents().items()},
         )
 
     def test_single_replica(self) -> None:
-        table = self.papers.table('vsphere6', 'Table 3')
+        table = self.papers.find_table('vsphere6', 'Table 3')
         self.assertEqual(
             {'4 VMs': 109.1, '20 VMs': 112.8},
-            {k: round(v, 1) for k, v in table.percents().items()},
+            {k: round(v, 1) for k, v in table.compute_percents().items()},
         )
 
     def test_twelve_percent_is_terasorts_time_alone(self) -> None:
-        ratio = self.table.phase_ratios('4 VMs')['TeraSort']
+        ratio = self.table.compute_phase_ratios('4 VMs')['TeraSort']
         self.assertEqual(12, round(100 * (1 - ratio)))
 
     def test_phases_add_up_to_terasort(self) -> None:
@@ -55,9 +55,9 @@ class Conversions(testtools.TestCase):
                 continue
             for row in table.rows:
                 self.assertEqual(
-                    table.value(row, 'TeraSort'),
-                    table.value(row, 'map-shuffle')
-                    + table.value(row, 'reduce-merge'),
+                    table.get_number(row, 'TeraSort'),
+                    table.get_number(row, 'map-shuffle')
+                    + table.get_number(row, 'reduce-merge'),
                     (table.source, row),
                 )
 
@@ -68,8 +68,8 @@ class Conversions(testtools.TestCase):
         for row in seconds.rows:
             size = 1000 * float(row.removesuffix(' TB'))
             self.assertAlmostEqual(
-                throughput.value(row, 'throughput'),
-                size / seconds.value(row, 'TeraSort'),
+                throughput.get_number(row, 'throughput'),
+                size / seconds.get_number(row, 'TeraSort'),
                 delta=0.0051,
             )
 
@@ -78,7 +78,7 @@ class Conversions(testtools.TestCase):
             [5, -2, -13, -64, 22, 2, 15],
             [one.gain for one in self.papers.gains],
         )
-        chain = self.papers.dell_chain()
+        chain = self.papers.compute_dell_chain()
         self.assertEqual(
             ['Ceph', 'local storage', 'CPU pinning', 'disk pinning'],
             list(chain),
@@ -92,12 +92,14 @@ class Contradictions(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.papers = published.load()
+        self.papers = published.load_figures()
 
     def less(self, source: str, row: str, than: str, column: str) -> float:
         paper = 'vsan' if 'section' in source else 'vsphere6'
-        table = self.papers.table(paper, source)
-        return 100 * (1 - table.value(row, column) / table.value(than, column))
+        table = self.papers.find_table(paper, source)
+        return 100 * (
+            1 - table.get_number(row, column) / table.get_number(than, column)
+        )
 
     def test_28_percent_are_30(self) -> None:
         best = max(
@@ -107,9 +109,10 @@ class Contradictions(testtools.TestCase):
         self.assertEqual(30, round(best))
 
     def test_capacity_tier_is_not_constant(self) -> None:
-        table = self.papers.table('vsan', 'Table 7')
+        table = self.papers.find_table('vsan', 'Table 7')
         self.assertEqual(
-            [14, 12, 12], [table.value(row, 'capacity') for row in table.rows]
+            [14, 12, 12],
+            [table.get_number(row, 'capacity') for row in table.rows],
         )
 
     def test_vsans_own_percentages_fit(self) -> None:
@@ -140,7 +143,7 @@ class Form(testtools.TestCase):
     """Every figure says where it is from."""
 
     def test_every_entry_has_paper_source_and_statistic(self) -> None:
-        papers = published.load()
+        papers = published.load_figures()
         for one in (*papers.tables, *papers.gains, *papers.figures):
             self.assertTrue(one.source and one.statistic, one)
         self.assertEqual(
@@ -156,11 +159,11 @@ class Form(testtools.TestCase):
         )
 
     def test_every_row_has_a_value_for_each_column(self) -> None:
-        for table in published.load().tables:
+        for table in published.load_figures().tables:
             for name, row in table.rows.items():
                 self.assertEqual(len(table.columns), len(row), name)
 
     def test_hves_tasks_add_up(self) -> None:
-        table = published.load().table('hve', 'Table 3')
+        table = published.load_figures().find_table('hve', 'Table 3')
         for row in table.rows.values():
             self.assertEqual(400, sum(value or 0 for value in row))

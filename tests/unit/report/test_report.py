@@ -6,7 +6,7 @@ import testtools
 
 from hvstack import errors, report
 from hvstack.report import answer, exchange
-from hvstack.report.answer import DERIVED, Growth
+from hvstack.report.answer import DERIVED_NOTE, Growth
 from hvstack.results.record import Record
 from tests.unit.results.factory import run
 
@@ -46,7 +46,7 @@ class Json(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.data = report.results_json(sweep())
+        self.data = report.build_results(sweep())
         self.rows = {row['label']: row for row in self.data['rows']}
 
     def test_is_json(self) -> None:
@@ -98,7 +98,8 @@ class Json(testtools.TestCase):
             {'HSGen': (56, 92), 'HSSort': (142, 313), 'HSValidate': (80, 70)},
         )
         self.assertEqual(
-            [20, None, None], [found.fixed(phase) for phase in found.seconds]
+            [20, None, None],
+            [found.fixed_seconds(phase) for phase in found.seconds],
         )
 
     def test_doubled_run_is_no_baseline(self) -> None:
@@ -114,7 +115,9 @@ class Json(testtools.TestCase):
         self.assertEqual(['lxc'], self.data['backends'])
         self.assertEqual('34.0.0', self.data['versions']['nova'])
         self.assertEqual('TPCx-HS-derived rate', self.data['rate_name'])
-        self.assertTrue(any(DERIVED in note for note in self.data['notes']))
+        self.assertTrue(
+            any(DERIVED_NOTE in note for note in self.data['notes'])
+        )
         self.assertEqual(
             {'hv-host2': {'cpu': 0.65}}, self.rows['i1']['seen']['caps']
         )
@@ -124,28 +127,30 @@ class Refusals(testtools.TestCase):
     """What cannot be compared gets no percent."""
 
     def test_no_records(self) -> None:
-        self.assertRaises(errors.InputError, report.table, [])
+        self.assertRaises(errors.InputError, report.format_table, [])
 
     def test_bare_metal_that_disagrees_with_itself(self) -> None:
         records = [
             run('bare-metal', 0, 100),
             run('bare-metal', 1, 100, kernel='7.0'),
         ]
-        exc = self.assertRaises(errors.NotComparable, report.table, records)
+        exc = self.assertRaises(
+            errors.NotComparable, report.format_table, records
+        )
         self.assertIn('kernel', str(exc))
 
     def test_another_environment(self) -> None:
         records = [*sweep(), run('i4', 0, 90, cpu_model='Opteron')]
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         row = next(row for row in rows if row['label'] == 'i4')
         self.assertEqual('not comparable', row['status'])
         self.assertIsNone(row['percent_of_bare_metal'])
         self.assertIn('cpu_model is Opteron', row['reasons'][0])
-        self.assertIn('cpu_model is Opteron', report.table(records))
+        self.assertIn('cpu_model is Opteron', report.format_table(records))
 
     def test_two_releases_of_nova_among_configurations(self) -> None:
         records = [*sweep(), run('i4', 0, 90, nova='33.0.0')]
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         self.assertEqual(
             [('not comparable', 'i4')],
             [
@@ -161,56 +166,58 @@ class Refusals(testtools.TestCase):
             for index, seconds in enumerate((10, 500))
         ]
         self.assertEqual(
-            report.results_json(sweep())['pooled'],
-            report.results_json([*sweep(), *odd])['pooled'],
+            report.build_results(sweep())['pooled'],
+            report.build_results([*sweep(), *odd])['pooled'],
         )
 
     def test_no_baseline_yet(self) -> None:
         records = [one for one in sweep() if one.kind == 'configuration']
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         self.assertEqual('no baseline', rows[0]['status'])
         self.assertIsNone(rows[0]['percent_of_bare_metal'])
 
     def test_only_baseline(self) -> None:
-        data = report.results_json([run('bare-metal', 0, 100)])
+        data = report.build_results([run('bare-metal', 0, 100)])
         self.assertEqual('ok', data['rows'][0]['status'])
         self.assertIsNone(data['rows'][0]['percent_of_bare_metal']['low'])
 
     def test_storage_is_swept(self) -> None:
         records = [*sweep(), run('i2-ceph', 0, 90, storage='ceph')]
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         self.assertEqual('failed', rows.pop()['status'])
         self.assertEqual({'ok'}, {row['status'] for row in rows})
 
     def test_a_figure_names_the_way_to_its_volumes(self) -> None:
         pinned = [run('i2-pinned', n, 90 + n, storage='ceph') for n in (0, 1)]
-        data = report.results_json([*sweep(), *pinned])
+        data = report.build_results([*sweep(), *pinned])
         label = 'i2-pinned'
         (row,) = (one for one in data['rows'] if one['label'] == label)
         self.assertEqual(
             ('ok', 'i2-pinned (ceph)'), (row['status'], row['title'])
         )
         self.assertIn('i2-pinned (ceph) is best', data['headline'])
-        self.assertIn('i2-pinned (ceph)  ', report.table([*sweep(), *pinned]))
+        self.assertIn(
+            'i2-pinned (ceph)  ', report.format_table([*sweep(), *pinned])
+        )
         # One of two ways is no figure; which one an older run had, who knows.
         for more, status in (
             ({'storage': 'iSCSI'}, 'not comparable'),
             ({}, 'ok'),
         ):
             other = run('i2-pinned', 2, 91, **more)
-            rows = report.results_json([*sweep(), *pinned, other])['rows']
+            rows = report.build_results([*sweep(), *pinned, other])['rows']
             (row,) = (one for one in rows if one['label'] == label)
             self.assertEqual(status, row['status'])
 
     def test_a_failed_run_beside_good_ones(self) -> None:
         records = [*sweep(), run('i1', 2, 9, reason='a worker went away')]
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         self.assertEqual(('ok', 2, 1), (*_counts(rows[1]),))
-        self.assertIn('a worker went away', report.details(records))
+        self.assertIn('a worker went away', report.format_details(records))
 
     def test_too_few_runs(self) -> None:
         records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
 
 
@@ -228,7 +235,7 @@ class Emulated(testtools.TestCase):
             for n in (0, 1)
         ]
         self.records = [*sweep()[:4], *qemu]
-        self.answer = answer.build(self.records)
+        self.answer = answer.build_report(self.records)
 
     def test_row(self) -> None:
         _, kept, row = self.answer.rows
@@ -237,45 +244,47 @@ class Emulated(testtools.TestCase):
             (kept.status, row.status, row.percent),
         )
         # Nor do its runs make others odd, win, or widen intervals.
-        self.assertEqual(answer.build(sweep()[:4]).pooled, self.answer.pooled)
+        self.assertEqual(
+            answer.build_report(sweep()[:4]).pooled, self.answer.pooled
+        )
         for one in self.records[1:3]:
             one.environment['backend'] = 'kvm'
-        _, kept, _ = answer.build(self.records).rows
+        _, kept, _ = answer.build_report(self.records).rows
         self.assertEqual('ok', kept.status)
         alone = [*self.records[:1], *self.records[-2:]]
-        self.assertIn('emulated CPUs', answer.build(alone).headline)
-        self.assertIsNone(answer.build(alone).choice)
+        self.assertIn('emulated CPUs', answer.build_report(alone).headline)
+        self.assertIsNone(answer.build_report(alone).choice)
         # A sweep of them alone measures no bare metal.
         self.assertIn(
-            'emulated CPUs', answer.build(self.records[-2:]).headline
+            'emulated CPUs', answer.build_report(self.records[-2:]).headline
         )
 
     def test_each_form(self) -> None:
-        data = report.results_json(self.records)
+        data = report.build_results(self.records)
         self.assertEqual(
             'emulated, not compared',
             data['rows'][2]['percent_of_bare_metal'],
         )
         (line,) = [
             line
-            for line in report.table(self.records).splitlines()
+            for line in report.format_table(self.records).splitlines()
             if line.startswith('i2 ')
         ]
         self.assertEqual(2, line.count('emulated, not compared'))
         (line,) = [
             line
-            for line in exchange.csv_text(self.answer).splitlines()
+            for line in exchange.format_csv(self.answer).splitlines()
             if line.startswith('i2-')
         ]
         self.assertIn(',2,0,"emulated, not compared",,,,', line)
-        suite = ElementTree.fromstring(exchange.junit(self.answer))
+        suite = ElementTree.fromstring(exchange.format_junit(self.answer))
         self.assertEqual('0', suite.get('errors'))
         (case,) = suite.iterfind("testcase[@name='i2']")
         self.assertEqual(
             [('system-out', 'emulated, not compared')],
             [(one.tag, one.text) for one in case],
         )
-        page = report.page(self.records)
+        page = report.build_page(self.records)
         self.assertIn('<td>emulated, not compared</td>', page)
 
 
@@ -303,35 +312,35 @@ class Allowed(testtools.TestCase):
         for record in records:
             if record.configuration.startswith('i2-c1-m1-'):
                 record.replication = 3
-        rows = report.results_json(records)['rows']
+        rows = report.build_results(records)['rows']
         row = next(row for row in rows if row['label'] == 'i2')
         self.assertEqual('not comparable', row['status'])
         self.assertIn('replication is 3 here and 2 there', row['reasons'])
 
     def test_a_difference_that_is_allowed_is_said(self) -> None:
         records = self.sweep(100, 101, 102, 100, 102, 101, caps=0.7)
-        data = report.results_json(records)
+        data = report.build_results(records)
         self.assertEqual('not comparable', data['rows'][1]['status'])
-        data = report.results_json(records, allow=['caps'])
+        data = report.build_results(records, allow=['caps'])
         self.assertEqual('ok', data['rows'][1]['status'])
         self.assertEqual(['caps is 0.7 here and 1.0 there'], data['allowed'])
-        text = ' '.join(report.table(records, allow=['caps']).split())
+        text = ' '.join(report.format_table(records, allow=['caps']).split())
         self.assertIn('Allowed to differ: caps is 0.7 here', text)
-        page = report.page(records, allow=['caps'])
+        page = report.build_page(records, allow=['caps'])
         self.assertIn('caps is 0.7', page)
 
     def test_tie_and_winner(self) -> None:
-        text = report.table(self.sweep(100, 101, 100, 99, 100, 102))
+        text = report.format_table(self.sweep(100, 101, 100, 99, 100, 102))
         self.assertIn('the cheapest, i1, is taken', ' '.join(text.split()))
         records = self.sweep(100, 151, 101, 99, 150, 100)
-        self.assertIn('Winner: i2.', report.details(records))
-        choice = report.results_json(records)['choice']
+        self.assertIn('Winner: i2.', report.format_details(records))
+        choice = report.build_results(records)['choice']
         self.assertEqual('i2-c1-m1-local-shared-unpinned', choice['winner'])
 
     def test_drift(self) -> None:
         self.assertIn(
             'it takes 4 valid runs',
-            ' '.join(report.details(self.sweep(100, 101, 102)).split()),
+            ' '.join(report.format_details(self.sweep(100, 101, 102)).split()),
         )
         slower = [100 * 1.1**hour for hour in range(12)]
         for hour in (3, 5, 8):
@@ -342,7 +351,7 @@ class Allowed(testtools.TestCase):
             caps=1.0,
         )
         records = [*self.sweep(*slower), last]
-        data = report.results_json(records)
+        data = report.build_results(records)
         self.assertTrue(data['drift']['applied'])
         self.assertAlmostEqual(
             -100 / 11, data['drift']['percent_an_hour'], delta=0.3
@@ -352,7 +361,7 @@ class Allowed(testtools.TestCase):
             self.assertAlmostEqual(100, percent['percent'], delta=1)
             self.assertEqual(9, percent['degrees_of_freedom'])
         self.assertEqual(9, data['pooled']['degrees_of_freedom'])
-        text = ' '.join(report.details(records).split())
+        text = ' '.join(report.format_details(records).split())
         self.assertIn('taken out of all rates', text)
 
     def test_drift_of_another_day(self) -> None:
@@ -365,14 +374,14 @@ class Allowed(testtools.TestCase):
             for hour in range(5)
         ]
         runs = [run('i1', number, 121) for number in range(2)]
-        data = report.results_json([*base, *runs])
+        data = report.build_results([*base, *runs])
         percent = data['rows'][1]['percent_of_bare_metal']
         self.assertAlmostEqual(100, percent['percent'])
         self.assertFalse(data['drift']['applied'])
         self.assertEqual(
             [runs[0].configuration], data['drift']['not_corrected']
         )
-        text = ' '.join(report.details([*base, *runs]).split())
+        text = ' '.join(report.format_details([*base, *runs]).split())
         self.assertIn(
             'Not corrected, with a run before all or after all', text
         )
@@ -381,9 +390,9 @@ class Allowed(testtools.TestCase):
     def test_what_failed_for_good_does_not_win(self) -> None:
         records = self.sweep(100, 151, 101, 99, 150, 100)
         tries = [run('i2', 2, 9, reason='its cluster died') for _ in '12']
-        data = report.results_json([*records, tries[0]])
+        data = report.build_results([*records, tries[0]])
         self.assertIn('i2 is best', data['headline'])
-        data = report.results_json([*records, *tries])
+        data = report.build_results([*records, *tries])
         self.assertIn('i1 is best', data['headline'])
         self.assertEqual(
             'i1-c1-m1-local-shared-unpinned', data['choice']['best']
@@ -394,12 +403,12 @@ class Allowed(testtools.TestCase):
         )
         # A third try that was good makes up for the others.
         good = run('i2', 2, 100, caps=1.0)
-        data = report.results_json([*records, *tries, good])
+        data = report.build_results([*records, *tries, good])
         self.assertIn('i2 is best', data['headline'])
         lost = [one for one in records if one.configuration[:2] != 'i1']
         self.assertIn(
             'a run failed for good',
-            report.results_json([*lost, *tries])['headline'],
+            report.build_results([*lost, *tries])['headline'],
         )
 
     def test_worker_hosts_on_both_sides(self) -> None:
@@ -407,7 +416,7 @@ class Allowed(testtools.TestCase):
             run('bare-metal', 0, 100, worker_hosts=31),
             run('i1', 0, 100, worker_hosts=31.5),
         ]
-        text = ' '.join(report.table(records).split())
+        text = ' '.join(report.format_table(records).split())
         self.assertIn('worker hosts: 31.5; bare metal 31', text)
 
 
@@ -419,10 +428,10 @@ class Words(testtools.TestCase):
     """What must stand beside every figure."""
 
     def test_details(self) -> None:
-        text = report.details(sweep())
+        text = report.format_details(sweep())
         flat = ' '.join(text.split())
         for words in (
-            DERIVED,
+            DERIVED_NOTE,
             'compute backend: lxc',
             'no hypervisor is measured',
             'Scale model: hosts report more CPUs than their cap has cores',
@@ -436,7 +445,9 @@ class Words(testtools.TestCase):
 
     def test_short_form_ends_with_the_answer(self) -> None:
         records = sweep()
-        lines = report.table(records, ['x.json: edited'], (), 3).splitlines()
+        lines = report.format_table(
+            records, ['x.json: edited'], (), 3
+        ).splitlines()
         start = lines.index('') + 1
         self.assertEqual(
             ['configuration', '-', 'bare', 'i1', 'i2', 'i2-m1.2', ''],
@@ -449,7 +460,7 @@ class Words(testtools.TestCase):
         self.assertLess(len(lines), 25)
         head = ' '.join(lines[:start])
         for words in (
-            DERIVED,
+            DERIVED_NOTE,
             'compute backend: lxc',
             'no hypervisor is measured',
             'i2-m1.2, failed: OOM kill of java',
@@ -460,7 +471,9 @@ class Words(testtools.TestCase):
         self.assertNotIn('guest_vcpus', head)
 
     def test_details_end_with_the_answer(self) -> None:
-        lines = report.details(sweep(), remarks=['skipped: i4']).splitlines()
+        lines = report.format_details(
+            sweep(), remarks=['skipped: i4']
+        ).splitlines()
         self.assertIn('skipped: i4', lines)
         self.assertIn('i1 is best', ' '.join(lines[-2:]))
 
@@ -470,24 +483,24 @@ class Words(testtools.TestCase):
             run('bare-metal', 0, 9),
             run('bare-metal', 1, 9, seen={'workers': 4, **why}),
         ]
-        flat = ' '.join(report.details(records).split())
+        flat = ' '.join(report.format_details(records).split())
         self.assertIn(
             'Before 1 of 2 runs not all was as it should be; the last time '
             'caches were not dropped (no rights).',
             flat,
         )
-        self.assertNotIn('Before', report.details(records[:1]))
+        self.assertNotIn('Before', report.format_details(records[:1]))
 
     def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
         one = {'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}}
-        text = report.details(
+        text = report.format_details(
             [run('bare-metal', 0, 9, seen={'workers': 4, 'parameters': one})]
         )
         self.assertIn('bare metal: workers: 4', text)
         self.assertNotIn('hdfs-site.xml', text)
 
     def test_table_columns_line_up(self) -> None:
-        lines = report.table(sweep()).splitlines()
+        lines = report.format_table(sweep()).splitlines()
         start = next(
             n for n, line in enumerate(lines) if line.startswith('config')
         )
@@ -504,35 +517,37 @@ class Words(testtools.TestCase):
         ]
         for record in records:
             record.derived = False
-        data = report.results_json(records)
+        data = report.build_results(records)
         self.assertEqual('HSph@SF1', data['rate_name'])
-        self.assertFalse(any(DERIVED in note for note in data['notes']))
+        self.assertFalse(any(DERIVED_NOTE in note for note in data['notes']))
 
     def test_headline(self) -> None:
         self.assertEqual(
             'i1 is best: 97.1 % of bare metal (95 % interval 88.0 to 107.3, '
             '2 against 3 runs). It cannot be told apart from bare metal.',
-            report.results_json(sweep())['headline'],
+            report.build_results(sweep())['headline'],
         )
 
     def test_headline_names_ties(self) -> None:
         records = [*sweep(), run('i4', 0, 126), run('i4', 1, 127)]
         self.assertIn(
             'apart from bare metal, i4.',
-            report.results_json(records)['headline'],
+            report.build_results(records)['headline'],
         )
 
     def test_headline_without_a_baseline(self) -> None:
         records = [one for one in sweep() if one.kind == 'configuration']
         self.assertIn(
             'no valid run on bare metal',
-            report.results_json(records)['headline'],
+            report.build_results(records)['headline'],
         )
 
     def test_missing_and_left_out(self) -> None:
         records = [one for one in sweep() if one.index != 1]
         records.append(run('i1', 2, 125))
-        text = ' '.join(report.details(records, ['x.json: edited']).split())
+        text = ' '.join(
+            report.format_details(records, ['x.json: edited']).split()
+        )
         self.assertIn('Left out: x.json: edited.', text)
         self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)
         # Of bare metal run 1 is not there either, and nothing says it was.

@@ -71,7 +71,7 @@ class PageTest(testtools.TestCase):
 
     def page(self, records: list[Record] | None = None) -> Page:
         return Page(
-            report.page(records or self.records, records_dir=self.folder)
+            report.build_page(records or self.records, records_dir=self.folder)
         )
 
     def test_drawn_with_tables(self) -> None:
@@ -84,7 +84,7 @@ class PageTest(testtools.TestCase):
         first = page.drawn['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
-        text = report.page(self.records, records_dir=self.folder)
+        text = report.build_page(self.records, records_dir=self.folder)
         for name in ('cpu', 'disk', 'network', 'nodes'):
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
@@ -104,7 +104,7 @@ class PageTest(testtools.TestCase):
     def test_missing_samples_are_not_drawn(self) -> None:
         one = told()
         one.nodes[1].rates['cpu'][3] = None
-        width, values = drawn.sampled(one, 'cpu') or (0, [])
+        width, values = drawn.sample_series(one, 'cpu') or (0, [])
         self.assertEqual(EVERY, width)
         self.assertEqual([2.0, 1.0, 2.0, None, 2.0], values[:5])
 

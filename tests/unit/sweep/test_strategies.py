@@ -252,21 +252,25 @@ class StrategyTest(testtools.TestCase):
             ['+30 %', '+10 %', '-8 %', '+23 %'],
             [
                 gain.text
-                for gain in gains.gains(way, stats.even(found.rates, []))
+                for gain in gains.compute_gains(
+                    way, stats.even(found.rates, [])
+                )
             ],
         )
 
     def test_gains_as_in_the_deck(self) -> None:
         way = [strategies.Tried('cpu_ratio', '3', 'b', 'a')]
-        (gain,) = gains.gains(
+        (gain,) = gains.compute_gains(
             way, stats.even({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
         )  # fmt: skip
         self.assertEqual('-13 %', gain.text)
-        (line,) = gains.lines([gain])
+        (line,) = gains.format_gains([gain])
         self.assertIn('cpu_ratio 3', line)
         self.assertIn('95 % interval -', line)
-        (line,) = gains.lines(
-            gains.gains(way, stats.even({'a': [1.0], 'b': [0.998]}, []))
+        (line,) = gains.format_gains(
+            gains.compute_gains(
+                way, stats.even({'a': [1.0], 'b': [0.998]}, [])
+            )
         )
         self.assertIn('+0 %  (95 % interval no interval)', line)
 
