@@ -19,7 +19,7 @@ from hvstack.cloud import connection, flavors, keys, stacks, undo
 from hvstack.cluster import environments
 from hvstack.lab import clouds
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 
 NAME = 'hv-benchmark'
 HOSTS, WORKERS, CONTROLLERS = 8, 30, 2
@@ -105,7 +105,7 @@ def main() -> int:
         made = {
             role: flavors.publish(
                 conn,
-                derive(profiles.load('vsphere6'), parse(LABEL), role),
+                derive_flavor(profiles.load('vsphere6'), parse(LABEL), role),
                 [str(conn.current_project_id)],
             )
             for role in ('worker', 'controller')

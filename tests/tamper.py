@@ -716,7 +716,7 @@ PLAUSIBLE_EVIDENCE: dict[str, Edit] = {
 def _evidence_rows() -> Iterator[Row]:
     """Yield what 'flavor publish' does about each edit of evidence."""
     sweep = Sweep()
-    data = catalogue.build(sweep.profile, [parse('i2')])
+    data = catalogue.build_catalogue(sweep.profile, [parse('i2')])
     flavor = data['flavors'][0]
     flavor |= {'status': 'approved', 'evidence': sweep.approve()}
     mine = signing.policy(unsigned=False)
@@ -745,7 +745,7 @@ def _published(sweep: Sweep, data: Data, policy: signing.Policy) -> str:
     except errors.InputError as exc:
         return _short(f'catalogue: {exc}')
     try:
-        for finding in lint.lint(sweep.profile, checked):
+        for finding in lint.check_catalogue(sweep.profile, checked):
             if finding.level == lint.ERROR:
                 return _short(f'lint: {finding.rule} {finding.message}')
         entry = checked.entries[0]

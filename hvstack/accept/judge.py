@@ -15,7 +15,7 @@ from hvstack.accept.domain import Domain
 from hvstack.cloud import publish
 from hvstack.hadoop import fsck
 from hvstack.model.catalogue import Catalogue, Entry
-from hvstack.model.flavor import Flavor, guest_memory_mib
+from hvstack.model.flavor import Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 
 _NONE = 'none'
@@ -186,7 +186,7 @@ def check_inventory(
     ]
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
-    expected_mib = guest_memory_mib(profile)
+    expected_mib = compute_guest_memory_mib(profile)
     check_results.append(
         CheckResult(
             f'{host}: memory for guests',

@@ -19,7 +19,7 @@ from hvstack.model.catalogue import Catalogue
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
 from hvstack.model.host import HostProfile
-from hvstack.model.slots import ClusterSize, cluster_size
+from hvstack.model.slots import ClusterSize, compute_cluster_size
 
 #: Where a host's controllers are told from each other, they have one shape.
 _CONTROLLERS = ('controller', 'namenode')
@@ -41,7 +41,7 @@ def plan_cluster(
     worker, profile = _find_flavor(catalogues, configuration, ('worker',))
     controller, _ = _find_flavor(catalogues, configuration, _CONTROLLERS)
     providers = _find_hosts(conn, worker)
-    size = cluster_size(profile, configuration, len(providers))
+    size = compute_cluster_size(profile, configuration, len(providers))
     cluster_plan = Plan(
         configuration=configuration,
         worker=worker,

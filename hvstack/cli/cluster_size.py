@@ -10,7 +10,7 @@ from hvstack import profiles
 from hvstack.cli import arguments
 from hvstack.cli.flavor import add_configuration, configuration
 from hvstack.model.host import CONTROLLER_RULES
-from hvstack.model.slots import cluster_size
+from hvstack.model.slots import compute_cluster_size
 
 
 class Size(ShowOne):
@@ -43,7 +43,7 @@ class Size(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Count them."""
-        size = cluster_size(
+        size = compute_cluster_size(
             profiles.load(parsed_args.host),
             configuration(parsed_args),
             parsed_args.hosts,

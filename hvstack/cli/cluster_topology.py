@@ -136,7 +136,7 @@ class Topology(Lister):
                 )
             self.wrong = 0 if parsed_args.dry_run else len(findings)
             return _FINDINGS, [
-                (one.what, one.where, one.found, one.expected)
+                (one.source, one.where, one.actual, one.expected)
                 for one in findings
             ]
         if parsed_args.refresh:
@@ -149,7 +149,7 @@ class Topology(Lister):
                 )
             for name in away:
                 progress.say(f'{name} does not answer, it was passed over')
-        by_name = {place.node: place for place in found.places}
+        by_name = {place.node: place for place in found.locations}
         return _NODES, [
             (
                 node.name,

@@ -12,8 +12,8 @@ from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
 from hvstack.cluster import launch
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
-from hvstack.model.slots import cluster_size
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.slots import compute_cluster_size
 
 
 class Doctor(Lister):
@@ -87,7 +87,7 @@ class Doctor(Lister):
             # Only the workers' own hosts have the trait.
             workers, controllers = configuration.instances * there, 1
         else:
-            size = cluster_size(profile, configuration, max(there, 2))
+            size = compute_cluster_size(profile, configuration, max(there, 2))
             workers, controllers = size.workers, size.controllers
         role = 'controller' if controllers == 1 else 'namenode'
         found = unknown + doctor.examine(
@@ -97,10 +97,10 @@ class Doctor(Lister):
                 configuration=configuration,
                 nodes=(
                     (
-                        derive(profile, configuration),
+                        derive_flavor(profile, configuration),
                         wanted or workers,
                     ),
-                    (derive(chief, configuration, role), controllers),
+                    (derive_flavor(chief, configuration, role), controllers),
                 ),
                 image=options.image,
                 network=options.network,

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hvstack.model.catalogue import Catalogue
-from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding
+from hvstack.model.lint import ERROR, RULES, SET_RULE, Violation
 
 FORMS = ('table', 'json', 'sarif', 'junit')
 
@@ -19,7 +19,7 @@ TITLES = {rule: title for rule, _, title, _ in RULES} | {
 }
 
 
-def render(form: str, checked: Catalogue, found: Sequence[Finding]) -> str:
+def render(form: str, checked: Catalogue, found: Sequence[Violation]) -> str:
     """Return findings in one of :data:`FORMS`."""
     if form == 'json':
         return json.dumps([asdict(one) for one in found], indent=1) + '\n'
@@ -30,7 +30,7 @@ def render(form: str, checked: Catalogue, found: Sequence[Finding]) -> str:
     return table(found)
 
 
-def table(found: Sequence[Finding]) -> str:
+def table(found: Sequence[Violation]) -> str:
     """Return findings for a person: by flavor, those with errors first."""
     wrong = {one.flavor for one in found if one.level == ERROR}
     ordered = sorted(
@@ -47,7 +47,7 @@ def table(found: Sequence[Finding]) -> str:
     return ''.join(f'{line}\n' for line in lines)
 
 
-def sarif(found: Sequence[Finding]) -> dict[str, Any]:
+def sarif(found: Sequence[Violation]) -> dict[str, Any]:
     """Return findings in SARIF 2.1.0, which CI systems read."""
     results = []
     for one in found:
@@ -89,7 +89,7 @@ def sarif(found: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def junit(checked: Catalogue, found: Sequence[Finding]) -> str:
+def junit(checked: Catalogue, found: Sequence[Violation]) -> str:
     """Return findings as JUnit's XML: each flavor a suite, each rule a case.
 
     Errors are failures. Warnings are output of a case that passes.

@@ -10,7 +10,7 @@ from cliff.show import ShowOne
 from hvstack import profiles
 from hvstack.cli import arguments
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import ROLES, derive, rest
+from hvstack.model.flavor import ROLES, compute_remainder, derive_flavor
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +83,14 @@ class Derive(ShowOne):
         """Derive it and show it."""
         profile = profiles.load(parsed_args.host)
         chosen = configuration(parsed_args)
-        flavor = derive(
+        flavor = derive_flavor(
             profile,
             chosen,
             parsed_args.role,
             cpu_shares=profile.cpu_cap is not None,
             cpu_quota=parsed_args.cpu_quota,
         )
-        left = rest(profile, chosen)
+        left = compute_remainder(profile, chosen)
         if any((left.vcpus, left.ram, left.disks)):
             print(
                 f'{chosen.label} leaves of each host: {left}', file=sys.stderr

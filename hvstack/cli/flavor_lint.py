@@ -30,7 +30,7 @@ class Catalogue(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Derive and print them."""
-        data = catalogue.build(
+        data = catalogue.build_catalogue(
             profiles.load(parsed_args.host),
             [parse(text) for text in parsed_args.configurations],
         )
@@ -72,7 +72,7 @@ class Lint(Command):
         """Check it and print what was found."""
         path = parsed_args.catalogue
         checked, profile = profiles.read_catalogue(path, parsed_args.host)
-        found = lint.lint(profile, checked)
+        found = lint.check_catalogue(profile, checked)
         self.app.stdout.write(
             findings.render(parsed_args.format, checked, found)
         )

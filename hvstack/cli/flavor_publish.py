@@ -88,7 +88,7 @@ class _Publishing(Lister):
         listed, profile = profiles.read_catalogue(parsed_args.catalogue)
         chosen = _chosen(listed, parsed_args.flavors)
         if not parsed_args.no_lint:
-            for found in lint.lint(profile, listed):
+            for found in lint.check_catalogue(profile, listed):
                 if found.level == lint.ERROR:
                     raise errors.InputError(
                         f"{found} ('hvstack flavor lint' shows all)"
@@ -303,16 +303,16 @@ def _earned(
             low = float((entry.evidence or {}).get('low', 0))
             if low < listed.min_percent:
                 raise errors.InputError(
-                    f'{entry.place("evidence")}: flavor '
+                    f'{entry.source_location("evidence")}: flavor '
                     f"'{entry.flavor.name}' reaches {low:g} % at least, the "
                     f'catalogue asks for {listed.min_percent:g}: measure it '
                     'more often'
                 )
         elif not parsed_args.include_candidates:
             raise errors.InputError(
-                f"{entry.place('status')}: flavor '{entry.flavor.name}' is a "
-                "candidate: let 'hvstack flavor approve' judge it, or give "
-                '--include-candidates'
+                f'{entry.source_location("status")}: flavor '
+                f"'{entry.flavor.name}' is a candidate: let 'hvstack flavor "
+                "approve' judge it, or give --include-candidates"
             )
 
 

@@ -93,16 +93,16 @@ def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
                 f"--{option} is for --from-cloud: this machine's are detected"
             )
     memory = {
-        int(path.parent.name.removeprefix('node')): detected.node_memory(
+        int(path.parent.name.removeprefix('node')): detected.parse_meminfo(
             path.read_text(encoding='utf-8')
         )
         for path in NODES.glob('node[0-9]*/meminfo')
-    } or {0: detected.node_memory(_MEMINFO.read_text(encoding='utf-8'))}
+    } or {0: detected.parse_meminfo(_MEMINFO.read_text(encoding='utf-8'))}
     name = platform.node().partition('.')[0].lower()
-    return detected.profile(
+    return detected.build_profile(
         parsed_args.name or name,
-        detected.processors(_json(_LSCPU), memory),
-        detected.data_disks(
+        detected.parse_lscpu(_json(_LSCPU), memory),
+        detected.select_data_disks(
             _json(_LSBLK), parsed_args.disks, _rotational(parsed_args)
         ),
     )
@@ -125,7 +125,9 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
             f'{host}: no API tells its data disks, give --disks 20x600 with '
             '--rotational, or --disks none'
         )
-    disks = detected.given_disks(parsed_args.disks, _rotational(parsed_args))
+    disks = detected.parse_disks_option(
+        parsed_args.disks, _rotational(parsed_args)
+    )
     conn = connection.connect(parsed_args.os_cloud)
     provider = placement.providers(conn).get(host)
     if provider is None:
@@ -134,7 +136,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
             "hypervisor list'"
         )
     inventories = placement.inventories(conn, provider)['inventories']
-    fields = detected.cloud_processors(
+    fields = detected.parse_inventories(
         host,
         inventories,
         placement.traits(conn, provider),
@@ -145,7 +147,9 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
     )
     name = host.partition('.')[0].lower()
     reserved = int(inventories['MEMORY_MB'].get('reserved', 0))
-    return detected.profile(parsed_args.name or name, fields, disks, reserved)
+    return detected.build_profile(
+        parsed_args.name or name, fields, disks, reserved
+    )
 
 
 class List(Lister):

@@ -94,7 +94,7 @@ class Plan(Command):
             )
             run = known[0] if run is None else run
             setup = known[1] if setup is None else setup
-        bare = not backends.emulates(parsed_args.backend)
+        bare = not backends.is_emulated(parsed_args.backend)
         least, most = strategies.extent(strategy, bare=bare)
         shown: dict[str, Any] = {
             'cloud': said

@@ -102,16 +102,16 @@ def _count_values(node: Any, counts: dict[int, int]) -> int:
 def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
     prefix = f'clouds.{name}'
     if textfile.printable(name) != name:
-        raise clouds.wrong(
+        raise clouds.error(
             textfile.printable(name), 'has a control character. Remove it'
         )
     known = list(entry) if isinstance(entry, dict) else ()
     fields = Fields(entry, place, known, prefix)
     for field in ('region_name', 'auth_type', 'interface', 'cacert'):
         if not isinstance(fields.raw(field), _PLAIN):
-            raise fields.wrong(field, 'is not a text. Correct it')
+            raise fields.error(field, 'is not a text. Correct it')
     if 'region_name' in fields and not fields.has('region_name'):
-        raise fields.wrong('region_name', 'is empty. Set or delete it')
+        raise fields.error('region_name', 'is empty. Set or delete it')
     if 'auth' not in fields:
         return
     content = fields.raw('auth')
@@ -123,9 +123,9 @@ def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
     for field, value in content.items():
         # Never shown: it may be a password.
         if not isinstance(value, _PLAIN):
-            raise auth.wrong(str(field), 'is not a text. Correct it')
+            raise auth.error(str(field), 'is not a text. Correct it')
         if textfile.printable(str(value)) != str(value):
-            raise auth.wrong(str(field), 'has a control character. Remove it')
+            raise auth.error(str(field), 'has a control character. Remove it')
 
 
 def _options(auth_type: str) -> list[str] | None:

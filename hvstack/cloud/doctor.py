@@ -17,7 +17,7 @@ from hvstack import errors
 from hvstack.cloud import hosts, placement
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
+from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 
 OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
@@ -308,7 +308,7 @@ def _reserved(
 ) -> Iterator[Finding]:
     memory = found.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
-    needed = guest_memory_mib(wanted.profile)
+    needed = compute_guest_memory_mib(wanted.profile)
     mib = max(wanted.profile.memory_mib - needed, 0)
     yield _judged(
         f'memory of {host}',
@@ -360,7 +360,7 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
             'Nova gives hosts',
         )
     if wanted.dedicated:
-        pages = guest_memory_mib(wanted.profile) // PAGE_MIB
+        pages = compute_guest_memory_mib(wanted.profile) // PAGE_MIB
         yield Finding(
             'large pages',
             UNCHECKED,

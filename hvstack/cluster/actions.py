@@ -172,19 +172,19 @@ def load(data: Any, path: Path) -> Action:
     known_hosts = fields.raw('known_hosts') or ''
     for name, file in (('key', key), ('known_hosts', known_hosts or '/')):
         if not str(file).startswith('/'):
-            raise fields.wrong(name, 'is not an absolute path')
+            raise fields.error(name, 'is not an absolute path')
     settings = _texts(fields, 'settings')
     for name, value in settings.items():
         if name not in _SETTINGS or not _VALUE.fullmatch(value):
-            raise fields.wrong(f'settings.{name}', f'is {value!r:.60}')
+            raise fields.error(f'settings.{name}', f'is {value!r:.60}')
     disks = _texts(fields, 'disks')
     for disk, disk_uuid in disks.items():
         check_disk(fields, 'disks', disk)
         if not is_uuid(disk_uuid):
-            raise fields.wrong(f'disks.{disk}', f'is {disk_uuid!r:.60}')
+            raise fields.error(f'disks.{disk}', f'is {disk_uuid!r:.60}')
     firewall = fields.raw('firewall') or ''
     if firewall and not _FIREWALL.fullmatch(str(firewall)):
-        raise fields.wrong('firewall', f'is {firewall!r:.60}')
+        raise fields.error('firewall', f'is {firewall!r:.60}')
     return ReleaseSSHHost(
         host_name(fields),
         address(fields),
@@ -224,7 +224,7 @@ def _texts(fields: Fields, name: str) -> dict[str, str]:
     if not isinstance(texts, dict) or not all(
         isinstance(text, str) for item in texts.items() for text in item
     ):
-        raise fields.wrong(name, 'is not a mapping of texts')
+        raise fields.error(name, 'is not a mapping of texts')
     return texts
 
 
@@ -262,7 +262,7 @@ def check_disk(fields: Fields, name: str, disk: object) -> str:
         or (DIRECTORY.fullmatch(disk) and not disk.startswith('/dev/'))
     ):
         return disk
-    raise fields.wrong(
+    raise fields.error(
         name,
         f'has {disk!r:.60}. Use a link in /dev/disk/by-id or '
         '/dev/disk/by-path, or the file of a loop device',
@@ -276,7 +276,7 @@ def host_name(fields: Fields) -> str:
     """
     name = fields.text('name')
     if not NAME.fullmatch(name):
-        raise fields.wrong('name', 'is no host name')
+        raise fields.error('name', 'is no host name')
     return name
 
 
@@ -289,7 +289,7 @@ def address(fields: Fields) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
-        raise fields.wrong(
+        raise fields.error(
             'address', 'is not an IPv4 address such as 192.0.2.11'
         ) from None
 
@@ -302,7 +302,7 @@ def directory(fields: Fields, name: str, default: str | None = None) -> str:
     """
     path = fields.text(name, default)
     if not DIRECTORY.fullmatch(path):
-        raise fields.wrong(
+        raise fields.error(
             name,
             f"is '{path}', give a folder such as /var/lib/hvstack-bare/root",
         )

@@ -208,7 +208,7 @@ def inventory(path: Path) -> list[Host]:
     is_open = top.choice('firewall', ('members', 'none'), 'members') == 'none'
     items = top.raw('hosts')
     if not isinstance(items, list):
-        raise top.wrong('hosts', 'is no list, give name, role and address')
+        raise top.error('hosts', 'is no list, give name, role and address')
     return [
         _host(
             Fields(
@@ -290,7 +290,7 @@ def _known_hosts(fields: Fields) -> Path | None:
         return _file(fields, 'known_hosts')
     if accepts == 'accept':
         return None
-    raise fields.wrong(
+    raise fields.error(
         'known_hosts',
         'is missing. Name a file with the host keys of all hosts, or set '
         "'first_contact: accept' to trust whoever answers first",
@@ -300,11 +300,11 @@ def _known_hosts(fields: Fields) -> Path | None:
 def _disks(fields: Fields) -> list[str]:
     disks = fields.raw('disks') or []
     if not isinstance(disks, list):
-        raise fields.wrong('disks', 'is not a list')
+        raise fields.error('disks', 'is not a list')
     for disk in disks:
         actions.check_disk(fields, 'disks', disk)
     if len(set(disks)) < len(disks):
-        raise fields.wrong('disks', 'has a disk twice')
+        raise fields.error('disks', 'has a disk twice')
     return disks
 
 
@@ -315,7 +315,7 @@ def _optional(fields: Fields, name: str) -> float | None:
 def _file(fields: Fields, name: str) -> Path:
     path = Path(fields.text(name)).expanduser().absolute()
     if not path.is_file():
-        raise fields.wrong(name, f"is '{path}', and there is no such file")
+        raise fields.error(name, f"is '{path}', and there is no such file")
     return path
 
 

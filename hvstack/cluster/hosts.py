@@ -116,7 +116,7 @@ def read(path: Path = LAB) -> list[Host]:
             fields.identifier('backend')
         for index, argument in enumerate(item['enter']):
             if not isinstance(argument, str):
-                raise fields.wrong(f'enter.{index}', 'is not a text')
+                raise fields.error(f'enter.{index}', 'is not a text')
         if not actions.NAME.fullmatch(item['name']):
             raise errors.InputError(
                 f"{path}: host {number} 'name' is no host name"

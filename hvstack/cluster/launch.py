@@ -29,11 +29,11 @@ from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, osprofiles
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing, size_node
-from hvstack.model.backends import patience, refuse
+from hvstack.model.backends import timeout_factor, unsupported_parameter
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import Flavor, derive
+from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
-from hvstack.model.slots import cluster_size
+from hvstack.model.slots import compute_cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 from hvstack.results.compare import OF_HOSTS
@@ -224,16 +224,16 @@ def plan(
         [known[name] for name in providers],
         options.backend or bare.lab_backend(profile),
     )
-    refused = refuse(configuration, backend)
+    refused = unsupported_parameter(configuration, backend)
     if refused:
         raise errors.InputError(refused)
-    worker = derive(
+    worker = derive_flavor(
         profile,
         configuration,
         'worker',
         cpu_shares=profile.cpu_cap is not None,
     )
-    controller = derive(
+    controller = derive_flavor(
         chief,
         configuration,
         'controller',
@@ -343,7 +343,7 @@ def _room(
         if not profile.traits.get('worker'):
             hosts_up = max(0, hosts_up - nodes)
         return _Room(slots * hosts_up, hosts_up, compute * hosts_up)
-    size = cluster_size(
+    size = compute_cluster_size(
         profile, configuration, hosts_up, controllers='combined'
     )
     taken = size.slots_per_controller
@@ -496,7 +496,7 @@ def launch(
         key_name=name,
     )
     key = keys.create(tenant, name)
-    longer = patience(wanted.backend)
+    longer = timeout_factor(wanted.backend)
     stack_id = stacks.create(
         tenant,
         name,

@@ -24,13 +24,13 @@ from hvstack.hadoop import daemons, fsck, rest, sites
 from hvstack.hadoop.rest import HadoopNodes, Runner
 from hvstack.model.fields import Fields
 from hvstack.model.topology import (
-    Finding,
+    Mismatch,
     Topology,
-    build,
-    differences,
-    node_groups,
+    assign_racks,
+    build_topology,
+    derive_node_groups,
+    find_mismatches,
     parse_table,
-    racks,
 )
 from hvstack.progress import Progress
 
@@ -129,7 +129,7 @@ def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
     top = Fields(document.data, at, names)
     for name in names:
         if not isinstance(top.raw(name), dict):
-            raise top.wrong(
+            raise top.error(
                 str(name), "must be a mapping such as '{host: h7, rack: r1}'"
             )
         fields = Fields(top.raw(name), at, ('host', 'rack'), str(name))
@@ -152,15 +152,15 @@ def of_nodes(found: Sequence[Node]) -> Topology:
     :raises hvstack.errors.InputError: a server is on no host, or one host is
         in two racks.
     """
-    groups = node_groups({node.name: node.host for node in found})
+    groups = derive_node_groups({node.name: node.host for node in found})
     given = {node.name: node.rack for node in found if node.rack}
     # Compute workers beside data workers are no controllers: they do not
     # make theirs a group of another kind.
     beside = {groups[node.name] for node in found if node.role != _COMPUTE}
-    return build(
+    return build_topology(
         {node.name: node.address for node in found},
         groups,
-        racks(
+        assign_racks(
             {
                 node.name: groups[node.name]
                 for node in found
@@ -246,7 +246,7 @@ def place(
     :raises hvstack.errors.DeadlineExceeded: one did not answer.
     """
     # The node's own files may not be there yet: they are with node groups.
-    table = topology.table(node_groups=True)
+    table = topology.format_table(node_groups=True)
     for node in rest.list_controllers(cluster):
 
         def answers(node: Runner = node) -> bool:
@@ -290,8 +290,8 @@ def refresh(
         [one for one in there.workers if one.name in names],
     )
     with_groups = grouped(gateway)
-    lines = topology.lines(node_groups=with_groups)
-    table = topology.table(node_groups=with_groups)
+    lines = topology.map_paths(node_groups=with_groups)
+    table = topology.format_table(node_groups=with_groups)
     for node in rest.list_controllers(cluster):
         node.put(table, sites.TABLE)
     for node in there.workers:
@@ -371,7 +371,7 @@ def _by_address(
 
 def check(
     cluster: HadoopNodes, topology: Topology, *, tables_only: bool = False
-) -> list[Finding]:
+) -> list[Mismatch]:
     """Return where what is in force is not what the topology says.
 
     The tables of all nodes that answer, HDFS' and YARN's own view, and the
@@ -384,22 +384,22 @@ def check(
     """
     gateway, manager = cluster.gateway, cluster.manager
     part, away = answering(cluster)
-    lines = topology.lines(node_groups=grouped(gateway))
+    lines = topology.map_paths(node_groups=grouped(gateway))
     workers = {node.address for node in cluster.workers}
-    group = {place.address: place.group for place in topology.places}
+    group = {place.address: place.group for place in topology.locations}
     holding = {group[address] for address in workers}
     expected = {
         key: lines[key]
-        for place in topology.places
+        for place in topology.locations
         if place.group in holding
         for key in (place.address, place.node)
     }
     found = [
-        Finding('node', name, 'does not answer', 'its table') for name in away
+        Mismatch('node', name, 'does not answer', 'its table') for name in away
     ]
     for node in (*rest.list_controllers(cluster), *part.workers):
         text = node.run(f'cat {sites.TABLE}', check=False, timeout=60).stdout
-        found += differences(
+        found += find_mismatches(
             f'table on {node.name}', parse_table(text), expected
         )
     if tables_only:
@@ -410,14 +410,14 @@ def check(
     ):
         seen = _by_address(places, cluster)
         nodes = rest.nodes_with_daemon(cluster.workers, daemon)
-        found += differences(
+        found += find_mismatches(
             service,
             {node.name: seen[node.address] or 'none' for node in nodes},
             {node.name: expected[node.address] for node in nodes},
         )
-    names = {place.address: place.node for place in topology.places}
+    names = {place.address: place.node for place in topology.locations}
     found += [
-        Finding(
+        Mismatch(
             'block',
             f'{shared.path} {shared.block}',
             f'{" and ".join(names.get(p, p) for p in shared.addresses)} on '

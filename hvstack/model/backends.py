@@ -10,7 +10,7 @@ from hvstack.model.flavor import Flavor
 #: What each backend cannot honour, as (parameter, value, why). ``lxc`` was
 #: seen to refuse dedicated CPUs and NUMA, to leave out ephemeral disks and
 #: to fail at volume attach.
-_CANNOT: dict[str, tuple[tuple[str, object, str], ...]] = {
+_UNSUPPORTED: dict[str, tuple[tuple[str, object, str], ...]] = {
     'kvm': (),
     'qemu': (),
     'lxc': (
@@ -27,7 +27,7 @@ _CANNOT: dict[str, tuple[tuple[str, object, str], ...]] = {
 #: Likewise for extra specs, as (expression of ``name=value``, why). A
 #: container has no sockets or cores of its own, so ``hw:cpu_cores`` and the
 #: like promise nothing there.
-_CANNOT_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
+_UNSUPPORTED_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
     'kvm': (),
     'qemu': (),
     'lxc': (
@@ -42,34 +42,36 @@ _CANNOT_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 
-BACKENDS = tuple(_CANNOT)
+BACKENDS = tuple(_UNSUPPORTED)
 #: Its guests' CPUs are emulated: what they do is real, how fast is not.
-_EMULATES = 'qemu'
+_EMULATED_BACKEND = 'qemu'
 #: How much longer than others its guests may take.
-_PATIENCE = 6
+_TIMEOUT_FACTOR = 6
 
 
-def emulates(backend: str | None) -> bool:
+def is_emulated(backend: str | None) -> bool:
     """Tell whether CPUs are emulated, so that no figure is compared."""
-    return backend == _EMULATES
+    return backend == _EMULATED_BACKEND
 
 
-def patience(backend: str) -> int:
+def timeout_factor(backend: str) -> int:
     """Return how many times as long as usual guests may take to start."""
-    return _PATIENCE if emulates(backend) else 1
+    return _TIMEOUT_FACTOR if is_emulated(backend) else 1
 
 
-def refuse(configuration: Configuration, backend: str) -> str | None:
+def unsupported_parameter(
+    configuration: Configuration, backend: str
+) -> str | None:
     """Return why a backend cannot honour a configuration, or None.
 
     :raises hvstack.errors.InputError: the backend is unknown.
     """
-    if backend not in _CANNOT:
+    if backend not in _UNSUPPORTED:
         raise errors.InputError(
             f"compute backend is '{backend}': take one of "
             f'{", ".join(BACKENDS)}'
         )
-    for parameter, value, reason in _CANNOT[backend]:
+    for parameter, value, reason in _UNSUPPORTED[backend]:
         if getattr(configuration, parameter) == value:
             return (
                 f'{configuration.label}: backend {backend} cannot honour '
@@ -78,7 +80,7 @@ def refuse(configuration: Configuration, backend: str) -> str | None:
     return None
 
 
-def dishonoured(flavor: Flavor, backend: str) -> str | None:
+def unsupported_spec(flavor: Flavor, backend: str) -> str | None:
     """Return what of a flavor a backend does not honour and why, or None.
 
     :param backend: one of :data:`BACKENDS`.
@@ -86,7 +88,7 @@ def dishonoured(flavor: Flavor, backend: str) -> str | None:
     if backend == 'lxc' and flavor.ephemeral:
         return 'ephemeral: Nova leaves ephemeral disks of containers out'
     for name, value in flavor.extra_specs.items():
-        for pattern, reason in _CANNOT_SPECS[backend]:
+        for pattern, reason in _UNSUPPORTED_SPECS[backend]:
             if re.fullmatch(pattern, f'{name}={value}'):
                 return f'extra_specs.{name}: {reason}'
     return None

@@ -8,8 +8,8 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.fields import Fields, Place
-from hvstack.model.flavor import ROLES, Flavor, derive
+from hvstack.model.fields import Fields, SourceLocation
+from hvstack.model.flavor import ROLES, Flavor, derive_flavor
 from hvstack.model.host import HostProfile
 
 STATUSES = ('candidate', 'approved')
@@ -18,21 +18,21 @@ STATUSES = ('candidate', 'approved')
 #: flavor must reach, unless the catalogue says otherwise.
 MIN_PERCENT = 90
 #: More is no percent of bare metal but a mistake.
-MOST_PERCENT = 1000
+MAX_PERCENT = 1000
 
 #: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
 #: being a space.
 _NAME = re.compile(r'\S(.{0,253}\S)?')
 #: Of any host: more is a mistyped unit.
-_MOST_VCPUS = 2**19
-_MOST_MIB = 2**26
-_MOST_GB = 10**9
-_LONGEST_DESCRIPTION = 65535
+_MAX_VCPUS = 2**19
+_MAX_MIB = 2**26
+_MAX_GB = 10**9
+_MAX_DESCRIPTION_LENGTH = 65535
 #: Likewise an extra spec's name and value.
 _SPEC = re.compile(r'[A-Za-z0-9_.: -]{1,255}')
-_LONGEST_SPEC = 255
+_MAX_SPEC_LENGTH = 255
 
-_ENTRY = (
+_ENTRY_FIELDS = (
     'name',
     'role',
     'configuration',
@@ -52,7 +52,7 @@ _ENTRY = (
 #: ``unverified``, ``min_percent``, ``baseline_runs``, ``baseline``
 #: where that is not of the same sweep and, with Ceph, ``pool_size`` stand
 #: beside it.
-EVIDENCE = (
+EVIDENCE_FIELDS = (
     'percent',
     'low',
     'high',
@@ -77,14 +77,14 @@ class Entry:
 
     :param status: ``candidate`` or ``approved``.
     :param evidence: of an approved one: what was measured.
-    :param place: file and line of a field.
+    :param source_location: file and line of a field.
     """
 
     flavor: Flavor
     configuration: Configuration
     status: str
     evidence: Mapping[str, Any] | None
-    place: Place
+    source_location: SourceLocation
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Catalogue:
     entries: tuple[Entry, ...]
 
 
-def from_mapping(data: Any, source_location: Place) -> Catalogue:
+def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     """Check plain data and make a catalogue of it.
 
     :raises hvstack.errors.InputError: one line with file, line, remedy.
@@ -107,22 +107,22 @@ def from_mapping(data: Any, source_location: Place) -> Catalogue:
     fields = Fields(data, source_location, ('host', 'min_percent', 'flavors'))
     flavors = fields.raw('flavors')
     if not isinstance(flavors, list):
-        raise fields.wrong('flavors', 'is no list, give a list of flavors')
+        raise fields.error('flavors', 'is no list, give a list of flavors')
     entries = tuple(
-        _entry(item, source_location, f'flavors.{number}')
+        _parse_entry(item, source_location, f'flavors.{number}')
         for number, item in enumerate(flavors)
     )
     names: set[str] = set()
     for number, entry in enumerate(entries):
         if entry.flavor.name in names:
-            raise fields.wrong(
+            raise fields.error(
                 f'flavors.{number}.name', 'comes twice, give another name'
             )
         names.add(entry.flavor.name)
     return Catalogue(
         host=fields.text('host'),
         min_percent=(
-            fields.number('min_percent', 0, MOST_PERCENT)
+            fields.number('min_percent', 0, MAX_PERCENT)
             if fields.has('min_percent')
             else MIN_PERCENT
         ),
@@ -130,36 +130,39 @@ def from_mapping(data: Any, source_location: Place) -> Catalogue:
     )
 
 
-def _entry(item: Any, source_location: Place, prefix: str) -> Entry:
-    fields = Fields(item, source_location, _ENTRY, prefix)
+def _parse_entry(
+    item: Any, source_location: SourceLocation, prefix: str
+) -> Entry:
+    fields = Fields(item, source_location, _ENTRY_FIELDS, prefix)
     name = fields.text('name')
     if not _NAME.fullmatch(name) or not name.isprintable():
-        raise fields.wrong(
+        raise fields.error(
             'name', 'is no name for Nova, take 1 to 255 printable characters'
         )
     flavor = Flavor(
         name=name,
         role=fields.choice('role', ROLES, 'worker'),
-        vcpus=fields.integer('vcpus', 1, _MOST_VCPUS),
-        ram=fields.integer('ram', 1, _MOST_MIB),
-        disk=fields.integer('disk', 0, _MOST_GB, 0),
-        ephemeral=fields.integer('ephemeral', 0, _MOST_GB, 0),
+        vcpus=fields.integer('vcpus', 1, _MAX_VCPUS),
+        ram=fields.integer('ram', 1, _MAX_MIB),
+        disk=fields.integer('disk', 0, _MAX_GB, 0),
+        ephemeral=fields.integer('ephemeral', 0, _MAX_GB, 0),
         disks=fields.integer('disks', 0, 1000, 0),
-        disk_size_gb=fields.integer('disk_size_gb', 0, _MOST_GB, 0),
+        disk_size_gb=fields.integer('disk_size_gb', 0, _MAX_GB, 0),
         description=(
             fields.text('description') if fields.has('description') else ''
         ),
-        extra_specs=_specs(fields),
+        extra_specs=_parse_specs(fields),
     )
 
-    if len(flavor.description) > _LONGEST_DESCRIPTION:
-        raise fields.wrong(
-            'description', f'is longer than {_LONGEST_DESCRIPTION} characters'
+    if len(flavor.description) > _MAX_DESCRIPTION_LENGTH:
+        raise fields.error(
+            'description',
+            f'is longer than {_MAX_DESCRIPTION_LENGTH} characters',
         )
     try:
         configuration = parse(fields.text('configuration'))
     except errors.InputError as exc:
-        raise fields.wrong('configuration', f'names none: {exc}') from exc
+        raise fields.error('configuration', f'names none: {exc}') from exc
 
     def at(field: str) -> str:
         return source_location(f'{prefix}.{field}')
@@ -168,26 +171,28 @@ def _entry(item: Any, source_location: Place, prefix: str) -> Entry:
         flavor=flavor,
         configuration=configuration,
         status=fields.choice('status', STATUSES, 'candidate'),
-        evidence=_evidence(fields, source_location),
-        place=at,
+        evidence=_parse_evidence(fields, source_location),
+        source_location=at,
     )
 
 
-def _evidence(top: Fields, source_location: Place) -> Mapping[str, Any] | None:
+def _parse_evidence(
+    top: Fields, source_location: SourceLocation
+) -> Mapping[str, Any] | None:
     """Check what is there of the evidence; lint tells what is missing."""
     evidence: Any = top.raw('evidence')
     if evidence is None:
         return None
     name = top.name('evidence')
     allowed_fields = (
-        *EVIDENCE,
+        *EVIDENCE_FIELDS,
         *('min_percent', 'baseline', 'baseline_runs', 'pool_size'),
         *('unverified', 'signature'),
     )
     fields = Fields(evidence, source_location, allowed_fields, name)
     for field in evidence:
         if field in ('percent', 'low', 'high', 'min_percent'):
-            fields.number(field, 0, MOST_PERCENT)
+            fields.number(field, 0, MAX_PERCENT)
         elif field in ('runs', 'baseline_runs', 'pool_size', 'unverified'):
             fields.integer(field, 1, 1000)
         elif field == 'size_bytes':
@@ -207,40 +212,40 @@ def _evidence(top: Fields, source_location: Place) -> Mapping[str, Any] | None:
         else:
             fields.text(field)
     if fields.has('digest') and not _DIGEST.fullmatch(evidence['digest']):
-        raise fields.wrong(
+        raise fields.error(
             'digest', "is no SHA-256, let 'hvstack flavor approve' write it"
         )
     return dict(evidence)
 
 
-def _specs(fields: Fields) -> dict[str, str]:
+def _parse_specs(fields: Fields) -> dict[str, str]:
     extra_specs = fields.raw('extra_specs')
     if extra_specs is None:
         return {}
     if not isinstance(extra_specs, Mapping):
-        raise fields.wrong('extra_specs', 'is no mapping, give name: value')
+        raise fields.error('extra_specs', 'is no mapping, give name: value')
     for key, value in extra_specs.items():
         if not _SPEC.fullmatch(str(key)):
-            raise fields.wrong(
+            raise fields.error(
                 f'extra_specs.{str(key)[:60]!r}',
                 'is no name of a spec for Nova, take up to 255 letters, '
                 'digits, _ . : - and spaces',
             )
         if not isinstance(key, str) or not isinstance(value, str):
-            raise fields.wrong(
+            raise fields.error(
                 f'extra_specs.{key}',
                 f'is {str(value)[:60]!r}, give a text in quotes',
             )
-        if len(value) > _LONGEST_SPEC or not value.isprintable():
-            raise fields.wrong(
+        if len(value) > _MAX_SPEC_LENGTH or not value.isprintable():
+            raise fields.error(
                 f'extra_specs.{key}',
-                f'is {value[:60]!r}, give at most {_LONGEST_SPEC} printable '
-                'characters',
+                f'is {value[:60]!r}, give at most {_MAX_SPEC_LENGTH} '
+                'printable characters',
             )
     return dict(extra_specs)
 
 
-def build(
+def build_catalogue(
     profile: HostProfile, configurations: Iterable[Configuration]
 ) -> dict[str, Any]:
     """Return a catalogue of candidates, as plain data for a file.
@@ -258,7 +263,7 @@ def build(
                 roles = ['worker', 'controller']
         own = [role for role in roles if role in profile.traits]
         for role in own or roles:
-            flavor = derive(
+            flavor = derive_flavor(
                 profile,
                 configuration,
                 role,

@@ -71,8 +71,8 @@ class Configuration:
     def _parts(self) -> tuple[str, ...]:
         return (
             f'i{self.instances}',
-            f'c{ratio_text(self.cpu_ratio)}',
-            f'm{ratio_text(self.ram_ratio)}',
+            f'c{format_ratio(self.cpu_ratio)}',
+            f'm{format_ratio(self.ram_ratio)}',
             self.storage,
             self.cpu_policy,
             'pinned' if self.disk_pinning else 'unpinned',
@@ -115,7 +115,7 @@ class Configuration:
         )
 
 
-def ratio_text(value: float) -> str:
+def format_ratio(value: float) -> str:
     """Return a ratio without zeros behind: 1, 1.2, 0.5."""
     return f'{value:.3f}'.rstrip('0').rstrip('.')
 
@@ -133,7 +133,7 @@ def parse(text: str) -> Configuration:
     for word in text.split('-'):
         number = _NUMBER.fullmatch(word)
         if number:
-            field, value = _ratio(number[1], number[2], text)
+            field, value = _parse_ratio(number[1], number[2], text)
         elif word in STORAGES:
             field, value = 'storage', word
         elif word in CPU_POLICIES:
@@ -159,7 +159,7 @@ def parse(text: str) -> Configuration:
         raise errors.InputError(f'configuration {text[:80]!r}: {exc}') from exc
 
 
-def _ratio(letter: str, number: str, text: str) -> tuple[str, object]:
+def _parse_ratio(letter: str, number: str, text: str) -> tuple[str, object]:
     if letter == 'i':
         if not number.isdigit():
             raise errors.InputError(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.flavor import guest_memory_mib
+from hvstack.model.flavor import compute_guest_memory_mib
 from hvstack.model.host import from_mapping
 
 #: Disks of a virtual machine, of which the kernel does not know whether
@@ -20,7 +20,7 @@ _NO_DISK = re.compile('(zram|ram|loop|nbd|rbd|sr|fd)[0-9]+')
 _SIZES = re.compile('([0-9]{1,4})x([0-9]{1,7})')
 
 
-def profile(
+def build_profile(
     name: str,
     fields: Mapping[str, Any],
     disks: Mapping[str, Any] | None,
@@ -36,12 +36,15 @@ def profile(
     if disks:
         data['disks'] = dict(disks)
     host_profile = from_mapping(data, f"host '{name}'")
-    if host_profile.memory_mib - guest_memory_mib(host_profile) < reserved_mib:
+    if (
+        host_profile.memory_mib - compute_guest_memory_mib(host_profile)
+        < reserved_mib
+    ):
         data['reserved_memory_mib'] = reserved_mib
     return data
 
 
-def cpu_list(cpus: Sequence[int]) -> str:
+def format_cpu_list(cpus: Sequence[int]) -> str:
     """Return CPUs as the kernel writes them, such as ``0-9,20-29``."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
@@ -52,7 +55,7 @@ def cpu_list(cpus: Sequence[int]) -> str:
     return ','.join('-'.join(map(str, part)) for part in parts)
 
 
-def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
+def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
     """Return a profile's fields of CPUs, memory and cells.
 
     :param lscpu: what ``lscpu -J -e=CPU,NODE,SOCKET,CORE,ONLINE`` printed.
@@ -70,8 +73,9 @@ def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         off = [int(c['cpu']) for c in cpus if c['online'] in (False, 'no')]
         if off:
             raise errors.InputError(
-                f'CPUs {cpu_list(off)} are offline: bring them online '
-                f"('chcpu -e {cpu_list(off)}'), or write the profile by hand"
+                f'CPUs {format_cpu_list(off)} are offline: bring them online '
+                f"('chcpu -e {format_cpu_list(off)}'), or write the profile "
+                'by hand'
             )
         cpu_locations = [
             (
@@ -116,13 +120,13 @@ def processors(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         'threads_per_core': next(iter(cores.values())),
         'memory_mib': sum(memory.values()),
         'cells': [
-            {'cpus': cpu_list(cell_cpus), 'memory_mib': memory[node]}
+            {'cpus': format_cpu_list(cell_cpus), 'memory_mib': memory[node]}
             for node, cell_cpus in cells.items()
         ],
     }
 
 
-def node_memory(meminfo: str) -> int:
+def parse_meminfo(meminfo: str) -> int:
     """Return the MiB of ``/proc/meminfo`` or of a node's ``meminfo``.
 
     :raises hvstack.errors.InputError: there is no MemTotal.
@@ -135,7 +139,9 @@ def node_memory(meminfo: str) -> int:
     return int(match[1]) // 1024
 
 
-def given_disks(text: str, rotational: bool | None) -> dict[str, Any] | None:
+def parse_disks_option(
+    text: str, rotational: bool | None
+) -> dict[str, Any] | None:
     """Return a profile's disks of an option such as ``20x600``, or none.
 
     :param text: count and GB of each, or ``none``.
@@ -154,11 +160,11 @@ def given_disks(text: str, rotational: bool | None) -> dict[str, Any] | None:
     return {
         'count': int(match[1]),
         'size_gb': int(match[2]),
-        'rotational': _known(rotational),
+        'rotational': _require_rotational(rotational),
     }
 
 
-def data_disks(
+def select_data_disks(
     lsblk: Any, requested_disks: str | None, rotational: bool | None
 ) -> dict[str, Any] | None:
     """Return a profile's disks; None if there are no data disks.
@@ -177,7 +183,7 @@ def data_disks(
     if requested_disks == 'none' or (
         requested_disks and _SIZES.fullmatch(requested_disks)
     ):
-        return given_disks(requested_disks, rotational)
+        return parse_disks_option(requested_disks, rotational)
     disks = {
         str(item['name']): item
         for item in lsblk['blockdevices']
@@ -198,7 +204,7 @@ def data_disks(
                 )
         chosen = [disks[name] for name in dict.fromkeys(names)]
     else:
-        chosen = list(_unused(disks))
+        chosen = list(_list_unused_disks(disks))
     if not chosen:
         return None
     sizes = sorted({int(item['size']) // 10**9 for item in chosen})
@@ -216,14 +222,14 @@ def data_disks(
     return {
         'count': len(chosen),
         'size_gb': sizes[0],
-        'rotational': _known(rotational),
+        'rotational': _require_rotational(rotational),
     }
 
 
-def _unused(disks: Mapping[str, Any]) -> Iterator[Any]:
+def _list_unused_disks(disks: Mapping[str, Any]) -> Iterator[Any]:
     doubtful = []
     for name, disk in disks.items():
-        mounts = set(_mounts(disk))
+        mounts = set(_list_mounts(disk))
         if mounts & {'/', '/boot', '[SWAP]'} or disk['rm']:
             continue
         if mounts or disk.get('children') or disk.get('fstype'):
@@ -236,13 +242,13 @@ def _unused(disks: Mapping[str, Any]) -> Iterator[Any]:
         )
 
 
-def _mounts(device: Any) -> Iterator[str]:
+def _list_mounts(device: Any) -> Iterator[str]:
     yield from (mount for mount in device.get('mountpoints', ()) if mount)
     for child in device.get('children', ()):
-        yield from _mounts(child)
+        yield from _list_mounts(child)
 
 
-def _known(rotational: bool | None) -> bool:
+def _require_rotational(rotational: bool | None) -> bool:
     if rotational is None:
         raise errors.InputError(
             'nothing tells whether the data disks spin: say it with '
@@ -251,7 +257,7 @@ def _known(rotational: bool | None) -> bool:
     return rotational
 
 
-def cloud_processors(
+def parse_inventories(
     host: str,
     inventories: Mapping[str, Mapping[str, Any]],
     traits: Sequence[str],

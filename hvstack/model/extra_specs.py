@@ -18,7 +18,7 @@ _GROUP = '[a-zA-Z0-9_-]{0,64}'
 
 #: Value by name, both regular expressions that must match whole. Flags are
 #: compared in lower case.
-KNOWN: dict[str, str] = {
+VALUE_PATTERNS: dict[str, str] = {
     'accel:device_profile': '.+',
     'aggregate_instance_extra_specs:.+': '.*',
     'capabilities:.+': '.*',
@@ -82,17 +82,19 @@ _SCOPES = re.compile(
 )
 
 #: Names that can be suggested for a misspelt one.
-_SUGGESTIONS = tuple(name for name in KNOWN if re.fullmatch('[a-z_:]+', name))
+_SUGGESTIONS = tuple(
+    name for name in VALUE_PATTERNS if re.fullmatch('[a-z_:]+', name)
+)
 
 
-def scoped(name: str) -> bool:
+def has_scope(name: str) -> bool:
     """Tell whether a name has a scope, or is one of Nova's without."""
-    return ':' in name or name in KNOWN
+    return ':' in name or name in VALUE_PATTERNS
 
 
-def pattern(name: str) -> str | None:
+def find_pattern(name: str) -> str | None:
     """Return what a spec's value must match; None if Nova knows no such."""
-    for name_pattern, value in KNOWN.items():
+    for name_pattern, value in VALUE_PATTERNS.items():
         if re.fullmatch(name_pattern, name):
             return value
     return None
@@ -100,21 +102,23 @@ def pattern(name: str) -> str | None:
 
 def is_known(name: str) -> bool:
     """Tell whether Nova accepts a name, also one of a scope not its own."""
-    if pattern(name) is not None:
+    if find_pattern(name) is not None:
         return True
     scope, mark, _ = name.partition(':')
-    return bool(mark) and not _SCOPES.fullmatch(scope) and not nearest(name)
+    return (
+        bool(mark) and not _SCOPES.fullmatch(scope) and not find_nearest(name)
+    )
 
 
-def nearest(name: str) -> str | None:
+def find_nearest(name: str) -> str | None:
     """Return the known name that a misspelt one most likely means."""
     matches = difflib.get_close_matches(name, _SUGGESTIONS, 1, cutoff=0.85)
     return matches[0] if matches else None
 
 
-def is_good(name: str, value: str) -> bool:
+def is_valid(name: str, value: str) -> bool:
     """Tell whether a value fits; one of an unknown name always does."""
-    expected_pattern = pattern(name)
+    expected_pattern = find_pattern(name)
     if expected_pattern is None:
         return True
     compared_value = value.lower() if expected_pattern == _FLAG else value

@@ -12,7 +12,7 @@ from typing import Any
 from hvstack import errors
 
 #: Tells where a field stands, such as ``hosts/a.yaml:12``.
-Place = Callable[[str], str]
+SourceLocation = Callable[[str], str]
 #: Host names as RFC 1123 has them.
 _HOST_NAME = re.compile(
     r'(?!.{254})[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
@@ -40,18 +40,18 @@ class Fields:
     def __init__(
         self,
         data: Any,
-        source: str | Place,
+        source: str | SourceLocation,
         allowed_fields: Collection[str],
         prefix: str = '',
     ) -> None:
         self._source = source
         self._prefix = prefix
         if not isinstance(data, Mapping):
-            raise self.wrong('', f'is {_kind(data)}, give a mapping')
+            raise self.error('', f'is {_describe_type(data)}, give a mapping')
         self._data = data
         for key in data:
             if key not in allowed_fields:
-                raise self.wrong(
+                raise self.error(
                     str(key),
                     f'is unknown, take one of {", ".join(allowed_fields)}',
                 )
@@ -60,7 +60,7 @@ class Fields:
         """Return the dotted name of a field."""
         return '.'.join(part for part in (self._prefix, field) if part)
 
-    def wrong(self, field: str, problem: str) -> errors.InputError:
+    def error(self, field: str, problem: str) -> errors.InputError:
         """Return the error that names file, field and remedy in one line."""
         # Keys are the user's: no line break of theirs makes a second line.
         name = ' '.join(self.name(field).split())
@@ -72,7 +72,7 @@ class Fields:
         return errors.InputError(f"{where}: '{name or 'content'}' {problem}")
 
     @property
-    def source(self) -> str | Place:
+    def source(self) -> str | SourceLocation:
         """Where the mapping comes from."""
         return self._source
 
@@ -102,9 +102,10 @@ class Fields:
             and low <= value <= high
         ):
             return value
-        raise self.wrong(
+        raise self.error(
             field,
-            f'is {_shown(value)}, give a whole number from {low} to {high}',
+            f'is {_format_value(value)}, give a whole number from {low} to '
+            f'{high}',
         )
 
     def number(self, field: str, low: float, high: float) -> float:
@@ -119,25 +120,28 @@ class Fields:
             and low <= value <= high
         ):
             return float(value)
-        raise self.wrong(
-            field, f'is {_shown(value)}, give a number from {low} to {high}'
+        raise self.error(
+            field,
+            f'is {_format_value(value)}, give a number from {low} to {high}',
         )
 
     def flag(self, field: str, default: bool) -> bool:
         """Return true or false."""
         value = self._data.get(field, default)
         if not isinstance(value, bool):
-            raise self.wrong(field, f'is {_shown(value)}, give true or false')
+            raise self.error(
+                field, f'is {_format_value(value)}, give true or false'
+            )
         return value
 
     def text(self, field: str, default: str | None = None) -> str:
         """Return a text that is not empty."""
         value = self._data.get(field, default)
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
-            raise self.wrong(
+            raise self.error(
                 field,
-                f'is {_shown(value)}, give a text of at most {_MAX_TEXT} '
-                'characters',
+                f'is {_format_value(value)}, give a text of at most '
+                f'{_MAX_TEXT} characters',
             )
         return value
 
@@ -148,10 +152,10 @@ class Fields:
         """
         value = self.text(field)
         if not _HOST_NAME.fullmatch(value):
-            raise self.wrong(
+            raise self.error(
                 field,
-                f'is {_shown(value)}, which is not a host name. Use letters, '
-                'digits, - and .',
+                f'is {_format_value(value)}, which is not a host name. Use '
+                'letters, digits, - and .',
             )
         return value
 
@@ -167,10 +171,10 @@ class Fields:
                 raise ValueError
             ipaddress.ip_address(value)
         except ValueError:
-            raise self.wrong(
+            raise self.error(
                 field,
-                f'is {_shown(value)}, which is not an IP address. Use one '
-                'such as 192.0.2.7',
+                f'is {_format_value(value)}, which is not an IP address. Use '
+                'one such as 192.0.2.7',
             ) from None
         return value
 
@@ -181,10 +185,10 @@ class Fields:
         """
         value = self.text(field, default)
         if not _IDENTIFIER.fullmatch(value):
-            raise self.wrong(
+            raise self.error(
                 field,
-                f'is {_shown(value)}. Use up to 128 letters, digits, ., - '
-                'and _',
+                f'is {_format_value(value)}. Use up to 128 letters, digits, '
+                '., - and _',
             )
         return value
 
@@ -194,9 +198,9 @@ class Fields:
         """Return one of several texts."""
         value = self._data.get(field, default)
         if not isinstance(value, str) or value not in values:
-            raise self.wrong(
+            raise self.error(
                 field,
-                f'is {_shown(value)}, take one of {", ".join(values)}',
+                f'is {_format_value(value)}, take one of {", ".join(values)}',
             )
         return str(value)
 
@@ -204,7 +208,7 @@ class Fields:
 def to_dataclass(
     cls: type[_T],
     data: Any,
-    source: str | Place,
+    source: str | SourceLocation,
     prefix: str = '',
     *,
     ignored: Collection[str] = (),
@@ -240,7 +244,7 @@ def to_dataclass(
             item.default is dataclasses.MISSING
             and item.default_factory is dataclasses.MISSING
         ):
-            raise fields.wrong(item.name, 'is missing. Restore the file')
+            raise fields.error(item.name, 'is missing. Restore the file')
     return cls(**values)
 
 
@@ -289,8 +293,9 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
         and 0 <= value <= _MAX_NUMBER
     ):
         return value
-    raise fields.wrong(
-        name, f'is {_shown(value)}, give {_TYPES.get(origin or hint, "")}'
+    raise fields.error(
+        name,
+        f'is {_format_value(value)}, give {_TYPES.get(origin or hint, "")}',
     )
 
 
@@ -306,9 +311,9 @@ _TYPES: dict[Any, str] = {
 }
 
 
-def _kind(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     return 'empty' if value is None else f'a {type(value).__name__}'
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return 'missing' if value is None else repr(value)[:60]

@@ -84,7 +84,7 @@ class Flavor:
 
 
 @dataclass(frozen=True)
-class Rest:
+class Remainder:
     """What the I shares of a host leave over, never spread silently.
 
     :param vcpus: promised CPUs that no guest gets.
@@ -106,7 +106,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _HostShare:
     """One guest's share of CPUs and memory.
 
     :param cells: (vCPUs, MiB) in each NUMA cell of the guest.
@@ -123,7 +123,7 @@ class _Cut:
         return sum(ram for _, ram in self.cells)
 
 
-def guest_memory_mib(profile: HostProfile) -> int:
+def compute_guest_memory_mib(profile: HostProfile) -> int:
     """Return what all guests of a host may have together, in MiB.
 
     Given by the profile, or all that the profile does not reserve, or by
@@ -145,7 +145,7 @@ def guest_memory_mib(profile: HostProfile) -> int:
     return up
 
 
-def derive(
+def derive_flavor(
     profile: HostProfile,
     configuration: Configuration,
     role: str = 'worker',
@@ -169,34 +169,34 @@ def derive(
             f"role is '{role}': take one of {', '.join(ROLES)}"
         )
     if role == 'worker':
-        cut = _cut(profile, configuration)
-        disks, size, ephemeral = data_disks(profile, configuration)
+        share = _compute_share(profile, configuration)
+        disks, size, ephemeral = compute_data_disks(profile, configuration)
         shaped = configuration
     else:
         shaped = _controller_configuration(profile, configuration)
-        cut = _controller_cut(profile, shaped)
+        share = _compute_controller_share(profile, shaped)
         disks = size = ephemeral = 0
         configuration = replace(configuration, cpu_policy=shaped.cpu_policy)
     # A guest may use the host's source of entropy where its image asks for
     # it; clouds by the SCS standard scs-0101 require this of every flavor.
     specs: dict[str, str] = {'hw_rng:allowed': 'true'}
-    specs |= _topology_specs(profile, configuration, cut)
-    specs |= _dedicated_specs(profile, configuration, cut)
+    specs |= _topology_specs(profile, configuration, share)
+    specs |= _dedicated_specs(profile, configuration, share)
     specs |= _required_traits(profile, configuration, role)
     specs |= _pci_specs(profile, configuration, disks)
     if cpu_shares:
-        specs |= _shares_specs(cut.vcpus)
+        specs |= _shares_specs(share.vcpus)
     if cpu_quota is not None:
-        specs |= _quota_specs(profile, configuration, cut, cpu_quota)
+        specs |= _quota_specs(profile, configuration, share, cpu_quota)
     root = profile.root_gb if disk_gb is None else disk_gb
     return Flavor(
         name=(
             f'hv-{profile.name}-{role}-{shaped.name}'
-            f'-v{cut.vcpus}-m{cut.ram}-d{root + ephemeral}'
+            f'-v{share.vcpus}-m{share.ram}-d{root + ephemeral}'
         ),
         role=role,
-        vcpus=cut.vcpus,
-        ram=cut.ram,
+        vcpus=share.vcpus,
+        ram=share.ram,
         disk=root,
         ephemeral=ephemeral,
         extra_specs=specs,
@@ -209,21 +209,25 @@ def derive(
     )
 
 
-def rest(profile: HostProfile, configuration: Configuration) -> Rest:
+def compute_remainder(
+    profile: HostProfile, configuration: Configuration
+) -> Remainder:
     """Return what I workers leave of a host."""
-    cut = _cut(profile, configuration)
+    share = _compute_share(profile, configuration)
     count = configuration.instances
     total_vcpus = int(profile.cpus * _exact(configuration.cpu_ratio))
-    memory = int(guest_memory_mib(profile) * _exact(configuration.ram_ratio))
+    memory = int(
+        compute_guest_memory_mib(profile) * _exact(configuration.ram_ratio)
+    )
     disks = 0
     if profile.disks and not profile.volumes and count <= profile.disks.count:
         disks = profile.disks.count % count
-    return Rest(
-        total_vcpus - count * cut.vcpus, memory - count * cut.ram, disks
+    return Remainder(
+        total_vcpus - count * share.vcpus, memory - count * share.ram, disks
     )
 
 
-def data_disks(
+def compute_data_disks(
     profile: HostProfile, configuration: Configuration
 ) -> tuple[int, int, int]:
     """Return a worker's whole data disks, their GB each, and ephemeral GB.
@@ -262,7 +266,7 @@ def data_disks(
     return whole, disks.size_gb if whole else 0, space
 
 
-def controller_slots(
+def count_controller_slots(
     profile: HostProfile, configuration: Configuration
 ) -> int:
     """Return how many of a host's I slots one controller takes.
@@ -275,7 +279,7 @@ def controller_slots(
         return count
     each = profile.cpus // count
     if not each:
-        raise _too_many(profile, configuration)
+        raise _build_too_many_error(profile, configuration)
     return min(count, math.ceil(CONTROLLER_VCPUS / each))
 
 
@@ -284,40 +288,48 @@ def _exact(ratio: float) -> Fraction:
     return Fraction(str(ratio))
 
 
-def _too_many(
+def _build_too_many_error(
     profile: HostProfile, configuration: Configuration
 ) -> errors.InputError:
     return errors.InputError(
-        f'{configuration.label}: {configuration.instances} instances leave '
-        f"no CPU or memory for each on '{profile.name}' ({profile.cpus} "
-        f'CPUs, {guest_memory_mib(profile)} MiB for guests): take fewer'
+        f'{configuration.label}: {configuration.instances} instances leave no '
+        f"CPU or memory for each on '{profile.name}' ({profile.cpus} CPUs, "
+        f'{compute_guest_memory_mib(profile)} MiB for guests): take fewer'
     )
 
 
-def _cut(profile: HostProfile, configuration: Configuration) -> _Cut:
+def _compute_share(
+    profile: HostProfile, configuration: Configuration
+) -> _HostShare:
     """Return a worker's share of the host, checked against its totals."""
-    cut = (
-        _cut_by_cell(profile, configuration)
+    share = (
+        _share_cells(profile, configuration)
         if configuration.cpu_policy == 'dedicated'
-        else _cut_whole(profile, configuration)
+        else _share_whole_host(profile, configuration)
     )
-    if any(not vcpus or not ram for vcpus, ram in cut.cells):
-        raise _too_many(profile, configuration)
-    _check_totals(profile, configuration, cut)
-    return cut
+    if any(not vcpus or not ram for vcpus, ram in share.cells):
+        raise _build_too_many_error(profile, configuration)
+    _check_totals(profile, configuration, share)
+    return share
 
 
-def _cut_whole(profile: HostProfile, configuration: Configuration) -> _Cut:
+def _share_whole_host(
+    profile: HostProfile, configuration: Configuration
+) -> _HostShare:
     """Cut the whole host evenly, memory down to a MiB (vsphere6, Table 1)."""
     count = configuration.instances
     vcpus = int(profile.cpus * _exact(configuration.cpu_ratio) / count)
     ram = int(
-        guest_memory_mib(profile) * _exact(configuration.ram_ratio) / count
+        compute_guest_memory_mib(profile)
+        * _exact(configuration.ram_ratio)
+        / count
     )
-    return _Cut(((vcpus, ram),))
+    return _HostShare(((vcpus, ram),))
 
 
-def _cut_by_cell(profile: HostProfile, configuration: Configuration) -> _Cut:
+def _share_cells(
+    profile: HostProfile, configuration: Configuration
+) -> _HostShare:
     """Cut each cell evenly, so that a guest never leaves its cells.
 
     A guest fits one NUMA cell when I is the number of cells or more,
@@ -326,41 +338,46 @@ def _cut_by_cell(profile: HostProfile, configuration: Configuration) -> _Cut:
     are taken of which I fit; memory is cut down to the page.
     """
     count = configuration.instances
-    cells = _cells(profile)
+    cells = _list_cells(profile)
     if count == 1:
-        return _Cut(tuple((cpus, _paged(mib)) for cpus, mib in cells))
+        return _HostShare(
+            tuple((cpus, _round_to_pages(mib)) for cpus, mib in cells)
+        )
     if count < len(cells):
         span = len(cells) // count
-        each = (min(c for c, _ in cells), _paged(min(m for _, m in cells)))
-        return _Cut((each,) * span)
-    vcpus = _largest([cpus for cpus, _ in cells], count)
+        each = (
+            min(c for c, _ in cells),
+            _round_to_pages(min(m for _, m in cells)),
+        )
+        return _HostShare((each,) * span)
+    vcpus = _find_largest_part([cpus for cpus, _ in cells], count)
     if not vcpus:
-        raise _too_many(profile, configuration)
+        raise _build_too_many_error(profile, configuration)
     room = [cpus // vcpus for cpus, _ in cells]
-    return _Cut(((vcpus, _largest_ram(cells, room, count)),))
+    return _HostShare(((vcpus, _find_largest_ram(cells, room, count)),))
 
 
-def _cells(profile: HostProfile) -> list[tuple[int, int]]:
+def _list_cells(profile: HostProfile) -> list[tuple[int, int]]:
     """Return CPUs, and MiB for guests, of each cell."""
-    memory = guest_memory_mib(profile)
+    memory = compute_guest_memory_mib(profile)
     return [
         (len(cell.cpus), cell.memory_mib * memory // profile.memory_mib)
         for cell in profile.cells
     ]
 
 
-def _paged(mib: int) -> int:
+def _round_to_pages(mib: int) -> int:
     return mib // PAGE_MIB * PAGE_MIB
 
 
-def _largest(sizes: Sequence[int], count: int) -> int:
+def _find_largest_part(sizes: Sequence[int], count: int) -> int:
     """Return the largest part of which ``count`` fit into the sizes."""
     parts = {size // n for size in sizes for n in range(1, count + 1)}
     good = (p for p in parts if p and sum(s // p for s in sizes) >= count)
     return max(good, default=0)
 
 
-def _largest_ram(
+def _find_largest_ram(
     cells: Sequence[tuple[int, int]], room: Sequence[int], count: int
 ) -> int:
     """Return the largest memory of which ``count`` fit.
@@ -387,7 +404,7 @@ def _largest_ram(
 
 
 def _check_totals(
-    profile: HostProfile, configuration: Configuration, cut: _Cut
+    profile: HostProfile, configuration: Configuration, share: _HostShare
 ) -> None:
     """Refuse a guest that is larger than its host.
 
@@ -396,16 +413,16 @@ def _check_totals(
     memory times M at most the host's memory.
     """
     ratio = _exact(configuration.cpu_ratio)
-    if cut.vcpus > profile.cpus or ratio > configuration.instances:
+    if share.vcpus > profile.cpus or ratio > configuration.instances:
         raise errors.InputError(
-            f'{configuration.label}: a guest of {cut.vcpus} vCPUs would be '
+            f'{configuration.label}: a guest of {share.vcpus} vCPUs would be '
             f"larger than its host ('{profile.name}' has {profile.cpus} "
             f'CPUs): take a cpu_ratio of at most {configuration.instances}, '
             'the instances a host'
         )
-    if cut.ram > profile.memory_mib:
+    if share.ram > profile.memory_mib:
         raise errors.InputError(
-            f'{configuration.label}: a guest of {cut.ram} MiB would be '
+            f'{configuration.label}: a guest of {share.ram} MiB would be '
             f"larger than its host ('{profile.name}' has "
             f'{profile.memory_mib} MiB): take a smaller ram_ratio or more '
             'instances'
@@ -426,31 +443,36 @@ def _controller_configuration(
     alone = profile.controllers_rule == 'host'
     policy = 'shared' if alone else configuration.cpu_policy
     plain = Configuration(count, cpu_policy=policy)
-    if controller_slots(profile, plain) == count:
+    if count_controller_slots(profile, plain) == count:
         return replace(plain, instances=1)
     return plain
 
 
-def _controller_cut(profile: HostProfile, plain: Configuration) -> _Cut:
+def _compute_controller_share(
+    profile: HostProfile, plain: Configuration
+) -> _HostShare:
     """Return a controller's share: its slots, in as few cells as hold them.
 
     :param plain: a configuration without ratios.
     """
-    slots = controller_slots(profile, plain)
-    share = _cut(profile, plain)
+    slots = count_controller_slots(profile, plain)
+    share = _compute_share(profile, plain)
     if len(share.cells) > 1 or slots == 1:
         return share
     vcpus, ram = share.cells[0]
     parts = [slots]
     if plain.cpu_policy == 'dedicated':
-        parts = _spread(
+        parts = _spread_slots(
             slots,
-            [min(cpus // vcpus, mib // ram) for cpus, mib in _cells(profile)],
+            [
+                min(cpus // vcpus, mib // ram)
+                for cpus, mib in _list_cells(profile)
+            ],
         )
-    return _Cut(tuple((vcpus * part, ram * part) for part in parts))
+    return _HostShare(tuple((vcpus * part, ram * part) for part in parts))
 
 
-def _spread(slots: int, rooms: Sequence[int]) -> list[int]:
+def _spread_slots(slots: int, rooms: Sequence[int]) -> list[int]:
     """Return slots by cell: evenly over as few cells as hold them.
 
     :param rooms: slots that each cell holds; enough in all.
@@ -469,7 +491,7 @@ def _spread(slots: int, rooms: Sequence[int]) -> list[int]:
 
 
 def _topology_specs(
-    profile: HostProfile, configuration: Configuration, cut: _Cut
+    profile: HostProfile, configuration: Configuration, share: _HostShare
 ) -> dict[str, str]:
     """Show the guest sockets for cells, and threads only where it has them.
 
@@ -477,32 +499,32 @@ def _topology_specs(
     pinned pair is. One receive queue is enough for Hadoop (vsphere6, "Best
     Practices": avoid multi-queue networking).
     """
-    cells = len(cut.cells)
-    has_equal_cells = len({vcpus for vcpus, _ in cut.cells}) == 1
+    cells = len(share.cells)
+    has_equal_cells = len({vcpus for vcpus, _ in share.cells}) == 1
     sockets = cells if has_equal_cells else 1
-    threads = _siblings(profile, configuration, cut)
+    threads = _count_siblings(profile, configuration, share)
     return {
         'hw:cpu_sockets': str(sockets),
-        'hw:cpu_cores': str(cut.vcpus // sockets // threads),
+        'hw:cpu_cores': str(share.vcpus // sockets // threads),
         'hw:cpu_threads': str(threads),
         'hw:vif_multiqueue_enabled': 'false',
     }
 
 
-def _siblings(
-    profile: HostProfile, configuration: Configuration, cut: _Cut
+def _count_siblings(
+    profile: HostProfile, configuration: Configuration, share: _HostShare
 ) -> int:
     """Return the threads of a core that a guest always gets together."""
     threads = profile.threads_per_core
     if configuration.cpu_policy != 'dedicated' or any(
-        vcpus % threads for vcpus, _ in cut.cells
+        vcpus % threads for vcpus, _ in share.cells
     ):
         return 1
     return threads
 
 
 def _dedicated_specs(
-    profile: HostProfile, configuration: Configuration, cut: _Cut
+    profile: HostProfile, configuration: Configuration, share: _HostShare
 ) -> dict[str, str]:
     """Pin CPUs, keep to NUMA cells, reserve and preallocate memory.
 
@@ -515,19 +537,19 @@ def _dedicated_specs(
     """
     if configuration.cpu_policy != 'dedicated':
         return {}
-    whole_cores = _siblings(profile, configuration, cut) > 1
+    whole_cores = _count_siblings(profile, configuration, share) > 1
     specs = {
         'hw:cpu_policy': 'dedicated',
         'hw:cpu_thread_policy': 'require' if whole_cores else 'prefer',
         'hw:emulator_threads_policy': 'share',
-        'hw:numa_nodes': str(len(cut.cells)),
+        'hw:numa_nodes': str(len(share.cells)),
     }
     if profile.large_pages:
         # Nova takes locked memory with a page size only.
         specs |= {'hw:mem_page_size': 'large', 'hw:locked_memory': 'true'}
-    if len(set(cut.cells)) > 1:
+    if len(set(share.cells)) > 1:
         first = 0
-        for number, (vcpus, ram) in enumerate(cut.cells):
+        for number, (vcpus, ram) in enumerate(share.cells):
             numbers = range(first, first + vcpus)
             specs[f'hw:numa_cpus.{number}'] = ','.join(map(str, numbers))
             specs[f'hw:numa_mem.{number}'] = str(ram)
@@ -569,7 +591,7 @@ def _shares_specs(vcpus: int) -> dict[str, str]:
 def _quota_specs(
     profile: HostProfile,
     configuration: Configuration,
-    cut: _Cut,
+    share: _HostShare,
     applied_to: str,
 ) -> dict[str, str]:
     """Cap a guest at its share of the host's cap, rounded down.
@@ -581,8 +603,10 @@ def _quota_specs(
             f"cpu_quota is '{applied_to}': take guest (lxc) or vcpu (QEMU)"
         )
     cores = Fraction(str(profile.cpu_cap or profile.cpus))
-    share = cores / configuration.instances * _QUOTA_PERIOD
-    quota = int(share / cut.vcpus if applied_to == 'vcpu' else share)
+    quota_share = cores / configuration.instances * _QUOTA_PERIOD
+    quota = int(
+        quota_share / share.vcpus if applied_to == 'vcpu' else quota_share
+    )
     return {
         'quota:cpu_quota': str(quota),
         'quota:cpu_period': str(_QUOTA_PERIOD),

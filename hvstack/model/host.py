@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hvstack.model.fields import Fields, Place
+from hvstack.model.fields import Fields, SourceLocation
 
 #: How many nodes carry the controllers, and how large they are:
 #: ``combined`` one node for NameNode and ResourceManager (vsan, Table 2);
@@ -31,7 +31,7 @@ _NAME = re.compile(r'[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?')
 _TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
 _ALIAS = re.compile(r'[A-Za-z0-9_-]{1,64}')
 #: 64 TiB: more is a mistyped unit.
-_MOST_MIB = 64 * 1024 * 1024
+_MAX_MIB = 64 * 1024 * 1024
 
 _FIELDS = (
     'name',
@@ -68,7 +68,7 @@ class NumaCell:
 
 
 @dataclass(frozen=True)
-class Disks:
+class HostDisks:
     """A host's data disks; those of the system do not count.
 
     :param count: how many.
@@ -85,7 +85,7 @@ class Disks:
 
 
 @dataclass(frozen=True)
-class Volumes:
+class WorkerVolumes:
     """Data volumes of one worker that are no share of its host's disks.
 
     :param count: how many a worker gets.
@@ -125,8 +125,8 @@ class HostProfile:
     threads_per_core: int
     memory_mib: int
     cells: tuple[NumaCell, ...]
-    disks: Disks | None = None
-    volumes: Volumes | None = None
+    disks: HostDisks | None = None
+    volumes: WorkerVolumes | None = None
     root_gb: int = 40
     vm_memory_mib: int | None = None
     reserved_memory_mib: int | None = None
@@ -191,7 +191,7 @@ class HostProfile:
         return {key: value for key, value in data.items() if value is not None}
 
 
-def from_mapping(data: Any, source: str | Place) -> HostProfile:
+def from_mapping(data: Any, source: str | SourceLocation) -> HostProfile:
     """Check plain data and make a host profile of it.
 
     :param data: what a YAML file holds.
@@ -201,14 +201,14 @@ def from_mapping(data: Any, source: str | Place) -> HostProfile:
     fields = Fields(data, source, _FIELDS)
     name = fields.text('name')
     if not _NAME.fullmatch(name):
-        raise fields.wrong(
+        raise fields.error(
             'name',
             f'is {name!r}, take lower-case letters, digits, dots and dashes',
         )
     sockets = fields.integer('sockets', 1, 64)
     cores = fields.integer('cores_per_socket', 1, 1024)
     threads = fields.integer('threads_per_core', 1, 8)
-    memory = fields.integer('memory_mib', 64, _MOST_MIB)
+    memory = fields.integer('memory_mib', 64, _MAX_MIB)
     optional = {
         key: fields.integer(key, 0, memory) if fields.has(key) else None
         for key in ('vm_memory_mib', 'reserved_memory_mib', 'memory_cap_mib')
@@ -219,14 +219,14 @@ def from_mapping(data: Any, source: str | Place) -> HostProfile:
         cores_per_socket=cores,
         threads_per_core=threads,
         memory_mib=memory,
-        cells=_cells(fields, source, sockets, cores, threads, memory),
-        disks=_disks(fields, source),
-        volumes=_volumes(fields, source),
+        cells=_parse_cells(fields, source, sockets, cores, threads, memory),
+        disks=_parse_disks(fields, source),
+        volumes=_parse_volumes(fields, source),
         root_gb=fields.integer('root_gb', 0, 1_000_000, 40),
         controllers_rule=fields.choice(
             'controllers', CONTROLLER_RULES, 'combined'
         ),
-        traits=_traits(fields, source),
+        traits=_parse_traits(fields, source),
         cpu_cap=(
             fields.number('cpu_cap', 0.01, sockets * cores * threads)
             if fields.has('cpu_cap')
@@ -237,17 +237,19 @@ def from_mapping(data: Any, source: str | Place) -> HostProfile:
     )
 
 
-def _disks(top: Fields, source: str | Place) -> Disks | None:
+def _parse_disks(
+    top: Fields, source: str | SourceLocation
+) -> HostDisks | None:
     if not top.has('disks'):
         return None
     allowed_fields = ('count', 'size_gb', 'rotational', 'pci_alias')
     fields = Fields(top.raw('disks'), source, allowed_fields, 'disks')
     alias = fields.text('pci_alias') if fields.has('pci_alias') else None
     if alias is not None and not _ALIAS.fullmatch(alias):
-        raise fields.wrong(
+        raise fields.error(
             'pci_alias', f'is {alias!r}, take letters, digits, _ and -'
         )
-    return Disks(
+    return HostDisks(
         fields.integer('count', 1, 1000),
         fields.integer('size_gb', 1, 1_000_000),
         fields.flag('rotational', True),
@@ -255,34 +257,36 @@ def _disks(top: Fields, source: str | Place) -> Disks | None:
     )
 
 
-def _volumes(top: Fields, source: str | Place) -> Volumes | None:
+def _parse_volumes(
+    top: Fields, source: str | SourceLocation
+) -> WorkerVolumes | None:
     if not top.has('volumes'):
         return None
     fields = Fields(
         top.raw('volumes'), source, ('count', 'size_gb'), 'volumes'
     )
-    return Volumes(
+    return WorkerVolumes(
         fields.integer('count', 1, 100),
         fields.integer('size_gb', 1, 1_000_000),
     )
 
 
-def _traits(top: Fields, source: str | Place) -> dict[str, str]:
+def _parse_traits(top: Fields, source: str | SourceLocation) -> dict[str, str]:
     if not top.has('traits'):
         return {}
     fields = Fields(top.raw('traits'), source, TRAIT_KEYS, 'traits')
     traits = {key: fields.text(key) for key in top.raw('traits')}
     for key, trait in traits.items():
         if not _TRAIT.fullmatch(trait):
-            raise fields.wrong(
+            raise fields.error(
                 key, f'is {trait!r}, take capitals, digits and _'
             )
     return traits
 
 
-def _cells(
+def _parse_cells(
     top: Fields,
-    source: str | Place,
+    source: str | SourceLocation,
     sockets: int,
     cores: int,
     threads: int,
@@ -298,7 +302,7 @@ def _cells(
     if raw_cells is None or isinstance(raw_cells, int):
         count = top.integer('cells', 1, total, sockets)
         if (sockets * cores) % count or memory % count:
-            raise top.wrong(
+            raise top.error(
                 'cells',
                 f'is {count}, which does not divide {sockets * cores} cores '
                 f'and {memory} MiB: list the cells one by one',
@@ -317,17 +321,17 @@ def _cells(
             for number in range(count)
         )
     if not isinstance(raw_cells, list) or not raw_cells:
-        raise top.wrong('cells', 'must be a list of cells, or their number')
+        raise top.error('cells', 'must be a list of cells, or their number')
     cells = []
     for number, item in enumerate(raw_cells):
         prefix = f'cells.{number}'
         fields = Fields(item, source, ('cpus', 'memory_mib'), prefix)
-        cpus = _cpus(fields, total)
+        cpus = _parse_cpus(fields, total)
         size = fields.integer('memory_mib', 1, memory)
         cells.append(NumaCell(number, cpus, size))
     listed_cpus = sorted(cpu for cell in cells for cpu in cell.cpus)
     if listed_cpus != list(range(total)):
-        raise top.wrong(
+        raise top.error(
             'cells',
             f'lists {len(listed_cpus)} CPUs ({len(set(listed_cpus))} '
             f'different), but sockets x cores x threads is {total}: list each '
@@ -335,13 +339,13 @@ def _cells(
         )
     added = sum(cell.memory_mib for cell in cells)
     if added != memory:
-        raise top.wrong(
+        raise top.error(
             'cells', f'adds up to {added} MiB, but memory_mib is {memory}'
         )
     return tuple(cells)
 
 
-def _cpus(fields: Fields, total: int) -> tuple[int, ...]:
+def _parse_cpus(fields: Fields, total: int) -> tuple[int, ...]:
     """Return CPUs of a list as the kernel writes it, such as ``0-9,20-29``."""
     text = str(fields.raw('cpus'))
 
@@ -351,13 +355,13 @@ def _cpus(fields: Fields, total: int) -> tuple[int, ...]:
                 r'([0-9]{1,5})(?:-([0-9]{1,5}))?', part.strip()
             )
             if not match:
-                raise fields.wrong(
+                raise fields.error(
                     'cpus', f"is {text[:60]!r}, write it as '0-9,20-29'"
                 )
             first = int(match[1])
             last = int(match[2] or first)
             if not first <= last < total:
-                raise fields.wrong(
+                raise fields.error(
                     'cpus',
                     f'has {part.strip()!r}, but the CPUs are 0 to {total - 1}',
                 )

@@ -13,24 +13,24 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 from hvstack.model import extra_specs
-from hvstack.model.backends import BACKENDS, emulates
-from hvstack.model.catalogue import EVIDENCE, Catalogue, Entry
-from hvstack.model.flavor import PAGE_MIB, Flavor, guest_memory_mib
+from hvstack.model.backends import BACKENDS, is_emulated
+from hvstack.model.catalogue import EVIDENCE_FIELDS, Catalogue, Entry
+from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 
 #: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
-FEW_DISKS = 5
+MAX_DISKS = 5
 #: More NUMA cells than any host has.
-_MOST_CELLS = 1024
+_MAX_CELLS = 1024
 #: Larger than the number of any guest's CPU.
-_MOST_CPU = 65535
+_MAX_CPU = 65535
 #: Of a number in an extra spec.
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 _PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
 _UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
 
 #: Runs that a measurement has at least.
-_PAIR = 2
+_MIN_RUNS = 2
 #: No evidence is older than TPCx-HS.
 _FIRST_DAY = date(2014, 1, 1)
 
@@ -39,7 +39,7 @@ WARNING = 'warning'
 
 
 @dataclass(frozen=True)
-class Finding:
+class Violation:
     """One broken rule.
 
     :param rule: its stable id.
@@ -64,41 +64,48 @@ class Finding:
 
 
 #: What a rule finds in one flavor: field and message.
-Found = Iterator[tuple[str, str]]
+FieldMessages = Iterator[tuple[str, str]]
 #: (id, level, title, check).
-Rule = tuple[str, str, str, Callable[[HostProfile, Entry], Found]]
+Rule = tuple[str, str, str, Callable[[HostProfile, Entry], FieldMessages]]
 
 
-def lint(profile: HostProfile, catalogue: Catalogue) -> list[Finding]:
+def check_catalogue(
+    profile: HostProfile, catalogue: Catalogue
+) -> list[Violation]:
     """Check every flavor alone, then the set.
 
     :param profile: the host that the catalogue is for.
     """
     findings = [
-        _finding(rule, level, entry, field, message)
+        _build_violation(rule, level, entry, field, message)
         for entry in catalogue.entries
         for rule, level, _, check in RULES
         for field, message in check(profile, entry)
     ]
-    return findings + list(_same_shape(catalogue.entries))
+    return findings + list(_check_shapes(catalogue.entries))
 
 
-def _finding(
+def _build_violation(
     rule: str, level: str, entry: Entry, field: str, message: str
-) -> Finding:
+) -> Violation:
     # Values of the file, which messages show, may have line separators.
     text = ' '.join(message.split())
-    return Finding(
-        rule, level, entry.place(field), entry.flavor.name, field, text
+    return Violation(
+        rule,
+        level,
+        entry.source_location(field),
+        entry.flavor.name,
+        field,
+        text,
     )
 
 
-def dedicated(flavor: Flavor) -> bool:
+def is_dedicated(flavor: Flavor) -> bool:
     """Tell whether a flavor has CPUs of its own."""
     return flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
 
 
-def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
+def list_guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     """Return (vCPUs, MiB) of each of a guest's NUMA cells.
 
     As Nova does: evenly, unless ``hw:numa_cpus.N`` and ``hw:numa_mem.N``
@@ -106,7 +113,7 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     """
     specs = flavor.extra_specs
     count = specs.get('hw:numa_nodes', '1')
-    max_cells = min(flavor.vcpus, _MOST_CELLS)
+    max_cells = min(flavor.vcpus, _MAX_CELLS)
     if not _is_number(count) or not 1 <= int(count) <= max_cells:
         return None
     cells = []
@@ -118,7 +125,9 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
         if memory is None and (flavor.ram % int(count)):
             return None
         vcpus = (
-            flavor.vcpus // int(count) if cpus is None else len(_cpus(cpus))
+            flavor.vcpus // int(count)
+            if cpus is None
+            else len(_parse_cpus(cpus))
         )
         if memory is not None and not _is_number(memory):
             return None
@@ -129,10 +138,10 @@ def guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
 
 def _is_number(text: str) -> bool:
     """Return whether a text is a number in ASCII digits of a sane length."""
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
-def _cpus(text: str) -> set[int]:
+def _parse_cpus(text: str) -> set[int]:
     """Read a guest's CPU list, such as ``0-3,^2``; empty if it is none."""
     cpus: set[int] = set()
     without: set[int] = set()
@@ -143,13 +152,13 @@ def _cpus(text: str) -> set[int]:
         last = last or first
         if not _is_number(first) or not _is_number(last):
             return set()
-        if not int(first) <= int(last) <= _MOST_CPU:
+        if not int(first) <= int(last) <= _MAX_CPU:
             return set()
         target |= set(range(int(first), int(last) + 1))
     return cpus - without
 
 
-def fitting(
+def count_fitting(
     host: Sequence[tuple[int, int]],
     guest: Sequence[tuple[int, int]],
     max_guests: int,
@@ -187,7 +196,7 @@ def fitting(
     return max_guests
 
 
-def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
+def _check_guest_size(profile: HostProfile, entry: Entry) -> FieldMessages:
     flavor = entry.flavor
     if flavor.vcpus > profile.cpus:
         yield (
@@ -203,7 +212,7 @@ def _larger_than_host(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _taken(
+def _list_occupied_cells(
     profile: HostProfile, flavor: Flavor
 ) -> list[tuple[int, int]] | None:
     """Return (CPUs, MiB) that a dedicated guest takes of the host's cells.
@@ -211,19 +220,19 @@ def _taken(
     With ``isolate`` no other guest gets the threads beside its own (Nova,
     "CPU topologies"), so that each vCPU takes a whole core.
     """
-    cells = guest_cells(flavor)
+    cells = list_guest_cells(flavor)
     threads = flavor.extra_specs.get('hw:cpu_thread_policy')
     if cells is None or threads != 'isolate':
         return cells
     return [(vcpus * profile.threads_per_core, ram) for vcpus, ram in cells]
 
 
-def _outside_cell(profile: HostProfile, entry: Entry) -> Found:
-    if not dedicated(entry.flavor):
+def _check_cells(profile: HostProfile, entry: Entry) -> FieldMessages:
+    if not is_dedicated(entry.flavor):
         return
-    guest = _taken(profile, entry.flavor)
+    guest = _list_occupied_cells(profile, entry.flavor)
     host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
-    if guest is not None and fitting(host, guest, 1) == 0:
+    if guest is not None and count_fitting(host, guest, 1) == 0:
         yield (
             'extra_specs.hw:numa_nodes',
             f'its {len(guest)} cell(s) do not fit the {len(host)} of '
@@ -231,16 +240,16 @@ def _outside_cell(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _too_many(profile: HostProfile, entry: Entry) -> Found:
+def _check_instance_count(profile: HostProfile, entry: Entry) -> FieldMessages:
     flavor = entry.flavor
     if flavor.role != 'worker':
         return
     count = entry.configuration.instances
-    if dedicated(flavor):
-        guest = _taken(profile, flavor)
+    if is_dedicated(flavor):
+        guest = _list_occupied_cells(profile, flavor)
         host = [(len(cell.cpus), cell.memory_mib) for cell in profile.cells]
         guest_count = (
-            fitting(host, guest, count) if guest is not None else count
+            count_fitting(host, guest, count) if guest is not None else count
         )
         if 0 < guest_count < count:
             yield (
@@ -248,7 +257,7 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
                 f'only {guest_count} of {count} fit the cells of '
                 f"'{profile.name}' at the same time: take smaller ones",
             )
-    for field, each, total, ratio in _shared(profile, entry):
+    for field, each, total, ratio in _list_shared(profile, entry):
         if each * count > total * Fraction(str(ratio)):
             yield (
                 field,
@@ -257,12 +266,12 @@ def _too_many(profile: HostProfile, entry: Entry) -> Found:
             )
 
 
-def _shared(
+def _list_shared(
     profile: HostProfile, entry: Entry
 ) -> Iterator[tuple[str, int, int, float]]:
     """Yield (field, each, the host's, ratio) of what guests share."""
     flavor, chosen = entry.flavor, entry.configuration
-    if not dedicated(flavor):
+    if not is_dedicated(flavor):
         yield 'vcpus', flavor.vcpus, profile.cpus, chosen.cpu_ratio
         yield 'ram', flavor.ram, profile.memory_mib, chosen.ram_ratio
     disks = profile.disks
@@ -272,12 +281,12 @@ def _shared(
         yield 'ephemeral', flavor.ephemeral, space, 1
 
 
-def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
+def _check_cell_sums(profile: HostProfile, entry: Entry) -> FieldMessages:
     flavor = entry.flavor
     specs = flavor.extra_specs
     cpu_keys = [key for key in specs if key.startswith('hw:numa_cpus.')]
     if cpu_keys:
-        cpus = [cpu for key in cpu_keys for cpu in _cpus(specs[key])]
+        cpus = [cpu for key in cpu_keys for cpu in _parse_cpus(specs[key])]
         if len(cpus) != flavor.vcpus or set(cpus) != set(range(flavor.vcpus)):
             yield (
                 f'extra_specs.{cpu_keys[0]}',
@@ -292,7 +301,7 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
                 f'extra_specs.{memory[0]}',
                 f'the cells add up to {added} MiB, but ram is {flavor.ram}',
             )
-    if not cpu_keys and not memory and guest_cells(flavor) is None:
+    if not cpu_keys and not memory and list_guest_cells(flavor) is None:
         yield (
             'extra_specs.hw:numa_nodes',
             f'{specs.get("hw:numa_nodes")} does not divide {flavor.vcpus} '
@@ -300,7 +309,7 @@ def _cells_do_not_add_up(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def page_kib(flavor: Flavor) -> int | None:
+def parse_page_kib(flavor: Flavor) -> int | None:
     """Return the page that a flavor asks for, in KiB; None if any will do.
 
     As Nova reads it: a number is KiB, units are powers of 1024. ``large`` is
@@ -315,9 +324,9 @@ def page_kib(flavor: Flavor) -> int | None:
     return int(match[1]) * _UNITS.get(match[2].lower(), 1)
 
 
-def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
-    page = page_kib(entry.flavor)
-    for number, (_, ram) in enumerate(guest_cells(entry.flavor) or ()):
+def _check_page(profile: HostProfile, entry: Entry) -> FieldMessages:
+    page = parse_page_kib(entry.flavor)
+    for number, (_, ram) in enumerate(list_guest_cells(entry.flavor) or ()):
         if page and ram * 1024 % page:
             yield (
                 'ram',
@@ -326,7 +335,9 @@ def _page_does_not_divide(profile: HostProfile, entry: Entry) -> Found:
             )
 
 
-def _approved_with_ratio(profile: HostProfile, entry: Entry) -> Found:
+def _check_approved_ratios(
+    profile: HostProfile, entry: Entry
+) -> FieldMessages:
     chosen = entry.configuration
     if entry.status == 'approved' and (
         chosen.cpu_ratio != 1 or chosen.ram_ratio != 1
@@ -338,11 +349,11 @@ def _approved_with_ratio(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
+def _check_evidence(profile: HostProfile, entry: Entry) -> FieldMessages:
     if entry.status != 'approved':
         return
     evidence = entry.evidence or {}
-    missing = [name for name in EVIDENCE if name not in evidence]
+    missing = [name for name in EVIDENCE_FIELDS if name not in evidence]
     if missing:
         yield (
             'evidence',
@@ -357,7 +368,9 @@ def _approved_without_evidence(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _contradicting_evidence(profile: HostProfile, entry: Entry) -> Found:
+def _check_evidence_values(
+    profile: HostProfile, entry: Entry
+) -> FieldMessages:
     evidence = entry.evidence or {}
     percent, low, high = (
         evidence.get(name) for name in ('percent', 'low', 'high')
@@ -381,15 +394,15 @@ def _contradicting_evidence(profile: HostProfile, entry: Entry) -> Found:
         )
     for name in ('runs', 'baseline_runs'):
         count = evidence.get(name)
-        if count is not None and count < _PAIR:
+        if count is not None and count < _MIN_RUNS:
             yield (
                 f'evidence.{name}',
-                f'{count} is no measurement, which has {_PAIR} runs or more: '
-                'measure it again',
+                f'{count} is no measurement, which has {_MIN_RUNS} runs or '
+                'more: measure it again',
             )
     backend = evidence.get('backend')
     if backend is not None and (
-        backend not in BACKENDS or emulates(str(backend))
+        backend not in BACKENDS or is_emulated(str(backend))
     ):
         yield (
             'evidence.backend',
@@ -421,7 +434,7 @@ def _is_past(text: str) -> bool:
     return text == day.isoformat() and _FIRST_DAY <= day <= tomorrow
 
 
-def _single_copy(profile: HostProfile, entry: Entry) -> Found:
+def _check_pool_copies(profile: HostProfile, entry: Entry) -> FieldMessages:
     if entry.status == 'approved' and entry.configuration.storage == 'ceph':
         copies = (entry.evidence or {}).get('pool_size')
         if copies is None or copies < 2:
@@ -432,11 +445,11 @@ def _single_copy(profile: HostProfile, entry: Entry) -> Found:
             )
 
 
-def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
+def _check_host_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
     if entry.flavor.role != 'worker':
         return
     count = entry.configuration.instances
-    max_mib = guest_memory_mib(profile) * Fraction(
+    max_mib = compute_guest_memory_mib(profile) * Fraction(
         str(entry.configuration.ram_ratio)
     )
     if count * entry.flavor.ram > max_mib:
@@ -447,18 +460,20 @@ def _over_memory_rule(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _many_disks(profile: HostProfile, entry: Entry) -> Found:
-    if entry.flavor.role == 'worker' and entry.flavor.disks > FEW_DISKS:
+def _check_disk_count(profile: HostProfile, entry: Entry) -> FieldMessages:
+    if entry.flavor.role == 'worker' and entry.flavor.disks > MAX_DISKS:
         yield (
             'disks',
             f'{entry.flavor.disks} data disks for one DataNode: with '
-            f'{FEW_DISKS} or fewer reads spread better',
+            f'{MAX_DISKS} or fewer reads spread better',
         )
 
 
-def _unscoped(profile: HostProfile, entry: Entry) -> Found:
+def _check_spec_scopes(profile: HostProfile, entry: Entry) -> FieldMessages:
     for key in entry.flavor.extra_specs:
-        if not extra_specs.scoped(key) and not extra_specs.nearest(key):
+        if not extra_specs.has_scope(key) and not extra_specs.find_nearest(
+            key
+        ):
             yield (
                 f'extra_specs.{key}',
                 'has no scope, which fails in AggregateInstanceExtraSpecs'
@@ -466,30 +481,32 @@ def _unscoped(profile: HostProfile, entry: Entry) -> Found:
             )
 
 
-def _unknown(profile: HostProfile, entry: Entry) -> Found:
+def _check_spec_names(profile: HostProfile, entry: Entry) -> FieldMessages:
     for key in entry.flavor.extra_specs:
-        near = extra_specs.nearest(key)
+        near = extra_specs.find_nearest(key)
         if extra_specs.is_known(key) or (
-            not extra_specs.scoped(key) and not near
+            not extra_specs.has_scope(key) and not near
         ):
             continue
         meant = f"did you mean '{near}'" if near else 'remove it'
         yield f'extra_specs.{key}', f'Nova knows no such spec: {meant}'
 
 
-def _bad_value(profile: HostProfile, entry: Entry) -> Found:
+def _check_spec_values(profile: HostProfile, entry: Entry) -> FieldMessages:
     for key, value in entry.flavor.extra_specs.items():
-        if not extra_specs.is_good(key, value):
-            value_pattern = extra_specs.pattern(key)
+        if not extra_specs.is_valid(key, value):
+            value_pattern = extra_specs.find_pattern(key)
             yield (
                 f'extra_specs.{key}',
                 f"Nova refuses '{value[:60]}': it must match {value_pattern}",
             )
 
 
-def _dedicated_with_ratio(profile: HostProfile, entry: Entry) -> Found:
+def _check_dedicated_ratios(
+    profile: HostProfile, entry: Entry
+) -> FieldMessages:
     chosen = entry.configuration
-    if dedicated(entry.flavor) and (
+    if is_dedicated(entry.flavor) and (
         chosen.cpu_ratio > 1 or chosen.ram_ratio > 1
     ):
         yield (
@@ -499,7 +516,7 @@ def _dedicated_with_ratio(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _locked_without_page(profile: HostProfile, entry: Entry) -> Found:
+def _check_locked_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
     specs = entry.flavor.extra_specs
     locked = specs.get('hw:locked_memory', 'false').lower()
     if locked in ('true', '1', 'yes', 'on', 't', 'y') and (
@@ -511,8 +528,8 @@ def _locked_without_page(profile: HostProfile, entry: Entry) -> Found:
         )
 
 
-def _numa_without_pins(profile: HostProfile, entry: Entry) -> Found:
-    if dedicated(entry.flavor):
+def _check_numa_specs(profile: HostProfile, entry: Entry) -> FieldMessages:
+    if is_dedicated(entry.flavor):
         return
     for key in ('hw:numa_nodes', 'hw:mem_page_size'):
         if key in entry.flavor.extra_specs:
@@ -524,7 +541,9 @@ def _numa_without_pins(profile: HostProfile, entry: Entry) -> Found:
             return
 
 
-def _no_cpu_for_emulator(profile: HostProfile, entry: Entry) -> Found:
+def _check_emulator_threads(
+    profile: HostProfile, entry: Entry
+) -> FieldMessages:
     flavor = entry.flavor
     policy = flavor.extra_specs.get('hw:emulator_threads_policy')
     if policy != 'isolate' or flavor.role != 'worker':
@@ -539,33 +558,38 @@ def _no_cpu_for_emulator(profile: HostProfile, entry: Entry) -> Found:
 
 
 RULES: tuple[Rule, ...] = (
-    ('HV001', ERROR, 'larger than its host', _larger_than_host),
-    ('HV002', ERROR, 'does not fit the NUMA cells', _outside_cell),
-    ('HV003', ERROR, 'not all instances fit the host', _too_many),
-    ('HV004', ERROR, 'NUMA cells do not add up', _cells_do_not_add_up),
-    ('HV005', ERROR, 'page does not divide memory', _page_does_not_divide),
-    ('HV006', ERROR, 'approved with a ratio', _approved_with_ratio),
-    ('HV007', WARNING, 'leaves the host too little memory', _over_memory_rule),
-    ('HV008', WARNING, 'many disks for one DataNode', _many_disks),
-    ('HV009', WARNING, 'extra spec without a scope', _unscoped),
-    ('HV010', ERROR, 'unknown or misspelt extra spec', _unknown),
-    ('HV011', ERROR, 'value that Nova refuses', _bad_value),
-    ('HV012', ERROR, 'dedicated with a ratio', _dedicated_with_ratio),
-    ('HV013', ERROR, 'locked memory without page size', _locked_without_page),
-    ('HV014', WARNING, 'NUMA without dedicated CPUs', _numa_without_pins),
-    ('HV015', ERROR, 'no CPU for emulator threads', _no_cpu_for_emulator),
-    ('HV016', ERROR, 'approved without evidence', _approved_without_evidence),
-    ('HV018', ERROR, 'approved on a single copy', _single_copy),
+    ('HV001', ERROR, 'larger than its host', _check_guest_size),
+    ('HV002', ERROR, 'does not fit the NUMA cells', _check_cells),
+    ('HV003', ERROR, 'not all instances fit the host', _check_instance_count),
+    ('HV004', ERROR, 'NUMA cells do not add up', _check_cell_sums),
+    ('HV005', ERROR, 'page does not divide memory', _check_page),
+    ('HV006', ERROR, 'approved with a ratio', _check_approved_ratios),
+    (
+        'HV007',
+        WARNING,
+        'leaves the host too little memory',
+        _check_host_memory,
+    ),
+    ('HV008', WARNING, 'many disks for one DataNode', _check_disk_count),
+    ('HV009', WARNING, 'extra spec without a scope', _check_spec_scopes),
+    ('HV010', ERROR, 'unknown or misspelt extra spec', _check_spec_names),
+    ('HV011', ERROR, 'value that Nova refuses', _check_spec_values),
+    ('HV012', ERROR, 'dedicated with a ratio', _check_dedicated_ratios),
+    ('HV013', ERROR, 'locked memory without page size', _check_locked_memory),
+    ('HV014', WARNING, 'NUMA without dedicated CPUs', _check_numa_specs),
+    ('HV015', ERROR, 'no CPU for emulator threads', _check_emulator_threads),
+    ('HV016', ERROR, 'approved without evidence', _check_evidence),
+    ('HV018', ERROR, 'approved on a single copy', _check_pool_copies),
     (
         *('HV019', ERROR, 'evidence contradicts itself'),
-        _contradicting_evidence,
+        _check_evidence_values,
     ),
 )
 #: The rule over the set: two names for one shape.
 SET_RULE = ('HV017', WARNING, 'two names for one shape')
 
 
-def _same_shape(entries: Sequence[Entry]) -> Iterator[Finding]:
+def _check_shapes(entries: Sequence[Entry]) -> Iterator[Violation]:
     names_by_shape: dict[tuple[object, ...], str] = {}
     for entry in entries:
         flavor = entry.flavor
@@ -580,7 +604,7 @@ def _same_shape(entries: Sequence[Entry]) -> Iterator[Finding]:
         )
         if shape in names_by_shape:
             rule, level, _ = SET_RULE
-            yield _finding(
+            yield _build_violation(
                 rule,
                 level,
                 entry,

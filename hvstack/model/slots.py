@@ -6,7 +6,11 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import Rest, controller_slots, rest
+from hvstack.model.flavor import (
+    Remainder,
+    compute_remainder,
+    count_controller_slots,
+)
 from hvstack.model.host import CONTROLLER_RULES, HostProfile
 
 
@@ -29,14 +33,14 @@ class ClusterSize:
     controllers: int
     slots_per_controller: int
     rule: str
-    rest: Rest
+    rest: Remainder
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
 
 
-def cluster_size(
+def compute_cluster_size(
     profile: HostProfile,
     configuration: Configuration,
     hosts: int,
@@ -66,7 +70,9 @@ def cluster_size(
         rule = 'combined'
     nodes = 2 if rule == 'separate' else 1
     slots = (
-        count if rule == 'host' else controller_slots(profile, configuration)
+        count
+        if rule == 'host'
+        else count_controller_slots(profile, configuration)
     )
     workers = count * hosts - nodes * slots
     if hosts < nodes or workers < 1:
@@ -81,5 +87,7 @@ def cluster_size(
         controllers=nodes,
         slots_per_controller=slots,
         rule=rule,
-        rest=Rest(0, 0, 0) if native else rest(profile, configuration),
+        rest=Remainder(0, 0, 0)
+        if native
+        else compute_remainder(profile, configuration),
     )

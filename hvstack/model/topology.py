@@ -10,7 +10,7 @@ from hvstack import errors
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeLocation:
     """One node's place.
 
     :param node: its host name.
@@ -35,30 +35,30 @@ class Place:
 class Topology:
     """Every node's ``/rack/nodegroup``."""
 
-    places: tuple[Place, ...]
+    locations: tuple[NodeLocation, ...]
 
-    def path(self, name: str) -> str:
+    def find_path(self, name: str) -> str:
         """Return the path of a node, by name or address.
 
         :raises hvstack.errors.InputError: no such node.
         """
-        for location in self.places:
+        for location in self.locations:
             if name in (location.node, location.address):
                 return location.path
         raise errors.InputError(
             f"'{name}' is not in the topology: give one of "
-            f'{", ".join(location.node for location in self.places)}'
+            f'{", ".join(location.node for location in self.locations)}'
         )
 
     @property
     def groups(self) -> dict[str, list[str]]:
         """The nodes of every node group, by its path."""
         groups: dict[str, list[str]] = defaultdict(list)
-        for location in self.places:
+        for location in self.locations:
             groups[location.path].append(location.node)
         return dict(groups)
 
-    def lines(self, *, node_groups: bool = True) -> dict[str, str]:
+    def map_paths(self, *, node_groups: bool = True) -> dict[str, str]:
         """Return what Hadoop is told, by address and by host name.
 
         :param node_groups: whether Hadoop knows node groups; it refuses
@@ -66,32 +66,32 @@ class Topology:
         """
         return {
             key: location.path if node_groups else f'/{location.rack}'
-            for location in self.places
+            for location in self.locations
             for key in (location.address, location.node)
         }
 
-    def table(self, *, node_groups: bool = True) -> str:
+    def format_table(self, *, node_groups: bool = True) -> str:
         """Return the text of ``topology.table``.
 
         It needs a line for every address and one for every host name.
         """
-        paths = self.lines(node_groups=node_groups)
+        paths = self.map_paths(node_groups=node_groups)
         return ''.join(f'{key} {path}\n' for key, path in paths.items())
 
 
 @dataclass(frozen=True)
-class Finding:
+class Mismatch:
     """Where what is in force is not what it should be.
 
-    :param what: ``table``, ``HDFS``, ``YARN`` or ``block``.
+    :param source: ``table``, ``HDFS``, ``YARN`` or ``block``.
     :param where: node, or file and block.
-    :param found: what is in force.
+    :param actual: what is in force.
     :param expected: what it should be.
     """
 
-    what: str
+    source: str
     where: str
-    found: str
+    actual: str
     expected: str
 
 
@@ -101,9 +101,9 @@ def parse_table(text: str) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in rows if len(pair) == 2}
 
 
-def differences(
+def find_mismatches(
     source: str, actual_paths: Mapping[str, str], expected: Mapping[str, str]
-) -> list[Finding]:
+) -> list[Mismatch]:
     """Return a finding for every key whose value is not as expected.
 
     :param source: where ``actual_paths`` was read.
@@ -111,13 +111,13 @@ def differences(
     :param expected: paths as they should be.
     """
     return [
-        Finding(source, key, actual_paths.get(key, 'none'), path)
+        Mismatch(source, key, actual_paths.get(key, 'none'), path)
         for key, path in expected.items()
         if actual_paths.get(key) != path
     ]
 
 
-def node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
+def derive_node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
     """Return each node's group from Nova's ``hostId``.
 
     It is the same for all of one project's servers on one host, and a
@@ -135,7 +135,7 @@ def node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
     return {node: f'ng-{host_id}' for node, host_id in host_ids.items()}
 
 
-def virtual_racks(
+def assign_virtual_racks(
     workers: Mapping[str, int], controllers: Collection[str] = ()
 ) -> dict[str, str]:
     """Put node groups into racks of two, as vsphere6 did.
@@ -165,14 +165,14 @@ def virtual_racks(
         with_controllers,
         *(by_count[count] for count in sorted(by_count, reverse=True)),
     ):
-        pairs = [list(pair) for pair in _pairs(groups)]
+        pairs = [list(pair) for pair in _pair_groups(groups)]
         if len(groups) % 2:
             (pairs[-1] if pairs else odd).append(groups[-1])
         racks += pairs
     if odd and racks and len(odd) == 1:
         (min(racks, key=len)).append(odd[0])
     else:
-        racks += [list(pair) for pair in _pairs(odd)] or [[]]
+        racks += [list(pair) for pair in _pair_groups(odd)] or [[]]
         if len(odd) % 2:
             racks[-1].append(odd[-1])
     names = {
@@ -183,11 +183,11 @@ def virtual_racks(
     return names | dict.fromkeys(empty, 'rack1')
 
 
-def _pairs(groups: Sequence[str]) -> Iterable[tuple[str, str]]:
+def _pair_groups(groups: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(groups[::2], groups[1::2], strict=False)
 
 
-def racks(
+def assign_racks(
     groups: Mapping[str, str],
     workers: Collection[str],
     zones: Mapping[str, str] | None = None,
@@ -207,17 +207,17 @@ def racks(
     """
     zones = zones or {}
     if racks_by_node:
-        return _by_node(groups, racks_by_node)
+        return _collect_racks(groups, racks_by_node)
     if len({zones.get(node) for node in workers}) > 1:
-        return _by_node(groups, zones)
+        return _collect_racks(groups, zones)
     counts = Counter(groups[node] for node in workers)
-    return virtual_racks(
+    return assign_virtual_racks(
         {group: counts[group] for group in groups.values()},
         {group for node, group in groups.items() if node not in workers},
     )
 
 
-def _by_node(
+def _collect_racks(
     groups: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str]:
     racks_by_group: dict[str, str] = {}
@@ -236,7 +236,7 @@ def _by_node(
     return racks_by_group
 
 
-def build(
+def build_topology(
     addresses: Mapping[str, str],
     groups: Mapping[str, str],
     racks: Mapping[str, str],
@@ -249,7 +249,7 @@ def build(
     """
     return Topology(
         tuple(
-            Place(node, address, racks[groups[node]], groups[node])
+            NodeLocation(node, address, racks[groups[node]], groups[node])
             for node, address in sorted(addresses.items())
         )
     )

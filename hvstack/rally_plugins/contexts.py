@@ -422,7 +422,7 @@ def _plan_or_skip(
 
 def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
     assert task.cluster is not None
-    if task.plan is not None and backends.emulates(task.plan.backend):
+    if task.plan is not None and backends.is_emulated(task.plan.backend):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
     work = task.workload(tpcxhs.WARM_UP_BYTES, config)

@@ -298,7 +298,7 @@ class TaskState:
         :param config: a workload; its ``replication`` is min(3, worker
             hosts) by default.
         """
-        if self.plan is not None and backends.emulates(self.plan.backend):
+        if self.plan is not None and backends.is_emulated(self.plan.backend):
             copies = config.get('replication') or self.plan.replication
             return Workload(size_bytes, copies, 1, 1, one_jvm=True)
         path = Path(self.options.sweep.baseline_hosts)

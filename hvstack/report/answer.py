@@ -732,7 +732,7 @@ def _set_status(
 def is_emulated(record: Record) -> bool:
     """Tell whether a run's guests had emulated CPUs."""
     backend: str | None = record.environment.get('backend')
-    return backends.emulates(backend)
+    return backends.is_emulated(backend)
 
 
 def _find_reference_record(records: list[Record]) -> Record:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.backends import BACKENDS, dishonoured
-from hvstack.model.catalogue import MOST_PERCENT, Catalogue, Entry
+from hvstack.model.backends import BACKENDS, unsupported_spec
+from hvstack.model.catalogue import MAX_PERCENT, Catalogue, Entry
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
 from hvstack.report import answer
@@ -101,10 +101,10 @@ def approve(
     required_percent = (
         catalogue.min_percent if min_percent is None else min_percent
     )
-    if not 0 <= required_percent <= MOST_PERCENT:
+    if not 0 <= required_percent <= MAX_PERCENT:
         raise errors.InputError(
             f'min_percent is {required_percent:g}: give a number from 0 to '
-            f'{MOST_PERCENT}'
+            f'{MAX_PERCENT}'
         )
     report = answer.build_report(records)
     numbers = {
@@ -155,8 +155,8 @@ def _select_workers(
 
 def _build_error(entry: Entry, reason: str) -> errors.InputError:
     return errors.InputError(
-        f"{entry.place('status')}: flavor '{entry.flavor.name}' stays as it "
-        f'is: {reason}'
+        f"{entry.source_location('status')}: flavor '{entry.flavor.name}' "
+        f'stays as it is: {reason}'
     )
 
 
@@ -327,11 +327,11 @@ def _check_backend(case: _Case) -> str | None:
 
 def _check_extra_specs(case: _Case) -> str | None:
     for backend in case.backends:
-        unsupported_spec = dishonoured(case.entry.flavor, backend)
-        if unsupported_spec:
+        spec = unsupported_spec(case.entry.flavor, backend)
+        if spec:
             return (
-                f'backend {backend} does not honour {unsupported_spec}: '
-                'measure it on kvm, or take it out'
+                f'backend {backend} does not honour {spec}: measure it on '
+                'kvm, or take it out'
             )
     return None
 

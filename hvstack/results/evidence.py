@@ -118,7 +118,7 @@ def verify(
         missing or was added, or the evidence was edited or is not signed by
         a trusted key.
     """
-    source_location = entry.place('evidence')
+    source_location = entry.source_location('evidence')
     name = entry.flavor.name
     evidence = entry.evidence
     if entry.status != 'approved' or not evidence:
@@ -151,9 +151,9 @@ def verify(
         # Older catalogues do not have all of them.
         if evidence.get(field, value) != value:
             raise errors.InputError(
-                f"{entry.place(f'evidence.{field}')}: '{field}' of flavor "
-                f"'{name}' is {evidence.get(field)}, but the records make "
-                f"{value}: approve it again with 'hvstack flavor approve'"
+                f"{entry.source_location(f'evidence.{field}')}: '{field}' of "
+                f"flavor '{name}' is {evidence.get(field)}, but the records "
+                f"make {value}: approve it again with 'hvstack flavor approve'"
             )
     try:
         return (policy or signing.policy()).assess(

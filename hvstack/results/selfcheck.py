@@ -449,7 +449,7 @@ def _guests(
     if backend not in backends.BACKENDS:
         yield 'environment.backend', f'is {backend!r:.40}, which is unknown'
         return
-    if reason := backends.refuse(configuration, backend):
+    if reason := backends.unsupported_parameter(configuration, backend):
         yield 'environment.backend', f'is {backend}: {reason}'
     flavor = _mapping(_mapping(record.seen.get('flavor')).get('worker'))
     vcpus, ram = (_number(flavor.get(name)) for name in ('vcpus', 'ram'))

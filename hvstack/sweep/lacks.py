@@ -17,7 +17,7 @@ from hvstack.cluster import hosts as bare
 from hvstack.cluster.environments import disk_types
 from hvstack.model import backends
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.sweep.space import LACKS, Space
 
@@ -121,7 +121,7 @@ def _no_slots(conn: Connection, profile: HostProfile) -> str:
     """Return which volume types of single disks there are not."""
     pinned = Configuration(disk_pinning=True)
     try:
-        worker = derive(profile, pinned)
+        worker = derive_flavor(profile, pinned)
     except errors.InputError:
         # The hosts cannot have it either, which is a reason of its own.
         return ''
@@ -200,9 +200,9 @@ def deck_storage(
     :param backend: theirs.
     """
     configuration = Configuration(storage='ceph')
-    reason = backends.refuse(configuration, backend)
+    reason = backends.unsupported_parameter(configuration, backend)
     try:
-        derive(profile, configuration)
+        derive_flavor(profile, configuration)
     except errors.InputError as exc:
         reason = reason or str(exc)
     reason = reason or no_ceph(conn, DECK)

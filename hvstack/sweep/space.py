@@ -14,11 +14,11 @@ from hvstack.hadoop import sizing
 from hvstack.model import backends
 from hvstack.model.configuration import (
     Configuration,
+    format_ratio,
     parse,
-    ratio_text,
 )
 from hvstack.model.fields import Fields
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 
 #: In the order of the dell deck, one after the other (its "Methodology").
@@ -106,7 +106,7 @@ def from_file(path: Path) -> Space:
             continue
         items = fields.raw(name)
         if not isinstance(items, list):
-            raise fields.wrong(name, 'is no list, write it as [1, 2]')
+            raise fields.error(name, 'is no list, write it as [1, 2]')
         texts_by_name[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
     try:
@@ -227,7 +227,7 @@ def _value(name: str, text: str, source_location: Callable[[str], str]) -> Any:
 def shown(name: str, value: Any) -> str:
     """Return a value for a person: 1.2, ceph, on."""
     if name in ('cpu_ratio', 'ram_ratio'):
-        return ratio_text(value)
+        return format_ratio(value)
     if name == 'disk_pinning':
         return 'on' if value else 'off'
     return str(value)
@@ -289,12 +289,12 @@ def _refuse(
     tuning: str,
 ) -> None:
     """Raise the reason why a configuration cannot exist, if there is one."""
-    reason = backends.refuse(configuration, backend)
+    reason = backends.unsupported_parameter(configuration, backend)
     if reason:
         raise errors.InputError(reason)
     refuse_lacking(configuration, missing_capabilities)
-    worker = derive(profile, configuration)
-    derive(profile, configuration, 'namenode')
+    worker = derive_flavor(profile, configuration)
+    derive_flavor(profile, configuration, 'namenode')
     sizing.size_node(worker.vcpus, worker.ram, tuning=tuning)
 
 

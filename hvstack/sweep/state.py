@@ -63,7 +63,7 @@ class Course:
 
         Emulated runs are compared with nothing.
         """
-        return not self.baseline and not backends.emulates(self.backend)
+        return not self.baseline and not backends.is_emulated(self.backend)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def load(path: Path) -> Sweep:
     sweep = to_dataclass(Sweep, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
     if not record.is_sweep(sweep.id) or sweep.id != path.stem:
-        raise fields.wrong('id', "is not the file's name. Restore the file")
+        raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('runs', 1, _MAX_RUNS)
     fields.integer('size_bytes', 1, _MAX_BYTES)
     _check_time(fields, 'started')
@@ -230,7 +230,7 @@ def load(path: Path) -> Sweep:
         sources.append((spec_fields, 'start', (sweep.course.start,)))
         for index, name in enumerate(sweep.course.lacks):
             if name not in LACKS:
-                raise spec_fields.wrong(
+                raise spec_fields.error(
                     f'lacks.{index}',
                     f'is {name[:60]!r}. Use one of {", ".join(LACKS)}',
                 )
@@ -239,7 +239,7 @@ def load(path: Path) -> Sweep:
             try:
                 parse(name)
             except errors.InputError as exc:
-                raise source.wrong(field, f'is not valid: {exc}') from None
+                raise source.error(field, f'is not valid: {exc}') from None
     return sweep
 
 
@@ -247,7 +247,7 @@ def _check_time(fields: Fields, name: str) -> None:
     try:
         datetime.fromisoformat(fields.text(name))
     except ValueError:
-        raise fields.wrong(
+        raise fields.error(
             name, 'is not a time such as 2026-11-21T05:45:00Z'
         ) from None
 

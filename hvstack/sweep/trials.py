@@ -127,7 +127,7 @@ def load(name: str) -> Trials:
     loaded = to_dataclass(Trials, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
     if loaded.id != path.stem:
-        raise fields.wrong('id', "is not the file's name. Restore the file")
+        raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('trials', 1, _MAX_TRIALS)
     fields.integer('runs', 2, _MAX_TRIALS)
     fields.integer('size_bytes', 1, 10**18)
@@ -136,7 +136,7 @@ def load(name: str) -> Trials:
             if configuration != BARE_METAL:
                 parse(configuration)
         except errors.InputError as exc:
-            raise fields.wrong(
+            raise fields.error(
                 f'configurations.{index}', f'is not valid: {exc}'
             ) from None
     return loaded

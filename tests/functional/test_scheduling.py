@@ -12,7 +12,7 @@ import openstack
 from hvstack import profiles, shell
 from hvstack.cloud import flavors, undo
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from tests.functional.test_hosts import HostsTest
 
 HOST = 'hv-fake1'
@@ -44,7 +44,7 @@ class FillTest(HostsTest):
 
     def published(self, label: str) -> Any:
         """Return Nova's flavor of a configuration's worker."""
-        flavor = derive(self.profile, parse(label), 'worker')
+        flavor = derive_flavor(self.profile, parse(label), 'worker')
         self.addCleanup(undo.undo_own, [self.cloud])
         return flavors.publish(
             self.cloud, flavor, [str(self.cloud.current_project_id)]

@@ -21,7 +21,7 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds, identity, images
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from hvstack.progress import Progress
 from tests.functional.test_cluster import LabTest
 
@@ -51,7 +51,7 @@ def published(
     return {
         role: flavors.publish(
             admin,
-            derive(
+            derive_flavor(
                 profiles.load(profile), configuration, role, cpu_shares=True
             ),
             [project],

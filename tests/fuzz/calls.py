@@ -63,7 +63,7 @@ def topology(path: str) -> None:
     servers.places = lambda conn: {}  # type: ignore[assignment]
     conn: Any = None
     nodes = topology.nodes(conn, outputs, Path(path))
-    print(topology.of_nodes(nodes).table())
+    print(topology.of_nodes(nodes).format_table())
 
 
 def journal() -> None:

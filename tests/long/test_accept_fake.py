@@ -46,7 +46,7 @@ class FakeTest(AcceptTest):
     def catalogue(self) -> Path:
         """Write a catalogue of what such a host is cut into."""
         path = self.directory() / 'vsphere6.yaml'
-        data = catalogue.build(
+        data = catalogue.build_catalogue(
             profiles.load('vsphere6'), [parse(CONFIGURATION)]
         )
         path.write_text(yaml.safe_dump(data))

@@ -13,7 +13,7 @@ from hvstack.cloud import connection, flavors, journal, stacks, undo
 from hvstack.cluster import environments
 from hvstack.lab import clouds
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from tests.functional.test_hosts import HostsTest
 from tests.long import labs
 
@@ -36,7 +36,7 @@ class FakeClusterTest(HostsTest):
         self.flavors = [
             flavors.publish(
                 self.conn,
-                derive(profile, configuration, role),
+                derive_flavor(profile, configuration, role),
                 [str(self.conn.current_project_id)],
             ).name
             for role in ('worker', 'controller')

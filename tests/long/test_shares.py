@@ -10,7 +10,7 @@ from hvstack.cluster import probe
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop.rest import run_on_nodes
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import Flavor, derive
+from hvstack.model.flavor import Flavor, derive_flavor
 from tests.functional.test_hosts import HostsTest
 
 #: The host that the guests share, and how many there are.
@@ -28,7 +28,9 @@ class SharesTest(HostsTest):
         """Return guests of a configuration, as many as share a host."""
         configuration = parse(label)
         profile = profiles.load('lab-worker')
-        shape = derive(profile, configuration, 'worker', cpu_shares=True)
+        shape = derive_flavor(
+            profile, configuration, 'worker', cpu_shares=True
+        )
         # Its Placement microversion is the one that ratios ask for.
         admin = connection.connect('hvstack-lab')
         self.addCleanup(undo.undo_own, [admin])

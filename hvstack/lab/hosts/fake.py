@@ -15,7 +15,7 @@ from hvstack.lab import render, settings, supervise, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
-from hvstack.model.flavor import PAGE_MIB, guest_memory_mib
+from hvstack.model.flavor import PAGE_MIB, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 
@@ -72,7 +72,7 @@ def from_profile(
     """
     own = cpu_policy == 'dedicated'
     cores = profile.sockets * profile.cores_per_socket
-    pages = guest_memory_mib(profile) // len(profile.cells) // PAGE_MIB
+    pages = compute_guest_memory_mib(profile) // len(profile.cells) // PAGE_MIB
     data = profile.disks.count * profile.disks.size_gb if profile.disks else 0
     return {
         'cells': [

@@ -15,8 +15,8 @@ from hvstack.lab import settings
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import derive
-from hvstack.model.host import Disks, HostProfile, NumaCell
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostDisks, HostProfile, NumaCell
 
 #: Profiles of the two kinds of lab host, as flavors name them.
 PROFILES = settings.LAB / 'hosts.yaml'
@@ -47,7 +47,7 @@ _EMULATED_GUEST_MIB = 768
 _EMULATED_GUESTS = 2
 #: Whole disks of a worker's host: those of Ceph's that its guests can have
 #: volumes on, which are two at least for I = 2.
-_DISKS = Disks(count=2, size_gb=2, rotational=False)
+_DISKS = HostDisks(count=2, size_gb=2, rotational=False)
 #: Room for four guests of 1152 MiB, Hadoop's least, beside the agents.
 _LARGEST_MIB = 5376
 _SMALLEST_MIB = 1536
@@ -249,7 +249,7 @@ def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
         ) from exc
 
 
-def profile(size: HostSize, disks: Disks | None = None) -> HostProfile:
+def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
     """Return the host profile that flavors are derived from.
 
     :param disks: that its guests can have for themselves.
@@ -312,7 +312,7 @@ def write_catalogues(every: Iterable[HostProfile]) -> None:
         if path.exists():
             old = yamlfile.load(path).data
             before = {one['name']: one for one in old['flavors']}
-        data = catalogue.build(found, _fitting(found))
+        data = catalogue.build_catalogue(found, _fitting(found))
         # The lab's agents share its hosts' small caps with the guests.
         data['min_percent'] = MIN_PERCENT
         data['flavors'] = [
@@ -326,7 +326,9 @@ def _fitting(found: HostProfile) -> list[Configuration]:
     good = []
     for count in _INSTANCES:
         try:
-            derive(found, Configuration(count), next(iter(found.traits)))
+            derive_flavor(
+                found, Configuration(count), next(iter(found.traits))
+            )
         except errors.InputError:
             continue
         good.append(Configuration(count))

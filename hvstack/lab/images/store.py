@@ -174,9 +174,9 @@ def chosen_tarball() -> tuple[Path | None, str]:
         tarball = Path(fields.text('path'))
         digest = fields.text('sha256')
         if not tarball.is_absolute():
-            raise fields.wrong('path', 'is not an absolute path')
+            raise fields.error('path', 'is not an absolute path')
         if not re.fullmatch('[0-9a-f]{64}', digest):
-            raise fields.wrong('sha256', 'is not a SHA-256 digest')
+            raise fields.error('sha256', 'is not a SHA-256 digest')
     except textfile.MissingFileError:
         return None, ''
     except errors.InputError as exc:

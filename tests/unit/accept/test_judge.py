@@ -14,7 +14,7 @@ from hvstack.cloud import publish
 from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 
 XML = """
 <domain type='qemu'>
@@ -45,7 +45,7 @@ def bad(found: Sequence[CheckResult]) -> list[str]:
 class FlavorsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        data = catalogue.build(profiles.load('vsan'), [parse('i4')])
+        data = catalogue.build_catalogue(profiles.load('vsan'), [parse('i4')])
         self.catalogue = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
         self.nova: dict[str, dict[str, Any]] = {
             entry.flavor.name: {
@@ -229,7 +229,7 @@ class HostsTest(testtools.TestCase):
 
     @staticmethod
     def flavor(label: str) -> Any:
-        return derive(profiles.load('vsphere6'), parse(label))
+        return derive_flavor(profiles.load('vsphere6'), parse(label))
 
     def test_nova_conf(self) -> None:
         text = '[DEFAULT]\nram_allocation_ratio = 1.0\n[compute]\na=b\na=c\n'

@@ -30,7 +30,7 @@ class OperatorTest(testtools.TestCase):
     ) -> Any:
         """Give a test a catalogue, and a host with dedicated CPUs only."""
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        data = catalogue.build(
+        data = catalogue.build_catalogue(
             profiles.load('vsphere6'), [parse(name) for name in names]
         )
         (folder / 'c.yaml').write_text(yaml.safe_dump(data))

@@ -60,7 +60,7 @@ class PlacingTest(testtools.TestCase):
         return [(f'f{n}', 'fake', self.large) for n in range(count)]
 
     def plan(self, label: str, wanted: str | None = None) -> Any:
-        data = catalogue.build(self.profile, [parse(label)])
+        data = catalogue.build_catalogue(self.profile, [parse(label)])
         found = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
         return placing.plan_cluster(
             self.cloud.connect(),

@@ -31,7 +31,7 @@ class Approve(testtools.TestCase):
         for one in self.sweep.records:
             save(one, self.records)
         self.catalogue = self.folder / 'flavors.yaml'
-        data = catalogue.build(self.sweep.profile, [parse('i2')])
+        data = catalogue.build_catalogue(self.sweep.profile, [parse('i2')])
         data['host'] = str(profile)
         self.text = '# Ours.\n' + yaml.safe_dump(data, sort_keys=False)
         self.catalogue.write_text(self.text)

@@ -20,7 +20,9 @@ class RefusalTest(testtools.TestCase):
         super().setUp()
         folder = Path(self.useFixture(fixtures.TempDir()).path)
         self.path = folder / 'x.yaml'
-        self.data = catalogue.build(profiles.load('vsan'), [parse('i4')])
+        self.data = catalogue.build_catalogue(
+            profiles.load('vsan'), [parse('i4')]
+        )
         # Whoever asks a cloud all the same does not find one.
         for name in ('OS_CLOUD', 'OS_AUTH_URL'):
             self.useFixture(fixtures.EnvironmentVariable(name))

@@ -12,7 +12,7 @@ import testtools
 
 from hvstack import profiles
 from hvstack.cli.app import main
-from hvstack.model.host import Disks
+from hvstack.model.host import HostDisks
 from tests.unit.cloud import fake
 from tests.unit.model.test_detected import CLOUD, SAMPLES
 
@@ -84,7 +84,7 @@ class Machine(Commands):
             (found.name, found.cpus, found.memory_mib, found.disks),
         )
         found = self.detect('--disks', 'vda', '--rotational', 'no')
-        self.assertEqual(Disks(1, 274, False), found.disks)
+        self.assertEqual(HostDisks(1, 274, False), found.disks)
         self.assertIn('--rotational', self.refused('--disks', 'vda'))
         self.assertIn('--cells is for', self.refused('--cells', '2'))
         self.assertIn("'name'", self.refused('--name', 'My host'))

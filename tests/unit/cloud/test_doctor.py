@@ -10,7 +10,7 @@ from hvstack import errors, profiles, share
 from hvstack.cloud import doctor
 from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from tests.unit.cloud import fake
 from tests.unit.lab.written import LabProfiles
 
@@ -97,8 +97,11 @@ class DoctorTest(testtools.TestCase):
             profile=profile,
             configuration=configuration,
             nodes=(
-                (derive(profile, configuration), 31),
-                (derive(profile, configuration, 'controller'), controllers),
+                (derive_flavor(profile, configuration), 31),
+                (
+                    derive_flavor(profile, configuration, 'controller'),
+                    controllers,
+                ),
             ),
             image='hvstack-hadoop',
             network='provider',

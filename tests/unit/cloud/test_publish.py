@@ -42,7 +42,7 @@ def entry(flavor: Flavor = FLAVOR, status: str = 'candidate') -> Entry:
         configuration=parse('i2-dedicated'),
         status=status,
         evidence=EVIDENCE if status == 'approved' else None,
-        place=lambda field: f'x.yaml:{field}',
+        source_location=lambda field: f'x.yaml:{field}',
     )
 
 

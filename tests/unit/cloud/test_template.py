@@ -223,15 +223,17 @@ class TemplateTest(testtools.TestCase):
                 )
             }
             addresses = {node: f'10.0.0.{n}' for n, node in enumerate(groups)}
-            flat = topology.build(
+            flat = topology.build_topology(
                 addresses, groups, dict.fromkeys(workers, 'rack1')
             )
-            expected = topology.build(
-                addresses, groups, topology.virtual_racks(workers)
+            expected = topology.build_topology(
+                addresses, groups, topology.assign_virtual_racks(workers)
             )
             awk = awks[number % len(awks)]
             self.assertEqual(
-                expected.table(), self.racks(awk, flat.table()), counts
+                expected.format_table(),
+                self.racks(awk, flat.format_table()),
+                counts,
             )
 
     def test_without_node_groups_there_are_no_racks(self) -> None:

@@ -18,7 +18,7 @@ from hvstack.cluster import hosts as bare
 from hvstack.hadoop import sites
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
@@ -30,8 +30,8 @@ class Parameters(testtools.TestCase):
         vsan, chosen = profiles.load('vsan'), parse('i4')
         wanted = launch.Plan(
             configuration=chosen,
-            worker=derive(vsan, chosen),
-            controller=derive(vsan, chosen, 'controller'),
+            worker=derive_flavor(vsan, chosen),
+            controller=derive_flavor(vsan, chosen, 'controller'),
             providers={'one': 'p1'},
             workers=2,
             replication=2,
@@ -64,14 +64,14 @@ class Parameters(testtools.TestCase):
 
     def test_chosen_volumes(self) -> None:
         vsan, chosen = profiles.load('vsan'), parse('i4-ceph')
-        worker = derive(vsan, chosen)
+        worker = derive_flavor(vsan, chosen)
         self.assertEqual((4, 400), (worker.disks, worker.disk_size_gb))
 
         def made(**more: Any) -> dict[str, Any]:
             wanted = launch.Plan(
                 configuration=chosen,
                 worker=worker,
-                controller=derive(vsan, chosen, 'controller'),
+                controller=derive_flavor(vsan, chosen, 'controller'),
                 providers={'one': 'p1'},
                 workers=2,
                 replication=2,
@@ -448,8 +448,8 @@ class Seen(testtools.TestCase):
         host = {'name': 'vsan', 'digest': vsan.digest}
         wanted = launch.Plan(
             configuration=chosen,
-            worker=more.pop('worker', derive(vsan, chosen)),
-            controller=derive(vsan, chosen, 'controller'),
+            worker=more.pop('worker', derive_flavor(vsan, chosen)),
+            controller=derive_flavor(vsan, chosen, 'controller'),
             providers={'one': 'p1'},
             workers=2,
             replication=1,
@@ -491,7 +491,7 @@ class Seen(testtools.TestCase):
 
     def test_disks_that_are_passed_through(self) -> None:
         vsan = profiles.load('vsan')
-        worker = derive(vsan, parse('i4-pinned'))
+        worker = derive_flavor(vsan, parse('i4-pinned'))
         passed = replace(
             worker,
             extra_specs=worker.extra_specs

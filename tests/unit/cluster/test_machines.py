@@ -222,7 +222,7 @@ class TakenTest(_Cloud):
                 {'CUSTOM_BAREMETAL': 1}, seen['allocations']['w22']
             )
             self.assertEqual('m', seen['flavor']['worker']['name'])
-        groups = {place.group for place in self.settled[0].places}
+        groups = {place.group for place in self.settled[0].locations}
         self.assertEqual(3, len(groups))
         self.given_back()
 

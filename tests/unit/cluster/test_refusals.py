@@ -11,7 +11,7 @@ from hvstack import errors, profiles
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import environments, refusals
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import derive
+from hvstack.model.flavor import derive_flavor
 from tests.unit.cluster.test_environments import LAYOUT
 
 DEDICATED = {'hw:cpu_policy': 'dedicated'}
@@ -102,7 +102,7 @@ class RefusalTest(testtools.TestCase):
 class NeedTest(testtools.TestCase):
     def test_what_a_cluster_takes(self) -> None:
         vsan, chosen = profiles.load('vsan'), parse('i4')
-        worker = derive(vsan, chosen)
+        worker = derive_flavor(vsan, chosen)
         found = refusals.needs(LAYOUT, worker, worker)
         self.assertEqual(7, found.instances)
         self.assertEqual(7 * worker.vcpus, found.cores)
@@ -111,7 +111,7 @@ class NeedTest(testtools.TestCase):
         self.assertEqual((0, 0), (found.volumes, found.gigabytes))
 
     def test_a_gateway_is_a_worker_in_no_group(self) -> None:
-        worker = derive(profiles.load('vsan'), parse('i4'))
+        worker = derive_flavor(profiles.load('vsan'), parse('i4'))
         found = refusals.needs(replace(LAYOUT, gateway=True), worker, worker)
         self.assertEqual(
             (8, 8 * worker.vcpus, 8 * worker.ram),
@@ -124,7 +124,7 @@ class NeedTest(testtools.TestCase):
 
     def test_slots_with_groups_and_volumes_of_their_own(self) -> None:
         chosen = parse('i2-ceph-pinned')
-        worker = derive(profiles.load('vsan'), parse('i2'))
+        worker = derive_flavor(profiles.load('vsan'), parse('i2'))
         found = refusals.needs(
             replace(
                 LAYOUT,

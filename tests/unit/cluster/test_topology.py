@@ -10,7 +10,7 @@ from hvstack import errors
 from hvstack.cluster import topology
 from hvstack.hadoop import daemons
 from hvstack.hadoop.sites import TABLE
-from hvstack.model.topology import Finding, Topology, build
+from hvstack.model.topology import Mismatch, Topology, build_topology
 from tests.unit.cloud import fake as cloud
 from tests.unit.cluster.fake import FakeCluster, FakeNode
 
@@ -35,7 +35,7 @@ OUTPUTS = {
 def made(**groups: str) -> Topology:
     """Return a topology of the fake cluster's nodes in one rack."""
     groups = {'c': 'ng-c', 'w0': 'ng-a', 'w1': 'ng-b', 'w2': 'ng-b'} | groups
-    return build(
+    return build_topology(
         {name: ADDRESSES[name] for name in groups},
         groups,
         dict.fromkeys(groups.values(), 'r1'),
@@ -123,7 +123,7 @@ class NodesTest(testtools.TestCase):
         ]
         racks = {
             place.group: place.rack
-            for place in topology.of_nodes(found).places
+            for place in topology.of_nodes(found).locations
         }
         self.assertEqual(
             {'ng-a': 'rack1', 'ng-b': 'rack1'}
@@ -180,7 +180,7 @@ class RefreshTest(testtools.TestCase):
                 places,
             )
         for node in self.cluster.workers:
-            self.assertEqual(made().table(), node.files[TABLE])
+            self.assertEqual(made().format_table(), node.files[TABLE])
 
     def test_nothing_new_restarts_nothing(self) -> None:
         self.refresh(made())
@@ -189,14 +189,14 @@ class RefreshTest(testtools.TestCase):
         self.assertEqual(before, self.restarts())
 
     def test_a_node_that_moved(self) -> None:
-        self.cluster.gateway.files[TABLE] = made().table()
+        self.cluster.gateway.files[TABLE] = made().format_table()
         self.cluster.join()
         self.refresh(made(w2='ng-a'))
         self.assertEqual(['c: namenode resourcemanager'], self.restarts())
         self.assertEqual('/r1/ng-a', self.cluster.hdfs['10.0.0.4'])
 
     def test_a_node_that_moved_under_a_job(self) -> None:
-        self.cluster.gateway.files[TABLE] = made().table()
+        self.cluster.gateway.files[TABLE] = made().format_table()
         self.cluster.join()
         self.cluster.jobs = 1
         failure = self.assertRaises(errors.Busy, self.refresh, made(w2='ng-a'))
@@ -225,7 +225,7 @@ class RefreshTest(testtools.TestCase):
         found = made(rm='ng-d')
         self.refresh(found)
         self.assertEqual(
-            found.table(), self.cluster.manager.files[TABLE], 'manager'
+            found.format_table(), self.cluster.manager.files[TABLE], 'manager'
         )
         self.assertEqual([], topology.check(self.cluster, found))
         self.refresh(made(rm='ng-d', w2='ng-a'))
@@ -290,7 +290,7 @@ class CheckTest(testtools.TestCase):
         self.cluster.replicas = ('10.0.0.3', '10.0.0.4')
         self.assertEqual(
             [
-                Finding(
+                Mismatch(
                     'block',
                     '/f blk_7',
                     'w1 and w2 on ng-b',
@@ -305,9 +305,9 @@ class CheckTest(testtools.TestCase):
         found = topology.check(self.cluster, made(w1='ng-a'))
         self.assertEqual(
             {'table on c', 'table on w0', 'HDFS', 'YARN', 'block'},
-            {one.what for one in found} - {'table on w1', 'table on w2'},
+            {one.source for one in found} - {'table on w1', 'table on w2'},
         )
-        self.assertIn(Finding('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), found)
+        self.assertIn(Mismatch('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), found)
 
     def test_tables_alone(self) -> None:
         """Daemons that wait for them are not asked."""
@@ -316,7 +316,7 @@ class CheckTest(testtools.TestCase):
         found = topology.check(self.cluster, made(w1='ng-a'), tables_only=True)
         self.assertEqual(
             {f'table on {one}' for one in ('c', 'w0', 'w1', 'w2')},
-            {one.what for one in found},
+            {one.source for one in found},
         )
         said = ' '.join(self.cluster.gateway.commands)
         self.assertNotIn('9870', said)
@@ -325,7 +325,7 @@ class CheckTest(testtools.TestCase):
     def test_one_worker_s_table(self) -> None:
         self.cluster.workers[2].files[TABLE] = 'w0 /r1/ng-x\n'
         found = topology.check(self.cluster, made())
-        self.assertEqual({'table on w2'}, {one.what for one in found})
+        self.assertEqual({'table on w2'}, {one.source for one in found})
         self.assertEqual(6, len(found))
 
     def test_a_controller_s_own_line_is_no_matter(self) -> None:
@@ -337,5 +337,7 @@ class CheckTest(testtools.TestCase):
     def test_a_dead_worker(self) -> None:
         self.cluster.workers[0].answers = False
         found = topology.check(self.cluster, made())
-        self.assertEqual(['node', 'HDFS', 'YARN'], [one.what for one in found])
+        self.assertEqual(
+            ['node', 'HDFS', 'YARN'], [one.source for one in found]
+        )
         self.assertEqual({'w0'}, {one.where for one in found})

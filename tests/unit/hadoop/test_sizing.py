@@ -11,8 +11,8 @@ from hvstack.hadoop.sizing import (
     sort_buffer_mib,
 )
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import derive
-from hvstack.model.slots import cluster_size
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.slots import compute_cluster_size
 
 
 class SizingTest(testtools.TestCase):
@@ -62,10 +62,10 @@ class SizingTest(testtools.TestCase):
         ):
             native = instances == 0
             configuration = Configuration(instances=instances or 1)
-            size = cluster_size(host, configuration, 32, native=native)
+            size = compute_cluster_size(host, configuration, 32, native=native)
             vcpus, memory = host.cpus, host.memory_mib
             if not native:
-                flavor = derive(host, configuration, 'worker')
+                flavor = derive_flavor(host, configuration, 'worker')
                 vcpus, memory = flavor.vcpus, flavor.ram
             found = size_node(vcpus, memory, tuning='vsphere6', native=native)
             self.assertEqual(2 * per_worker, found.containers, instances)

@@ -136,7 +136,7 @@ class CataloguesTest(testtools.TestCase):
         for one in hosts[:2]:
             document = yamlfile.load(self.folder / f'lab-{one.role}.yaml')
             found = catalogue.from_mapping(document.data, document.place())
-            for finding in lint.lint(sizes.profile(one), found):
+            for finding in lint.check_catalogue(sizes.profile(one), found):
                 self.assertNotEqual(lint.ERROR, finding.level, str(finding))
 
     def test_what_is_approved_stays_while_its_size_does(self) -> None:

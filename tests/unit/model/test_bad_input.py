@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hvstack import errors
 from hvstack.model import catalogue
-from hvstack.model.flavor import guest_memory_mib
+from hvstack.model.flavor import compute_guest_memory_mib
 from hvstack.model.host import from_mapping
-from hvstack.model.lint import lint
+from hvstack.model.lint import check_catalogue
 from tests.unit.model.test_flavor import profile
 from tests.unit.model.test_lint import EVIDENCE, entry
 
@@ -103,7 +103,7 @@ class BadInput(testtools.TestCase):
     def test_profiles(self, data: Any) -> None:
         found = self.one_line(from_mapping, data)
         if found is not None:
-            guest_memory_mib(found)
+            compute_guest_memory_mib(found)
             self.assertEqual(found, from_mapping(found.to_mapping(), 'again'))
 
     @FAST
@@ -111,5 +111,5 @@ class BadInput(testtools.TestCase):
     def test_catalogues(self, data: Any) -> None:
         found = self.one_line(catalogue.from_mapping, data)
         if found is not None:
-            for finding in lint(profile(), found):
+            for finding in check_catalogue(profile(), found):
                 self.assertEqual(1, len(str(finding).splitlines()))

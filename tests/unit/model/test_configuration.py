@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
-from hvstack.model.backends import refuse
+from hvstack.model.backends import unsupported_parameter
 from hvstack.model.configuration import Configuration, parse
 
 RATIOS = st.decimals('0.1', '40', places=3).map(float)
@@ -74,15 +74,17 @@ class Backends(testtools.TestCase):
 
     def test_lxc(self) -> None:
         for good in ('i1', 'i2-c2', 'i2-m1.2'):
-            self.assertIsNone(refuse(parse(good), 'lxc'))
+            self.assertIsNone(unsupported_parameter(parse(good), 'lxc'))
         for bad in ('i2-dedicated', 'i2-ceph', 'i2-pinned'):
-            reason = refuse(parse(bad), 'lxc')
+            reason = unsupported_parameter(parse(bad), 'lxc')
             self.assertIn(bad, reason or '')
 
     def test_hypervisors_honour_all(self) -> None:
         every = parse('i4-ceph-dedicated-pinned')
         for backend in ('kvm', 'qemu'):
-            self.assertIsNone(refuse(every, backend))
+            self.assertIsNone(unsupported_parameter(every, backend))
 
     def test_unknown(self) -> None:
-        self.assertRaises(errors.InputError, refuse, parse('i1'), 'xen')
+        self.assertRaises(
+            errors.InputError, unsupported_parameter, parse('i1'), 'xen'
+        )

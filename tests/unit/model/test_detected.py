@@ -70,7 +70,7 @@ class Processors(Refusals):
     """CPUs and memory of this machine."""
 
     def test_sample(self) -> None:
-        memory = detected.node_memory((SAMPLES / 'meminfo').read_text())
+        memory = detected.parse_meminfo((SAMPLES / 'meminfo').read_text())
         self.assertEqual(
             {
                 'sockets': 1,
@@ -79,15 +79,15 @@ class Processors(Refusals):
                 'memory_mib': 24105,
                 'cells': [{'cpus': '0-1', 'memory_mib': 24105}],
             },
-            detected.processors(sample('lscpu'), {0: memory}),
+            detected.parse_lscpu(sample('lscpu'), {0: memory}),
         )
 
     def test_machines_of_the_papers(self) -> None:
         for name in ('vsphere6', 'vsan'):
             known = profiles.load(name)
-            found = detected.profile(
+            found = detected.build_profile(
                 name,
-                detected.processors(
+                detected.parse_lscpu(
                     lscpu(2, known.cores_per_socket, 2),
                     {0: 131072, 1: 131072},
                 ),
@@ -100,7 +100,7 @@ class Processors(Refusals):
         for one in old['cpus']:
             one |= {key: str(one[key]) for key in ('cpu', 'socket', 'core')}
             one |= {'online': 'yes', 'node': '-'}
-        found = detected.processors(old, {0: 4096})
+        found = detected.parse_lscpu(old, {0: 4096})
         self.assertEqual([{'cpus': '0-15', 'memory_mib': 4096}],
                          found['cells'])  # fmt: skip
 
@@ -123,9 +123,9 @@ class Processors(Refusals):
             ({}, {0: 64}, 'util-linux'),
         ):
             self.assertIn(
-                words, self.refused(detected.processors, data, memory)
+                words, self.refused(detected.parse_lscpu, data, memory)
             )
-        self.assertIn('MemTotal', self.refused(detected.node_memory, ''))
+        self.assertIn('MemTotal', self.refused(detected.parse_meminfo, ''))
 
     def test_cpu_list(self) -> None:
         for cpus, text in (
@@ -133,7 +133,7 @@ class Processors(Refusals):
             ([3], '3'),
             ([0, 1, 2, 8, 10, 11], '0-2,8,10-11'),
         ):
-            self.assertEqual(text, detected.cpu_list(cpus))
+            self.assertEqual(text, detected.format_cpu_list(cpus))
 
 
 class DataDisks(Refusals):
@@ -142,13 +142,17 @@ class DataDisks(Refusals):
     def found(
         self, *disks: Any, wanted: str | None = None, spin: bool | None = None
     ) -> Any:
-        return detected.data_disks({'blockdevices': list(disks)}, wanted, spin)
+        return detected.select_data_disks(
+            {'blockdevices': list(disks)}, wanted, spin
+        )
 
     def refusal(self, *disks: Any, **options: Any) -> str:
         return self.refused(self.found, *disks, **options)
 
     def test_sample_has_none(self) -> None:
-        self.assertIsNone(detected.data_disks(sample('lsblk'), None, None))
+        self.assertIsNone(
+            detected.select_data_disks(sample('lsblk'), None, None)
+        )
 
     def test_unused_ones(self) -> None:
         data = [disk(f'sd{letter}') for letter in 'bcdef']
@@ -190,12 +194,12 @@ class DataDisks(Refusals):
     def test_given(self) -> None:
         self.assertEqual(
             {'count': 20, 'size_gb': 600, 'rotational': True},
-            detected.given_disks('20x600', True),
+            detected.parse_disks_option('20x600', True),
         )
         self.assertEqual(2, self.found(wanted='2x9', spin=True)['count'])
         for text in ('20', 'sdb', '', '2x', '20x600GB', '99999x1'):
-            self.refused(detected.given_disks, text, True)
-        self.refused(detected.given_disks, '20x600', None)
+            self.refused(detected.parse_disks_option, text, True)
+        self.refused(detected.parse_disks_option, '20x600', None)
 
 
 CLOUD: dict[str, Any] = {
@@ -223,7 +227,7 @@ class Cloud(Refusals):
             inner = inner[name]
         if path:
             inner[last] = value
-        return detected.cloud_processors(**given)
+        return detected.parse_inventories(**given)
 
     def test_all_is_told_or_said(self) -> None:
         wanted = {
@@ -281,13 +285,15 @@ class Profile(Refusals):
     def test_reserve_only_above_the_rule(self) -> None:
         fields = self.fields(262144)
         for reserved, kept in ((512, None), (15360, None), (15361, 15361)):
-            data = detected.profile('a', fields, None, reserved)
+            data = detected.build_profile('a', fields, None, reserved)
             self.assertEqual(kept, data.get('reserved_memory_mib'))
 
     def test_names(self) -> None:
-        text = self.refused(detected.profile, 'A b', self.fields(4096), None)
+        text = self.refused(
+            detected.build_profile, 'A b', self.fields(4096), None
+        )
         self.assertIn("'name'", text)
 
     @staticmethod
     def fields(memory: int) -> dict[str, Any]:
-        return detected.processors(lscpu(1, 4, 2), {0: memory})
+        return detected.parse_lscpu(lscpu(1, 4, 2), {0: memory})

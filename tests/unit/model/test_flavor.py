@@ -4,10 +4,10 @@ import testtools
 from hvstack import errors, profiles
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import (
-    Rest,
-    derive,
-    guest_memory_mib,
-    rest,
+    Remainder,
+    compute_guest_memory_mib,
+    compute_remainder,
+    derive_flavor,
 )
 from hvstack.model.host import HostProfile, from_mapping
 
@@ -41,7 +41,7 @@ class PaperTable(testtools.TestCase):
             20: (2, 12.05 * GIB, 1),
         }
         for count, (vcpus, ram, disks) in wanted.items():
-            flavor = derive(host, Configuration(count))
+            flavor = derive_flavor(host, Configuration(count))
             self.assertEqual(
                 (vcpus, int(ram), disks),
                 (flavor.vcpus, flavor.ram, flavor.disks),
@@ -50,11 +50,13 @@ class PaperTable(testtools.TestCase):
     def test_large_pages_round_down_to_the_page(self) -> None:
         host = profiles.load('vsphere6')
         for count in (1, 2, 4, 10, 20):
-            flavor = derive(host, Configuration(count, cpu_policy='dedicated'))
+            flavor = derive_flavor(
+                host, Configuration(count, cpu_policy='dedicated')
+            )
             self.assertEqual(241 * GIB // count // 2 * 2, flavor.ram)
 
     def test_vsan_table_4(self) -> None:
-        flavor = derive(profiles.load('vsan'), Configuration(4))
+        flavor = derive_flavor(profiles.load('vsan'), Configuration(4))
         self.assertEqual(
             (14, 48 * GIB, 40, 0, 4, 400),
             (
@@ -69,7 +71,7 @@ class PaperTable(testtools.TestCase):
 
     def test_amd_section_1_4(self) -> None:
         host = profiles.load('amd')
-        flavor = derive(host, Configuration(4, cpu_policy='dedicated'))
+        flavor = derive_flavor(host, Configuration(4, cpu_policy='dedicated'))
         self.assertEqual(
             (8, 30 * GIB, 2), (flavor.vcpus, flavor.ram, flavor.disks)
         )
@@ -81,28 +83,28 @@ class Memory(testtools.TestCase):
 
     def test_rule_is_94_percent_of_256_gib_rounded_up(self) -> None:
         host = profile(memory_mib=256 * GIB, vm_memory_mib=None)
-        self.assertEqual(241 * GIB, guest_memory_mib(host))
+        self.assertEqual(241 * GIB, compute_guest_memory_mib(host))
 
     def test_smaller_hosts_give_less_and_larger_ones_more(self) -> None:
         shares = []
         for gib in (2, 4, 16, 64, 128, 256, 512, 2048):
             host = profile(memory_mib=gib * GIB, vm_memory_mib=None)
-            shares.append(guest_memory_mib(host) / host.memory_mib)
+            shares.append(compute_guest_memory_mib(host) / host.memory_mib)
         at_256 = shares[5]
         self.assertTrue(all(share <= 0.94 for share in shares[:5]))
         self.assertTrue(all(at_256 < share < 1 for share in shares[6:]))
 
     def test_reserved_and_given_memory_go_before_the_rule(self) -> None:
         host = profile(vm_memory_mib=None, reserved_memory_mib=4 * GIB)
-        self.assertEqual(12 * GIB, guest_memory_mib(host))
-        self.assertEqual(14 * GIB, guest_memory_mib(profile()))
+        self.assertEqual(12 * GIB, compute_guest_memory_mib(host))
+        self.assertEqual(14 * GIB, compute_guest_memory_mib(profile()))
 
 
 class Shared(testtools.TestCase):
     """Guests whose vCPUs float."""
 
     def test_no_numa_no_pages_no_pins(self) -> None:
-        specs = derive(profile(), Configuration(4)).extra_specs
+        specs = derive_flavor(profile(), Configuration(4)).extra_specs
         self.assertEqual(
             {
                 'hw:cpu_sockets': '1',
@@ -115,30 +117,30 @@ class Shared(testtools.TestCase):
         )
 
     def test_ratios_are_exact(self) -> None:
-        flavor = derive(
+        flavor = derive_flavor(
             profile(vm_memory_mib=10 * GIB),
             Configuration(2, cpu_ratio=1.5, ram_ratio=1.2),
         )
         self.assertEqual((12, 6 * GIB), (flavor.vcpus, flavor.ram))
 
     def test_cpu_ratio_is_at_most_the_instances(self) -> None:
-        derive(profile(), Configuration(2, cpu_ratio=2))
+        derive_flavor(profile(), Configuration(2, cpu_ratio=2))
         exc = self.assertRaises(
             errors.InputError,
-            derive,
+            derive_flavor,
             profile(),
             Configuration(2, cpu_ratio=2.5),
         )
         self.assertIn('at most 2', str(exc))
         self.assertRaises(
-            errors.InputError, derive, profile(), Configuration(2, 2.05)
+            errors.InputError, derive_flavor, profile(), Configuration(2, 2.05)
         )
 
     def test_ram_share_is_at_most_the_host(self) -> None:
-        derive(profile(), Configuration(1, ram_ratio=1.142))
+        derive_flavor(profile(), Configuration(1, ram_ratio=1.142))
         exc = self.assertRaises(
             errors.InputError,
-            derive,
+            derive_flavor,
             profile(),
             Configuration(1, ram_ratio=1.143),
         )
@@ -146,38 +148,46 @@ class Shared(testtools.TestCase):
 
     def test_more_instances_than_cpus(self) -> None:
         exc = self.assertRaises(
-            errors.InputError, derive, profile(), Configuration(17)
+            errors.InputError, derive_flavor, profile(), Configuration(17)
         )
         self.assertIn('take fewer', str(exc))
 
     def test_rest_is_told(self) -> None:
         host = profile(vm_memory_mib=10000, disks={'count': 8, 'size_gb': 100})
-        left = rest(host, Configuration(3))
-        self.assertEqual(Rest(vcpus=1, ram=1, disks=2), left)
+        left = compute_remainder(host, Configuration(3))
+        self.assertEqual(Remainder(vcpus=1, ram=1, disks=2), left)
         self.assertEqual('1 CPUs, 1 MiB, 2 data disks', str(left))
-        self.assertEqual('nothing', str(rest(profile(), Configuration(2))))
+        self.assertEqual(
+            'nothing', str(compute_remainder(profile(), Configuration(2)))
+        )
 
     def test_rest_with_ratios(self) -> None:
-        left = rest(profile(), Configuration(3, cpu_ratio=2))
+        left = compute_remainder(profile(), Configuration(3, cpu_ratio=2))
         self.assertEqual(32 - 3 * 10, left.vcpus)
 
     def test_shares_and_quota_only_when_asked(self) -> None:
         host = profile(cpu_cap=0.65)
         two = Configuration(2)
         self.assertFalse(
-            [key for key in derive(host, two).extra_specs if 'quota' in key]
+            [
+                key
+                for key in derive_flavor(host, two).extra_specs
+                if 'quota' in key
+            ]
         )
-        shares = derive(host, two, cpu_shares=True).extra_specs
+        shares = derive_flavor(host, two, cpu_shares=True).extra_specs
         self.assertEqual('8192', shares['quota:cpu_shares'])
-        most = derive(host, Configuration(1), cpu_shares=True).extra_specs
+        most = derive_flavor(
+            host, Configuration(1), cpu_shares=True
+        ).extra_specs
         self.assertEqual('10000', most['quota:cpu_shares'])
-        guest = derive(host, two, cpu_quota='guest').extra_specs
+        guest = derive_flavor(host, two, cpu_quota='guest').extra_specs
         self.assertEqual('32500', guest['quota:cpu_quota'])
-        vcpu = derive(host, two, cpu_quota='vcpu').extra_specs
+        vcpu = derive_flavor(host, two, cpu_quota='vcpu').extra_specs
         self.assertEqual('4062', vcpu['quota:cpu_quota'])
         self.assertEqual('100000', vcpu['quota:cpu_period'])
         self.assertRaises(
-            errors.InputError, derive, host, two, cpu_quota='host'
+            errors.InputError, derive_flavor, host, two, cpu_quota='host'
         )
 
 
@@ -186,7 +196,7 @@ class Dedicated(testtools.TestCase):
 
     def specs(self, count: int, **changes: object) -> dict[str, str]:
         chosen = Configuration(count, cpu_policy='dedicated')
-        return derive(profile(**changes), chosen).extra_specs
+        return derive_flavor(profile(**changes), chosen).extra_specs
 
     def test_one_cell_each(self) -> None:
         self.assertEqual(
@@ -231,8 +241,8 @@ class Dedicated(testtools.TestCase):
 
     def test_odd_count_keeps_to_cells_and_leaves_a_rest(self) -> None:
         chosen = Configuration(3, cpu_policy='dedicated')
-        self.assertEqual(4, derive(profile(), chosen).vcpus)
-        self.assertEqual(4, rest(profile(), chosen).vcpus)
+        self.assertEqual(4, derive_flavor(profile(), chosen).vcpus)
+        self.assertEqual(4, compute_remainder(profile(), chosen).vcpus)
 
     def test_cells_that_differ_are_listed(self) -> None:
         cells = [
@@ -254,7 +264,9 @@ class Dedicated(testtools.TestCase):
             {'cpus': '4-15', 'memory_mib': 12 * GIB},
         ]
         chosen = Configuration(4, cpu_policy='dedicated')
-        flavor = derive(profile(cells=cells, vm_memory_mib=None), chosen)
+        flavor = derive_flavor(
+            profile(cells=cells, vm_memory_mib=None), chosen
+        )
         self.assertEqual(4, flavor.vcpus)
 
     def test_ratios_are_refused(self) -> None:
@@ -274,36 +286,40 @@ class Disks(testtools.TestCase):
     DISKS = {'count': 8, 'size_gb': 100}
 
     def test_local_is_ephemeral(self) -> None:
-        flavor = derive(profile(disks=self.DISKS), Configuration(3))
+        flavor = derive_flavor(profile(disks=self.DISKS), Configuration(3))
         self.assertEqual((2, 200), (flavor.disks, flavor.ephemeral))
 
     def test_more_workers_than_disks_share_their_space(self) -> None:
-        flavor = derive(profile(disks=self.DISKS), Configuration(16))
+        flavor = derive_flavor(profile(disks=self.DISKS), Configuration(16))
         self.assertEqual((0, 50), (flavor.disks, flavor.ephemeral))
         self.assertEqual(
-            0, rest(profile(disks=self.DISKS), Configuration(16)).disks
+            0,
+            compute_remainder(
+                profile(disks=self.DISKS), Configuration(16)
+            ).disks,
         )
 
     def test_ceph_and_pinned_have_volumes(self) -> None:
         for name in ('i2-ceph', 'i2-pinned'):
-            flavor = derive(profile(disks=self.DISKS), parse(name))
+            flavor = derive_flavor(profile(disks=self.DISKS), parse(name))
             self.assertEqual((4, 0), (flavor.disks, flavor.ephemeral))
 
     def test_pinning_needs_a_whole_disk_each(self) -> None:
         for host in (profile(disks=self.DISKS), profile()):
             self.assertRaises(
-                errors.InputError, derive, host, parse('i16-pinned')
+                errors.InputError, derive_flavor, host, parse('i16-pinned')
             )
 
     def test_nvme_is_passed_through_only_when_pinned(self) -> None:
         host = profile(disks={**self.DISKS, 'pci_alias': 'nvme'})
         key = 'pci_passthrough:alias'
         self.assertEqual(
-            'nvme:4', derive(host, parse('i2-pinned')).extra_specs[key]
+            'nvme:4', derive_flavor(host, parse('i2-pinned')).extra_specs[key]
         )
-        self.assertNotIn(key, derive(host, parse('i2')).extra_specs)
+        self.assertNotIn(key, derive_flavor(host, parse('i2')).extra_specs)
         self.assertNotIn(
-            key, derive(host, parse('i2-pinned'), 'controller').extra_specs
+            key,
+            derive_flavor(host, parse('i2-pinned'), 'controller').extra_specs,
         )
 
 
@@ -315,7 +331,7 @@ class Roles(testtools.TestCase):
     def test_lab_controller_has_a_whole_host(self) -> None:
         traits = {**self.TRAITS, 'local': 'CUSTOM_L'}
         host = profile(controllers='host', traits=traits)
-        flavor = derive(
+        flavor = derive_flavor(
             host, Configuration(4, cpu_ratio=2, ram_ratio=1.1), 'controller'
         )
         self.assertEqual((16, 14 * GIB), (flavor.vcpus, flavor.ram))
@@ -326,14 +342,14 @@ class Roles(testtools.TestCase):
     def test_lab_controller_is_the_same_in_every_configuration(self) -> None:
         host = profile(controllers='host')
         flavors = [
-            derive(host, parse(name), 'controller')
+            derive_flavor(host, parse(name), 'controller')
             for name in ('i1', 'i2', 'i2-c2', 'i2-m1.1', 'i4-ceph')
         ]
         self.assertEqual([flavors[0]] * 5, flavors)
 
     def test_worker_requires_its_trait_and_its_storage(self) -> None:
         host = profile(traits={**self.TRAITS, 'ceph': 'CUSTOM_CEPH'})
-        specs = derive(host, parse('i2-ceph')).extra_specs
+        specs = derive_flavor(host, parse('i2-ceph')).extra_specs
         self.assertEqual(
             {'trait:CUSTOM_W', 'trait:CUSTOM_CEPH'},
             {key for key in specs if key.startswith('trait:')},
@@ -344,13 +360,16 @@ class Roles(testtools.TestCase):
         wanted = {1: 40, 2: 20, 4: 10, 10: 4, 20: 4, 40: 4}
         for count, vcpus in wanted.items():
             self.assertEqual(
-                vcpus, derive(host, Configuration(count), 'namenode').vcpus
+                vcpus,
+                derive_flavor(host, Configuration(count), 'namenode').vcpus,
             )
 
     def test_controller_on_a_host_for_it_alone_shares_cpus(self) -> None:
         host = profile(controllers='host')
         shared, dedicated = (
-            derive(host, Configuration(2, cpu_policy=policy), 'controller')
+            derive_flavor(
+                host, Configuration(2, cpu_policy=policy), 'controller'
+            )
             for policy in ('shared', 'dedicated')
         )
         self.assertEqual(shared, dedicated)
@@ -358,7 +377,7 @@ class Roles(testtools.TestCase):
     def test_pinned_controller_may_span_cells(self) -> None:
         host = profile(sockets=2, cores_per_socket=3, threads_per_core=1)
         chosen = Configuration(6, cpu_policy='dedicated')
-        flavor = derive(host, chosen, 'controller')
+        flavor = derive_flavor(host, chosen, 'controller')
         self.assertEqual(4, flavor.vcpus)
         self.assertEqual('2', flavor.extra_specs['hw:numa_nodes'])
 
@@ -374,7 +393,7 @@ class Roles(testtools.TestCase):
                 {'cpus': '2-5', 'memory_mib': 5 * GIB},
             ],
         )
-        flavor = derive(
+        flavor = derive_flavor(
             host, Configuration(5, cpu_policy='dedicated'), 'controller'
         )
         self.assertEqual(
@@ -383,16 +402,22 @@ class Roles(testtools.TestCase):
 
     def test_unknown_role(self) -> None:
         self.assertRaises(
-            errors.InputError, derive, profile(), Configuration(), 'edge'
+            errors.InputError,
+            derive_flavor,
+            profile(),
+            Configuration(),
+            'edge',
         )
 
     def test_name_is_stable_and_tells_shapes_apart(self) -> None:
-        one = derive(profile(), Configuration(2))
+        one = derive_flavor(profile(), Configuration(2))
         self.assertEqual(
             'hv-small-worker-i2-c1-m1-local-shared-unpinned-v8-m7168-d40',
             one.name,
         )
-        other = derive(profile(vm_memory_mib=12 * GIB), Configuration(2))
-        root = derive(profile(), Configuration(2), disk_gb=7)
+        other = derive_flavor(
+            profile(vm_memory_mib=12 * GIB), Configuration(2)
+        )
+        root = derive_flavor(profile(), Configuration(2), disk_gb=7)
         self.assertEqual(3, len({one.name, other.name, root.name}))
         self.assertEqual(7, root.disk)

@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from hvstack import errors
 from hvstack.model import catalogue
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import Flavor, derive, guest_memory_mib, rest
+from hvstack.model.flavor import (
+    Flavor,
+    compute_guest_memory_mib,
+    compute_remainder,
+    derive_flavor,
+)
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
-from hvstack.model.lint import ERROR, lint
-from hvstack.model.slots import cluster_size
+from hvstack.model.lint import ERROR, check_catalogue
+from hvstack.model.slots import compute_cluster_size
 
 FAST = settings(max_examples=60, deadline=None)
 
@@ -117,7 +122,7 @@ class Fits(testtools.TestCase):
     ) -> None:
         chosen = Configuration(count, cpu, ram)
         try:
-            flavor = derive(host, chosen)
+            flavor = derive_flavor(host, chosen)
         except errors.InputError:
             return
         # No guest is larger than its host, whatever the ratio.
@@ -126,9 +131,9 @@ class Fits(testtools.TestCase):
         # All of them fit what the ratios promise.
         self.assertTrue(count * flavor.vcpus <= host.cpus * cpu + 1e-6)
         self.assertTrue(
-            count * flavor.ram <= guest_memory_mib(host) * ram + 1e-6
+            count * flavor.ram <= compute_guest_memory_mib(host) * ram + 1e-6
         )
-        left = rest(host, chosen)
+        left = compute_remainder(host, chosen)
         self.assertTrue(0 <= left.vcpus < count)
         self.assertTrue(0 <= left.ram < count)
         self.assertTrue(flavor.disks * count <= 24)
@@ -138,14 +143,14 @@ class Fits(testtools.TestCase):
     def test_dedicated(self, host: HostProfile, count: int) -> None:
         chosen = Configuration(count, cpu_policy='dedicated')
         try:
-            flavor = derive(host, chosen)
+            flavor = derive_flavor(host, chosen)
         except errors.InputError:
             return
         cells = [shape(cell) for cell in host.cells]
         self.assertTrue(fit(cells, flavor, count))
-        self.assertTrue(count * flavor.ram <= guest_memory_mib(host))
+        self.assertTrue(count * flavor.ram <= compute_guest_memory_mib(host))
         self.assertEqual(0, flavor.ram % 2)
-        left = rest(host, chosen)
+        left = compute_remainder(host, chosen)
         self.assertTrue(left.vcpus >= 0 and left.ram >= 0)
 
     @FAST
@@ -155,7 +160,7 @@ class Fits(testtools.TestCase):
         assume(len(set(cells)) == 1)
         chosen = Configuration(count, cpu_policy='dedicated')
         try:
-            flavor = derive(host, chosen, 'controller')
+            flavor = derive_flavor(host, chosen, 'controller')
         except errors.InputError:
             return
         self.assertTrue(fit(cells, flavor, 1))
@@ -166,7 +171,9 @@ class Fits(testtools.TestCase):
         self, host: HostProfile, count: int, number: int
     ) -> None:
         try:
-            size = cluster_size(host, Configuration(count), number, 'separate')
+            size = compute_cluster_size(
+                host, Configuration(count), number, 'separate'
+            )
         except errors.InputError:
             return
         taken = size.controllers * size.slots_per_controller
@@ -242,7 +249,7 @@ def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
 def errors_of(host: HostProfile, *flavors: dict[str, Any]) -> list[str]:
     """Return lint's errors over a set."""
     data = {'host': host.name, 'flavors': list(flavors)}
-    found = lint(host, catalogue.from_mapping(data, str))
+    found = check_catalogue(host, catalogue.from_mapping(data, str))
     return [str(one) for one in found if one.level == ERROR]
 
 
@@ -309,7 +316,7 @@ class Lint(testtools.TestCase):
     ) -> None:
         host = replace(host, controllers_rule=rule)
         try:
-            data = catalogue.build(host, [parse(f'i{count}{words}')])
+            data = catalogue.build_catalogue(host, [parse(f'i{count}{words}')])
         except errors.InputError:
             return
         self.assertEqual([], errors_of(host, *data['flavors']))

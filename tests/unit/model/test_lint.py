@@ -10,7 +10,13 @@ from hvstack import errors, profiles
 from hvstack.model import catalogue, extra_specs
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
-from hvstack.model.lint import ERROR, RULES, SET_RULE, Finding, lint
+from hvstack.model.lint import (
+    ERROR,
+    RULES,
+    SET_RULE,
+    Violation,
+    check_catalogue,
+)
 from tests.unit.model.test_flavor import profile
 
 #: Evidence as approve writes it.
@@ -40,12 +46,12 @@ class SpecsTest(testtools.TestCase):
             ('hw:numa_cpus.0', '0-3', '1,1' * 80 + ';'),
             ('pci_passthrough:alias', 'a:1, b:2', 'a:1 ,' * 50 + ';'),
         ):
-            self.assertTrue(extra_specs.is_good(name, good))
-            self.assertFalse(extra_specs.is_good(name, bad))
+            self.assertTrue(extra_specs.is_valid(name, good))
+            self.assertFalse(extra_specs.is_valid(name, bad))
 
     def test_digits_of_other_scripts(self) -> None:
         for name in ('hw:numa_cpus.0', 'hw:mem_page_size', 'hw:cpu_cores'):
-            self.assertFalse(extra_specs.is_good(name, '\u0663'))
+            self.assertFalse(extra_specs.is_valid(name, '\u0663'))
 
 
 def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
 
     Keys with a colon are extra specs; None removes one.
     """
-    plain = catalogue.build(profile(), [parse(configuration)])
+    plain = catalogue.build_catalogue(profile(), [parse(configuration)])
     found = plain['flavors'][0]
     for key, value in changes.pop('specs', {}).items():
         found['extra_specs'].pop(key, None)
@@ -64,10 +70,10 @@ def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
 
 def findings(
     *entries: dict[str, Any], host: HostProfile | None = None
-) -> list[Finding]:
+) -> list[Violation]:
     """Return what lint finds in a catalogue of these flavors."""
     data = {'host': 'small', 'flavors': list(entries)}
-    return lint(
+    return check_catalogue(
         host or profile(), catalogue.from_mapping(data, lambda at: f'f:{at}')
     )
 
@@ -270,7 +276,7 @@ class Rules(testtools.TestCase):
         self.assertIn('HV010', broken(entry(specs={'quota:speed': '1'})))
 
     def test_evidence_is_whole_and_of_this_configuration(self) -> None:
-        for name in catalogue.EVIDENCE:
+        for name in catalogue.EVIDENCE_FIELDS:
             lacking = {k: v for k, v in EVIDENCE.items() if k != name}
             found = findings(entry(status='approved', evidence=lacking))
             self.assertEqual(['HV016'], [one.rule for one in found], name)
@@ -335,7 +341,7 @@ class Derived(testtools.TestCase):
             for count in (1, 2, 3, 4, 5, 8, 10, 20):
                 for policy in ('', '-dedicated', '-pinned', '-ceph'):
                     try:
-                        data = catalogue.build(
+                        data = catalogue.build_catalogue(
                             host, [parse(f'i{count}{policy}')]
                         )
                     except errors.InputError:
@@ -343,7 +349,7 @@ class Derived(testtools.TestCase):
                     checked = catalogue.from_mapping(data, str)
                     wrong = [
                         str(one)
-                        for one in lint(host, checked)
+                        for one in check_catalogue(host, checked)
                         if one.level == ERROR
                     ]
                     self.assertEqual([], wrong)
@@ -363,8 +369,10 @@ class Derived(testtools.TestCase):
             'lab',
         )
         names = [parse(text) for text in ('i1', 'i2', 'i2-c2', 'i2-m1.2')]
-        checked = catalogue.from_mapping(catalogue.build(host, names), str)
-        self.assertEqual([], lint(host, checked))
+        checked = catalogue.from_mapping(
+            catalogue.build_catalogue(host, names), str
+        )
+        self.assertEqual([], check_catalogue(host, checked))
         self.assertEqual(5, len(checked.entries))
 
     def test_separate_controllers_only_from_two_instances_on(self) -> None:
@@ -373,7 +381,7 @@ class Derived(testtools.TestCase):
             (1, {'worker', 'controller'}),
             (2, {'worker', 'namenode', 'resourcemanager'}),
         ):
-            data = catalogue.build(host, [parse(f'i{count}')])
+            data = catalogue.build_catalogue(host, [parse(f'i{count}')])
             self.assertEqual(roles, {one['role'] for one in data['flavors']})
 
 
@@ -499,7 +507,7 @@ class Specs(testtools.TestCase):
             ('hw:locked_memory', 'TRUE', True),
             ('anything:else', '?', True),
         ):
-            self.assertEqual(good, extra_specs.is_good(name, value), name)
+            self.assertEqual(good, extra_specs.is_valid(name, value), name)
 
     def test_names(self) -> None:
         for name, known in (

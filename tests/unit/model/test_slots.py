@@ -3,7 +3,7 @@ import testtools
 
 from hvstack import errors, profiles
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.slots import cluster_size
+from hvstack.model.slots import compute_cluster_size
 
 
 class Workers(testtools.TestCase):
@@ -11,7 +11,9 @@ class Workers(testtools.TestCase):
 
     def workers(self, host: str, hosts: int, count: int) -> int:
         profile = profiles.load(host)
-        return cluster_size(profile, Configuration(count), hosts).workers
+        return compute_cluster_size(
+            profile, Configuration(count), hosts
+        ).workers
 
     def test_vsphere6_table_1(self) -> None:
         wanted = {1: 31, 2: 62, 4: 126, 10: 318, 20: 636}
@@ -19,7 +21,7 @@ class Workers(testtools.TestCase):
             self.assertEqual(workers, self.workers('vsphere6', 32, count))
 
     def test_vsphere6_native(self) -> None:
-        size = cluster_size(
+        size = compute_cluster_size(
             profiles.load('vsphere6'), Configuration(4), 32, native=True
         )
         self.assertEqual(
@@ -44,12 +46,12 @@ class Workers(testtools.TestCase):
 
     def test_lab_controllers_have_a_whole_host(self) -> None:
         profile = profiles.load('vsan')
-        size = cluster_size(profile, Configuration(4), 3, 'host')
+        size = compute_cluster_size(profile, Configuration(4), 3, 'host')
         self.assertEqual((8, 4), (size.workers, size.slots_per_controller))
 
     def test_slots_do_not_depend_on_ratios(self) -> None:
         profile = profiles.load('vsphere6')
-        size = cluster_size(profile, parse('i20-c4'), 32)
+        size = compute_cluster_size(profile, parse('i20-c4'), 32)
         self.assertEqual(636, size.workers)
 
     def test_no_worker_left(self) -> None:
@@ -57,7 +59,7 @@ class Workers(testtools.TestCase):
         for hosts, count in ((1, 1), (0, 4), (-3, 4), (1, 4)):
             self.assertRaises(
                 errors.InputError,
-                cluster_size,
+                compute_cluster_size,
                 profile,
                 Configuration(count),
                 hosts,
@@ -66,7 +68,7 @@ class Workers(testtools.TestCase):
     def test_unknown_rule(self) -> None:
         self.assertRaises(
             errors.InputError,
-            cluster_size,
+            compute_cluster_size,
             profiles.load('vsan'),
             Configuration(),
             3,

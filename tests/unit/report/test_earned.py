@@ -46,7 +46,7 @@ class Sweep:
         profile: HostProfile | None = None,
     ) -> None:
         self.profile = profile or lab()
-        data = catalogue.build(self.profile, [parse(configuration)])
+        data = catalogue.build_catalogue(self.profile, [parse(configuration)])
         self.catalogue = catalogue.from_mapping(data, lambda at: f'f:{at}')
         self.flavor = self.catalogue.entries[0].flavor
         self.seen: dict[str, Any] = {
@@ -316,7 +316,7 @@ class Approve(testtools.TestCase):
 
     def test_no_change_if_it_says_so_already(self) -> None:
         sweep = Sweep()
-        data = catalogue.build(sweep.profile, [parse('i2')])
+        data = catalogue.build_catalogue(sweep.profile, [parse('i2')])
         data['flavors'][0] |= {
             'status': 'approved',
             'evidence': sweep.approve(),
@@ -338,7 +338,9 @@ class Verify(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.sweep = Sweep()
-        self.data = catalogue.build(self.sweep.profile, [parse('i2')])
+        self.data = catalogue.build_catalogue(
+            self.sweep.profile, [parse('i2')]
+        )
         self.data['flavors'][0] |= {
             'status': 'approved',
             'evidence': self.sweep.approve(),
