@@ -26,7 +26,7 @@ from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import space, strategies
 from hvstack.sweep.space import Space
-from hvstack.sweep.strategies import Measured, Strategy
+from hvstack.sweep.strategies import MeasuredRates, Strategy
 
 VALUES = ('instances=1,2,4,10', 'cpu_ratio=1,2', 'ram_ratio=1,1.2')
 #: Runs of each configuration; a race spends as many in all, at most.
@@ -86,13 +86,13 @@ def sweep(
         log = truth.get(name, 0.0) + source.choice(errors)
         rates.setdefault(name, []).append(math.exp(log))
 
-    while asks := strategy.ask(Measured(rates)):
+    while asks := strategy.request_runs(MeasuredRates(rates)):
         for ask in asks:
             run(BARE_METAL)
             for _ in range(ask.runs):
                 run(ask.configuration)
     run(BARE_METAL)
-    choice = strategy.choice(Measured(rates))
+    choice = strategy.choose(MeasuredRates(rates))
     assert choice
     best = max(truth.values())
     return (
@@ -117,8 +117,8 @@ def main() -> int:
         print('no configuration was run twice there', file=sys.stderr)
         return 2
     seeds = int(sys.argv[2]) if len(sys.argv) == 3 else SEEDS
-    area = space.explored(
-        space.from_words(VALUES), profiles.load('vsphere6'), 'kvm'
+    area = space.explore_space(
+        space.parse_space(VALUES), profiles.load('vsphere6'), 'kvm'
     )
     deviation = math.sqrt(statistics.fmean(e * e for e in errors))
     print(
@@ -131,7 +131,7 @@ def main() -> int:
     for runs in RUNS:
         medians = {}
         for name in strategies.STRATEGIES:
-            strategy = strategies.make(name, area, runs)
+            strategy = strategies.create_strategy(name, area, runs)
             results = []
             for seed in range(seeds):
                 truth = surface(area, random.Random(seed))  # noqa: S311

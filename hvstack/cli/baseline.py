@@ -200,7 +200,7 @@ class Run(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run, and return a row per run."""
         if parsed_args.sweep is not None:
-            state.checked(parsed_args.sweep)
+            state.check_name(parsed_args.sweep)
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
         if parsed_args.kit:
@@ -221,7 +221,7 @@ class Run(Lister):
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
         made: list[record.Record] = []
-        with state.exclusive(), source as cluster:
+        with state.lock_measurements(), source as cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, work)
             while len(made) < parsed_args.runs:

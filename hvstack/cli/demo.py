@@ -67,14 +67,14 @@ class Demo(Command):
         with progress.stage('guest image'):
             image.ensure(progress)
         with progress.stage('Rally'):
-            rallyenv.ensure(clouds.ADMIN_CLOUD)
+            rallyenv.ensure_environment(clouds.ADMIN_CLOUD)
         sweep, again = state.resume_or_begin(
             names, parsed_args.runs, parsed_args.size, **profiles
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
-            records = state.records(sweep.id)
+            records = state.load_records(sweep.id)
             page = _answer(records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')
@@ -88,7 +88,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
 
     Whatever way it ends, nothing is left on the cloud.
     """
-    left = state.pending(sweep.id, sweep.steps())
+    left = state.list_pending(sweep.id, sweep.list_steps())
     progress.say(
         f'sweep {sweep.id}: '
         + (
@@ -101,7 +101,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
         for _ in range(_TRIES):
             if not _repeatable(sweep):
                 return
-            rallytask.start(
+            rallytask.run_task(
                 'quick.yaml',
                 {
                     'sweep': sweep.id,
@@ -111,7 +111,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
                 },
                 sweep.id,
                 progress,
-                {'hadoop': sweep.profiles},
+                {'hadoop': sweep.node_settings},
             )
     finally:
         conn = connection.connect(clouds.ADMIN_CLOUD)
@@ -129,8 +129,8 @@ def _repeatable(sweep: Sweep) -> bool:
 
     One that was killed for want of memory would be killed again.
     """
-    for step in state.pending(sweep.id, sweep.steps()):
-        _, failed = state.find(sweep.id, step)
+    for step in state.list_pending(sweep.id, sweep.list_steps()):
+        _, failed = state.find_records(sweep.id, step)
         if failed is None or not out_of_memory(failed):
             return True
     return False
@@ -156,8 +156,8 @@ def _judge(sweep: Sweep) -> None:
     :raises hvstack.errors.RunFailed: a run is missing.
     """
     missing = []
-    for step in state.pending(sweep.id, sweep.steps()):
-        _, failed = state.find(sweep.id, step)
+    for step in state.list_pending(sweep.id, sweep.list_steps()):
+        _, failed = state.find_records(sweep.id, step)
         promised = (
             step.configuration != BARE_METAL
             and parse(step.configuration).ram_ratio > 1
@@ -173,4 +173,4 @@ def _judge(sweep: Sweep) -> None:
             f'{len(missing)} runs are missing ({"; ".join(missing)}): run '
             'it again, valid runs are kept'
         )
-    state.finish(sweep)
+    state.finish_sweep(sweep)

@@ -11,7 +11,7 @@ from hvstack.report import answer, gains
 from hvstack.results import skips
 from hvstack.results.record import Record
 from hvstack.sweep import course, state
-from hvstack.sweep.course import Standing
+from hvstack.sweep.course import SweepStatus
 from hvstack.sweep.space import Skipped
 from hvstack.sweep.strategies import OneAtATime
 
@@ -60,7 +60,7 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
     try:
         for sweep in known:
             if sweeps == {sweep.id} and sweep.course is not None:
-                here = course.look(sweep, folder)
+                here = course.load_status(sweep, folder)
                 return Journey(tuple(way(here)), here.strategy.space.skipped)
         measured = {
             parse(one.configuration).label
@@ -72,7 +72,7 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
                 for name, reason in skips.load(
-                    folder or state.RECORDS, sweep_id
+                    folder or state.RECORDS_DIR, sweep_id
                 ).items()
                 if name not in measured
             ),
@@ -82,11 +82,13 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
         return Journey(unreadable=(*unreadable, str(exc)))
 
 
-def way(here: Standing) -> list[str]:
+def way(here: SweepStatus) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(here.strategy, OneAtATime):
         return []
-    found = gains.compute_gains(here.strategy.way(here.measured), here.even)
+    found = gains.compute_gains(
+        here.strategy.list_tried_values(here.measured), here.corrected_rates
+    )
     emulated = any(map(answer.is_emulated, here.records))
     return [
         f'{line}{", emulated" * emulated}'

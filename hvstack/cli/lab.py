@@ -313,12 +313,12 @@ class Env(Command):
         if parsed_args.variables:
             lines = variables(clouds.entries()[name])
         if parsed_args.rally:
-            rallyenv.ensure(name)
+            rallyenv.ensure_environment(name)
             lines |= rallyenv.VARIABLES
         for key, value in lines.items():
             self.app.stdout.write(f'export {key}={shlex.quote(value)}\n')
         if parsed_args.rally:
-            options = shlex.join(rallyenv.config_args())
+            options = shlex.join(rallyenv.build_config_args())
             self.app.stdout.write(
                 f'rally() {{ command rally {options} "$@"; }}\n'
             )

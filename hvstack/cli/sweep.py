@@ -55,9 +55,9 @@ def _done(sweep: Sweep) -> str:
     :raises hvstack.errors.InputError: one of its records is broken.
     """
     if sweep.course is not None:
-        return str(sum(one.valid for one in state.records(sweep.id)))
-    steps = sweep.steps()
-    left = len(state.pending(sweep.id, steps))
+        return str(sum(one.valid for one in state.load_records(sweep.id)))
+    steps = sweep.list_steps()
+    left = len(state.list_pending(sweep.id, steps))
     return f'{len(steps) - left} of {len(steps)}'
 
 
@@ -112,10 +112,10 @@ def ready(
     from hvstack.lab import clouds
 
     cloud = selection.choose(os_cloud)
-    seconds = None if sweep is None else forecast.longest(sweep)
+    seconds = None if sweep is None else forecast.estimate_max_seconds(sweep)
     conn = connection.connect(cloud)
     credentials.check(conn, conf.load().cloud, seconds)
-    rallyenv.ensure(cloud)
+    rallyenv.ensure_environment(cloud)
     if cloud == clouds.ADMIN_CLOUD:
         image.ensure(progress)
     return cloud

@@ -18,7 +18,7 @@ from hvstack.cloud import connection
 from hvstack.model import backends
 from hvstack.results import record
 from hvstack.sweep import forecast, lacks, space, strategies
-from hvstack.sweep.space import LACKS, Space
+from hvstack.sweep.space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES
 
 RECORDS = paths.STATE / 'records'
@@ -79,7 +79,7 @@ class Plan(Command):
         if parsed_args.os_cloud:
             conn = connection.connect(parsed_args.os_cloud)
         area, _ = chosen_space(parsed_args, conn, said.append)
-        strategy = strategies.make(
+        strategy = strategies.create_strategy(
             parsed_args.strategy, area, parsed_args.runs
         )
         run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
@@ -89,13 +89,13 @@ class Plan(Command):
                     f'--{name}-seconds is {value:g}: give 0 or more'
                 )
         if run is None or setup is None:
-            known = forecast.times(
+            known = forecast.compute_median_times(
                 record.load_usable(parsed_args.records)[0], parsed_args.size
             )
             run = known[0] if run is None else run
             setup = known[1] if setup is None else setup
         bare = not backends.is_emulated(parsed_args.backend)
-        least, most = strategies.extent(strategy, bare=bare)
+        least, most = strategies.estimate_sweep(strategy, bare=bare)
         shown: dict[str, Any] = {
             'cloud': said
             if parsed_args.os_cloud
@@ -162,7 +162,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         '--without',
         nargs='+',
         default=[],
-        choices=tuple(LACKS),
+        choices=tuple(CAPABILITIES),
         help='what this cloud lacks',
     )
     parser.add_argument(
@@ -196,27 +196,27 @@ def chosen_space(
             raise errors.InputError(
                 "--start beside --space: write 'start' into the file"
             )
-        found = space.from_file(parsed_args.space)
+        found = space.load_space(parsed_args.space)
     else:
-        found = space.from_words(parsed_args.values, parsed_args.start)
+        found = space.parse_space(parsed_args.values, parsed_args.start)
     profile = profiles.load(parsed_args.host)
     options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
         lacks.check_backend(conn, profile, parsed_args.backend)
-        if not found.start_given and 'storage' not in found.values:
-            storage, why = lacks.deck_storage(
+        if not found.is_start_requested and 'storage' not in found.values:
+            storage, why = lacks.choose_storage(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
-                storage, why = 'local', space.LACKS['ceph'][2]
+                storage, why = 'local', space.CAPABILITIES['ceph'][2]
             found = replace(found, start=replace(found.start, storage=storage))
             say(f'start {found.start.label}, storage {storage}: {why}')
-        seen = lacks.find(conn, found, profile, options.sweep)
+        seen = lacks.find_missing(conn, found, profile, options.sweep)
         for name, why in seen.items():
             say(f'this cloud lacks {name}: {why}')
         missing |= seen
-    area = space.explored(
+    area = space.explore_space(
         found,
         profile,
         parsed_args.backend,

@@ -22,7 +22,7 @@ from hvstack.report import answer
 from hvstack.results import compare, record, reference
 from hvstack.results.record import Record
 from hvstack.sweep import course, recovery, state
-from hvstack.sweep.course import Standing
+from hvstack.sweep.course import SweepStatus
 from hvstack.sweep.state import Sweep
 
 
@@ -54,7 +54,7 @@ class _Running(Command):
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
-                    here = course.run(
+                    here = course.run_sweep(
                         sweep,
                         progress,
                         lambda before, now: say_step(
@@ -70,7 +70,7 @@ class _Running(Command):
         records = compared_with(baseline, here.records, allow)
         write(report.render(records, 'table', allow=allow))
         write(report.where_the_rest_is(records))
-        failed = sorted(parse(one).label for one in here.measured.given_up)
+        failed = sorted(parse(one).label for one in here.measured.excluded)
         found = []
         if failed:
             found.append(
@@ -88,8 +88,8 @@ class _Running(Command):
 
 
 def say_step(
-    before: Standing,
-    now: Standing,
+    before: SweepStatus,
+    now: SweepStatus,
     progress: Progress,
     baseline: str,
     allow: Sequence[str],
@@ -140,8 +140,10 @@ def compared_with(
     """
     if not baseline or not any(one.valid for one in records):
         return list(records)
-    known, _ = record.load_usable(state.RECORDS)
-    return reference.instead(baseline, records, state.RECORDS, known, allow)
+    known, _ = record.load_usable(state.RECORDS_DIR)
+    return reference.instead(
+        baseline, records, state.RECORDS_DIR, known, allow
+    )
 
 
 class Run(_Running):
@@ -184,7 +186,7 @@ class Run(_Running):
             area, missing = chosen_space(parsed_args, conn, progress.say)
         for one in area.skipped:
             progress.say(f'skipped: {one.name}: {one.reason}')
-        sweep = course.begin(
+        sweep = course.begin_sweep(
             area,
             parsed_args.strategy,
             parsed_args.runs,
@@ -263,8 +265,10 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
     :raises hvstack.errors.InputError: no such baseline, or no such fact.
     """
     if parsed_args.baseline:
-        reference.candidates(parsed_args.baseline, state.RECORDS)
-    compare.checked(parsed_args.allow, record.load_usable(state.RECORDS)[0])
+        reference.candidates(parsed_args.baseline, state.RECORDS_DIR)
+    compare.checked(
+        parsed_args.allow, record.load_usable(state.RECORDS_DIR)[0]
+    )
 
 
 class Show(ShowOne):
@@ -281,21 +285,21 @@ class Show(ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Look at marker and records; change nothing."""
         sweep = chosen(parsed_args.sweep)
-        here = course.look(sweep)
+        here = course.load_status(sweep)
         area = here.strategy.space
         best = here.choice
         fields = {
             'ID': sweep.id,
-            'State': 'unfinished' if here.left else 'finished',
+            'State': 'unfinished' if here.workloads else 'finished',
             'Strategy': here.strategy.name,
             'Configurations': ', '.join(one.label for one in area.possible),
             'Skipped': '\n'.join(
                 f'{one.name}: {one.reason}' for one in area.skipped
             ),
             'Runs': len([one for one in here.records if one.valid]),
-            'Next': ', '.join(work[0].label for work in here.left),
+            'Next': ', '.join(work[0].label for work in here.workloads),
             'Failed': ', '.join(
-                sorted(here.measured.given_up)
+                sorted(here.measured.excluded)
                 + ['bare metal'] * (here.measured.bare_failed > 0)
             ),
             'Best so far': parse(best.best).label if best else '',

@@ -81,12 +81,12 @@ class Run(Command):
         if parsed_args.most is not None and parsed_args.most < 1:
             raise errors.InputError('--most: give 1 or more')
         if parsed_args.id:
-            begun = trials.load(parsed_args.id)
+            begun = trials.load_trials(parsed_args.id)
             if parsed_args.after:
                 begun = replace(begun, after=parsed_args.after)
         else:
             one = parsed_args.a or 'i1'
-            begun = trials.begin(
+            begun = trials.create_trials(
                 (one, parsed_args.b or one),
                 parsed_args.trials,
                 parsed_args.runs,
@@ -103,7 +103,7 @@ class Run(Command):
             progress.say(f'put back: {line}')
         with lease.held(conn, progress):
             try:
-                trials.run(begun, progress, parsed_args.most)
+                trials.run_trials(begun, progress, parsed_args.most)
             finally:
                 for line in recovery.recover([conn]):
                     progress.say(f'put back: {line}')
@@ -131,13 +131,13 @@ class Show(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Compute it from the records; change nothing."""
-        begun = trials.load(parsed_args.id)
-        found = trials.gather(begun, parsed_args.allow)
+        begun = trials.load_trials(parsed_args.id)
+        found = trials.gather_trials(begun, parsed_args.allow)
         say = Progress().say
         allowed = {line for one in found for line in one.allowed}
         for line in sorted(allowed):
             say(f'allowed to differ: {line}')
-        told = trials.summary(found)
+        told = trials.summarize_trials(found)
         if told.half_width is not None:
             say(
                 f'{told.contain} of {told.trials} intervals hold 100 %, '

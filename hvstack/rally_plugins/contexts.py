@@ -167,7 +167,7 @@ class HostModeContext(_Context):
     def prepare(self, task: TaskState) -> None:
         """Switch them where a command does so and they are otherwise."""
         plan = _require_plan(task)
-        command = lacks.mode_command(
+        command = lacks.get_mode_command(
             profiles.load(task.options.cloud.host_profile), task.options.sweep
         )
         if command:
@@ -386,7 +386,7 @@ def _require_plan(task: TaskState) -> Any:
 
 def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
     """Tell whether bare metal has no configuration to stand beside."""
-    records = state.records(task.sweep_id(config))
+    records = state.load_records(task.sweep_id(config))
     return all(run_record.kind == 'baseline' for run_record in records)
 
 
@@ -401,8 +401,10 @@ def _plan_or_skip(
     configuration = parse(task.resolve_name(config, name))
     settings = task.node_settings(config)
     try:
-        space.refuse_lacking(configuration, config.get('without', ()))
-        lacks.refuse(task.admin, configuration, task.options)
+        space.check_missing_capabilities(
+            configuration, config.get('without', ())
+        )
+        lacks.check_capabilities(task.admin, configuration, task.options)
         return launch.plan(
             task.admin,
             configuration,

@@ -42,7 +42,7 @@ class WorkloadValidator(validators.Validator):
             for name in ('configuration', 'before'):
                 if args.get(name) not in (None, BARE_METAL):
                     parse(str(args[name]))
-            state.checked(str(args.get('sweep', '')))
+            state.check_name(str(args.get('sweep', '')))
         except errors.InputError as exc:
             self.fail(str(exc))
 
@@ -131,7 +131,7 @@ def _run_iteration(
         _report_skipped(tpcx_hs, task, name, config['configuration'])
         return
     step = task.steps(config)[iteration - 1]
-    record, _ = state.find(name, step)
+    record, _ = state.find_records(name, step)
     if record is None:
         record = _measure(task, config, step)
     else:
@@ -140,11 +140,11 @@ def _run_iteration(
             f'of {record.started}'
         )
     allow = config['allow'] or ()
-    runs = state.records(name)
+    runs = state.load_records(name)
     if config['baseline'] and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
         runs += reference.choose(
-            config['baseline'], record, state.RECORDS, allow
+            config['baseline'], record, state.RECORDS_DIR, allow
         )
     _add_output(tpcx_hs, task, record, runs, allow)
     if not record.valid:
@@ -166,7 +166,7 @@ def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
     except errors.HVStackError as exc:
         task.save_failure(config, step, str(exc))
         raise
-    task.saved_records += [(state.RECORDS, record) for record in records]
+    task.saved_records += [(state.RECORDS_DIR, record) for record in records]
     return next(record for record in records if record.index == step.index)
 
 
@@ -185,7 +185,7 @@ def _measure_runs(
         path,
         cluster,
         work,
-        state.RECORDS,
+        state.RECORDS_DIR,
         sweep=sweep,
         kind=step.kind,
         configuration=step.configuration,
@@ -193,7 +193,9 @@ def _measure_runs(
         run_numbers=[
             number + 1
             for number in (0, 1)
-            if state.find(sweep, replace(step, index=first + number))[0]
+            if state.find_records(sweep, replace(step, index=first + number))[
+                0
+            ]
             is None
         ],
         progress=task.progress,
@@ -233,7 +235,7 @@ def _report_skipped(
     """Say in Rally's report, and for ours, what cannot exist, and why."""
     if configuration != BARE_METAL:
         label, _, reason = task.skip_reason.partition(': ')
-        skips.note(state.RECORDS, sweep, label, reason)
+        skips.note(state.RECORDS_DIR, sweep, label, reason)
     tpcx_hs.add_output(
         complete={
             'title': slas.SKIPPED,

@@ -32,7 +32,7 @@ from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL
 from hvstack.sweep import forecast, lacks, plan, recovery, state
 from hvstack.sweep.plan import Step
-from hvstack.sweep.space import LACKS
+from hvstack.sweep.space import CAPABILITIES
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
@@ -75,7 +75,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         'skip': {'type': 'boolean'},
         'without': {
             'type': 'array',
-            'items': {'enum': sorted(LACKS)},
+            'items': {'enum': sorted(CAPABILITIES)},
         },
         'before': {'type': 'string', 'minLength': 1},
         'storage': {'enum': ['deck']},
@@ -191,14 +191,14 @@ class TaskState:
                 *sorted(setup.items()),
             )
             if key not in self.new_sweep_ids:
-                self.new_sweep_ids[key] = state.new_id('rally')
+                self.new_sweep_ids[key] = state.create_id('rally')
                 self.progress.say(
                     f'sweep {self.new_sweep_ids[key]}: to go on with it, give '
                     "'sweep' in --task-args"
                 )
             return self.new_sweep_ids[key]
         if config['sweep'] != AUTO:
-            return state.checked(config['sweep'])
+            return state.check_name(config['sweep'])
         shape = config.get('shape')
         if not shape:
             raise errors.InputError(
@@ -245,10 +245,10 @@ class TaskState:
         if not self.storage:
             options = self.options.cloud
             profile = profiles.load(options.host_profile)
-            self.storage, reason = lacks.deck_storage(
+            self.storage, reason = lacks.choose_storage(
                 self.admin,
                 profile,
-                lacks.backend_of(self.admin, profile, options.backend),
+                lacks.get_backend(self.admin, profile, options.backend),
             )
             self.progress.say(
                 f'storage of the start: {self.storage}, {reason}'
@@ -257,7 +257,7 @@ class TaskState:
 
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs."""
-        return plan.workload(
+        return plan.build_workload(
             self.resolve_name(config, config['configuration']),
             config.get('first_index', 0),
             list(config['sizes']),
@@ -270,15 +270,17 @@ class TaskState:
         """
         name = self.sweep_id(config)
         with contextlib.suppress(errors.InputError):
-            for sweep in state.known():
-                if sweep.id == name and (line := forecast.left(sweep)):
+            for sweep in state.list_sweeps():
+                if sweep.id == name and (
+                    line := forecast.format_remaining(sweep)
+                ):
                     step = self.pending_steps(config)[:1]
                     label = f'; next: {step[0].label}' if step else ''
                     self.progress.say(f'{line}{label}')
 
     def pending_steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return a workload's runs that have no valid record yet."""
-        return state.pending(self.sweep_id(config), self.steps(config))
+        return state.list_pending(self.sweep_id(config), self.steps(config))
 
     def node_settings(self, config: Mapping[str, Any]) -> dict[str, str]:
         """Return the profiles that a workload's cluster is set up by."""
@@ -353,9 +355,9 @@ class TaskState:
             programs.
         """
         baseline_name = config['baseline']
-        usable_records, _ = record.load_usable(state.RECORDS)
+        usable_records, _ = record.load_usable(state.RECORDS_DIR)
         candidates = reference.candidates(
-            baseline_name, state.RECORDS, usable_records
+            baseline_name, state.RECORDS_DIR, usable_records
         )
         expected = {
             'size_bytes': config['sizes'][0],
@@ -398,7 +400,7 @@ class TaskState:
 
         :param reason: the reason; what the kernel killed meanwhile is added.
         """
-        moment = state.now()
+        moment = state.format_now()
         try:
             work = self.workload(step.size_bytes, config)
         except errors.InputError:
@@ -420,7 +422,7 @@ class TaskState:
                 configuration=step.configuration,
                 index=step.index,
             ),
-            state.RECORDS,
+            state.RECORDS_DIR,
         )
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 
@@ -436,10 +438,10 @@ class TaskState:
     def finish(self) -> None:
         """Mark an "auto" sweep as finished when nothing of it is left."""
         for sweep in self.auto_sweeps.values():
-            if not sweep.finished and not state.pending(
-                sweep.id, sweep.steps()
+            if not sweep.finished and not state.list_pending(
+                sweep.id, sweep.list_steps()
             ):
-                state.finish(sweep)
+                state.finish_sweep(sweep)
 
 
 _STATES: list[TaskState] = []
@@ -463,7 +465,7 @@ def get_task_state(context: Mapping[str, Any]) -> TaskState:
             "platform 'hvstack@openstack' with the name of a cloud."
         ) from exc
     stack = contextlib.ExitStack()
-    stack.enter_context(state.exclusive())
+    stack.enter_context(state.lock_measurements())
     # Held till the process ends, however it does.
     atexit.register(stack.close)
     admin = connection.connect(credential=credential)

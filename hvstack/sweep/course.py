@@ -14,31 +14,31 @@ from hvstack.results.record import Record
 from hvstack.sweep import rallytask, space, state, strategies
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import Space
-from hvstack.sweep.state import Course, Sweep
-from hvstack.sweep.strategies import Measured, Strategy
+from hvstack.sweep.state import Sweep, SweepSpec
+from hvstack.sweep.strategies import MeasuredRates, Strategy
 from hvstack.tpcxhs import kit
 
 TASK = 'sweep.yaml'
 
 
 @dataclass(frozen=True)
-class Standing:
+class SweepStatus:
     """Where a sweep stands.
 
-    :param left: the next workloads; none when it is finished.
-    :param even: rates of all valid runs, as the report has them.
+    :param workloads: the next workloads; none when it is finished.
+    :param corrected_rates: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
     """
 
     strategy: Strategy
     records: list[Record]
-    measured: Measured
-    left: list[list[Step]]
-    even: stats.Even
+    measured: MeasuredRates
+    workloads: list[list[Step]]
+    corrected_rates: stats.Even
     choice: stats.Choice | None
 
 
-def begin(
+def begin_sweep(
     area: Space,
     strategy: str,
     runs: int,
@@ -54,36 +54,37 @@ def begin(
     :param tuning: profile of Hadoop's settings.
     :param os_profile: of the nodes' operating system.
     :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
-        ``allow`` of the :class:`~hvstack.sweep.state.Course`.
+        ``allow`` of the :class:`~hvstack.sweep.state.SweepSpec`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
     if where.get('kit'):
         kit.check_kit(Path(where['kit']), size_bytes)
-    strategies.make(strategy, area, runs)
+    strategies.create_strategy(strategy, area, runs)
     values = tuple(
-        f'{name}={",".join(space.shown(name, choice) for choice in choices)}'
+        f'{name}='
+        + ','.join(space.format_value(name, choice) for choice in choices)
         for name, choices in area.values.items()
     )
-    return state.begin(
+    return state.create_sweep(
         [configuration.label for configuration in area.possible],
         runs,
         size_bytes,
-        Course(strategy, values, area.start.name, **where),
+        SweepSpec(strategy, values, area.start.name, **where),
         tuning=tuning,
         os_profile=os_profile,
     )
 
 
-def area(spec: Course, tuning: str) -> Space:
+def build_space(spec: SweepSpec, tuning: str) -> Space:
     """Return a sweep's space, with what can exist of it.
 
     :param tuning: the sweep's profile of Hadoop's settings.
     :raises hvstack.errors.InputError: the hosts are no longer so that its
         start can exist.
     """
-    return space.explored(
-        space.from_words(spec.values, spec.start),
+    return space.explore_space(
+        space.parse_space(spec.values, spec.start),
         profiles.load(spec.host),
         spec.backend,
         spec.lacks,
@@ -91,7 +92,7 @@ def area(spec: Course, tuning: str) -> Space:
     )
 
 
-def look(sweep: Sweep, records_dir: Path | None = None) -> Standing:
+def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
     """Return where a sweep stands, from its records alone.
 
     :param records_dir: of the run records, if it is another one.
@@ -102,38 +103,38 @@ def look(sweep: Sweep, records_dir: Path | None = None) -> Standing:
             f"sweep '{sweep.id}' has no strategy: 'hvstack demo' goes on "
             'with it'
         )
-    strategy = strategies.make(
+    strategy = strategies.create_strategy(
         sweep.course.strategy,
-        area(sweep.course, sweep.tuning),
+        build_space(sweep.course, sweep.tuning),
         sweep.runs,
     )
-    records = state.records(sweep.id, records_dir)
-    measured = strategies.measured(records, sweep.size_bytes)
+    records = state.load_records(sweep.id, records_dir)
+    measured = strategies.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
     for run_record in records:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)
     corrected_rates = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
-    return Standing(
+    return SweepStatus(
         strategy,
         records,
         measured,
-        strategies.next_workloads(
+        strategies.plan_workloads(
             strategy,
             records,
             sweep.size_bytes,
-            bare=sweep.course.bare,
+            bare=sweep.course.measure_baseline,
         ),
         corrected_rates,
-        strategy.choice(measured, corrected_rates),
+        strategy.choose(measured, corrected_rates),
     )
 
 
-def run(
+def run_sweep(
     sweep: Sweep,
     progress: Progress,
-    on_step: Callable[[Standing, Standing], None] | None = None,
-) -> Standing:
+    on_step: Callable[[SweepStatus, SweepStatus], None] | None = None,
+) -> SweepStatus:
     """Run what is left of a sweep, a Rally task for each of its steps.
 
     :param on_step: is called when a step has ended, with where the sweep stood
@@ -141,19 +142,19 @@ def run(
     :raises hvstack.errors.RunFailed: Rally does not even try.
     """
     while True:
-        status = look(sweep)
+        status = load_status(sweep)
         assert sweep.course
-        if not status.left:
-            state.finish(sweep)
+        if not status.workloads:
+            state.finish_sweep(sweep)
             return status
         progress.say(
             'next: '
             + ', '.join(
                 f'{workload[0].label} ({len(workload)})'
-                for workload in status.left
+                for workload in status.workloads
             )
         )
-        rallytask.start(
+        rallytask.run_task(
             TASK,
             {
                 'sweep': sweep.id,
@@ -166,20 +167,20 @@ def run(
                         'first_index': workload[0].index,
                         'sizes': [step.size_bytes for step in workload],
                     }
-                    for workload in status.left
+                    for workload in status.workloads
                 ],
             },
             sweep.id,
             progress,
             {
-                'hadoop': sweep.profiles,
+                'hadoop': sweep.node_settings,
                 'cloud': {
                     'host_profile': sweep.course.host,
                     'backend': sweep.course.backend,
                 },
             },
         )
-        now = look(sweep)
+        now = load_status(sweep)
         if on_step:
             on_step(status, now)
         if len(now.records) == len(status.records):

@@ -10,10 +10,10 @@ from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep import course, state, strategies
 from hvstack.sweep.state import Sweep
-from hvstack.sweep.strategies import Extent
+from hvstack.sweep.strategies import SweepEstimate
 
 
-def times(
+def compute_median_times(
     records: Sequence[Record], size_bytes: int
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run, and of what lies between clusters.
@@ -40,18 +40,18 @@ def times(
     )
 
 
-def left(sweep: Sweep) -> str:
+def format_remaining(sweep: Sweep) -> str:
     """Return in words how much of a sweep is left; nothing if all is done.
 
     By the sweep's own runs, or those of this size that any sweep has left.
 
     :raises hvstack.errors.InputError: its marker or a record is broken.
     """
-    min_estimate, max_estimate = _extents(sweep)
+    min_estimate, max_estimate = _estimate_remaining(sweep)
     if not max_estimate.runs:
         return ''
-    amount = f'{_range(min_estimate.runs, max_estimate.runs)} runs'
-    run, setup = _usual_times(sweep)
+    amount = f'{_format_range(min_estimate.runs, max_estimate.runs)} runs'
+    run, setup = _find_times(sweep)
     if run is None:
         return f'left: {amount}, no run of this size says how long they take'
     spans = [
@@ -66,35 +66,37 @@ def left(sweep: Sweep) -> str:
         low, high = (f'{span / 60:.0f}' for span in spans)
     setup_text = f' and {setup:.0f} s a cluster' if setup is not None else ''
     return (
-        f'about {_range(low, high)} {unit} left, until about '
-        f'{_clock(spans[1])}: {amount} of {run:.0f} s{setup_text}'
+        f'about {_format_range(low, high)} {unit} left, until about '
+        f'{_format_end_time(spans[1])}: {amount} of {run:.0f} s{setup_text}'
     )
 
 
-def _clock(seconds: float) -> str:
+def _format_end_time(seconds: float) -> str:
     """Return the local time after some seconds, with the day if it ends."""
     now = datetime.datetime.now().astimezone()
     end = now + datetime.timedelta(seconds=seconds)
     return end.strftime('%H:%M' if end.date() == now.date() else '%a %H:%M')
 
 
-def longest(sweep: Sweep) -> float | None:
+def estimate_max_seconds(sweep: Sweep) -> float | None:
     """Return the most seconds that a sweep still takes; None if unknown.
 
     :raises hvstack.errors.InputError: its marker or a record is broken.
     """
-    _, max_estimate = _extents(sweep)
-    run, setup = _usual_times(sweep)
+    _, max_estimate = _estimate_remaining(sweep)
+    run, setup = _find_times(sweep)
     return None if run is None else max_estimate.seconds(run, setup or 0)
 
 
-def _usual_times(sweep: Sweep) -> tuple[float | None, float | None]:
+def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
     """Return seconds of a run and of what lies between clusters.
 
     These are the sweep's own, or those of all runs of its size.
     """
-    own = times(state.records(sweep.id), sweep.size_bytes)
-    every = times(record.load_usable(state.RECORDS)[0], sweep.size_bytes)
+    own = compute_median_times(state.load_records(sweep.id), sweep.size_bytes)
+    every = compute_median_times(
+        record.load_usable(state.RECORDS_DIR)[0], sweep.size_bytes
+    )
     run, setup = (
         first if first is not None else other
         for first, other in zip(own, every, strict=True)
@@ -102,26 +104,26 @@ def _usual_times(sweep: Sweep) -> tuple[float | None, float | None]:
     return run, setup
 
 
-def _extents(sweep: Sweep) -> tuple[Extent, Extent]:
+def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the least and the most that is left of a sweep."""
     if sweep.course is None:
-        steps = state.pending(sweep.id, sweep.steps())
+        steps = state.list_pending(sweep.id, sweep.list_steps())
         visits = [
             name
             for name, _ in itertools.groupby(
                 step.configuration for step in steps
             )
         ]
-        whole = Extent(len(set(visits)), len(visits), len(steps))
+        whole = SweepEstimate(len(set(visits)), len(visits), len(steps))
         return whole, whole
-    status = course.look(sweep)
-    if not status.left:
-        nothing = Extent(0, 0, 0)
+    status = course.load_status(sweep)
+    if not status.workloads:
+        nothing = SweepEstimate(0, 0, 0)
         return nothing, nothing
-    return strategies.extent(
-        status.strategy, status.measured, bare=sweep.course.bare
+    return strategies.estimate_sweep(
+        status.strategy, status.measured, bare=sweep.course.measure_baseline
     )
 
 
-def _range(first: object, last: object) -> str:
+def _format_range(first: object, last: object) -> str:
     return f'{first}' if first == last else f'{first} to {last}'

@@ -19,16 +19,16 @@ from hvstack.model import backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
-from hvstack.sweep.space import LACKS, Space
+from hvstack.sweep.space import CAPABILITIES, Space
 
 #: The deck's storage: one copy under the replicas of HDFS.
-DECK = Volumes(copies=1)
+ONE_COPY = Volumes(copies=1)
 
 
-def find(
+def find_missing(
     conn: Connection, area: Space, profile: HostProfile, options: Any
 ) -> dict[str, str]:
-    """Return what of :data:`~hvstack.sweep.space.LACKS` a cloud lacks.
+    """Return what of :data:`~hvstack.sweep.space.CAPABILITIES` a cloud lacks.
 
     Only what a space asks for is looked up.
 
@@ -39,33 +39,33 @@ def find(
     :raises hvstack.errors.CloudError: a service does not answer.
     """
     reasons = {}
-    for name, (parameter, value, _) in LACKS.items():
+    for name, (parameter, value, _) in CAPABILITIES.items():
         values = area.values.get(parameter, ())
         if value not in (*values, getattr(area.start, parameter)):
             continue
-        reason = missing(conn, name, profile, options)
+        reason = explain_missing(conn, name, profile, options)
         if reason:
             reasons[name] = reason
     return reasons
 
 
-def missing(
+def explain_missing(
     conn: Connection, name: str, profile: HostProfile, options: Any
 ) -> str:
     """Return why a cloud lacks one thing; nothing if it has it.
 
-    :param name: of :data:`~hvstack.sweep.space.LACKS`.
+    :param name: of :data:`~hvstack.sweep.space.CAPABILITIES`.
     """
     if name == 'dedicated':
-        if mode_command(profile, options):
+        if get_mode_command(profile, options):
             return ''
-        return _shared(conn, profile)
+        return _explain_shared_mode(conn, profile)
     if name == 'ceph':
-        return no_ceph(conn)
-    return _no_slots(conn, profile)
+        return explain_missing_ceph(conn)
+    return _explain_missing_slots(conn, profile)
 
 
-def refuse(
+def check_capabilities(
     conn: Connection, configuration: Configuration, options: Any
 ) -> None:
     """Refuse a configuration for which a cloud lacks CPUs or volume types.
@@ -76,15 +76,15 @@ def refuse(
     :raises hvstack.errors.InputError: says what is missing.
     """
     for name in ('dedicated', 'disk-pinning'):
-        parameter, value, message = LACKS[name]
+        parameter, value, message = CAPABILITIES[name]
         if getattr(configuration, parameter) == value:
             profile = profiles.load(options.cloud.host_profile)
-            reason = missing(conn, name, profile, options.sweep)
+            reason = explain_missing(conn, name, profile, options.sweep)
             if reason:
                 raise errors.InputError(f'{message} ({reason})')
 
 
-def mode_command(profile: HostProfile, options: Any) -> str | None:
+def get_mode_command(profile: HostProfile, options: Any) -> str | None:
     """Return the command that switches the hosts' mode, if there is one.
 
     :param profile: of the workers' hosts; those of the lab have a cap.
@@ -105,7 +105,9 @@ def mode_command(profile: HostProfile, options: Any) -> str | None:
     return None
 
 
-def no_ceph(conn: Connection, requested_volumes: Volumes | None = None) -> str:
+def explain_missing_ceph(
+    conn: Connection, requested_volumes: Volumes | None = None
+) -> str:
     """Return why there is no storage ``ceph``; nothing if there is.
 
     :param requested_volumes: what its volume type must say.
@@ -117,7 +119,7 @@ def no_ceph(conn: Connection, requested_volumes: Volumes | None = None) -> str:
     return ''
 
 
-def _no_slots(conn: Connection, profile: HostProfile) -> str:
+def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
     """Return which volume types of single disks there are not."""
     pinned = Configuration(disk_pinning=True)
     try:
@@ -129,13 +131,13 @@ def _no_slots(conn: Connection, profile: HostProfile) -> str:
         return ''
     (types,) = disk_types(pinned, worker.disks)
     for name in types:
-        reason = no_ceph(conn, Volumes(name))
+        reason = explain_missing_ceph(conn, Volumes(name))
         if reason:
             return reason
     return ''
 
 
-def _shared(conn: Connection, profile: HostProfile) -> str:
+def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
     """Return a host that gives out no dedicated CPUs."""
     providers = placement.providers(conn, profile.traits.get('worker'))
     for name, mode in hostmode.current(conn, providers).items():
@@ -147,7 +149,7 @@ def _shared(conn: Connection, profile: HostProfile) -> str:
     return ''
 
 
-def backend_of(
+def get_backend(
     conn: Connection,
     profile: HostProfile,
     requested_backend: str | None = None,
@@ -179,7 +181,7 @@ def check_backend(
     :raises hvstack.errors.InputError: they have another one.
     """
     lab_backend = bare.lab_backend(profile)
-    cloud_backend = backend_of(conn, profile)
+    cloud_backend = get_backend(conn, profile)
     if lab_backend not in (None, backend) or (cloud_backend == 'lxc') != (
         backend == 'lxc'
     ):
@@ -189,7 +191,7 @@ def check_backend(
         )
 
 
-def deck_storage(
+def choose_storage(
     conn: Connection, profile: HostProfile, backend: str
 ) -> tuple[str, str]:
     """Return the storage that the deck's start has on a cloud, and why.
@@ -205,7 +207,7 @@ def deck_storage(
         derive_flavor(profile, configuration)
     except errors.InputError as exc:
         reason = reason or str(exc)
-    reason = reason or no_ceph(conn, DECK)
+    reason = reason or explain_missing_ceph(conn, ONE_COPY)
     if reason:
         return 'local', f'no Ceph with one copy here ({reason})'
-    return 'ceph', f"volume type '{DECK.type}' keeps one copy"
+    return 'ceph', f"volume type '{ONE_COPY.type}' keeps one copy"

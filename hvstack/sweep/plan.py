@@ -36,7 +36,7 @@ class Step:
         return parse(self.configuration).label
 
 
-def workload(
+def build_workload(
     configuration: str, first_index: int, sizes: Sequence[int]
 ) -> list[Step]:
     """Return the runs of one workload, all on the same cluster.
@@ -55,7 +55,7 @@ def workload(
     ]
 
 
-def quick(
+def build_quick_workloads(
     configurations: Sequence[str], runs: int, size_bytes: int
 ) -> list[list[Step]]:
     """Return the workloads of ``rally-tasks/quick.yaml``, in order.
@@ -73,8 +73,8 @@ def quick(
         )
     plan = []
     for number, configuration in enumerate(configurations):
-        plan.append(workload(BARE_METAL, number, [size_bytes]))
-        plan.append(workload(configuration, 0, [size_bytes] * runs))
+        plan.append(build_workload(BARE_METAL, number, [size_bytes]))
+        plan.append(build_workload(configuration, 0, [size_bytes] * runs))
     last = len(configurations)
-    plan.append(workload(BARE_METAL, last, [size_bytes, 2 * size_bytes]))
+    plan.append(build_workload(BARE_METAL, last, [size_bytes, 2 * size_bytes]))
     return plan

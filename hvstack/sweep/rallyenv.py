@@ -24,11 +24,11 @@ _USERS_CONFIG = (
     Path('~/.rally/rally.conf'),
     Path('/etc/rally/rally.conf'),
 )
-#: Variables of Rally's processes; :func:`ensure` sets the environment.
+#: Variables of Rally's processes; :func:`ensure_environment` sets them.
 VARIABLES: dict[str, str] = {}
 
 
-def program() -> Path:
+def find_program() -> Path:
     """Return the path of Rally's command.
 
     :raises hvstack.errors.MissingPrerequisite: Rally is not installed.
@@ -36,18 +36,18 @@ def program() -> Path:
     return extras.program('rally')
 
 
-def directory() -> Path:
+def get_directory() -> Path:
     """Return the directory of Rally's database and configuration."""
     return paths.STATE / 'rally'
 
 
-def config_args() -> list[str]:
+def build_config_args() -> list[str]:
     """Return the options by which Rally uses hvstack's database.
 
     The user's rally.conf comes first: its options apply, except for
     ``[database] connection``.
     """
-    files = [directory() / 'rally.conf']
+    files = [get_directory() / 'rally.conf']
     for path in _USERS_CONFIG:
         if path.expanduser().is_file():
             files.insert(0, path.expanduser())
@@ -55,7 +55,7 @@ def config_args() -> list[str]:
     return [word for path in files for word in ('--config-file', str(path))]
 
 
-def rally(*args: str, check: bool = True) -> shell.Result:
+def run_rally(*args: str, check: bool = True) -> shell.Result:
     """Run a Rally command on hvstack's database.
 
     :param args: the command and its options.
@@ -68,13 +68,13 @@ def rally(*args: str, check: bool = True) -> shell.Result:
     # passwords.
     wrapper = ('sh', '-c', 'umask 077; exec "$@"', 'sh')
     done = shell.run(
-        [*wrapper, str(program()), *config_args(), *args],
+        [*wrapper, str(find_program()), *build_config_args(), *args],
         check=False,
         timeout=300,
         env=VARIABLES,
     )
     if done.returncode:
-        judge_database(done.stdout + done.stderr)
+        check_database(done.stdout + done.stderr)
         if check:
             raise errors.CommandFailed(
                 ['rally', *args],
@@ -84,7 +84,7 @@ def rally(*args: str, check: bool = True) -> shell.Result:
     return done
 
 
-def judge_database(output: str) -> None:
+def check_database(output: str) -> None:
     """Say in one line what Rally takes a page for.
 
     :param output: what Rally wrote at its end.
@@ -101,7 +101,8 @@ def judge_database(output: str) -> None:
     if 'Database seems to be outdated' in output:
         raise errors.MissingPrerequisite(
             "Rally's database is of an older release: keep a copy, then bring "
-            f"it up to date with 'rally {' '.join(config_args())} db upgrade'"
+            f"it up to date with 'rally {' '.join(build_config_args())} db "
+            "upgrade'"
         )
     if 'malformed' in output or 'not a database' in output:
         raise errors.MissingPrerequisite(
@@ -110,7 +111,7 @@ def judge_database(output: str) -> None:
         )
 
 
-def spec(os_cloud: str) -> dict[str, Any]:
+def build_spec(os_cloud: str) -> dict[str, Any]:
     """Return the specification of an environment for a cloud; no secret.
 
     The cloud's user is the only user: stacks are created in its project, so
@@ -130,7 +131,7 @@ def spec(os_cloud: str) -> dict[str, Any]:
     return {_PLATFORM: content}
 
 
-def ensure(os_cloud: str) -> None:
+def ensure_environment(os_cloud: str) -> None:
     """Create Rally's database, and an environment with a cloud's name.
 
     An environment of this name with another specification is replaced. The
@@ -139,44 +140,46 @@ def ensure(os_cloud: str) -> None:
     :param os_cloud: name of an entry of clouds.yaml, or ``envvars``.
     :raises hvstack.errors.HVStackError: no such cloud, or Rally refused.
     """
-    content = spec(os_cloud)
-    paths.make_directory(directory())
-    directory().chmod(0o700)
-    database = directory() / 'rally.sqlite'
+    content = build_spec(os_cloud)
+    paths.make_directory(get_directory())
+    get_directory().chmod(0o700)
+    database = get_directory() / 'rally.sqlite'
     # oslo.config would replace a variable.
     address = f'sqlite:///{database}'.replace('$', '$$')
     paths.write_whole(
-        directory() / 'rally.conf',
+        get_directory() / 'rally.conf',
         f'# hvstack writes this file.\n[database]\nconnection = {address}\n',
         mode=0o600,
     )
     VARIABLES['RALLY_ENV'] = os_cloud
-    rally('db', 'ensure')
+    run_rally('db', 'ensure')
     if database.is_file():
         database.chmod(0o600)
-    show_result = rally(
+    show_result = run_rally(
         *('env', 'show', '--env', os_cloud, '--json', '--only-spec'),
         check=False,
     )
     if show_result.returncode == 0:
-        if _spec(show_result.stdout) == content:
+        if _parse_spec(show_result.stdout) == content:
             return
-        rally(
+        run_rally(
             *('env', 'destroy', '--env', os_cloud, '--skip-cleanup'),
             check=False,
         )
-        rally('env', 'delete', '--env', os_cloud, '--force')
+        run_rally('env', 'delete', '--env', os_cloud, '--force')
     handle, path = tempfile.mkstemp(prefix='hvstack-env-')
     try:
         with os.fdopen(handle, 'w', encoding='utf-8') as stream:
             json.dump(content, stream)
         # --no-use: the default environment is the user's.
-        rally('env', 'create', '--name', os_cloud, '--spec', path, '--no-use')
+        run_rally(
+            'env', 'create', '--name', os_cloud, '--spec', path, '--no-use'
+        )
     finally:
         Path(path).unlink()
 
 
-def _spec(text: str) -> Any:
+def _parse_spec(text: str) -> Any:
     try:
         return json.loads(text[text.index('{') :])
     except ValueError:

@@ -16,13 +16,13 @@ from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, state
 
 #: Our own lines in what Rally prints.
-_OURS = re.compile(r'\[\d{2,}:\d\d\] ')
+_PROGRESS_LINE = re.compile(r'\[\d{2,}:\d\d\] ')
 _END_SECONDS = 180.0
 #: SQLAlchemy's message is followed by the statement and a page of others.
-_JUDGED_LINES = 60
+_MAX_CHECKED_LINES = 60
 
 
-def start(
+def run_task(
     task: str,
     arguments: Mapping[str, Any],
     sweep: str,
@@ -42,9 +42,9 @@ def start(
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
-    before = len(list(state.RECORDS.glob('*.json')))
+    before = len(list(state.RECORDS_DIR.glob('*.json')))
     last_lines: collections.deque[str] = collections.deque(
-        maxlen=_JUDGED_LINES
+        maxlen=_MAX_CHECKED_LINES
     )
     argv = [
         # Shells have what they start in the background ignore SIGINT, which
@@ -53,7 +53,7 @@ def start(
         # Our death, even by SIGKILL, must be its own: a second sweep would
         # else measure beside it.
         *('setpriv', '--pdeathsig', 'KILL', '--'),
-        *(str(rallyenv.program()), *rallyenv.config_args()),
+        *(str(rallyenv.find_program()), *rallyenv.build_config_args()),
         # --no-use: the default task is the user's.
         *('task', 'start', '--no-use', str(share.RALLY_TASKS / task)),
         *('--task-args', json.dumps(arguments)),
@@ -75,23 +75,25 @@ def start(
                 'PYTHONUNBUFFERED': '1',
             },
         ) as process,
-        _ended(process, stream),
+        _terminate_on_error(process, stream),
     ):
         assert process.stdout is not None
         for line in process.stdout:
             stream.write(line)
             stream.flush()
             last_lines.append(line)
-            if _OURS.match(line):
-                progress.say(f'  {_OURS.sub("", line).rstrip()}')
-    if len(list(state.RECORDS.glob('*.json'))) == before:
-        rallyenv.judge_database(''.join(last_lines))
+            if _PROGRESS_LINE.match(line):
+                progress.say(f'  {_PROGRESS_LINE.sub("", line).rstrip()}')
+    if len(list(state.RECORDS_DIR.glob('*.json'))) == before:
+        rallyenv.check_database(''.join(last_lines))
         message = shell.tail(''.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[str], log: TextIO) -> Iterator[None]:
+def _terminate_on_error(
+    process: subprocess.Popen[str], log: TextIO
+) -> Iterator[None]:
     """End Rally when we are: first asked, so that it can clean up.
 
     :param log: gets what it says meanwhile.

@@ -32,7 +32,7 @@ PARAMETERS = (
 )
 
 #: What a cloud may lack, as (parameter, value, why).
-LACKS: dict[str, tuple[str, object, str]] = {
+CAPABILITIES: dict[str, tuple[str, object, str]] = {
     'ceph': ('storage', 'ceph', 'this cloud has no Ceph'),
     'dedicated': (
         'cpu_policy',
@@ -48,7 +48,7 @@ LACKS: dict[str, tuple[str, object, str]] = {
 
 _FLAGS = {'off': False, 'on': True, 'false': False, 'true': True}
 #: More is a mistake: a sweep of them would take months.
-_MOST = 10_000
+_MAX_COMBINATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class Space:
     :param start: where a sweep of one parameter after the other starts.
     :param possible: configurations that can exist, in order.
     :param skipped: the other combinations.
-    :param start_given: the start was named, it is not the usual one.
+    :param is_start_requested: the start was named, it is not the usual one.
     """
 
     values: Mapping[str, tuple[Any, ...]]
     start: Configuration
     possible: tuple[Configuration, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    start_given: bool = False
+    is_start_requested: bool = False
 
-    def at(
+    def change_parameter(
         self, configuration: Configuration, parameter: str, value: object
     ) -> Configuration | None:
         """Return a configuration with another value, if that can exist."""
@@ -91,7 +91,7 @@ class Space:
         return changed if changed in self.possible else None
 
 
-def from_file(path: Path) -> Space:
+def load_space(path: Path) -> Space:
     """Read a space file: ``values`` by parameter, and perhaps ``start``.
 
     :raises hvstack.errors.InputError: one line with file, field, remedy.
@@ -110,7 +110,7 @@ def from_file(path: Path) -> Space:
         texts_by_name[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
     try:
-        return _space(
+        return _build_space(
             texts_by_name,
             start,
             lambda name: source_location(f'values.{name}'),
@@ -121,7 +121,7 @@ def from_file(path: Path) -> Space:
         raise errors.InputError(f'{source_location("start")}: {exc}') from exc
 
 
-def from_words(assignments: Sequence[str], start: str | None = None) -> Space:
+def parse_space(assignments: Sequence[str], start: str | None = None) -> Space:
     """Return the space of words such as ``instances=1,2,4``.
 
     :param start: name or label of the start.
@@ -140,10 +140,10 @@ def from_words(assignments: Sequence[str], start: str | None = None) -> Space:
                 f'--values {name}: comes twice, give all its values at once'
             )
         texts_by_name[name] = values.split(',')
-    return _space(texts_by_name, start, lambda _: '--values')
+    return _build_space(texts_by_name, start, lambda _: '--values')
 
 
-def _space(
+def _build_space(
     texts_by_name: Mapping[str, Sequence[str]],
     start: str | None,
     source_location: Callable[[str], str],
@@ -153,7 +153,7 @@ def _space(
         if name not in texts_by_name:
             continue
         parsed_values = [
-            _value(name, text.strip(), source_location)
+            _parse_value(name, text.strip(), source_location)
             for text in texts_by_name[name]
         ]
         if not parsed_values or len(set(parsed_values)) < len(parsed_values):
@@ -168,10 +168,10 @@ def _space(
             'instances=1,2,4'
         )
     count = math.prod(map(len, values.values()))
-    if count > _MOST:
+    if count > _MAX_COMBINATIONS:
         raise errors.InputError(
-            f"'values' make {count} combinations, more than {_MOST}: give "
-            'fewer values'
+            f"'values' make {count} combinations, more than "
+            f'{_MAX_COMBINATIONS}: give fewer values'
         )
     if start is None:
         first = {name: choices[0] for name, choices in values.items()}
@@ -183,10 +183,10 @@ def _space(
                 f"start '{start}': its {name} {getattr(chosen, name)} is "
                 'none of the values, add it to them'
             )
-    return Space(values, chosen, start_given=True)
+    return Space(values, chosen, is_start_requested=True)
 
 
-def _ascii(text: str) -> str:
+def _require_ascii_number(text: str) -> str:
     """Return a text that may be a number; digits of other scripts are none.
 
     :raises ValueError: it is not a number.
@@ -196,14 +196,16 @@ def _ascii(text: str) -> str:
     return text
 
 
-def _value(name: str, text: str, source_location: Callable[[str], str]) -> Any:
+def _parse_value(
+    name: str, text: str, source_location: Callable[[str], str]
+) -> Any:
     """Read one value of a parameter, and prove that it makes sense."""
     value: Any
     try:
         if name == 'instances':
-            value = int(_ascii(text))
+            value = int(_require_ascii_number(text))
         elif name in ('cpu_ratio', 'ram_ratio'):
-            value = float(_ascii(text))
+            value = float(_require_ascii_number(text))
         elif name == 'disk_pinning':
             value = _FLAGS[text]
         else:
@@ -224,7 +226,7 @@ def _value(name: str, text: str, source_location: Callable[[str], str]) -> Any:
     return value
 
 
-def shown(name: str, value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
     """Return a value for a person: 1.2, ceph, on."""
     if name in ('cpu_ratio', 'ram_ratio'):
         return format_ratio(value)
@@ -233,7 +235,7 @@ def shown(name: str, value: Any) -> str:
     return str(value)
 
 
-def explored(
+def explore_space(
     space: Space,
     profile: HostProfile,
     backend: str,
@@ -244,7 +246,7 @@ def explored(
 
     :param profile: of the workers' hosts.
     :param backend: their compute backend.
-    :param missing_capabilities: of :data:`LACKS`.
+    :param missing_capabilities: of :data:`CAPABILITIES`.
     :param tuning: profile of Hadoop's settings, which has a smallest worker.
     :raises hvstack.errors.InputError: nothing of it can exist, or not the
         start.
@@ -258,11 +260,13 @@ def explored(
     }
     for combination in itertools.product(*space.values.values()):
         point = dict(zip(space.values, combination, strict=True))
-        name = ', '.join(f'{key} {shown(key, v)}' for key, v in point.items())
+        name = ', '.join(
+            f'{key} {format_value(key, v)}' for key, v in point.items()
+        )
         try:
             configuration = Configuration(**fixed, **point)
             name = configuration.label
-            _refuse(
+            _check_possible(
                 configuration, profile, backend, missing_capabilities, tuning
             )
         except errors.InputError as exc:
@@ -281,7 +285,7 @@ def explored(
     return replace(space, possible=tuple(possible), skipped=tuple(skipped))
 
 
-def _refuse(
+def _check_possible(
     configuration: Configuration,
     profile: HostProfile,
     backend: str,
@@ -292,21 +296,21 @@ def _refuse(
     reason = backends.unsupported_parameter(configuration, backend)
     if reason:
         raise errors.InputError(reason)
-    refuse_lacking(configuration, missing_capabilities)
+    check_missing_capabilities(configuration, missing_capabilities)
     worker = derive_flavor(profile, configuration)
     derive_flavor(profile, configuration, 'namenode')
     sizing.size_node(worker.vcpus, worker.ram, tuning=tuning)
 
 
-def refuse_lacking(
+def check_missing_capabilities(
     configuration: Configuration, missing_capabilities: Collection[str]
 ) -> None:
     """Refuse what a cloud lacks.
 
-    :param missing_capabilities: of :data:`LACKS`.
+    :param missing_capabilities: of :data:`CAPABILITIES`.
     :raises hvstack.errors.InputError: the configuration needs it.
     """
     for name in missing_capabilities:
-        parameter, value, reason = LACKS[name]
+        parameter, value, reason = CAPABILITIES[name]
         if getattr(configuration, parameter) == value:
             raise errors.InputError(reason)

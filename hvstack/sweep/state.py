@@ -21,18 +21,18 @@ from hvstack.model.configuration import parse
 from hvstack.model.fields import Fields, to_dataclass
 from hvstack.results import record
 from hvstack.results.record import Record
-from hvstack.sweep.plan import Step, quick
-from hvstack.sweep.space import LACKS
+from hvstack.sweep.plan import Step, build_quick_workloads
+from hvstack.sweep.space import CAPABILITIES
 
-FOLDER = paths.STATE / 'sweeps'
-RECORDS = paths.STATE / 'records'
+SWEEPS_DIR = paths.STATE / 'sweeps'
+RECORDS_DIR = paths.STATE / 'records'
 #: No sweep has more runs of a configuration, or more data.
 _MAX_RUNS = 10_000
 _MAX_BYTES = 10**18
 
 
 @dataclass(frozen=True)
-class Course:
+class SweepSpec:
     """How a sweep goes through a space: what makes the same one again.
 
     :param strategy: its name.
@@ -58,7 +58,7 @@ class Course:
     allow: tuple[str, ...] = ()
 
     @property
-    def bare(self) -> bool:
+    def measure_baseline(self) -> bool:
         """Whether bare metal is measured in between.
 
         Emulated runs are compared with nothing.
@@ -86,34 +86,34 @@ class Sweep:
     size_bytes: int
     started: str
     finished: bool = False
-    course: Course | None = None
+    course: SweepSpec | None = None
     tuning: str = sizing.DEFAULT
     os_profile: str = osprofiles.DEFAULT
 
     @property
-    def profiles(self) -> dict[str, str]:
+    def node_settings(self) -> dict[str, str]:
         """The profiles that its clusters are set up by."""
         return {'tuning': self.tuning, 'os_profile': self.os_profile}
 
-    def steps(self) -> list[Step]:
+    def list_steps(self) -> list[Step]:
         """Return all runs of a quick one, in order; else none is known."""
         if self.course is not None:
             return []
         return [
             step
-            for workload in quick(
+            for workload in build_quick_workloads(
                 self.configurations, self.runs, self.size_bytes
             )
             for step in workload
         ]
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time as records have it."""
     return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
-def checked(sweep: str) -> str:
+def check_name(sweep: str) -> str:
     """Return a sweep's name if it can be one of a file, too.
 
     :raises hvstack.errors.InputError: it cannot.
@@ -125,7 +125,7 @@ def checked(sweep: str) -> str:
     return sweep
 
 
-def new_id(kind: str) -> str:
+def create_id(kind: str) -> str:
     """Return a name for a sweep that begins now.
 
     :param kind: its first word.
@@ -134,11 +134,11 @@ def new_id(kind: str) -> str:
     return f'{kind}-{moment}-{secrets.token_hex(2)}'
 
 
-def begin(
+def create_sweep(
     configurations: Sequence[str],
     runs: int,
     size_bytes: int,
-    spec: Course | None = None,
+    spec: SweepSpec | None = None,
     *,
     tuning: str = sizing.DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
@@ -151,31 +151,31 @@ def begin(
     :raises hvstack.errors.InputError: a configuration makes no sense.
     """
     sweep = Sweep(
-        id=new_id('sweep' if spec else 'quick'),
+        id=create_id('sweep' if spec else 'quick'),
         configurations=tuple(configurations),
         runs=runs,
         size_bytes=size_bytes,
-        started=now(),
+        started=format_now(),
         course=spec,
         tuning=tuning,
         os_profile=os_profile,
     )
-    sweep.steps()
+    sweep.list_steps()
     _save(sweep)
     return sweep
 
 
-def finish(sweep: Sweep) -> None:
+def finish_sweep(sweep: Sweep) -> None:
     """Mark a sweep as finished: the next one is a new one."""
     _save(replace(sweep, finished=True))
 
 
 def _save(sweep: Sweep) -> None:
     text = json.dumps(asdict(sweep), indent=1) + '\n'
-    paths.write_whole(FOLDER / f'{sweep.id}.json', text)
+    paths.write_whole(SWEEPS_DIR / f'{sweep.id}.json', text)
 
 
-def known() -> list[Sweep]:
+def list_sweeps() -> list[Sweep]:
     """Return all sweeps, oldest first.
 
     A marker that cannot be read takes away its own sweep and no other one:
@@ -191,9 +191,9 @@ def load_usable() -> tuple[list[Sweep], list[str]]:
         marker that cannot be read.
     """
     sweeps, reasons = [], []
-    for path in sorted(FOLDER.glob('[!.]*.json')):
+    for path in sorted(SWEEPS_DIR.glob('[!.]*.json')):
         try:
-            sweeps.append(load(path))
+            sweeps.append(load_sweep(path))
         except textfile.MissingFileError:
             continue
         except errors.InputError as exc:
@@ -202,7 +202,7 @@ def load_usable() -> tuple[list[Sweep], list[str]]:
     return ordered, reasons
 
 
-def load(path: Path) -> Sweep:
+def load_sweep(path: Path) -> Sweep:
     """Return the sweep of a marker.
 
     :param path: the marker.
@@ -229,10 +229,10 @@ def load(path: Path) -> Sweep:
         spec_fields.choice('backend', backends.BACKENDS)
         sources.append((spec_fields, 'start', (sweep.course.start,)))
         for index, name in enumerate(sweep.course.lacks):
-            if name not in LACKS:
+            if name not in CAPABILITIES:
                 raise spec_fields.error(
                     f'lacks.{index}',
-                    f'is {name[:60]!r}. Use one of {", ".join(LACKS)}',
+                    f'is {name[:60]!r}. Use one of {", ".join(CAPABILITIES)}',
                 )
     for source, field, names in sources:
         for name in names:
@@ -281,7 +281,7 @@ def resume_or_begin(
         ):
             return sweep, True
     return (
-        begin(
+        create_sweep(
             *(configurations, runs, size_bytes),
             tuning=tuning,
             os_profile=os_profile,
@@ -290,7 +290,7 @@ def resume_or_begin(
     )
 
 
-def records(sweep: str, records_dir: Path | None = None) -> list[Record]:
+def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
     """Return a sweep's records by start time.
 
     A file that is broken stops its own sweep, and no other.
@@ -298,17 +298,17 @@ def records(sweep: str, records_dir: Path | None = None) -> list[Record]:
     :raises hvstack.errors.InputError: a record of this sweep was edited, is
         half-written, contradicts itself, or is not signed by a trusted key.
     """
-    usable, invalid_records = record.load_usable(records_dir or RECORDS)
+    usable, invalid_records = record.load_usable(records_dir or RECORDS_DIR)
     record.require_usable(invalid_records, [sweep])
     return [run_record for run_record in usable if run_record.sweep == sweep]
 
 
-def find(
+def find_records(
     sweep: str, step: Step, records_dir: Path | None = None
 ) -> tuple[Record | None, Record | None]:
     """Return the valid record of a step, and the last invalid one."""
     valid = invalid = None
-    for run_record in records(sweep, records_dir):
+    for run_record in load_records(sweep, records_dir):
         if (
             run_record.configuration,
             run_record.index,
@@ -325,23 +325,25 @@ def find(
     return valid, invalid
 
 
-def pending(
+def list_pending(
     sweep: str, steps: Iterable[Step], records_dir: Path | None = None
 ) -> list[Step]:
     """Return the steps that have no valid record yet."""
     return [
-        step for step in steps if find(sweep, step, records_dir)[0] is None
+        step
+        for step in steps
+        if find_records(sweep, step, records_dir)[0] is None
     ]
 
 
 @contextmanager
-def exclusive() -> Iterator[None]:
+def lock_measurements() -> Iterator[None]:
     """Let only one sweep at a time measure on this machine.
 
     :raises hvstack.errors.Busy: another one does.
     """
-    paths.make_directory(FOLDER)
-    with (FOLDER / '.lock').open('w', encoding='utf-8') as stream:
+    paths.make_directory(SWEEPS_DIR)
+    with (SWEEPS_DIR / '.lock').open('w', encoding='utf-8') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -16,11 +16,11 @@ from hvstack.model.configuration import Configuration
 from hvstack.results import percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep.plan import Step
-from hvstack.sweep.space import Space, shown
+from hvstack.sweep.space import Space, format_value
 
 
 @dataclass(frozen=True)
-class Ask:
+class RunRequest:
     """What a strategy wants next.
 
     :param configuration: full name.
@@ -32,28 +32,28 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRates:
     """The runs so far.
 
     :param rates: of the valid runs by configuration, in order; bare metal's
         as well.
-    :param given_up: configurations with a run that failed for good.
+    :param excluded: configurations with a run that failed for good.
     :param bare_failed: runs on bare metal that did; the sweep goes on.
     """
 
     rates: Mapping[str, Sequence[float]]
-    given_up: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
     bare_failed: int = 0
 
-    def of(self, configuration: Configuration | str) -> Sequence[float]:
+    def get_rates(self, configuration: Configuration | str) -> Sequence[float]:
         """Return the rates of one configuration."""
         if isinstance(configuration, Configuration):
             configuration = configuration.name
         return self.rates.get(configuration, ())
 
-    def lost(self, configuration: Configuration) -> bool:
+    def has_failed(self, configuration: Configuration) -> bool:
         """Tell whether a configuration failed for good."""
-        return configuration.name in self.given_up
+        return configuration.name in self.excluded
 
 
 class Strategy(ABC):
@@ -74,19 +74,22 @@ class Strategy(ABC):
         self.runs = runs
 
     @abstractmethod
-    def ask(self, measured: Measured) -> list[Ask]:
+    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return the next steps; none when it is finished."""
 
-    def among(self, measured: Measured) -> list[str]:
+    def list_candidates(self, measured: MeasuredRates) -> list[str]:
         """Return the configurations that may still win, by full name."""
         return [
             configuration.name
             for configuration in self.space.possible
-            if measured.of(configuration) and not measured.lost(configuration)
+            if measured.get_rates(configuration)
+            and not measured.has_failed(configuration)
         ]
 
-    def choice(
-        self, measured: Measured, corrected_rates: stats.Even | None = None
+    def choose(
+        self,
+        measured: MeasuredRates,
+        corrected_rates: stats.Even | None = None,
     ) -> stats.Choice | None:
         """Return the best configuration so far, and what is tied with it.
 
@@ -100,24 +103,27 @@ class Strategy(ABC):
         return stats.winner(
             corrected_rates
             or stats.even(
-                {name: measured.of(name) for name in by_name},
-                measured.of(BARE_METAL),
+                {name: measured.get_rates(name) for name in by_name},
+                measured.get_rates(BARE_METAL),
             ),
             lambda name: by_name[name].cost,
-            self.among(measured),
+            self.list_candidates(measured),
         )
 
-    def _missing(
+    def _request_missing(
         self,
         configurations: Iterable[Configuration],
-        measured: Measured,
+        measured: MeasuredRates,
         runs: int,
-    ) -> list[Ask]:
+    ) -> list[RunRequest]:
         return [
-            Ask(configuration.name, runs - len(measured.of(configuration)))
+            RunRequest(
+                configuration.name,
+                runs - len(measured.get_rates(configuration)),
+            )
             for configuration in configurations
-            if len(measured.of(configuration)) < runs
-            and not measured.lost(configuration)
+            if len(measured.get_rates(configuration)) < runs
+            and not measured.has_failed(configuration)
         ]
 
 
@@ -126,12 +132,12 @@ class FullFactorial(Strategy):
 
     name = 'full-factorial'
 
-    def ask(self, measured: Measured) -> list[Ask]:
+    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return all that is missing."""
-        return self._missing(self.space.possible, measured, self.runs)
+        return self._request_missing(self.space.possible, measured, self.runs)
 
 
-class Tried(NamedTuple):
+class TriedValue(NamedTuple):
     """A value that was tried on the way.
 
     :param value: as a person writes it.
@@ -155,49 +161,56 @@ class OneAtATime(Strategy):
 
     name = 'one-at-a-time'
 
-    def ask(self, measured: Measured) -> list[Ask]:
+    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return the runs that the next parameter to be decided lacks."""
-        return self._walk(measured)[0]
+        return self._walk_parameters(measured)[0]
 
-    def way(self, measured: Measured) -> list[Tried]:
+    def list_tried_values(self, measured: MeasuredRates) -> list[TriedValue]:
         """Return each value that was tried, with what was kept before."""
-        return self._walk(measured)[1]
+        return self._walk_parameters(measured)[1]
 
-    def _walk(self, measured: Measured) -> tuple[list[Ask], list[Tried]]:
+    def _walk_parameters(
+        self, measured: MeasuredRates
+    ) -> tuple[list[RunRequest], list[TriedValue]]:
         base_configuration = self.space.start
-        way: list[Tried] = []
-        missing = self._missing([base_configuration], measured, self.runs)
+        way: list[TriedValue] = []
+        missing = self._request_missing(
+            [base_configuration], measured, self.runs
+        )
         for name, values in self.space.values.items():
             options = {
                 value: candidate
                 for value in values
                 if (
-                    candidate := self.space.at(base_configuration, name, value)
+                    candidate := self.space.change_parameter(
+                        base_configuration, name, value
+                    )
                 )
             }
-            missing = missing or self._missing(
+            missing = missing or self._request_missing(
                 options.values(), measured, self.runs
             )
             if missing:
                 break
             way += [
-                Tried(
+                TriedValue(
                     name,
-                    shown(name, value),
+                    format_value(name, value),
                     candidate.name,
                     base_configuration.name,
                 )
                 for value, candidate in options.items()
-                if candidate != base_configuration and measured.of(candidate)
+                if candidate != base_configuration
+                and measured.get_rates(candidate)
             ]
             good = [
                 candidate
                 for candidate in options.values()
-                if not measured.lost(candidate)
+                if not measured.has_failed(candidate)
             ]
             base_configuration = max(
                 good or [base_configuration],
-                key=lambda candidate: _log_mean(measured.of(candidate)),
+                key=lambda candidate: _log_mean(measured.get_rates(candidate)),
             )
         return missing, way
 
@@ -217,65 +230,67 @@ class Racing(Strategy):
 
     name = 'racing'
     #: Runs of each configuration in the first round, and in later ones.
-    FIRST = 1
-    FURTHER = 2
+    FIRST_RUNS = 1
+    FURTHER_RUNS = 2
     #: Runs of one configuration at most, as a multiple of ``runs``.
-    MOST = 2
+    MAX_FACTOR = 2
 
-    def ask(self, measured: Measured) -> list[Ask]:
+    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return what the round that is on lacks."""
-        return self._race(measured)[0]
+        return self._run_race(measured)[0]
 
-    def among(self, measured: Measured) -> list[str]:
+    def list_candidates(self, measured: MeasuredRates) -> list[str]:
         """Return those that are still in the race and have runs."""
-        alive = self._race(measured)[1]
+        alive = self._run_race(measured)[1]
         return [
             configuration.name
             for configuration in alive
-            if measured.of(configuration)
+            if measured.get_rates(configuration)
         ]
 
-    def _race(
-        self, measured: Measured
-    ) -> tuple[list[Ask], list[Configuration]]:
+    def _run_race(
+        self, measured: MeasuredRates
+    ) -> tuple[list[RunRequest], list[Configuration]]:
         """Run the rounds again, each with the runs that it had."""
         alive = [
             configuration
             for configuration in self.space.possible
-            if not measured.lost(configuration)
+            if not measured.has_failed(configuration)
         ]
         # Full-factorial's runs. One on bare metal stands before each visit,
         # unless the sweep is compared with recorded ones.
-        bare = int(bool(measured.of(BARE_METAL)))
+        bare = int(bool(measured.get_rates(BARE_METAL)))
         budget = (self.runs + bare) * len(alive)
         observed_rates: dict[str, Sequence[float]] = {}
-        count = min(self.FIRST, self.runs)
+        count = min(self.FIRST_RUNS, self.runs)
         visits = 0
         while True:
-            missing = self._missing(alive, measured, count)
+            missing = self._request_missing(alive, measured, count)
             if missing or not alive:
                 return missing, alive
             visits += len(alive)
             observed_rates |= {
-                configuration.name: measured.of(configuration)[:count]
+                configuration.name: measured.get_rates(configuration)[:count]
                 for configuration in alive
             }
             # One on bare metal stands before each visit of a configuration.
-            base = measured.of(BARE_METAL)[:visits]
-            alive = self._left(alive, observed_rates, base)
+            base = measured.get_rates(BARE_METAL)[:visits]
+            alive = self._drop_inferior(alive, observed_rates, base)
             remaining_runs = budget - sum(map(len, observed_rates.values()))
             remaining_runs -= bare * visits
             further = min(
-                self.FURTHER,
-                self.runs * self.MOST - count,
+                self.FURTHER_RUNS,
+                self.runs * self.MAX_FACTOR - count,
                 remaining_runs // len(alive) - bare,
             )
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.
-                return self._missing(alive, measured, min(2, self.runs)), alive
+                return self._request_missing(
+                    alive, measured, min(2, self.runs)
+                ), alive
             count += further
 
-    def _left(
+    def _drop_inferior(
         self,
         alive: list[Configuration],
         observed_rates: Mapping[str, Sequence[float]],
@@ -305,7 +320,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def make(name: str, space: Space, runs: int) -> Strategy:
+def create_strategy(name: str, space: Space, runs: int) -> Strategy:
     """Return a strategy by name.
 
     :raises hvstack.errors.InputError: unknown.
@@ -317,7 +332,7 @@ def make(name: str, space: Space, runs: int) -> Strategy:
     return STRATEGIES[name](space, runs)
 
 
-def measured(records: Iterable[Record], size_bytes: int) -> Measured:
+def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
     """Return what the records of a sweep say to its strategy.
 
     :param records: of one sweep.
@@ -329,11 +344,15 @@ def measured(records: Iterable[Record], size_bytes: int) -> Measured:
     for record in sorted(settled, key=lambda record: record.index):
         if record.valid:
             rates.setdefault(record.configuration, []).append(record.rate)
-    bare_failed = sum(_bare(record) and not record.valid for record in settled)
-    return Measured(rates, percents.given_up(records, size_bytes), bare_failed)
+    bare_failed = sum(
+        _is_baseline(record) and not record.valid for record in settled
+    )
+    return MeasuredRates(
+        rates, percents.given_up(records, size_bytes), bare_failed
+    )
 
 
-def next_workloads(
+def plan_workloads(
     strategy: Strategy,
     records: Sequence[Record],
     size_bytes: int,
@@ -351,10 +370,11 @@ def next_workloads(
     :returns: nothing when the sweep is finished.
     """
     settled = percents.settled(records, size_bytes)
-    asks = strategy.ask(measured(records, size_bytes))
+    asks = strategy.request_runs(collect_rates(records, size_bytes))
     last = [record.configuration for record in settled]
     base = 1 + max(
-        (record.index for record in settled if _bare(record)), default=-1
+        (record.index for record in settled if _is_baseline(record)),
+        default=-1,
     )
     workloads = []
     for ask in asks:
@@ -376,7 +396,7 @@ def next_workloads(
 
 
 @dataclass(frozen=True)
-class Extent:
+class SweepEstimate:
     """How much there is to do.
 
     :param configurations: that are measured.
@@ -397,9 +417,12 @@ class Extent:
         return self.runs * run + self.visits * setup
 
 
-def extent(
-    strategy: Strategy, measured: Measured | None = None, *, bare: bool = True
-) -> tuple[Extent, Extent]:
+def estimate_sweep(
+    strategy: Strategy,
+    measured: MeasuredRates | None = None,
+    *,
+    bare: bool = True,
+) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the least and the most that a sweep can take.
 
     The strategy is rehearsed with rates that do not scatter: all alike, so
@@ -408,12 +431,14 @@ def extent(
     :param measured: the runs so far; what is left counts.
     :param bare: bare metal is measured too.
     """
-    measured = measured or Measured({})
+    measured = measured or MeasuredRates({})
     names = [configuration.name for configuration in strategy.space.possible]
-    measured_rates = [rate for name in names for rate in measured.of(name)]
+    measured_rates = [
+        rate for name in names for rate in measured.get_rates(name)
+    ]
     mean_rate = math.exp(_log_mean(measured_rates)) if measured_rates else 1.0
     estimates = [
-        rehearse(strategy, rate, measured, bare=bare)
+        simulate(strategy, rate, measured, bare=bare)
         for rate in (
             lambda _: mean_rate,
             lambda name: mean_rate / (1 + names.index(name)),
@@ -426,13 +451,13 @@ def extent(
     return by_runs[0], by_runs[-1]
 
 
-def rehearse(
+def simulate(
     strategy: Strategy,
     rate: Callable[[str], float],
-    measured: Measured,
+    measured: MeasuredRates,
     *,
     bare: bool,
-) -> Extent:
+) -> SweepEstimate:
     """Go through what is left of a strategy with given rates, and count.
 
     :param rate: of a configuration, by full name.
@@ -446,7 +471,9 @@ def rehearse(
     base = rates.setdefault(BARE_METAL, [])
     requested_names = set()
     visits = runs = 0
-    while asks := strategy.ask(Measured(rates, measured.given_up)):
+    while asks := strategy.request_runs(
+        MeasuredRates(rates, measured.excluded)
+    ):
         for ask in asks:
             requested_names.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
@@ -454,10 +481,10 @@ def rehearse(
             visits += 1 + bare
             runs += bare + ask.runs
             base += [1.0] * bare
-    return Extent(len(requested_names), visits + bare, runs + bare)
+    return SweepEstimate(len(requested_names), visits + bare, runs + bare)
 
 
-def _bare(record: Record) -> bool:
+def _is_baseline(record: Record) -> bool:
     return record.configuration == BARE_METAL
 
 

@@ -23,9 +23,9 @@ from hvstack.results.percents import TRIES
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, state
-from hvstack.sweep.plan import Step, workload
+from hvstack.sweep.plan import Step, build_workload
 
-FOLDER = paths.STATE / 'trials'
+TRIALS_DIR = paths.STATE / 'trials'
 SIDES = ('a', 'b')
 #: More trials, or runs of each side, take years.
 _MAX_TRIALS = 10_000
@@ -55,7 +55,7 @@ class Trials:
     before: tuple[str, str] = ('', '')
     after: str = ''
 
-    def sweep(self, number: int, side: str) -> str:
+    def format_sweep_name(self, number: int, side: str) -> str:
         """Return the name that the records of one side have."""
         return f'{self.id}-{number}-{side}'
 
@@ -77,7 +77,7 @@ class Trial:
     seconds: float = 0.0
 
 
-def begin(
+def create_trials(
     configurations: tuple[str, str],
     trials: int,
     runs: int,
@@ -101,23 +101,23 @@ def begin(
         for name in configurations
     )
     new_trials = Trials(
-        state.new_id('trials'),
+        state.create_id('trials'),
         *((name_a, name_b), trials, runs, size_bytes, before, after),
     )
     text = json.dumps(asdict(new_trials), indent=1) + '\n'
-    paths.write_whole(FOLDER / f'{new_trials.id}.json', text)
+    paths.write_whole(TRIALS_DIR / f'{new_trials.id}.json', text)
     return new_trials
 
 
-def load(name: str) -> Trials:
+def load_trials(name: str) -> Trials:
     """Return trials that were begun.
 
     :raises hvstack.errors.InputError: there are none of that name.
     """
-    path = FOLDER / f'{name}.json'
+    path = TRIALS_DIR / f'{name}.json'
     if not _NAME.fullmatch(name) or not textfile.is_regular(path):
         names = ', '.join(
-            sorted(marker.stem for marker in FOLDER.glob('*.json'))
+            sorted(marker.stem for marker in TRIALS_DIR.glob('*.json'))
         )
         raise errors.InputError(
             f"trials '{name}': there are none, take one of {names or 'none'}"
@@ -142,7 +142,7 @@ def load(name: str) -> Trials:
     return loaded
 
 
-def run(
+def run_trials(
     trials: Trials, progress: Progress, max_trials: int | None = None
 ) -> None:
     """Run what is left, each side on a cluster of its own.
@@ -158,30 +158,30 @@ def run(
     :raises hvstack.errors.CommandFailed: a command between the sides failed.
     """
     try:
-        _sitting(trials, progress, max_trials)
+        _run_invocation(trials, progress, max_trials)
     except BaseException:
         # What failed is the news; that this failed as well is only said.
         try:
-            _command(trials.after)
+            _run_command(trials.after)
         except errors.HVStackError as exc:
             progress.say(f'after the trials: {exc}')
         raise
-    _command(trials.after)
+    _run_command(trials.after)
 
 
-def _command(text: str) -> None:
+def _run_command(text: str) -> None:
     if text:
         shell.run(['sh', '-c', text], timeout=_SWITCH_SECONDS)
 
 
-def _sitting(
+def _run_invocation(
     trials: Trials, progress: Progress, max_trials: int | None
 ) -> None:
     done = 0
     for number in range(1, trials.trials + 1):
         order = SIDES if number % 2 else SIDES[::-1]
         remaining_sides = [
-            side for side in order if _left(trials, number, side)
+            side for side in order if _list_pending(trials, number, side)
         ]
         if not remaining_sides:
             continue
@@ -189,16 +189,18 @@ def _sitting(
             return
         for side in remaining_sides:
             progress.say(f'trial {number} of {trials.trials}, {side.upper()}')
-            _side(trials, number, side, progress)
+            _run_side(trials, number, side, progress)
         done += 1
 
 
-def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
+def _run_side(
+    trials: Trials, number: int, side: str, progress: Progress
+) -> None:
     side_index = SIDES.index(side)
-    _command(trials.before[side_index])
-    sweep = trials.sweep(number, side)
+    _run_command(trials.before[side_index])
+    sweep = trials.format_sweep_name(number, side)
     for _ in range(TRIES):
-        rallytask.start(
+        rallytask.run_task(
             'sweep.yaml',
             {
                 'sweep': sweep,
@@ -213,10 +215,12 @@ def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
             trials.id,
             progress,
         )
-        remaining_steps = _left(trials, number, side)
+        remaining_steps = _list_pending(trials, number, side)
         if not remaining_steps:
             return
-        failed = [state.find(sweep, step)[1] for step in remaining_steps]
+        failed = [
+            state.find_records(sweep, step)[1] for step in remaining_steps
+        ]
         if any(
             run_record is None or run_record.seen.get('killed')
             for run_record in failed
@@ -229,13 +233,13 @@ def _side(trials: Trials, number: int, side: str, progress: Progress) -> None:
     )
 
 
-def _left(trials: Trials, number: int, side: str) -> list[Step]:
+def _list_pending(trials: Trials, number: int, side: str) -> list[Step]:
     name = trials.configurations[SIDES.index(side)]
-    steps = workload(name, 0, [trials.size_bytes] * trials.runs)
-    return state.pending(trials.sweep(number, side), steps)
+    steps = build_workload(name, 0, [trials.size_bytes] * trials.runs)
+    return state.list_pending(trials.format_sweep_name(number, side), steps)
 
 
-def gather(
+def gather_trials(
     trials: Trials,
     allow: Collection[str] = (),
     records_dir: Path | None = None,
@@ -246,23 +250,26 @@ def gather(
     :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparable: they differ in something else.
     """
-    records, invalid_records = record.load_usable(records_dir or state.RECORDS)
+    records, invalid_records = record.load_usable(
+        records_dir or state.RECORDS_DIR
+    )
     sweeps = [
-        trials.sweep(number, side)
+        trials.format_sweep_name(number, side)
         for number in range(1, trials.trials + 1)
         for side in SIDES
     ]
     record.require_usable(invalid_records, sweeps)
     allow = compare.checked(allow, records)
     return [
-        _gathered(
+        _build_trial(
             number,
             [
                 [
                     run_record
                     for run_record in records
                     if run_record.valid
-                    and run_record.sweep == trials.sweep(number, side)
+                    and run_record.sweep
+                    == trials.format_sweep_name(number, side)
                 ]
                 for side in SIDES
             ],
@@ -272,7 +279,7 @@ def gather(
     ]
 
 
-def _gathered(
+def _build_trial(
     number: int, sides: Sequence[Sequence[Record]], allow: Collection[str]
 ) -> Trial:
     records_a, records_b = sides
@@ -295,7 +302,7 @@ def _gathered(
 
 
 @dataclass(frozen=True)
-class Summary:
+class TrialsSummary:
     """What the trials say of the measurement.
 
     :param trials: that have an interval.
@@ -311,7 +318,7 @@ class Summary:
     seconds: float | None = None
 
 
-def summary(trials: Sequence[Trial]) -> Summary:
+def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
     """Count the intervals that hold 100 %, and say how wide they are."""
     percents = [
         trial.percent
@@ -323,7 +330,7 @@ def summary(trials: Sequence[Trial]) -> Summary:
         for percent in percents
         if percent.high is not None and percent.low is not None
     ]
-    return Summary(
+    return TrialsSummary(
         len(percents),
         sum(stats.no_difference(percent) for percent in percents),
         statistics.median(widths) if widths else None,

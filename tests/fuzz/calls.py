@@ -173,7 +173,7 @@ def steps(values: dict[str, Any]) -> None:
 
     if values['configuration'] != 'bare-metal':
         parse(values['configuration'])
-    for step in plan.workload(
+    for step in plan.build_workload(
         values['configuration'], values.get('first_index', 0), values['sizes']
     ):
         Workload(step.size_bytes, 1, 1, 1)

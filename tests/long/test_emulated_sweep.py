@@ -61,7 +61,7 @@ class EmulatedSweepTest(testtools.TestCase):
         said = done.stdout + done.stderr[-3000:]
         self.addDetail('said', testtools.content.text_content(said))
         self.assertEqual(0, done.returncode)
-        records = state.records(state.known()[-1].id)
+        records = state.load_records(state.list_sweeps()[-1].id)
         names = {one.configuration for one in records}
         for part in ('ceph', 'local', 'shared', 'dedicated', 'pinned'):
             self.assertTrue(any(part in one.split('-') for one in names), part)

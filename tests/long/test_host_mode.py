@@ -65,7 +65,7 @@ class HostModeTest(testtools.TestCase):
         # So a configuration with dedicated CPUs is none that cannot exist.
         self.assertEqual(
             '',
-            lacks.missing(
+            lacks.explain_missing(
                 *(self.cloud, 'dedicated', self.profile),
                 conf.load().sweep,
             ),

@@ -99,7 +99,7 @@ class SweepTest(testtools.TestCase):
                 process.send_signal(signal.SIGKILL)
         # Rally dies with it; a moment later nothing of it writes any more.
         shell.wait_for(self.quiet, 'Rally to die', timeout=30)
-        return state.known()[-1].id
+        return state.list_sweeps()[-1].id
 
     def quiet(self) -> bool:
         return not any(one.alive for one in journal.entries())
@@ -108,7 +108,7 @@ class SweepTest(testtools.TestCase):
         """Return the content of a sweep's records."""
         return {
             path.name: path.read_bytes()
-            for path in state.RECORDS.glob('*.json')
+            for path in state.RECORDS_DIR.glob('*.json')
             if json.loads(path.read_text())['sweep'] == sweep
         }
 
@@ -122,7 +122,7 @@ class SweepTest(testtools.TestCase):
         after = self.files(sweep)
         self.assertEqual(before, {name: after[name] for name in before})
         counts: dict[str, list[int]] = {}
-        for one in record.load_all(state.RECORDS, sweep):
+        for one in record.load_all(state.RECORDS_DIR, sweep):
             if one.valid:
                 counts.setdefault(one.configuration, []).append(one.index)
         self.assertEqual(
@@ -160,8 +160,8 @@ class SweepTest(testtools.TestCase):
             said = process.stderr.read()
         self.assertEqual(130, process.returncode, said)
         self.assertIn('interrupted', said)
-        sweep = state.known()[-1].id
-        log = state.FOLDER.parent / 'logs' / f'{sweep}.log'
+        sweep = state.list_sweeps()[-1].id
+        log = state.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
         self.assertIn('bare metal: give the hosts back', log.read_text())
         self.assertNotIn('i1: stack', log.read_text())
         self.assertEqual({}, self.files(sweep))
@@ -180,7 +180,11 @@ class SweepTest(testtools.TestCase):
         """One sweep: on bare metal, with flavors, ratios, a stack, a run."""
 
         def sorting() -> bool:
-            log = state.FOLDER.parent / 'logs' / f'{state.known()[-1].id}.log'
+            log = (
+                state.SWEEPS_DIR.parent
+                / 'logs'
+                / f'{state.list_sweeps()[-1].id}.log'
+            )
             return log.exists() and 'HSSort ...' in log.read_text()[size:]
 
         size = 0
@@ -191,7 +195,7 @@ class SweepTest(testtools.TestCase):
             lambda: noted('stack'),
             sorting,
         ):
-            log = state.FOLDER.parent / 'logs' / f'{sweep}.log'
+            log = state.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
             size = len(log.read_text())
             self.killed(['sweep', 'resume', sweep], moment)
             time.sleep(1)

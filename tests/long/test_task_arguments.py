@@ -22,10 +22,10 @@ class TaskArgumentsTest(testtools.TestCase):
         super().setUp()
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs a lab that is up (make test)')
-        rallyenv.ensure('hvstack-lab')
+        rallyenv.ensure_environment('hvstack-lab')
 
     def validate(self, name: str, **given: Any) -> shell.Result:
-        return rallyenv.rally(
+        return rallyenv.run_rally(
             *('task', 'validate', '--task', str(share.RALLY_TASKS / name)),
             *('--task-args', json.dumps(given)),
             check=False,

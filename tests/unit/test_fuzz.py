@@ -53,7 +53,7 @@ class FuzzTest(testtools.TestCase):
         self.fuzz('catalogue', profiles.read_catalogue)
 
     def test_search_spaces(self) -> None:
-        self.fuzz('search space', space.from_file)
+        self.fuzz('search space', space.load_space)
 
     def test_inventories(self) -> None:
         self.fuzz('inventory', hosts.read)
@@ -62,10 +62,10 @@ class FuzzTest(testtools.TestCase):
         self.fuzz('baseline hosts', hosts.read)
 
     def test_sweep_markers(self) -> None:
-        self.fuzz('sweep marker', state.load)
+        self.fuzz('sweep marker', state.load_sweep)
 
     def test_trials_markers(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.sweep.trials.FOLDER', self.top)
+            fixtures.MonkeyPatch('hvstack.sweep.trials.TRIALS_DIR', self.top)
         )
-        self.fuzz('trials marker', lambda path: trials.load(path.stem))
+        self.fuzz('trials marker', lambda path: trials.load_trials(path.stem))

@@ -42,7 +42,7 @@ class EnvTest(testtools.TestCase):
             ('hvstack.lab.clouds.OURS', clouds),
             ('hvstack.sweep.rallyenv.VARIABLES', {}),
             ('hvstack.sweep.rallyenv._USERS_CONFIG', ()),
-            ('hvstack.sweep.rallyenv.program', lambda: self.rally),
+            ('hvstack.sweep.rallyenv.find_program', lambda: self.rally),
             ('openstack.config.loader.CONFIG_FILES', []),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))

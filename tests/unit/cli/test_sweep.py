@@ -45,13 +45,13 @@ class SweepTest(testtools.TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         for name, value in (
-            ('sweep.state.FOLDER', folder / 'sweeps'),
-            ('sweep.state.RECORDS', folder / 'records'),
+            ('sweep.state.SWEEPS_DIR', folder / 'sweeps'),
+            ('sweep.state.RECORDS_DIR', folder / 'records'),
             ('cluster.hosts.TAKEN', folder / 'taken'),
             # Rally's own, and what it runs.
-            ('sweep.rallyenv.ensure', self.ensured),
+            ('sweep.rallyenv.ensure_environment', self.ensured),
             ('cloud.credentials.check', lambda *_: None),
-            ('sweep.rallytask.start', self.rally),
+            ('sweep.rallytask.run_task', self.rally),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         (folder / 'records').mkdir()
@@ -81,7 +81,7 @@ class SweepTest(testtools.TestCase):
                     size=size,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(made, state.RECORDS)
+                factory.save(made, state.RECORDS_DIR)
 
     def call(self, *words: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
@@ -101,7 +101,7 @@ class SweepTest(testtools.TestCase):
         done: list[str] = []
         for name, value in (
             ('cli.image.ensure', lambda _: done.append('image')),
-            ('sweep.trials.run', lambda *_: done.append('trials')),
+            ('sweep.trials.run_trials', lambda *_: done.append('trials')),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         for cloud in ('hvstack-lab', 'test'):
@@ -146,8 +146,8 @@ class SweepTest(testtools.TestCase):
 
     def test_resume_goes_on_and_show_says_where(self) -> None:
         self.start('--values', 'instances=1,2')
-        (sweep,) = state.known()
-        for path in state.RECORDS.glob('*i2-*.json'):
+        (sweep,) = state.list_sweeps()
+        for path in state.RECORDS_DIR.glob('*i2-*.json'):
             path.unlink()
         self.ran.clear()
         status, out, err = self.call('show', sweep.id, '-f', 'json')
@@ -188,13 +188,13 @@ class SweepTest(testtools.TestCase):
             self.assertIn(said, err)
         self.assertEqual([], self.ran)
         # Nothing was begun.
-        self.assertEqual([], state.known())
+        self.assertEqual([], state.list_sweeps())
 
     def test_the_clouds_variable_is_taken(self) -> None:
         self.start('--values', 'instances=1,2')
-        for path in state.RECORDS.glob('*i2-*.json'):
+        for path in state.RECORDS_DIR.glob('*i2-*.json'):
             path.unlink()
         self.useFixture(fixtures.EnvironmentVariable('OS_CLOUD', 'test'))
-        status, _, err = self.call('resume', state.known()[-1].id)
+        status, _, err = self.call('resume', state.list_sweeps()[-1].id)
         self.assertEqual(0, status, err)
         self.assertEqual(['test', 'test'], self.asked)

@@ -27,26 +27,28 @@ class CourseTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('FOLDER', 'RECORDS'):
+        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.sweep.state.{name}', folder / name
                 )
             )
-        state.RECORDS.mkdir()
+        state.RECORDS_DIR.mkdir()
         self.tasks: list[list[tuple[str, int, int]]] = []
         self.baselines: set[str] = set()
         self.conn = self.useFixture(fake.FakeCloud()).connect()
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallytask.run_task', self.rally
+            )
         )
         self.most = 100
-        area = space.explored(
-            space.from_words(['instances=1,2,4']),
+        area = space.explore_space(
+            space.parse_space(['instances=1,2,4']),
             profiles.load('vsphere6'),
             'kvm',
         )
-        self.sweep = course.begin(
+        self.sweep = course.begin_sweep(
             area,
             'one-at-a-time',
             2,
@@ -81,26 +83,26 @@ class CourseTest(testtools.TestCase):
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(made, state.RECORDS)
+                factory.save(made, state.RECORDS_DIR)
 
     def test_run_ends_with_a_winner(self) -> None:
-        here = course.run(self.sweep, Progress())
-        self.assertEqual([], here.left)
+        here = course.run_sweep(self.sweep, Progress())
+        self.assertEqual([], here.workloads)
         assert here.choice
         self.assertTrue(here.choice.best.startswith('i2-'))
-        self.assertTrue(state.known()[-1].finished)
-        self.assertEqual(self.sweep.course, state.known()[-1].course)
+        self.assertTrue(state.list_sweeps()[-1].finished)
+        self.assertEqual(self.sweep.course, state.list_sweeps()[-1].course)
 
     def test_a_report_tells_the_way_and_what_was_skipped(self) -> None:
-        area = space.explored(
-            space.from_words(['instances=1,2', 'cpu_ratio=1,2']),
+        area = space.explore_space(
+            space.parse_space(['instances=1,2', 'cpu_ratio=1,2']),
             profiles.load('vsphere6'),
             'kvm',
         )
-        sweep = course.begin(
+        sweep = course.begin_sweep(
             *(area, 'one-at-a-time', 2, SIZE), host='vsphere6', backend='kvm'
         )
-        records = course.run(sweep, Progress()).records
+        records = course.run_sweep(sweep, Progress()).records
         told = journey.of(records)
         self.assertEqual(['i1-c2'], [one.name for one in told.skipped])
         self.assertTrue(told.way[0].startswith('instances 2'), told.way)
@@ -110,7 +112,7 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(list(told.way), data['way'])
         self.assertIn('i1-c2', report.render(records, 'csv'))
         # What is broken takes only this part away, and is named.
-        path = next(state.FOLDER.glob(f'{sweep.id}.json'))
+        path = next(state.SWEEPS_DIR.glob(f'{sweep.id}.json'))
         path.write_text('{')
         broken = journey.of(records)
         self.assertEqual(((), ()), (broken.way, broken.skipped))
@@ -120,33 +122,33 @@ class CourseTest(testtools.TestCase):
         sweep = replace(
             self.sweep, course=replace(self.sweep.course, backend='qemu')
         )
-        here = course.run(sweep, Progress())
+        here = course.run_sweep(sweep, Progress())
         names = {name for task in self.tasks for name, _, _ in task}
         self.assertNotIn(record.BARE_METAL, names)
-        self.assertEqual([], here.left)
-        self.assertEqual('', forecast.left(sweep))
+        self.assertEqual([], here.workloads)
+        self.assertEqual('', forecast.format_remaining(sweep))
 
     def test_resume_runs_each_once(self) -> None:
-        course.run(self.sweep, Progress())
+        course.run_sweep(self.sweep, Progress())
         whole = sorted(
             (one.configuration, one.index)
-            for one in record.load_all(state.RECORDS)
+            for one in record.load_all(state.RECORDS_DIR)
         )
-        for path in state.RECORDS.glob('*.json'):
+        for path in state.RECORDS_DIR.glob('*.json'):
             path.unlink()
         # Ended after so many runs, again and again.
         for most in (1, 2, 3):
             self.most = most
             self.assertRaises(
-                errors.RunFailed, course.run, self.sweep, Progress()
+                errors.RunFailed, course.run_sweep, self.sweep, Progress()
             )
         self.most = 100
-        course.run(self.sweep, Progress())
+        course.run_sweep(self.sweep, Progress())
         self.assertEqual(
             whole,
             sorted(
                 (one.configuration, one.index)
-                for one in record.load_all(state.RECORDS)
+                for one in record.load_all(state.RECORDS_DIR)
             ),
         )
 
@@ -154,7 +156,7 @@ class CourseTest(testtools.TestCase):
         """Return status, output and progress of the command."""
         with (
             fixtures.MonkeyPatch(
-                'hvstack.sweep.rallyenv.ensure', lambda *_: None
+                'hvstack.sweep.rallyenv.ensure_environment', lambda *_: None
             ),
             fixtures.MonkeyPatch(
                 'hvstack.cloud.connection.connect', lambda *_: self.conn
@@ -178,7 +180,7 @@ class CourseTest(testtools.TestCase):
         self.assertIn('i2', out)
         tries = [
             one
-            for one in record.load_all(state.RECORDS)
+            for one in record.load_all(state.RECORDS_DIR)
             if one.configuration.startswith('i4-')
         ]
         self.assertEqual({False}, {one.valid for one in tries})
@@ -208,7 +210,8 @@ class CourseTest(testtools.TestCase):
 
     def test_how_much_is_left(self) -> None:
         self.assertIn(
-            'left: 10 runs, no run of this size', forecast.left(self.sweep)
+            'left: 10 runs, no run of this size',
+            forecast.format_remaining(self.sweep),
         )
         # As long as those of another sweep, until it has runs of its own.
         factory.save(
@@ -218,29 +221,31 @@ class CourseTest(testtools.TestCase):
                 size=SIZE,
                 started='2026-11-21T05:00:00Z',
             ),
-            state.RECORDS,
+            state.RECORDS_DIR,
         )
         self.assertRegex(
-            forecast.left(self.sweep),
+            forecast.format_remaining(self.sweep),
             r'^about 100 minutes left, until about (\w+ )?\d\d:\d\d: '
             '10 runs of 600 s$',
         )
         self.most = 3
-        self.assertRaises(errors.RunFailed, course.run, self.sweep, Progress())
-        self.assertIn('7 runs of 110 s', forecast.left(self.sweep))
+        self.assertRaises(
+            errors.RunFailed, course.run_sweep, self.sweep, Progress()
+        )
+        self.assertIn('7 runs of 110 s', forecast.format_remaining(self.sweep))
         self.most = 100
-        course.run(self.sweep, Progress())
-        self.assertEqual('', forecast.left(self.sweep))
+        course.run_sweep(self.sweep, Progress())
+        self.assertEqual('', forecast.format_remaining(self.sweep))
 
     def test_how_much_of_a_quick_sweep_is_left(self) -> None:
-        quick = state.begin(['i1', 'i2'], 2, SIZE)
-        self.assertIn('left: 8 runs', forecast.left(quick))
+        quick = state.create_sweep(['i1', 'i2'], 2, SIZE)
+        self.assertIn('left: 8 runs', forecast.format_remaining(quick))
         factory.save(
             factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
-            state.RECORDS,
+            state.RECORDS_DIR,
         )
         self.assertRegex(
-            forecast.left(quick),
+            forecast.format_remaining(quick),
             r'^about 14.0 hours left, until about (\w+ )?\d\d:\d\d: '
             '7 runs of 7200 s$',
         )
@@ -250,10 +255,10 @@ class CourseTest(testtools.TestCase):
             made = factory.run(
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
-            factory.save(made, state.RECORDS)
-        sweep = course.begin(
+            factory.save(made, state.RECORDS_DIR)
+        sweep = course.begin_sweep(
             *(
-                course.area(self.sweep.course, self.sweep.tuning),
+                course.build_space(self.sweep.course, self.sweep.tuning),
                 'one-at-a-time',
                 2,
                 SIZE,
@@ -270,7 +275,9 @@ class CourseTest(testtools.TestCase):
         )
         self.assertEqual({'imported'}, self.baselines)
         self.assertIn('90.0', out)
-        self.assertIn(sweep.course, [one.course for one in state.known()])
+        self.assertIn(
+            sweep.course, [one.course for one in state.list_sweeps()]
+        )
 
     def test_a_misspelt_allowance_is_told_at_once(self) -> None:
         status, _, err = self.resume('--allow', 'cpas')
@@ -280,25 +287,25 @@ class CourseTest(testtools.TestCase):
 
     def broken_record(self, sweep: str) -> Path:
         made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
-        path = factory.save(made, state.RECORDS)
+        path = factory.save(made, state.RECORDS_DIR)
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
         return path
 
     def test_a_broken_record_of_another_sweep_is_passed_over(self) -> None:
         self.broken_record('other')
-        (state.RECORDS / 'torn.json').write_text('{"sweep": "')
+        (state.RECORDS_DIR / 'torn.json').write_text('{"sweep": "')
         self.assertEqual(0, self.resume()[0])
         plan = io.StringIO()
         with redirect_stdout(plan):
             words = ['--host', 'vsphere6', '--backend', 'kvm']
-            words += ['--records', str(state.RECORDS), '--size', f'{SIZE}']
+            words += ['--records', str(state.RECORDS_DIR), '--size', f'{SIZE}']
             main(['sweep', 'plan', *words, '--values', 'instances=1,2'])
         self.assertIn('about 0.', plan.getvalue())
 
     def test_a_broken_record_leaves_the_list(self) -> None:
         path = self.broken_record(self.sweep.id)
-        quick = state.begin(['i1'], 1, SIZE)
+        quick = state.create_sweep(['i1'], 1, SIZE)
         out = io.StringIO()
         with redirect_stdout(out):
             self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
@@ -316,14 +323,14 @@ class CourseTest(testtools.TestCase):
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.most = 0
         error = self.assertRaises(
-            errors.RunFailed, course.run, self.sweep, Progress()
+            errors.RunFailed, course.run_sweep, self.sweep, Progress()
         )
         self.assertIn('sweep resume', str(error))
         self.assertEqual(1, len(self.tasks))
 
     def test_quick_sweep_has_no_strategy(self) -> None:
-        quick = state.begin(['i1'], 2, SIZE)
-        self.assertRaises(errors.InputError, course.look, quick)
+        quick = state.create_sweep(['i1'], 2, SIZE)
+        self.assertRaises(errors.InputError, course.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
         found, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
         self.assertIsNone(found.course)

@@ -48,9 +48,9 @@ class LacksTest(testtools.TestCase):
         )
 
     def found(self, *values: str, command: str | None = None) -> dict:
-        return lacks.find(
+        return lacks.find_missing(
             self.cloud.connect(),
-            space.from_words(values),
+            space.parse_space(values),
             self.profile,
             SimpleNamespace(host_mode_command=command),
         )
@@ -127,26 +127,26 @@ class LacksTest(testtools.TestCase):
         ):
             error = self.assertRaises(
                 errors.InputError,
-                lacks.refuse,
+                lacks.check_capabilities,
                 *(conn, parse(name), options),
             )
             self.assertIn(words, str(error))
-        lacks.refuse(conn, parse('i1'), options)
+        lacks.check_capabilities(conn, parse('i1'), options)
 
     def test_the_decks_storage(self) -> None:
         conn = self.cloud.connect()
-        storage, why = lacks.deck_storage(conn, self.profile, 'kvm')
+        storage, why = lacks.choose_storage(conn, self.profile, 'kvm')
         self.assertEqual('local', storage)
         self.assertIn("no volume type 'ceph'", why)
         self.types('ceph', copies='3')
         self.assertEqual(
-            'local', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+            'local', lacks.choose_storage(conn, self.profile, 'kvm')[0]
         )
         self.types('ceph', copies='1')
         self.assertEqual(
-            'ceph', lacks.deck_storage(conn, self.profile, 'kvm')[0]
+            'ceph', lacks.choose_storage(conn, self.profile, 'kvm')[0]
         )
-        storage, why = lacks.deck_storage(conn, self.profile, 'lxc')
+        storage, why = lacks.choose_storage(conn, self.profile, 'lxc')
         self.assertEqual('local', storage)
         self.assertIn('containers cannot attach volumes', why)
 

@@ -53,7 +53,7 @@ class SpecTest(_Clouds):
                     'config_file': str(self.path),
                 }
             },
-            rallyenv.spec('here'),
+            rallyenv.build_spec('here'),
         )
 
     def test_openrc(self) -> None:
@@ -65,7 +65,7 @@ class SpecTest(_Clouds):
             self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
         self.assertEqual(
             {'cloud': 'envvars', 'auth_url': 'http://openrc.test/v3'},
-            rallyenv.spec('envvars')['hvstack@openstack'],
+            rallyenv.build_spec('envvars')['hvstack@openstack'],
         )
 
     def test_application_credential(self) -> None:
@@ -78,12 +78,14 @@ class SpecTest(_Clouds):
             },
         }
         self.path.write_text(yaml.safe_dump({'clouds': {'here': entry}}))
-        text = str(rallyenv.spec('here'))
+        text = str(rallyenv.build_spec('here'))
         self.assertIn("'cloud': 'here'", text)
         self.assertNotIn('secret-of-test', text)
 
     def test_unknown(self) -> None:
-        error = self.assertRaises(errors.InputError, rallyenv.spec, 'there')
+        error = self.assertRaises(
+            errors.InputError, rallyenv.build_spec, 'there'
+        )
         self.assertIn('there', str(error))
 
     def test_the_users_rally_conf_comes_first(self) -> None:
@@ -96,21 +98,22 @@ class SpecTest(_Clouds):
             )
         )
         own = str(self.directory / 'state' / 'rally' / 'rally.conf')
-        self.assertEqual(['--config-file', own], rallyenv.config_args())
+        self.assertEqual(['--config-file', own], rallyenv.build_config_args())
         users.write_text('[DEFAULT]\ndebug = true\n')
         self.assertEqual(
             ['--config-file', str(users), '--config-file', own],
-            rallyenv.config_args(),
+            rallyenv.build_config_args(),
         )
 
     def test_a_secret_is_not_in_errors(self) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.sweep.rallyenv.program', lambda: Path('/bin/false')
+                'hvstack.sweep.rallyenv.find_program',
+                lambda: Path('/bin/false'),
             )
         )
         error = self.assertRaises(
-            errors.CommandFailed, rallyenv.ensure, 'here'
+            errors.CommandFailed, rallyenv.ensure_environment, 'here'
         )
         self.assertNotIn('secret-of-test', str(error))
 
@@ -142,10 +145,12 @@ class DatabaseTest(_Clouds):
         program.chmod(0o755)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.sweep.rallyenv.program', lambda: program
+                'hvstack.sweep.rallyenv.find_program', lambda: program
             )
         )
-        error = str(self.assertRaises(kind, rallyenv.ensure, 'here'))
+        error = str(
+            self.assertRaises(kind, rallyenv.ensure_environment, 'here')
+        )
         self.assertNotIn('\n', error)
         return error
 

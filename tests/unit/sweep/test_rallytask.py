@@ -26,8 +26,8 @@ class RallyTaskTest(testtools.TestCase):
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
         for name, value in (
             ('paths.STATE', self.folder),
-            ('sweep.state.RECORDS', self.folder / 'records'),
-            ('sweep.rallyenv.program', lambda: self.folder / 'rally'),
+            ('sweep.state.RECORDS_DIR', self.folder / 'records'),
+            ('sweep.rallyenv.find_program', lambda: self.folder / 'rally'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.stream = io.StringIO()
@@ -36,7 +36,7 @@ class RallyTaskTest(testtools.TestCase):
         path = self.folder / 'rally'
         path.write_text(f"#!/bin/sh\ncat <<'EOF'\n{said}EOF\n{more}\nexit 1\n")
         path.chmod(0o755)
-        rallytask.start(
+        rallytask.run_task(
             *('sweep.yaml', {}, 'mine', Progress(stream=self.stream)),
             {'cloud': {'backend': 'qemu'}},
         )

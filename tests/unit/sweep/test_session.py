@@ -44,13 +44,13 @@ class SessionTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('FOLDER', 'RECORDS'):
+        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.sweep.state.{name}', folder / name
                 )
             )
-        state.RECORDS.mkdir()
+        state.RECORDS_DIR.mkdir()
         for name, where in (
             ('cluster.hosts.TAKEN', folder / 'taken'),
             ('cloud.journal.FOLDER', folder / 'journal'),
@@ -162,7 +162,8 @@ class SessionTest(testtools.TestCase):
         self.assertIn('no configuration', self.here.skip_reason)
         self.here.skip_reason = ''
         factory.save(
-            factory.run('i1', 0, 50, size=SIZE, sweep='mine'), state.RECORDS
+            factory.run('i1', 0, 50, size=SIZE, sweep='mine'),
+            state.RECORDS_DIR,
         )
         self.assertRaises(errors.HVStackError, one.setup)
         self.assertEqual('', self.here.skip_reason)
@@ -178,7 +179,9 @@ class SessionTest(testtools.TestCase):
     def done(self, **more: Any) -> None:
         """Leave the record of the workload's only run."""
         given = {'size': SIZE, 'sweep': 's', **more}
-        factory.save(factory.run(BARE_METAL, 0, 50, **given), state.RECORDS)
+        factory.save(
+            factory.run(BARE_METAL, 0, 50, **given), state.RECORDS_DIR
+        )
 
     def taken(self) -> hosts.BareHosts:
         """Have a cluster of hosts, as a context would."""
@@ -369,7 +372,7 @@ class SessionTest(testtools.TestCase):
         )
         self.assertIsNone(self.here.plan)
         # It is no failed run, and later contexts do nothing.
-        self.assertEqual([], record.load_all(state.RECORDS))
+        self.assertEqual([], record.load_all(state.RECORDS_DIR))
         contexts.ClusterContext.setup(self.flavors())  # type: ignore[arg-type]
         drawn: list[dict[str, Any]] = []
         one = SimpleNamespace(
@@ -382,8 +385,8 @@ class SessionTest(testtools.TestCase):
         self.assertTrue(slas.is_skipped({'output': {'complete': drawn}}))
         # A report of its runs says so, wherever their folder is.
         skipped = {'i1-ceph': 'this cloud has no Ceph'}
-        self.assertEqual(skipped, skips.load(state.RECORDS, 's'))
-        other = state.RECORDS.rename(state.RECORDS.parent / 'moved')
+        self.assertEqual(skipped, skips.load(state.RECORDS_DIR, 's'))
+        other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), journey.of(runs).skipped)
         told = journey.of(runs, other)
@@ -425,7 +428,7 @@ class SessionTest(testtools.TestCase):
         self.assertRaises(
             errors.InputError, self.flavors(without=['ceph']).setup
         )
-        (failed, again) = record.load_all(state.RECORDS)
+        (failed, again) = record.load_all(state.RECORDS_DIR)
         self.assertEqual((False, False), (failed.valid, again.valid))
         self.assertIn('no Ceph', failed.reason)
 
@@ -458,8 +461,8 @@ class SessionTest(testtools.TestCase):
             return 'ceph', 'one copy'
 
         for name, stands_in in (
-            ('deck_storage', storage),
-            ('backend_of', lambda *_: 'kvm'),
+            ('choose_storage', storage),
+            ('get_backend', lambda *_: 'kvm'),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.sweep.lacks.{name}', stands_in)
@@ -487,7 +490,7 @@ class SessionTest(testtools.TestCase):
     def test_time_left_is_said_before_a_workload(self) -> None:
         stream = io.StringIO()
         self.here.progress.stream = stream
-        quick = state.begin(['i1'], 1, SIZE)
+        quick = state.create_sweep(['i1'], 1, SIZE)
         one = self.bare(sweep=quick.id)
         self.here.options.set_override('baseline_hosts', '/none', 'sweep')
         self.assertRaises(errors.InputError, one.setup)
@@ -559,7 +562,7 @@ class SessionTest(testtools.TestCase):
     ) -> None:
         made = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
         made.replication = 1
-        factory.save(made, state.RECORDS)
+        factory.save(made, state.RECORDS_DIR)
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
@@ -575,7 +578,7 @@ class SessionTest(testtools.TestCase):
         self.assertRaises(
             errors.InputError, self.flavors(without=['ceph']).setup
         )
-        failed = record.load_all(state.RECORDS)[0]
+        failed = record.load_all(state.RECORDS_DIR)[0]
         self.assertIn('no Ceph', failed.reason)
 
     def test_kit_records_what_a_pair_lacks(self) -> None:
@@ -595,5 +598,5 @@ class SessionTest(testtools.TestCase):
             step = Step(BARE_METAL, index, SIZE)
             scenario._measure_runs(None, self.here, config, step, None)  # type: ignore[arg-type]
             made = factory.run(BARE_METAL, index, 50, size=SIZE, sweep='mine')
-            factory.save(made, state.RECORDS)
+            factory.save(made, state.RECORDS_DIR)
         self.assertEqual([(0, [1, 2]), (0, [2])], asked)

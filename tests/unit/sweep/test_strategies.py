@@ -22,7 +22,7 @@ from hvstack.results import stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.sweep import space, strategies
 from hvstack.sweep.space import Space
-from hvstack.sweep.strategies import Measured
+from hvstack.sweep.strategies import MeasuredRates
 from tests.unit.results import factory
 
 SIZE = 10**9
@@ -54,12 +54,12 @@ WORDS = ('instances=1,2,4', 'cpu_ratio=1,2', 'ram_ratio=1.0,1.2')
 
 
 def explored(*words: str, host: HostProfile = LARGE) -> Space:
-    return space.explored(space.from_words(words), host, 'kvm')
+    return space.explore_space(space.parse_space(words), host, 'kvm')
 
 
 class SpaceTest(testtools.TestCase):
     def test_seven_of_twelve_on_two_cpus(self) -> None:
-        found = space.explored(space.from_words(WORDS), HOST, 'lxc')
+        found = space.explore_space(space.parse_space(WORDS), HOST, 'lxc')
         self.assertEqual(
             ['i1', 'i2', 'i2-m1.2', 'i2-c2', 'i2-c2-m1.2', 'i4-c2',
              'i4-c2-m1.2'],
@@ -80,13 +80,13 @@ class SpaceTest(testtools.TestCase):
             memory_cap_mib=4864,
             cells=(NumaCell(0, (0, 1), 4864),),
         )
-        found = space.explored(space.from_words(WORDS), small, 'lxc')
+        found = space.explore_space(space.parse_space(WORDS), small, 'lxc')
         self.assertNotIn('i4-c2', [one.label for one in found.possible])
         reasons = {one.name: one.reason for one in found.skipped}
         self.assertIn('1152 MiB are the least', reasons['i4-c2'])
         # Another tuning has larger containers.
-        found = space.explored(
-            space.from_words(WORDS), HOST, 'lxc', tuning='stock'
+        found = space.explore_space(
+            space.parse_space(WORDS), HOST, 'lxc', tuning='stock'
         )
         reasons = {one.name: one.reason for one in found.skipped}
         self.assertIn("tuning profile 'stock'", reasons['i4-c2'])
@@ -94,7 +94,7 @@ class SpaceTest(testtools.TestCase):
     def test_what_backend_and_cloud_cannot(self) -> None:
         words = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
                  'cpu_ratio=1,2', 'instances=2')  # fmt: skip
-        found = space.explored(space.from_words(words), LARGE, 'lxc')
+        found = space.explore_space(space.parse_space(words), LARGE, 'lxc')
         self.assertEqual(
             ['i2', 'i2-c2'], [one.label for one in found.possible]
         )
@@ -103,8 +103,8 @@ class SpaceTest(testtools.TestCase):
         self.assertIn('backend lxc', reasons['i2-dedicated'])
         odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
         self.assertIn('promises a dedicated CPU', reasons[odd])
-        found = space.explored(
-            space.from_words(words), LARGE, 'kvm', ('ceph', 'dedicated')
+        found = space.explore_space(
+            space.parse_space(words), LARGE, 'kvm', ('ceph', 'dedicated')
         )
         reasons = {one.name: one.reason for one in found.skipped}
         self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
@@ -126,11 +126,13 @@ class SpaceTest(testtools.TestCase):
             ('instances=' + ','.join(map(str, range(1, 1000))),
              'cpu_ratio=' + ','.join(map(str, range(1, 100)))),
         ):  # fmt: skip
-            exc = self.assertRaises(errors.InputError, space.from_words, words)
+            exc = self.assertRaises(
+                errors.InputError, space.parse_space, words
+            )
             self.assertNotIn('\n', str(exc))
         for start in ('i3', 'nonsense'):
             self.assertRaises(
-                errors.InputError, space.from_words, ('instances=1,2',), start
+                errors.InputError, space.parse_space, ('instances=1,2',), start
             )
         exc = self.assertRaises(errors.InputError, explored, 'instances=64,1')
         self.assertIn("start 'i64' cannot exist", str(exc))
@@ -142,7 +144,7 @@ class SpaceTest(testtools.TestCase):
             'start: i2\nvalues:\n  instances: [1, 2]\n'
             '  ram_ratio: [1.0, 1.2]\n  disk_pinning: [off, on]\n'
         )
-        found = space.from_file(path)
+        found = space.load_space(path)
         self.assertEqual('i2', found.start.label)
         self.assertEqual(
             {'instances': (1, 2), 'ram_ratio': (1.0, 1.2),
@@ -158,7 +160,7 @@ class SpaceTest(testtools.TestCase):
             ('start: [i1]\nvalues: {instances: [1]}', 1),
         ):
             path.write_text(text)
-            exc = self.assertRaises(errors.InputError, space.from_file, path)
+            exc = self.assertRaises(errors.InputError, space.load_space, path)
             self.assertIn(f'{path}:{line}: ', str(exc))
 
 
@@ -173,7 +175,7 @@ class Played:
 
     def step(self) -> bool:
         """Do one run, as a process would that is killed after it."""
-        workloads = strategies.next_workloads(
+        workloads = strategies.plan_workloads(
             self.strategy, self.records, SIZE
         )
         if not workloads:
@@ -219,7 +221,9 @@ class Played:
 
 class StrategyTest(testtools.TestCase):
     def play(self, name: str, *words: str, runs: int = 2, **rates: float):
-        return Played(strategies.make(name, explored(*words), runs), **rates)
+        return Played(
+            strategies.create_strategy(name, explored(*words), runs), **rates
+        )
 
     def test_full_factorial(self) -> None:
         one = self.play('full-factorial', 'instances=1,2')
@@ -246,8 +250,8 @@ class StrategyTest(testtools.TestCase):
             ['i1-ceph', 'i2-ceph', 'i4-ceph', 'i2-c2-ceph', 'i2'],
             [name for name, _ in one.whole() if name != 'bare'],
         )
-        found = strategies.measured(one.records, SIZE)
-        way = one.strategy.way(found)
+        found = strategies.collect_rates(one.records, SIZE)
+        way = one.strategy.list_tried_values(found)
         self.assertEqual(
             ['+30 %', '+10 %', '-8 %', '+23 %'],
             [
@@ -259,7 +263,7 @@ class StrategyTest(testtools.TestCase):
         )
 
     def test_gains_as_in_the_deck(self) -> None:
-        way = [strategies.Tried('cpu_ratio', '3', 'b', 'a')]
+        way = [strategies.TriedValue('cpu_ratio', '3', 'b', 'a')]
         (gain,) = gains.compute_gains(
             way, stats.even({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
         )  # fmt: skip
@@ -284,7 +288,9 @@ class StrategyTest(testtools.TestCase):
         self.assertEqual(1, one.count('i2-c2'))
         self.assertEqual(4, one.count('i1'))
         self.assertEqual(4, one.count('i2'))
-        choice = one.strategy.choice(strategies.measured(one.records, SIZE))
+        choice = one.strategy.choose(
+            strategies.collect_rates(one.records, SIZE)
+        )
         assert choice
         self.assertEqual('i1', parse(choice.taken).label)
         self.assertIsNone(choice.winner)
@@ -293,7 +299,9 @@ class StrategyTest(testtools.TestCase):
         one = self.play('racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1)
         one.whole()
         self.assertEqual((1, 2, 1), tuple(map(one.count, ('i1', 'i2', 'i4'))))
-        choice = one.strategy.choice(strategies.measured(one.records, SIZE))
+        choice = one.strategy.choose(
+            strategies.collect_rates(one.records, SIZE)
+        )
         assert choice
         self.assertEqual('i2', parse(choice.winner or '').label)
 
@@ -309,8 +317,8 @@ class StrategyTest(testtools.TestCase):
     def test_a_race_against_recorded_runs_has_all_for_itself(self) -> None:
         for runs in (1, 2, 3, 4):
             area = explored('instances=1,2,4')
-            _, most = strategies.extent(
-                strategies.make('racing', area, runs), bare=False
+            _, most = strategies.estimate_sweep(
+                strategies.create_strategy('racing', area, runs), bare=False
             )
             self.assertEqual(3 * runs, most.runs)
 
@@ -322,21 +330,21 @@ class StrategyTest(testtools.TestCase):
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
         """Played asks anew after each run, so each run ends a process."""
         for name in strategies.STRATEGIES:
-            strategy = strategies.make(
+            strategy = strategies.create_strategy(
                 name, explored('instances=1,2,4', 'cpu_ratio=1,2'), 3
             )
             rates = {'i2': 1.05, 'i4': 1.04, 'i4_c2': 0.7}
             killed = Played(strategy, **rates)
             killed.whole()
             again = Played(strategy, **rates)
-            while workloads := strategies.next_workloads(
+            while workloads := strategies.plan_workloads(
                 strategy, again.records, SIZE
             ):
                 planned = [step for part in workloads for step in part]
                 for step in planned:
                     self.assertEqual(
                         step,
-                        strategies.next_workloads(
+                        strategies.plan_workloads(
                             strategy, again.records, SIZE
                         )[0][0],
                     )
@@ -354,9 +362,9 @@ class StrategyTest(testtools.TestCase):
                 [('i2', 0)] * 2, [r for r in one.runs if r[0] == 'i2']
             )
             self.assertLess(0, one.count('i4'))
-            found = strategies.measured(one.records, SIZE)
-            self.assertEqual({parse('i2').name}, found.given_up)
-            choice = one.strategy.choice(found)
+            found = strategies.collect_rates(one.records, SIZE)
+            self.assertEqual({parse('i2').name}, found.excluded)
+            choice = one.strategy.choose(found)
             assert choice
             self.assertNotEqual('i2', parse(choice.taken).label)
 
@@ -366,15 +374,15 @@ class StrategyTest(testtools.TestCase):
             one.bad = {'i1', 'i2'}
             one.whole()
             self.assertEqual((2, 2), (one.count('i1'), one.count('i2')))
-            found = strategies.measured(one.records, SIZE)
-            self.assertIsNone(one.strategy.choice(found))
+            found = strategies.collect_rates(one.records, SIZE)
+            self.assertIsNone(one.strategy.choose(found))
 
     def test_killed_for_memory_is_not_tried_again(self) -> None:
         bad = factory.run(
             'i1', 0, 9, size=SIZE, reason='OOM', seen={'killed': ['x']}
         )
-        found = strategies.measured([bad], SIZE)
-        self.assertEqual({parse('i1').name}, found.given_up)
+        found = strategies.collect_rates([bad], SIZE)
+        self.assertEqual({parse('i1').name}, found.excluded)
 
     def test_a_baseline_that_fails_does_not_stop_all(self) -> None:
         one = self.play('full-factorial', 'instances=1,2')
@@ -388,32 +396,36 @@ class StrategyTest(testtools.TestCase):
 
     def test_other_sizes_do_not_count(self) -> None:
         large = factory.run(BARE_METAL, 0, 9, size=2 * SIZE)
-        self.assertEqual({}, strategies.measured([large], SIZE).rates)
+        self.assertEqual({}, strategies.collect_rates([large], SIZE).rates)
 
     def test_extent(self) -> None:
         area = explored('instances=1,2,4')
-        least, most = strategies.extent(
-            strategies.make('full-factorial', area, 2)
+        least, most = strategies.estimate_sweep(
+            strategies.create_strategy('full-factorial', area, 2)
         )
         self.assertEqual(least, most)
         self.assertEqual(
             (3, 7, 10), (most.configurations, most.visits, most.runs)
         )
         self.assertEqual(10 * 60 + 7 * 10, most.seconds(60, 10))
-        least, most = strategies.extent(strategies.make('racing', area, 2))
+        least, most = strategies.estimate_sweep(
+            strategies.create_strategy('racing', area, 2)
+        )
         self.assertEqual((9, 13), (least.runs, most.runs))
 
     def test_nonsense(self) -> None:
         area = explored('instances=1,2')
-        self.assertRaises(errors.InputError, strategies.make, 'luck', area, 2)
         self.assertRaises(
-            errors.InputError, strategies.make, 'racing', area, 0
+            errors.InputError, strategies.create_strategy, 'luck', area, 2
+        )
+        self.assertRaises(
+            errors.InputError, strategies.create_strategy, 'racing', area, 0
         )
 
     def test_nothing_measured_no_choice(self) -> None:
         for name in strategies.STRATEGIES:
             strategy = self.play(name, 'instances=1,2').strategy
-            self.assertIsNone(strategy.choice(Measured({})))
+            self.assertIsNone(strategy.choose(MeasuredRates({})))
 
     def test_costs(self) -> None:
         names = ['i1', 'i2', 'i2-pinned', 'i2-dedicated', 'i1-m1.1', 'i2-c2']

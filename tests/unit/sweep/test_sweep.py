@@ -28,7 +28,9 @@ class PlanTest(testtools.TestCase):
     def test_bare_metal_before_each_and_at_the_end(self) -> None:
         found = [
             [(step.label, step.index, step.size_bytes) for step in workload]
-            for workload in plan.quick(['i1', 'i2-c2'], 2, 1000)
+            for workload in plan.build_quick_workloads(
+                ['i1', 'i2-c2'], 2, 1000
+            )
         ]
         self.assertEqual(
             [
@@ -43,7 +45,9 @@ class PlanTest(testtools.TestCase):
 
     def test_nonsense(self) -> None:
         for names, runs in (([], 2), (['i1'], 0), (['nonsense'], 1)):
-            self.assertRaises(errors.InputError, plan.quick, names, runs, 100)
+            self.assertRaises(
+                errors.InputError, plan.build_quick_workloads, names, runs, 100
+            )
 
 
 class TaskFileTest(testtools.TestCase):
@@ -61,7 +65,7 @@ class TaskFileTest(testtools.TestCase):
 
     def steps(self, workloads: list[dict]) -> list[list[plan.Step]]:
         return [
-            plan.workload(
+            plan.build_workload(
                 args['configuration'], args['first_index'], args['sizes']
             )
             for one in workloads
@@ -83,7 +87,9 @@ class TaskFileTest(testtools.TestCase):
 
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
-            plan.quick(demo.CONFIGURATIONS, demo.RUNS, SIZE_BYTES),
+            plan.build_quick_workloads(
+                demo.CONFIGURATIONS, demo.RUNS, SIZE_BYTES
+            ),
             self.steps(self.render()),
         )
 
@@ -114,7 +120,9 @@ class TaskFileTest(testtools.TestCase):
         found = self.render(
             sweep='mine', size_bytes=1000, runs=3, configurations=['i4']
         )
-        self.assertEqual(plan.quick(['i4'], 3, 1000), self.steps(found))
+        self.assertEqual(
+            plan.build_quick_workloads(['i4'], 3, 1000), self.steps(found)
+        )
         for workload in found:
             (args,) = workload['scenario'].values()
             self.assertEqual('mine', args['sweep'])
@@ -156,13 +164,13 @@ class StateTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.top = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('FOLDER', 'RECORDS'):
+        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.sweep.state.{name}', self.top / name.lower()
                 )
             )
-        self.records = self.top / 'records'
+        self.records = self.top / 'records_dir'
 
     def test_an_unfinished_one_goes_on(self) -> None:
         first, again = state.resume_or_begin(['i1'], 2, 1000)
@@ -170,21 +178,23 @@ class StateTest(testtools.TestCase):
         self.assertEqual((first, True), state.resume_or_begin(['i1'], 2, 1000))
         other, again = state.resume_or_begin(['i1'], 3, 1000)
         self.assertFalse(again)
-        state.finish(first)
+        state.finish_sweep(first)
         after, again = state.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
     def test_other_profiles_are_another_sweep(self) -> None:
         first, _ = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
-        self.assertEqual('vsan', state.known()[0].profiles['tuning'])
+        self.assertEqual(
+            'vsan', state.list_sweeps()[0].node_settings['tuning']
+        )
         _, again = state.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
         found, again = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
         self.assertEqual((first, True), (found, again))
 
     def test_only_valid_records_count(self) -> None:
-        steps = plan.workload('i2', 0, [1000, 1000])
+        steps = plan.build_workload('i2', 0, [1000, 1000])
         factory.save(factory.run('i2', 0, 60, size=1000), self.records)
         factory.save(
             factory.run('i2', 1, 60, size=1000, reason='killed'), self.records
@@ -196,24 +206,24 @@ class StateTest(testtools.TestCase):
         factory.save(factory.run('i2', 1, 60, size=2000), self.records)
         factory.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
         self.assertEqual(
-            steps[1:], state.pending('quick', steps, self.records)
+            steps[1:], state.list_pending('quick', steps, self.records)
         )
-        valid, failed = state.find('quick', steps[1], self.records)
+        valid, failed = state.find_records('quick', steps[1], self.records)
         self.assertIsNone(valid)
         self.assertEqual('killed', failed.reason)
 
     def test_one_sweep_at_a_time(self) -> None:
-        with state.exclusive():
-            again = state.exclusive()
+        with state.lock_measurements():
+            again = state.lock_measurements()
             self.assertRaises(errors.Busy, again.__enter__)
-        with state.exclusive():
+        with state.lock_measurements():
             pass
 
     def test_half_written_marker(self) -> None:
-        sweep = state.begin(['i1'], 2, 1000)
-        path = self.top / 'folder' / f'{sweep.id}.json'
+        sweep = state.create_sweep(['i1'], 2, 1000)
+        path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         path.write_text(path.read_text()[:20])
-        other = state.begin(['i2'], 2, 1000)
+        other = state.create_sweep(['i2'], 2, 1000)
         sweeps, reasons = state.load_usable()
         self.assertEqual([other], sweeps)
         self.assertIn(str(path), reasons[0])
@@ -224,8 +234,8 @@ class StateTest(testtools.TestCase):
         self.assertIn(str(path), str(error))
 
     def test_fields_of_a_marker(self) -> None:
-        sweep = state.begin(['i1'], 2, 1000)
-        path = self.top / 'folder' / f'{sweep.id}.json'
+        sweep = state.create_sweep(['i1'], 2, 1000)
+        path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         data = json.loads(path.read_text('utf-8'))
         for field, value in (
             ('runs', 10**9),
@@ -240,23 +250,25 @@ class StateTest(testtools.TestCase):
             ('more', 1),
         ):
             path.write_text(json.dumps({**data, field: value}), 'utf-8')
-            error = self.assertRaises(errors.InputError, state.load, path)
+            error = self.assertRaises(
+                errors.InputError, state.load_sweep, path
+            )
             self.assertIn(f"'{field}", str(error))
             self.assertIn(f'{path}:', str(error))
 
     def test_names(self) -> None:
-        self.assertEqual('quick-1', state.checked('quick-1'))
+        self.assertEqual('quick-1', state.check_name('quick-1'))
         for name in ('', '../x', 'a/b', '-x'):
-            self.assertRaises(errors.InputError, state.checked, name)
+            self.assertRaises(errors.InputError, state.check_name, name)
 
     def finished(self, sweep: state.Sweep) -> bool:
         return next(
-            one.finished for one in state.known() if one.id == sweep.id
+            one.finished for one in state.list_sweeps() if one.id == sweep.id
         )
 
     def save_all(self, sweep: state.Sweep, **failed: dict) -> None:
         """Leave valid records, but failed ones of some configurations."""
-        for step in sweep.steps():
+        for step in sweep.list_steps():
             more = failed.get(step.label.replace('-', '_').replace('.', '_'))
             factory.save(
                 factory.run(
@@ -271,14 +283,14 @@ class StateTest(testtools.TestCase):
             )
 
     def test_a_complete_sweep_is_finished(self) -> None:
-        sweep = state.begin(['i1'], 2, 1000)
+        sweep = state.create_sweep(['i1'], 2, 1000)
         self.save_all(sweep)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
 
     def test_only_promised_memory_may_be_missing(self) -> None:
         killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
-        sweep = state.begin(['i1', 'i2-m1.2'], 2, 1000)
+        sweep = state.create_sweep(['i1', 'i2-m1.2'], 2, 1000)
         self.save_all(sweep, i2_m1_2=killed)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
@@ -286,18 +298,18 @@ class StateTest(testtools.TestCase):
             (['i1', 'i2'], {'i2': killed}),
             (['i2-m1.2'], {'i2_m1_2': {'reason': 'no idea'}}),
         ):
-            sweep = state.begin(names, 2, 1000)
+            sweep = state.create_sweep(names, 2, 1000)
             self.save_all(sweep, **failed)
             self.assertRaises(errors.RunFailed, demo._judge, sweep)
             self.assertFalse(self.finished(sweep))
 
     def test_a_killed_run_is_not_repeated_at_once(self) -> None:
         killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
-        sweep = state.begin(['i2-m1.2'], 2, 1000)
+        sweep = state.create_sweep(['i2-m1.2'], 2, 1000)
         self.assertTrue(demo._repeatable(sweep))
         self.save_all(sweep, i2_m1_2=killed)
         self.assertFalse(demo._repeatable(sweep))
-        other = state.begin(['i1'], 2, 1000)
+        other = state.create_sweep(['i1'], 2, 1000)
         self.save_all(other, i1={'reason': 'the cloud was away'})
         self.assertTrue(demo._repeatable(other))
 

@@ -25,15 +25,21 @@ class TrialsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('state.FOLDER', 'state.RECORDS', 'trials.FOLDER'):
+        for name in (
+            'state.SWEEPS_DIR',
+            'state.RECORDS_DIR',
+            'trials.TRIALS_DIR',
+        ):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.sweep.{name}', self.folder / name
                 )
             )
-        state.RECORDS.mkdir()
+        state.RECORDS_DIR.mkdir()
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.sweep.rallytask.start', self.rally)
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallytask.run_task', self.rally
+            )
         )
         self.sides: list[str] = []
         self.most = 100
@@ -56,7 +62,7 @@ class TrialsTest(testtools.TestCase):
                 return
             self.most -= 1
             step = Step(one['configuration'], number, size)
-            if state.find(sweep, step)[0]:
+            if state.find_records(sweep, step)[0]:
                 continue
             bad = self.fails and number == 1 and sweep.endswith('-a')
             self.fails -= bool(bad)
@@ -70,43 +76,47 @@ class TrialsTest(testtools.TestCase):
                 seen=self.seen if bad else None,
                 **more,
             )
-            factory.save(made, state.RECORDS)
+            factory.save(made, state.RECORDS_DIR)
 
     def begin(self, count: int = 2) -> trials.Trials:
-        return trials.begin(('i1', 'i1'), count, 3, SIZE)
+        return trials.create_trials(('i1', 'i1'), count, 3, SIZE)
 
     def test_sides_take_turns(self) -> None:
-        trials.run(self.begin(), Progress())
+        trials.run_trials(self.begin(), Progress())
         self.assertEqual(['1-a', '1-b', '2-b', '2-a'], self.sides)
 
     def test_a_second_sitting_goes_on(self) -> None:
         begun = self.begin(3)
-        trials.run(begun, Progress(), max_trials=1)
+        trials.run_trials(begun, Progress(), max_trials=1)
         self.assertEqual(['1-a', '1-b'], self.sides)
         self.most = 4
         self.assertRaises(
-            errors.RunFailed, trials.run, trials.load(begun.id), Progress()
+            errors.RunFailed,
+            trials.run_trials,
+            trials.load_trials(begun.id),
+            Progress(),
         )
         self.assertEqual(['2-b', '2-a'], self.sides[2:])
         before = {
-            path: path.read_bytes() for path in state.RECORDS.glob('*.json')
+            path: path.read_bytes()
+            for path in state.RECORDS_DIR.glob('*.json')
         }
         self.most = 100
         # Rally's plugin leaves valid runs out; this one stands in for that.
-        for path in state.RECORDS.glob('*.json'):
+        for path in state.RECORDS_DIR.glob('*.json'):
             if record.load(path).sweep.endswith('2-a'):
                 path.unlink()
                 del before[path]
-        trials.run(trials.load(begun.id), Progress())
+        trials.run_trials(trials.load_trials(begun.id), Progress())
         self.assertEqual(['2-a', '3-a', '3-b'], self.sides[4:])
         for path, content in before.items():
             self.assertEqual(content, path.read_bytes())
 
     def test_alike(self) -> None:
         begun = self.begin()
-        trials.run(begun, Progress())
-        found = trials.gather(begun)
-        told = trials.summary(found)
+        trials.run_trials(begun, Progress())
+        found = trials.gather_trials(begun)
+        told = trials.summarize_trials(found)
         self.assertEqual((2, 2), (told.trials, told.contain))
         assert told.half_width
         self.assertTrue(0 < told.half_width < 15)
@@ -115,69 +125,75 @@ class TrialsTest(testtools.TestCase):
         self.seconds = (100.0, 140.0, 1.0)
         self.more = {'caps': CAPS}
         begun = self.begin()
-        trials.run(begun, Progress())
-        error = self.assertRaises(errors.NotComparable, trials.gather, begun)
+        trials.run_trials(begun, Progress())
+        error = self.assertRaises(
+            errors.NotComparable, trials.gather_trials, begun
+        )
         self.assertIn('caps', str(error))
-        found = trials.gather(begun, ['caps'])
-        self.assertEqual(0, trials.summary(found).contain)
+        found = trials.gather_trials(begun, ['caps'])
+        self.assertEqual(0, trials.summarize_trials(found).contain)
         self.assertIn('caps', found[0].allowed[0])
 
     def test_before_anything_ran(self) -> None:
         begun = self.begin()
-        told = trials.summary(trials.gather(begun))
+        told = trials.summarize_trials(trials.gather_trials(begun))
         self.assertEqual((0, None), (told.trials, told.half_width))
 
     def test_commands_before_the_sides(self) -> None:
         log = self.folder / 'log'
-        begun = trials.begin(
+        begun = trials.create_trials(
             ('i1', 'i1'), 1, 2, SIZE, (f'echo a >>{log}', f'echo b >>{log}')
         )
-        trials.run(begun, Progress())
+        trials.run_trials(begun, Progress())
         self.assertEqual(['a', 'b'], log.read_text().split())
 
     def test_a_failed_run_is_tried_once_more(self) -> None:
         self.fails = 1
-        trials.run(self.begin(1), Progress())
+        trials.run_trials(self.begin(1), Progress())
         self.assertEqual(['1-a', '1-a', '1-b'], self.sides)
         self.sides.clear()
         self.fails = 2
         begun = self.begin(1)
-        self.assertRaises(errors.RunFailed, trials.run, begun, Progress())
+        self.assertRaises(
+            errors.RunFailed, trials.run_trials, begun, Progress()
+        )
         self.assertEqual(['1-a', '1-a'], self.sides)
         self.sides.clear()
         self.fails, self.seen = 1, {'killed': ['java']}
         self.assertRaises(
-            errors.RunFailed, trials.run, self.begin(1), Progress()
+            errors.RunFailed, trials.run_trials, self.begin(1), Progress()
         )
         self.assertEqual(['1-a'], self.sides)
 
     def test_a_command_after_each_sitting(self) -> None:
         log = self.folder / 'log'
-        begun = trials.begin(
+        begun = trials.create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', ''), f'echo x >>{log}')
         )
         self.most = 0
-        self.assertRaises(errors.RunFailed, trials.run, begun, Progress())
+        self.assertRaises(
+            errors.RunFailed, trials.run_trials, begun, Progress()
+        )
         self.assertEqual('x\n', log.read_text())
         self.most = 100
-        trials.run(trials.load(begun.id), Progress())
+        trials.run_trials(trials.load_trials(begun.id), Progress())
         self.assertEqual('x\nx\n', log.read_text())
         # What ended the sitting is the news, not that this failed too.
-        broken = trials.begin(
+        broken = trials.create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', 'exit 3'), 'exit 4')
         )
         exc = self.assertRaises(
-            errors.CommandFailed, trials.run, broken, Progress()
+            errors.CommandFailed, trials.run_trials, broken, Progress()
         )
         self.assertIn('exit 3', str(exc))
 
     def test_seconds_of_the_longest_run(self) -> None:
         self.seconds = (60.0, 70.0, 1.0)
         begun = self.begin(1)
-        trials.run(begun, Progress())
-        found = trials.gather(begun)
+        trials.run_trials(begun, Progress())
+        found = trials.gather_trials(begun)
         self.assertEqual(72, found[0].seconds)
-        self.assertEqual(72, trials.summary(found).seconds)
+        self.assertEqual(72, trials.summarize_trials(found).seconds)
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             main(['sweep', 'trials', 'show', begun.id, '-f', 'csv'])
@@ -190,11 +206,11 @@ class TrialsTest(testtools.TestCase):
         for count, runs, name in ((0, 3, 'i1'), (5, 1, 'i1'), (5, 3, 'x')):
             self.assertRaises(
                 errors.InputError,
-                trials.begin,
+                trials.create_trials,
                 (name, name),
                 count,
                 runs,
                 SIZE,
             )
         for name in ('../state', 'trials-none'):
-            self.assertRaises(errors.InputError, trials.load, name)
+            self.assertRaises(errors.InputError, trials.load_trials, name)
