@@ -33,13 +33,13 @@ GOAL_SECONDS, GOAL_BYTES = 5.0, 10_000_000
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
-def node(number: int) -> telemetry.Node:
+def node(number: int) -> telemetry.NodeTelemetry:
     """Return a worker whose series are noise, which packs badly."""
 
     def series(most: float) -> telemetry.Values:
         return [round(random.uniform(0, most), 2) for _ in range(SAMPLES)]  # noqa: S311
 
-    return telemetry.Node(
+    return telemetry.NodeTelemetry(
         name=f'worker-{number}',
         role='worker',
         host=f'host-{number}',
@@ -136,7 +136,7 @@ def make(patterns: list[record.Record], folder: Path) -> None:
             ended=ended.strftime(TIME),
             phases=[scaled(phase, factor) for phase in pattern.phases],
             total_seconds=seconds,
-            rate=record.rate(pattern.size_bytes, seconds),
+            rate=record.compute_rate(pattern.size_bytes, seconds),
             id=str(uuid.UUID(int=number, version=4)),
         )
         start = ended + timedelta(seconds=60)

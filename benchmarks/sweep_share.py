@@ -33,7 +33,7 @@ def stages(records: Sequence[Record]) -> dict[str, list[float]]:
             one.total_seconds or sum(one.phase_seconds().values())
         )
         if last is not None:
-            gap = record.seconds_between(last.ended, one.started)
+            gap = record.compute_seconds_between(last.ended, one.started)
             if 0 <= gap < LONGEST_GAP:
                 found[_stage(last, one)].append(gap)
         last = one

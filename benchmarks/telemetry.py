@@ -66,8 +66,8 @@ def main() -> int:
                 rates[one].append(done.rate)
                 print(f'interval {one:g}: {done.total_seconds:.1f} s')
     if pairs:
-        spread = stats.pooled(list(rates.values()))
-        found = stats.ratio(rates[interval], rates[0.0], spread)
+        spread = stats.pool_variance(list(rates.values()))
+        found = stats.compute_ratio(rates[interval], rates[0.0], spread)
         print(f'rate with telemetry: {found.percent:.1f} % of without', end='')
         if found.low is not None:
             print(f' (95 % interval {found.low:.1f} to {found.high:.1f})')

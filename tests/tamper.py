@@ -82,7 +82,9 @@ def kit() -> Record:
 
 
 def _completed(made: Record) -> Record:
-    start = record.seconds_between('1970-01-01T00:00:00Z', made.started)
+    start = record.compute_seconds_between(
+        '1970-01-01T00:00:00Z', made.started
+    )
     for phase in made.phases:
         phase['began'] = start
         start += phase['seconds']
@@ -160,7 +162,9 @@ def _total(factor: float) -> Edit:
 
     def edit(data: Data) -> None:
         data['total_seconds'] *= factor
-        data['rate'] = record.rate(data['size_bytes'], data['total_seconds'])
+        data['rate'] = record.compute_rate(
+            data['size_bytes'], data['total_seconds']
+        )
 
     return edit
 
@@ -731,7 +735,7 @@ def _evidence_rows() -> Iterator[Row]:
         # The forger's key is this machine's, which the reader lacks.
         with contextlib.suppress(errors.InputError, ValueError):
             entry = catalogue.from_mapping(changed, str).entries[0]
-            signed |= evidence.sign(entry, entry.evidence or {})
+            signed |= evidence.sign_evidence(entry, entry.evidence or {})
         results.append(_published(sweep, changed, signing.Policy({}, {})))
         signed.pop('signature', None)
         results.append(_published(sweep, changed, requested))
@@ -749,7 +753,7 @@ def _published(sweep: Sweep, data: Data, policy: signing.Policy) -> str:
             if finding.level == lint.ERROR:
                 return _short(f'lint: {finding.rule} {finding.message}')
         entry = checked.entries[0]
-        reason = evidence.verify(entry, sweep.records, policy)
+        reason = evidence.verify_evidence(entry, sweep.records, policy)
     except errors.InputError as exc:
         return _short(str(exc).replace(checked.entries[0].flavor.name, 'F'))
     return COUNTS if reason else SILENT

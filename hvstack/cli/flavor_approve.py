@@ -79,7 +79,7 @@ class Approve(Command):
         record.require_usable(invalid_records, [sweep])
         records = [one for one in known if one.sweep == sweep]
         if parsed_args.baseline:
-            records = reference.instead(
+            records = reference.replace_baseline(
                 parsed_args.baseline,
                 records,
                 parsed_args.records,

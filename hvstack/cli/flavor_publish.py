@@ -282,7 +282,7 @@ def _earned(
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""
     records: list[record.Record] = []
-    invalid_records: list[record.LeftOut] = []
+    invalid_records: list[record.InvalidRecord] = []
     policy = signing.policy(parsed_args.unsigned)
     if any(entry.status == 'approved' for entry in chosen):
         records, invalid_records = record.load_usable(
@@ -295,7 +295,7 @@ def _earned(
             record.require_usable(
                 invalid_records, {str(name) for name in sweeps if name}
             )
-            reason = evidence.verify(entry, records, policy)
+            reason = evidence.verify_evidence(entry, records, policy)
             if reason:
                 Progress().say(
                     f"flavor '{entry.flavor.name}': its evidence {reason}"

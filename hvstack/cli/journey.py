@@ -71,7 +71,7 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
             skipped=tuple(
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
-                for name, reason in skips.load(
+                for name, reason in skips.load_skips(
                     folder or state.RECORDS_DIR, sweep_id
                 ).items()
                 if name not in measured

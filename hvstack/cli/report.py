@@ -155,7 +155,7 @@ class Report(Command):
         if parsed_args.baseline:
             given = [
                 (
-                    reference.instead(
+                    reference.replace_baseline(
                         parsed_args.baseline,
                         found,
                         parsed_args.records,
@@ -255,7 +255,9 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
 
 
 def _of(
-    sweep: str, records: list[record.Record], left_out: list[record.LeftOut]
+    sweep: str,
+    records: list[record.Record],
+    left_out: list[record.InvalidRecord],
 ) -> tuple[list[record.Record], list[str]]:
     """Return what there is of one sweep, usable and not."""
     return (

@@ -141,7 +141,7 @@ def compared_with(
     if not baseline or not any(one.valid for one in records):
         return list(records)
     known, _ = record.load_usable(state.RECORDS_DIR)
-    return reference.instead(
+    return reference.replace_baseline(
         baseline, records, state.RECORDS_DIR, known, allow
     )
 
@@ -265,8 +265,8 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
     :raises hvstack.errors.InputError: no such baseline, or no such fact.
     """
     if parsed_args.baseline:
-        reference.candidates(parsed_args.baseline, state.RECORDS_DIR)
-    compare.checked(
+        reference.list_candidates(parsed_args.baseline, state.RECORDS_DIR)
+    compare.check_fact_names(
         parsed_args.allow, record.load_usable(state.RECORDS_DIR)[0]
     )
 

@@ -36,7 +36,7 @@ from hvstack.model.host import HostProfile
 from hvstack.model.slots import compute_cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
-from hvstack.results.compare import OF_HOSTS
+from hvstack.results.compare import HOST_FACTS
 
 #: Of a flavor whose disks are a host's own, passed through.
 _PASSED = 'pci_passthrough:alias'
@@ -367,7 +367,7 @@ def _environment(
         facts |= bare.environment(bare.read(bare.LAB))
         own = probe.host(bare.lab_machine())
         # Containers see the hosts' hardware themselves.
-        skip = OF_HOSTS if backend == 'lxc' else ()
+        skip = HOST_FACTS if backend == 'lxc' else ()
         facts |= {k: own[k] for k in own if k not in skip}
     return facts
 

@@ -13,7 +13,7 @@ from hvstack.cluster import probe
 from hvstack.cluster.base import Members
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import sizing
-from hvstack.results.compare import OF_HOSTS
+from hvstack.results.compare import HOST_FACTS
 
 
 @dataclass
@@ -106,7 +106,7 @@ class StackCluster(Members):
         """Return what must agree between comparable runs."""
         found: dict[str, Any] = dict(probe.facts(self.workers[0]))
         if self.given.get('backend') != 'lxc':
-            for name in OF_HOSTS:
+            for name in HOST_FACTS:
                 found.pop(name, None)
         hosts = {node.host for node in self.nodes}
         return {

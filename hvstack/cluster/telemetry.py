@@ -240,12 +240,12 @@ class Sampler:
         """
         parse = cgroup if self.source == 'cgroup' else sysstat
 
-        def one(node: Node) -> telemetry.Node:
+        def one(node: Node) -> telemetry.NodeTelemetry:
             command = self._command(_COLLECT, node)
             text = node.run(command, timeout=120, check=False).stdout
             times, rates, disks, cpus = parse(text)
             zero = began + self.offsets[node.name]
-            return telemetry.Node(
+            return telemetry.NodeTelemetry(
                 name=node.name,
                 role='worker'
                 if node.role in rest.SINGLE_DAEMON_ROLES
@@ -301,7 +301,7 @@ class Sampler:
             if not isinstance(result, str)
         }
 
-    def _pauses(self, node: telemetry.Node) -> None:
+    def _pauses(self, node: telemetry.NodeTelemetry) -> None:
         """Forget the values of a pause, and say when it was."""
         for number, begin, end in node.spans():
             if end - begin <= _GAP * self.interval + 1:

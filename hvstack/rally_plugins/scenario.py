@@ -143,7 +143,7 @@ def _run_iteration(
     runs = state.load_records(name)
     if config['baseline'] and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
-        runs += reference.choose(
+        runs += reference.choose_runs(
             config['baseline'], record, state.RECORDS_DIR, allow
         )
     _add_output(tpcx_hs, task, record, runs, allow)
@@ -235,7 +235,7 @@ def _report_skipped(
     """Say in Rally's report, and for ours, what cannot exist, and why."""
     if configuration != BARE_METAL:
         label, _, reason = task.skip_reason.partition(': ')
-        skips.note(state.RECORDS_DIR, sweep, label, reason)
+        skips.save_skip(state.RECORDS_DIR, sweep, label, reason)
     tpcx_hs.add_output(
         complete={
             'title': slas.SKIPPED,

@@ -356,7 +356,7 @@ class TaskState:
         """
         baseline_name = config['baseline']
         usable_records, _ = record.load_usable(state.RECORDS_DIR)
-        candidates = reference.candidates(
+        candidates = reference.list_candidates(
             baseline_name, state.RECORDS_DIR, usable_records
         )
         expected = {

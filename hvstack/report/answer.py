@@ -126,7 +126,7 @@ class Row:
             return 'the reference'
         if self.percent is None or self.percent.low is None:
             return 'too few runs for an interval'
-        if stats.no_difference(self.percent):
+        if stats.is_without_difference(self.percent):
             return 'no difference'
         return 'slower' if self.percent.percent < 100 else 'faster'
 
@@ -177,7 +177,7 @@ class SweepReport:
     rows: list[Row]
     size_bytes: int
     records: list[Record]
-    corrected_rates: stats.Even
+    corrected_rates: stats.DriftCorrectedRates
     growth: list[Growth]
     baseline_sweep: str = ''
     drift: stats.Drift | None = None
@@ -221,7 +221,7 @@ class SweepReport:
     @property
     def pooled(self) -> stats.Pooled:
         """The sweep's variance."""
-        return self.corrected_rates.spread
+        return self.corrected_rates.pooled
 
     @property
     def headline(self) -> str:
@@ -262,7 +262,7 @@ class SweepReport:
         )
         tied = self.choice.tied if self.choice else ()
         alike = [row.label for row in self.ranked if row.configuration in tied]
-        if stats.no_difference(percent):
+        if stats.is_without_difference(percent):
             alike.insert(0, 'bare metal')
         if alike:
             text += f'. It cannot be told apart from {", ".join(alike)}'
@@ -379,7 +379,7 @@ class SweepReport:
     def notes(self) -> list[str]:
         """What is said beside the figures where there is room for it."""
         lines = [*self.provenance_notes, *self._unready]
-        unknown = compare.unknown(self.records)
+        unknown = compare.list_unknown_facts(self.records)
         if unknown:
             lines.append(
                 'Not recorded by all runs, so not compared: '
@@ -526,7 +526,7 @@ def build_report(
     records = sorted(
         records, key=lambda record: (record.started, record.index)
     )
-    allow = compare.checked(allow, records)
+    allow = compare.check_fact_names(allow, records)
     configured = [r for r in records if r.kind == 'configuration']
     bases = [r for r in records if r.kind == 'baseline']
     size = min(r.size_bytes for r in (configured or bases))
@@ -542,29 +542,31 @@ def build_report(
     for row in rows:
         _set_status(row, good[:1], reference_record, allow)
     fair = [row for row in rows if row.status == 'ok']
-    percentages = percents.of(
+    percentages = percents.compute_percents(
         {row.configuration: row.valid for row in fair}, good
     )
     for row in fair:
         row.percent = percentages.rows.get(row.configuration)
     if baseline:
-        rows.insert(0, _build_bare_metal_row(baseline, percentages.even))
-    excluded_configurations = percents.given_up(configured, size)
+        rows.insert(
+            0, _build_bare_metal_row(baseline, percentages.corrected_rates)
+        )
+    excluded_configurations = percents.list_excluded(configured, size)
     return SweepReport(
         sweep=_join_sweep_names(configured or records),
         baseline_sweep=_join_sweep_names(good),
         rows=rows,
         size_bytes=size,
         records=list(records),
-        corrected_rates=percentages.even,
+        corrected_rates=percentages.corrected_rates,
         growth=_compute_growth(
             good, [r for r in bases if r.size_bytes != size]
         ),
         drift=percentages.drift,
-        choice=stats.winner(
-            percentages.even,
+        choice=stats.choose_winner(
+            percentages.corrected_rates,
             lambda name: parse(name).cost,
-            percentages.even.rows.keys() - excluded_configurations,
+            percentages.corrected_rates.rows.keys() - excluded_configurations,
         ),
         excluded=excluded_configurations,
         allowed=sorted(
@@ -573,7 +575,7 @@ def build_report(
                 for first_record in (good or records)[:1]
                 for other in records
                 if other.valid
-                for line in compare.allowed_differences(
+                for line in compare.list_allowed_differences(
                     other, first_record, allow
                 )
             }
@@ -606,7 +608,7 @@ def to_mapping(report: SweepReport) -> dict[str, Any]:
         'choice': _choice_mapping(report.choice),
         'given_up': sorted(report.excluded),
         'allowed': report.allowed,
-        'not_recorded': compare.unknown(report.records),
+        'not_recorded': compare.list_unknown_facts(report.records),
         'confidence': stats.CONFIDENCE,
         'rows': [_row_mapping(row) for row in report.rows],
         'growth': [
@@ -718,12 +720,14 @@ def _set_status(
         line
         for record in row.valid
         for other, may in (
-            (baseline[0], compare.swept(record)),
+            (baseline[0], compare.list_swept_facts(record)),
             (reference_record, compare.ALL_SWEPT),
             # One figure, one way to the volumes.
             (row.valid[0], compare.ALL_SWEPT - {'storage'}),
         )
-        for line in compare.record_differences(record, other, may.union(allow))
+        for line in compare.list_record_differences(
+            record, other, may.union(allow)
+        )
     ]
     row.status = 'not comparable' if differences else 'ok'
     row.reasons += dict.fromkeys(differences)
@@ -747,7 +751,7 @@ def _find_reference_record(records: list[Record]) -> Record:
         key=lambda candidate: sum(
             count
             for other, count in kinds.values()
-            if not compare.record_differences(
+            if not compare.list_record_differences(
                 candidate, other, compare.ALL_SWEPT
             )
         ),
@@ -760,15 +764,17 @@ def _system_key(record: Record) -> str:
 
 
 def _build_bare_metal_row(
-    baseline: list[Record], corrected_rates: stats.Even
+    baseline: list[Record], corrected_rates: stats.DriftCorrectedRates
 ) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.bare_metal(
-            corrected_rates.rows, corrected_rates.base, corrected_rates.lost
+        row.percent = stats.compute_bare_metal(
+            corrected_rates.rows,
+            corrected_rates.base,
+            corrected_rates.dof_penalty,
         )
     return row
 

@@ -408,7 +408,7 @@ def _build_gains_chart(report: SweepReport) -> Chart:
         (
             f'{_PARAMETERS[name]}: {_format_parameter(name, base)} to '
             f'{_format_parameter(name, row)} ({base.label} to {row.label})',
-            report.corrected_rates.ratio(
+            report.corrected_rates.compute_ratio(
                 row.configuration, base.configuration
             ),
         )

@@ -37,7 +37,7 @@ class ConfigurationDelta:
             return 'not compared'
         if self.percent.low is None:
             return 'too few runs for an interval'
-        if stats.no_difference(self.percent):
+        if stats.is_without_difference(self.percent):
             return 'no difference'
         return 'slower' if self.percent.percent < 100 else 'faster'
 
@@ -101,11 +101,11 @@ def build_comparison(
         )
         deltas.append(delta)
     good = [delta for delta in deltas if not delta.reasons]
-    pooled = stats.pooled(
+    pooled = stats.pool_variance(
         [_rates(row) for delta in good for row in (delta.before, delta.after)]
     )
     for delta in good:
-        delta.percent = stats.ratio(
+        delta.percent = stats.compute_ratio(
             _rates(delta.after), _rates(delta.before), pooled
         )
     return Comparison(before, after, tuple(changed), deltas, pooled)
@@ -150,7 +150,7 @@ def _list_obstacles(
     differences = dict.fromkeys(
         line
         for record in _valid_runs(earlier_row) + _valid_runs(later_row)
-        for line in compare.record_differences(
+        for line in compare.list_record_differences(
             record, _valid_runs(earlier_row)[0], changed
         )
     )

@@ -17,7 +17,11 @@ from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
 from hvstack.report import answer
 from hvstack.report.answer import Row
-from hvstack.results.evidence import digest, rounded, sign
+from hvstack.results.evidence import (
+    compute_digest,
+    round_percent,
+    sign_evidence,
+)
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
@@ -125,7 +129,7 @@ def approve(
             reason = condition(case)
             if reason:
                 raise _build_error(entry, reason)
-        evidence = sign(entry, _build_evidence(case, report))
+        evidence = sign_evidence(entry, _build_evidence(case, report))
         approvals.append(Approval(numbers[name], entry, evidence))
     return approvals
 
@@ -393,9 +397,9 @@ def _build_evidence(case: _Case, report: answer.SweepReport) -> dict[str, Any]:
     runs = case.row.valid
     last = max(runs, key=lambda record: record.ended)
     evidence = {
-        'percent': rounded(percent.percent),
-        'low': rounded(percent.low or 0),
-        'high': rounded(percent.high or 0),
+        'percent': round_percent(percent.percent),
+        'low': round_percent(percent.low or 0),
+        'high': round_percent(percent.high or 0),
         'min_percent': case.min_percent,
         'runs': percent.runs,
         'baseline_runs': percent.baseline_runs,
@@ -410,7 +414,7 @@ def _build_evidence(case: _Case, report: answer.SweepReport) -> dict[str, Any]:
         'configuration': case.row.configuration,
         'host': case.profile.name,
         'sweep': report.sweep,
-        'digest': digest([*runs, *case.baseline]),
+        'digest': compute_digest([*runs, *case.baseline]),
     }
     if report.baseline_sweep != report.sweep:
         evidence['baseline'] = report.baseline_sweep

@@ -384,7 +384,7 @@ def _check_disk_speed(record: Record) -> Iterator[str]:
 
 
 def _check_steal(record: Record) -> Iterator[str]:
-    for name, part in (telemetry.stolen(record) or {}).items():
+    for name, part in (telemetry.compute_steal_shares(record) or {}).items():
         if part > MAX_STEAL_SHARE:
             yield f'{100 * part:.1f} % of the CPU time of {name}'
 

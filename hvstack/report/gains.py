@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvstack.results.stats import Even, Percent
+from hvstack.results.stats import DriftCorrectedRates, Percent
 
 
 class ValueStep(Protocol):
@@ -50,7 +50,7 @@ class Gain:
 
 
 def compute_gains(
-    way: Sequence[ValueStep], corrected_rates: Even
+    way: Sequence[ValueStep], corrected_rates: DriftCorrectedRates
 ) -> list[Gain]:
     """Return the gain of each value that was tried, in order.
 
@@ -60,7 +60,7 @@ def compute_gains(
         Gain(
             step.parameter,
             step.value,
-            corrected_rates.ratio(step.configuration, step.before),
+            corrected_rates.compute_ratio(step.configuration, step.before),
         )
         for step in way
         if step.configuration in corrected_rates.rows

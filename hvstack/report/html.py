@@ -42,7 +42,7 @@ from hvstack.report.text import (
     format_percent,
 )
 from hvstack.results import telemetry as files
-from hvstack.results.record import Record, stored
+from hvstack.results.record import Record, to_mapping
 
 #: What all charts have in common; fixed colours, also for print.
 _LAYOUT: dict[str, Any] = {
@@ -181,7 +181,7 @@ def _build_archive(
     """
     texts = {
         **{
-            f'{record.id}.json': json.dumps(stored(record), sort_keys=True)
+            f'{record.id}.json': json.dumps(to_mapping(record), sort_keys=True)
             for record in records
         },
         **telemetry_files,
@@ -217,5 +217,5 @@ def _read_telemetry_files(
         remaining_bytes -= len(_compress(text.encode()))
         if remaining_bytes < 0:
             break
-        telemetry_files[f'{files.FOLDER}/{run.record.id}.json'] = text
+        telemetry_files[f'{files.DIRECTORY}/{run.record.id}.json'] = text
     return telemetry_files

@@ -31,7 +31,7 @@ WITH_BASELINE = (
 
 #: Facts that must agree between configurations, and between baseline runs,
 #: but not across: bare metal has none of them, or its own.
-ALIKE = frozenset(
+WITHIN_KIND = frozenset(
     {
         'backend',
         'kernel',
@@ -46,24 +46,26 @@ ALIKE = frozenset(
 
 #: Facts that older records lack: compared where both sides have them, and
 #: named in a report where one has not.
-LATER = frozenset({'data_disks', 'libvirt', 'os_profile', 'storage', 'tuning'})
+OPTIONAL_FACTS = frozenset(
+    {'data_disks', 'libvirt', 'os_profile', 'storage', 'tuning'}
+)
 
 #: Facts of hosts that a hypervisor shows to guests otherwise than they are:
 #: compared where hvstack sees the hosts, and named in a report elsewhere.
-OF_HOSTS = ('cpu_model', 'smt', 'governor', 'thp')
+HOST_FACTS = ('cpu_model', 'smt', 'governor', 'thp')
 
 #: Fields of the environment that some configuration may change.
 ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
 #: Characters of one value in a line that tells a difference.
-LONGEST = 200
+MAX_VALUE_LENGTH = 200
 
 #: Shown on both sides, and no reason to refuse: controllers take a slot on
 #: one side and a host on the other (vsphere6: 31.5 hosts against 31).
-SHOWN = frozenset({'worker_hosts'})
+DISPLAYED_ONLY = frozenset({'worker_hosts'})
 
 
-def differences(
+def list_differences(
     facts: Mapping[str, Any],
     other: Mapping[str, Any],
     swept: Collection[str] = (),
@@ -77,17 +79,17 @@ def differences(
     :param swept: fields that may differ.
     """
     own_values, other_values = (
-        _differing(*pair) for pair in ((facts, other), (other, facts))
+        _select_differing(*pair) for pair in ((facts, other), (other, facts))
     )
     return [
-        f'{name} is {_shown(own_values.get(name))} here and '
-        f'{_shown(other_values.get(name))} there'
+        f'{name} is {_format_value(own_values.get(name))} here and '
+        f'{_format_value(other_values.get(name))} there'
         for name in sorted(set(own_values) | set(other_values))
         if name not in swept
     ]
 
 
-def record_differences(
+def list_record_differences(
     record: Record, other: Record, swept: Collection[str] = ()
 ) -> list[str]:
     """Return the differences of two runs, workload and environment.
@@ -95,16 +97,24 @@ def record_differences(
     :param swept: fields that may differ, beside those that bare metal has
         otherwise by nature.
     """
-    may = SHOWN.union(swept)
+    may = DISPLAYED_ONLY.union(swept)
     if record.kind != other.kind:
-        may |= ALIKE
+        may |= WITHIN_KIND
     for run in (record, other):
-        may |= {n for n in _tolerated(run) if run.environment.get(n) is None}
-    workload = differences(_workload(record), _workload(other), swept)
-    return workload + differences(record.environment, other.environment, may)
+        may |= {
+            n
+            for n in _list_optional_facts(run)
+            if run.environment.get(n) is None
+        }
+    workload = list_differences(
+        _collect_workload(record), _collect_workload(other), swept
+    )
+    return workload + list_differences(
+        record.environment, other.environment, may
+    )
 
 
-def swept(run: Record) -> frozenset[str]:
+def list_swept_facts(run: Record) -> frozenset[str]:
     """Return fields of the environment that a run's configuration changes."""
     if run.kind == 'baseline':
         return frozenset()
@@ -116,7 +126,7 @@ def swept(run: Record) -> frozenset[str]:
     return frozenset()
 
 
-def allowed_differences(
+def list_allowed_differences(
     record: Record, other: Record, allow: Iterable[str]
 ) -> list[str]:
     """Return the differences that were allowed, to be shown beside a figure.
@@ -127,12 +137,14 @@ def allowed_differences(
     sides = [
         {
             name: value
-            for name, value in (_workload(run) | run.environment).items()
+            for name, value in (
+                _collect_workload(run) | run.environment
+            ).items()
             if name in names
         }
         for run in (record, other)
     ]
-    return differences(*sides)
+    return list_differences(*sides)
 
 
 def require_comparable(
@@ -142,17 +154,19 @@ def require_comparable(
 
     :raises hvstack.errors.NotComparable: with one line for each field.
     """
-    lines = record_differences(record, other, swept)
+    lines = list_record_differences(record, other, swept)
     if lines:
         raise errors.NotComparable(lines)
 
 
-def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
+def check_fact_names(
+    allow: Iterable[str], records: Iterable[Record]
+) -> list[str]:
     """Return names of fields that may differ, if they are any.
 
     :raises hvstack.errors.InputError: a name that nothing has.
     """
-    fact_names = {*WORKLOAD, *WITH_BASELINE, *ALIKE}
+    fact_names = {*WORKLOAD, *WITH_BASELINE, *WITHIN_KIND}
     for record in records:
         fact_names |= set(record.environment)
     names = list(dict.fromkeys(allow))
@@ -165,11 +179,12 @@ def checked(allow: Iterable[str], records: Iterable[Record]) -> list[str]:
     return names
 
 
-def unknown(records: Iterable[Record]) -> list[str]:
+def list_unknown_facts(records: Iterable[Record]) -> list[str]:
     """Return the facts that should agree and cannot be compared.
 
-    Those that no record has, and of :data:`LATER` and :data:`OF_HOSTS` those
-    that one has not; of what virtualizes, those that a configuration's lacks.
+    These are facts that no record contains, optional and host facts that some
+    record lacks, and versions of the virtualization software that the record
+    of a configuration lacks.
     """
     all_records = list(records)
     environments = [record.environment for record in all_records]
@@ -178,9 +193,11 @@ def unknown(records: Iterable[Record]) -> list[str]:
         has = [
             environment.get(name) is not None for environment in environments
         ]
-        if not (all(has) if name in {*LATER, *OF_HOSTS} else any(has)):
+        if not (
+            all(has) if name in {*OPTIONAL_FACTS, *HOST_FACTS} else any(has)
+        ):
             missing_facts.append(name)
-    return missing_facts + _unknown_software(
+    return missing_facts + _list_unknown_software(
         [
             record.environment
             for record in all_records
@@ -189,7 +206,9 @@ def unknown(records: Iterable[Record]) -> list[str]:
     )
 
 
-def _unknown_software(environments: Sequence[Mapping[str, Any]]) -> list[str]:
+def _list_unknown_software(
+    environments: Sequence[Mapping[str, Any]],
+) -> list[str]:
     """Return what is not known of the releases that virtualize.
 
     Nova tells the newest microversion of its API and the version of QEMU,
@@ -214,18 +233,18 @@ def _unknown_software(environments: Sequence[Mapping[str, Any]]) -> list[str]:
     return missing_facts
 
 
-def _tolerated(run: Record) -> Iterable[str]:
+def _list_optional_facts(run: Record) -> Iterable[str]:
     """Return the facts that a run may lack."""
     if run.environment.get('backend') in (None, 'lxc'):
-        return LATER
-    return {*LATER, *OF_HOSTS}
+        return OPTIONAL_FACTS
+    return {*OPTIONAL_FACTS, *HOST_FACTS}
 
 
-def _workload(record: Record) -> dict[str, Any]:
+def _collect_workload(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in WORKLOAD}
 
 
-def _differing(
+def _select_differing(
     values: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the entries of the first that the second has otherwise."""
@@ -235,12 +254,12 @@ def _differing(
         if value == other_value:
             continue
         if isinstance(value, Mapping) and isinstance(other_value, Mapping):
-            value = _differing(value, other_value)
+            value = _select_differing(value, other_value)
         differing_values[name] = value
     return differing_values
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return 'missing'
-    return textwrap.shorten(str(value), LONGEST, placeholder=' ...')
+    return textwrap.shorten(str(value), MAX_VALUE_LENGTH, placeholder=' ...')

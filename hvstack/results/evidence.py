@@ -13,13 +13,13 @@ from hvstack.results import compare, percents, signing
 from hvstack.results.record import Record
 
 
-def digest(records: Iterable[Record]) -> str:
+def compute_digest(records: Iterable[Record]) -> str:
     """Return SHA-256 over the sorted digests of records."""
     text = '\n'.join(sorted(record.digest for record in records))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def canonical(entry: Entry, evidence: Mapping[str, Any]) -> str:
+def format_canonical(entry: Entry, evidence: Mapping[str, Any]) -> str:
     """Return the text that the signature of evidence covers.
 
     It contains the flavor, so that evidence cannot be moved to another one.
@@ -38,30 +38,34 @@ def canonical(entry: Entry, evidence: Mapping[str, Any]) -> str:
             if name != 'signature'
         },
     }
-    return json.dumps(_plain(content), sort_keys=True, separators=(',', ':'))
+    return json.dumps(
+        _normalize_numbers(content), sort_keys=True, separators=(',', ':')
+    )
 
 
-def _plain(value: Any) -> Any:
+def _normalize_numbers(value: Any) -> Any:
     """Return plain data in which 90 and 90.0 are the same number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _normalize_numbers(item) for name, item in value.items()}
     return value
 
 
-def sign(entry: Entry, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def sign_evidence(entry: Entry, evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return evidence with a signature by this machine's key.
 
     :param entry: of the catalogue.
     :param evidence: what the entry earned.
     :raises hvstack.errors.MissingPrerequisite: the key cannot be used.
     """
-    signature = signing.sign(signing.EVIDENCE, canonical(entry, evidence))
+    signature = signing.sign(
+        signing.EVIDENCE, format_canonical(entry, evidence)
+    )
     return {**evidence, 'signature': signature}
 
 
-def used(
+def select_records(
     records: Iterable[Record],
     sweep: str,
     configuration: str,
@@ -95,13 +99,15 @@ def used(
         for record in matching_records
         if record.kind == 'baseline'
         and not any(
-            compare.record_differences(run, record, compare.swept(run))
+            compare.list_record_differences(
+                run, record, compare.list_swept_facts(run)
+            )
             for run in runs
         )
     ]
 
 
-def verify(
+def verify_evidence(
     entry: Entry,
     records: Iterable[Record],
     policy: signing.Policy | None = None,
@@ -127,7 +133,7 @@ def verify(
             "and let 'hvstack flavor approve' write it"
         )
     sweep = evidence.get('sweep')
-    used_records = used(
+    used_records = select_records(
         records,
         str(sweep),
         str(evidence.get('configuration')),
@@ -140,13 +146,13 @@ def verify(
             'of which no run or no baseline is here: give the folder that has '
             'them with --records'
         )
-    if digest(used_records) != evidence.get('digest'):
+    if compute_digest(used_records) != evidence.get('digest'):
         raise errors.InputError(
             f"{source_location}: 'digest' of flavor '{name}' does not fit the "
             f"{len(used_records)} records of sweep '{sweep}': restore them, "
             "or approve it again with 'hvstack flavor approve'"
         )
-    figures = _figures(used_records)
+    figures = _compute_figures(used_records)
     for field, value in figures.items():
         # Older catalogues do not have all of them.
         if evidence.get(field, value) != value:
@@ -158,7 +164,7 @@ def verify(
     try:
         return (policy or signing.policy()).assess(
             signing.EVIDENCE,
-            canonical(entry, evidence),
+            format_canonical(entry, evidence),
             evidence.get('signature'),
         )
     except ValueError as exc:
@@ -168,7 +174,7 @@ def verify(
         ) from None
 
 
-def _figures(records: Iterable[Record]) -> dict[str, Any]:
+def _compute_figures(records: Iterable[Record]) -> dict[str, Any]:
     """Return what these records alone tell.
 
     The interval is not among it: its variance is that of the whole sweep.
@@ -177,10 +183,10 @@ def _figures(records: Iterable[Record]) -> dict[str, Any]:
     for record in records:
         runs[record.kind].append(record)
     base = runs.pop('baseline')
-    percent = percents.of(runs, base).rows['configuration']
+    percent = percents.compute_percents(runs, base).rows['configuration']
     last = max(runs['configuration'], key=lambda record: record.ended)
     return {
-        'percent': rounded(percent.percent),
+        'percent': round_percent(percent.percent),
         'runs': percent.runs,
         'baseline_runs': percent.baseline_runs,
         'backend': str(last.environment.get('backend', 'unknown')),
@@ -188,6 +194,6 @@ def _figures(records: Iterable[Record]) -> dict[str, Any]:
     }
 
 
-def rounded(percent: float) -> float:
+def round_percent(percent: float) -> float:
     """Return a percentage as precisely as evidence has it."""
     return round(percent, 2)

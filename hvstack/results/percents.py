@@ -7,28 +7,28 @@ from datetime import datetime
 
 from hvstack.results import stats
 from hvstack.results.record import Record
-from hvstack.results.stats import Drift, Even, Percent
+from hvstack.results.stats import Drift, DriftCorrectedRates, Percent
 
 #: How often a run is tried; one that was killed for want of memory would be
 #: killed again.
-TRIES = 2
+MAX_TRIES = 2
 
 
 @dataclass(frozen=True)
 class Percents:
     """What runs are in percent of bare metal.
 
-    :param even: their rates, corrected for the drift where they can be.
+    :param corrected_rates: rates, corrected for the drift where possible.
     :param drift: of bare metal, corrected or not; None with too few runs.
     :param rows: by configuration; none without a baseline.
     """
 
-    even: Even
+    corrected_rates: DriftCorrectedRates
     drift: Drift | None
     rows: dict[str, Percent]
 
 
-def of(
+def compute_percents(
     rows: Mapping[str, Sequence[Record]], base: Sequence[Record]
 ) -> Percents:
     """Return the percentages of some configurations' runs.
@@ -37,19 +37,19 @@ def of(
     :param base: valid runs on bare metal.
     """
     rates = {name: [run.rate for run in runs] for name, runs in rows.items()}
-    hours = {name: _hours(runs) for name, runs in rows.items()}
+    hours = {name: _list_start_hours(runs) for name, runs in rows.items()}
     base_rates = [run.rate for run in base]
-    drift = stats.drift(_hours(base), base_rates)
+    drift = stats.fit_drift(_list_start_hours(base), base_rates)
     return Percents(
-        stats.even(rates, base_rates, drift, hours),
+        stats.correct_drift(rates, base_rates, drift, hours),
         drift,
-        stats.percent_of_bare_metal(rates, base_rates, drift, hours)
+        stats.compute_percents(rates, base_rates, drift, hours)
         if base
         else {},
     )
 
 
-def settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
+def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
     """Return a record for each run that is over, valid or failed for good."""
     runs: dict[tuple[str, int], list[Record]] = {}
     for record in records:
@@ -62,23 +62,25 @@ def settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
         valid = [attempt for attempt in tries if attempt.valid]
         if valid:
             settled_records.append(valid[0])
-        elif len(tries) >= TRIES or tries[-1].seen.get('killed'):
+        elif len(tries) >= MAX_TRIES or tries[-1].seen.get('killed'):
             settled_records.append(tries[-1])
     return sorted(
         settled_records, key=lambda record: (record.started, record.index)
     )
 
 
-def given_up(records: Iterable[Record], size_bytes: int) -> frozenset[str]:
+def list_excluded(
+    records: Iterable[Record], size_bytes: int
+) -> frozenset[str]:
     """Return the configurations with a run that failed for good."""
     return frozenset(
         record.configuration
-        for record in settled(records, size_bytes)
+        for record in list_settled(records, size_bytes)
         if not record.valid and record.kind != 'baseline'
     )
 
 
-def _hours(runs: Sequence[Record]) -> list[float]:
+def _list_start_hours(runs: Sequence[Record]) -> list[float]:
     """Return when runs began, in hours from any start."""
     return [
         datetime.fromisoformat(run.started).timestamp() / 3600 for run in runs

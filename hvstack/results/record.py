@@ -32,7 +32,7 @@ _TIME = re.compile(
 )
 
 
-def rate(size_bytes: int, seconds: float) -> float:
+def compute_rate(size_bytes: int, seconds: float) -> float:
     """Return the scale factor in TB over the elapsed hours.
 
     TPCx-HS: HSph@SF = SF / (T / 3600); called so only for TPC's own kit at
@@ -65,13 +65,13 @@ def is_id(text: str) -> bool:
         return False
 
 
-def seconds_between(earlier: str, later: str) -> float:
+def compute_seconds_between(earlier: str, later: str) -> float:
     """Return seconds between two times of records."""
     first, last = map(datetime.fromisoformat, (earlier, later))
     return (last - first).total_seconds()
 
 
-def phase_names(phases: Iterable[Mapping[str, Any]]) -> list[str]:
+def number_phase_names(phases: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of phases; a second one of a name has a 2 behind it."""
     names: list[str] = []
     for phase in phases:
@@ -100,7 +100,8 @@ class Record:
         ``job_id``, ``counters``, ``map_shuffle_seconds``,
         ``reduce_merge_seconds``.
     :param total_seconds: elapsed time of the whole run.
-    :param rate: TB an hour, see :func:`rate`; 0 if the run is not valid.
+    :param rate: TB per hour, see :func:`compute_rate`; 0 if the run is not
+        valid.
     :param environment: what must agree between comparable runs.
     :param seen: what was observed, not what was asked for.
     :param derived: the stand-in ran, not TPC's kit.
@@ -140,7 +141,7 @@ class Record:
         return {
             name: float(phase['seconds'])
             for name, phase in zip(
-                phase_names(self.phases), self.phases, strict=True
+                number_phase_names(self.phases), self.phases, strict=True
             )
         }
 
@@ -186,7 +187,7 @@ _MAX_FILE_BYTES = 16 * 1024 * 1024
 _UNPRINTABLE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]')
 
 
-def _printable(value: Any) -> Any:
+def _replace_unprintable(value: Any) -> Any:
     """Return plain data without control characters.
 
     Reasons quote what programs printed, such as the colors of a terminal.
@@ -194,13 +195,16 @@ def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return _UNPRINTABLE.sub('\ufffd', value)
     if isinstance(value, list):
-        return [_printable(item) for item in value]
+        return [_replace_unprintable(item) for item in value]
     if isinstance(value, dict):
-        return {_printable(key): _printable(v) for key, v in value.items()}
+        return {
+            _replace_unprintable(key): _replace_unprintable(v)
+            for key, v in value.items()
+        }
     return value
 
 
-def stored(record: Record) -> dict[str, Any]:
+def to_mapping(record: Record) -> dict[str, Any]:
     """Return the content of a record's file."""
     content = asdict(record)
     del content['unverified']
@@ -222,13 +226,15 @@ def save(record: Record, records_dir: Path) -> Path:
     # What JSON turns into something else (tuples, int keys) must not make
     # the file's digest differ from the one computed here.
     try:
-        plain = json.loads(json.dumps(stored(record), allow_nan=False))
+        plain = json.loads(json.dumps(to_mapping(record), allow_nan=False))
     except (TypeError, ValueError) as exc:
         raise errors.InputError(
             f'run record {record.id}: cannot be written as JSON ({exc}), '
             'keep plain finite values in it'
         ) from exc
-    written = _checked(_printable(plain), f'run record {record.id}')
+    written = _parse_record(
+        _replace_unprintable(plain), f'run record {record.id}'
+    )
     record.digest = written.digest = written.computed_digest()
     record.signature = written.signature = signing.sign(
         signing.RECORD, written.canonical()
@@ -244,7 +250,7 @@ def store(record: Record, records_dir: Path) -> Path:
     """
     started = record.started.replace(':', '').replace('-', '')
     path = records_dir / f'{started}-{record.configuration}-{record.id}.json'
-    text = json.dumps(stored(record), indent=1, sort_keys=True) + '\n'
+    text = json.dumps(to_mapping(record), indent=1, sort_keys=True) + '\n'
     try:
         paths.write_whole(path, text)
     except OSError as exc:
@@ -263,7 +269,7 @@ def load(path: Path, unsigned: bool | None = None) -> Record:
     :raises hvstack.errors.InputError: half-written, edited, not signed by a
         trusted key, contradicting itself, of a newer release, or no record.
     """
-    return _proved(_read(path), str(path), signing.policy(unsigned))
+    return _verify_record(_read(path), str(path), signing.policy(unsigned))
 
 
 def load_all(
@@ -285,7 +291,7 @@ def load_all(
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class InvalidRecord:
     """A file that is no usable record.
 
     :param reason: one line with file, field and remedy.
@@ -298,7 +304,7 @@ class LeftOut:
 
 def load_usable(
     records_dir: Path, unsigned: bool | None = None
-) -> tuple[list[Record], list[LeftOut]]:
+) -> tuple[list[Record], list[InvalidRecord]]:
     """Return a folder's records by start time, and what is none.
 
     Every reader of a folder goes through this function. A report is made of
@@ -311,13 +317,13 @@ def load_usable(
     policy = signing.policy(unsigned)
     records: dict[Path, Record] = {}
     invalid_records = []
-    for path in _files(records_dir):
+    for path in _list_files(records_dir):
         sweep = ''
         try:
             data = _read(path)
             if isinstance(data, dict):
                 sweep = str(data.get('sweep', ''))[:64]
-            record = _proved(data, str(path), policy)
+            record = _verify_record(data, str(path), policy)
             if not f'-{path.name}'.endswith(f'-{record.id}.json'):
                 raise errors.InputError(
                     f"{path}: the name does not end with the record's id, "
@@ -325,17 +331,17 @@ def load_usable(
                     'name or move it away'
                 )
         except errors.InputError as exc:
-            invalid_records.append(LeftOut(str(exc), sweep))
+            invalid_records.append(InvalidRecord(str(exc), sweep))
         else:
             records[path] = record
-    for path, reason in _conflicts(records).items():
+    for path, reason in _find_conflicts(records).items():
         text = f'{path}: {reason}'
-        invalid_records.append(LeftOut(text, records.pop(path).sweep))
-    return _ordered(records.values()), invalid_records
+        invalid_records.append(InvalidRecord(text, records.pop(path).sweep))
+    return _sort_records(records.values()), invalid_records
 
 
 def require_usable(
-    invalid_records: Iterable[LeftOut], sweeps: Collection[str]
+    invalid_records: Iterable[InvalidRecord], sweeps: Collection[str]
 ) -> None:
     """Refuse to continue without records that sweeps may need.
 
@@ -347,7 +353,7 @@ def require_usable(
             raise errors.InputError(invalid.reason)
 
 
-def _files(records_dir: Path) -> list[Path]:
+def _list_files(records_dir: Path) -> list[Path]:
     return [
         path
         for path in sorted(records_dir.glob('*.json'))
@@ -355,7 +361,7 @@ def _files(records_dir: Path) -> list[Path]:
     ]
 
 
-def _ordered(records: Iterable[Record]) -> list[Record]:
+def _sort_records(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.started, record.index))
 
 
@@ -373,13 +379,13 @@ def _read(path: Path) -> Any:
         ) from exc
 
 
-def _proved(data: Any, source: str, policy: signing.Policy) -> Record:
+def _verify_record(data: Any, source: str, policy: signing.Policy) -> Record:
     """Return the record that plain data make, if it can be believed.
 
     :raises hvstack.errors.InputError: it cannot, with the reason.
     """
     try:
-        record = _checked(data, source)
+        record = _parse_record(data, source)
         canonical = record.canonical()
         selfcheck.check_text(canonical)
     except (ValueError, OverflowError, RecursionError) as exc:
@@ -407,7 +413,7 @@ def _proved(data: Any, source: str, policy: signing.Policy) -> Record:
     return record
 
 
-def _conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
+def _find_conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
     """Return why records cannot be true together, by file.
 
     On one machine a sweep does one run after the other, and never repeats a
@@ -439,7 +445,7 @@ def _conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
         )
         first = by_run.setdefault(run, path)
         if first != path:
-            for suspect, other in _suspects(records, path, first):
+            for suspect, other in _list_suspects(records, path, first):
                 reasons[suspect] = (
                     f'sweep, configuration and index are those of '
                     f'{other.name}: a valid run is never repeated. Move the '
@@ -450,7 +456,7 @@ def _conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
         _, last_end, last_path = spans[0]
         for started, ended, path in spans[1:]:
             if started < last_end - _OVERLAP:
-                for suspect, other in _suspects(records, path, last_path):
+                for suspect, other in _list_suspects(records, path, last_path):
                     reasons.setdefault(
                         suspect,
                         "'started' and 'ended' overlap with the run in "
@@ -462,7 +468,7 @@ def _conflicts(records: Mapping[Path, Record]) -> dict[Path, str]:
     return reasons
 
 
-def _suspects(
+def _list_suspects(
     records: Mapping[Path, Record], first: Path, second: Path
 ) -> list[tuple[Path, Path]]:
     """Return which of two records must be wrong, each with the other one.
@@ -506,7 +512,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _checked(data: Any, source: str) -> Record:
+def _parse_record(data: Any, source: str) -> Record:
     """Check plain data field by field and make a record of it."""
 
     def wrong(name: str, problem: str) -> errors.InputError:
@@ -566,7 +572,7 @@ def _checked(data: Any, source: str) -> Record:
         for name in ('size_bytes', 'total_seconds', 'rate'):
             if not 0 < data[name] < math.inf:
                 raise wrong(name, 'is not more than 0, or not finite')
-        expected = rate(data['size_bytes'], data['total_seconds'])
+        expected = compute_rate(data['size_bytes'], data['total_seconds'])
         if not math.isclose(expected, data['rate'], rel_tol=1e-6):
             raise wrong(
                 'rate',

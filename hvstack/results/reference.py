@@ -12,7 +12,7 @@ from hvstack.results.record import Record
 AUTO = 'auto'
 
 
-def candidates(
+def list_candidates(
     baseline_name: str,
     records_dir: Path,
     loaded_records: Iterable[Record] | None = None,
@@ -49,12 +49,14 @@ def candidates(
         raise errors.InputError(
             f"baseline '{baseline_name}': {records_dir} has no such valid run "
             "on bare metal, make one with 'hvstack baseline run'"
-            + _left_out(baseline_name, records_dir, unsigned)
+            + _explain_invalid(baseline_name, records_dir, unsigned)
         )
     return baseline_records
 
 
-def _left_out(name: str, records_dir: Path, unsigned: bool | None) -> str:
+def _explain_invalid(
+    name: str, records_dir: Path, unsigned: bool | None
+) -> str:
     """Return why a record that may be meant does not count."""
     _, invalid_records = record.load_usable(records_dir, unsigned)
     for invalid in invalid_records:
@@ -63,7 +65,7 @@ def _left_out(name: str, records_dir: Path, unsigned: bool | None) -> str:
     return ''
 
 
-def choose(
+def choose_runs(
     baseline_name: str,
     run: Record,
     records_dir: Path,
@@ -74,16 +76,18 @@ def choose(
     The newest comparable one decides on the sweep; all comparable ones of
     that sweep count.
 
-    :param baseline_name: as in :func:`candidates`.
+    :param baseline_name: as in :func:`list_candidates`.
     :param allow: facts that may differ.
     :raises hvstack.errors.InputError: there is none.
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    return _comparable(candidates(baseline_name, records_dir), run, allow)
+    return _select_comparable(
+        list_candidates(baseline_name, records_dir), run, allow
+    )
 
 
-def instead(
+def replace_baseline(
     baseline_name: str,
     records: Sequence[Record],
     records_dir: Path,
@@ -95,7 +99,8 @@ def instead(
 
     The first run that any comparable ones are found for decides.
 
-    :param baseline_name: as in :func:`candidates`, as is ``loaded_records``.
+    :param baseline_name: as in :func:`list_candidates`, as is
+        ``loaded_records``.
     :param records: of the sweep.
     :param allow: facts that may differ.
     :param unsigned: as in :func:`hvstack.results.record.load`.
@@ -104,7 +109,7 @@ def instead(
     :raises hvstack.errors.NotComparable: none is comparable, with what
         differs from the newest.
     """
-    baseline_records = candidates(
+    baseline_records = list_candidates(
         baseline_name, records_dir, loaded_records, unsigned
     )
     configured = [
@@ -119,20 +124,22 @@ def instead(
     )
     for run in valid:
         try:
-            return configured + _comparable(baseline_records, run, allow)
+            return configured + _select_comparable(
+                baseline_records, run, allow
+            )
         except errors.NotComparable as exc:
             refusal = exc
     raise refusal
 
 
-def _comparable(
+def _select_comparable(
     baseline_records: Sequence[Record], run: Record, allow: Collection[str]
 ) -> list[Record]:
-    may = compare.swept(run).union(allow)
+    may = compare.list_swept_facts(run).union(allow)
     fair = [
         baseline_record
         for baseline_record in baseline_records
-        if not compare.record_differences(run, baseline_record, may)
+        if not compare.list_record_differences(run, baseline_record, may)
     ]
     if not fair:
         compare.require_comparable(run, baseline_records[-1], may)

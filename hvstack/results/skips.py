@@ -7,10 +7,10 @@ from pathlib import Path
 from hvstack import errors, jsonfile, paths, textfile
 
 #: In the folder of the run records.
-FOLDER = 'skipped'
+DIRECTORY = 'skipped'
 
 
-def note(records: Path, sweep: str, name: str, reason: str) -> None:
+def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
     """Write down that a configuration was skipped.
 
     :param records: folder of the run records.
@@ -20,10 +20,10 @@ def note(records: Path, sweep: str, name: str, reason: str) -> None:
     """
     # A reason may quote what a program or a service printed.
     reason = textfile.printable(reason)
-    reasons = load(records, sweep)
+    reasons = load_skips(records, sweep)
     if reasons.get(name) == reason:
         return
-    path = _path(records, sweep)
+    path = _build_path(records, sweep)
     text = json.dumps(reasons | {name: reason}, indent=1) + '\n'
     try:
         paths.write_whole(path, text)
@@ -33,17 +33,17 @@ def note(records: Path, sweep: str, name: str, reason: str) -> None:
         ) from exc
 
 
-def load(records: Path, sweep: str) -> dict[str, str]:
+def load_skips(records: Path, sweep: str) -> dict[str, str]:
     """Return the reasons by configuration.
 
     :raises hvstack.errors.InputError: what is there is none of ours.
     """
-    path = _path(records, sweep)
+    path = _build_path(records, sweep)
     try:
         return jsonfile.load_texts(path)
     except textfile.MissingFileError:
         return {}
 
 
-def _path(records: Path, sweep: str) -> Path:
-    return records / FOLDER / f'{sweep}.json'
+def _build_path(records: Path, sweep: str) -> Path:
+    return records / DIRECTORY / f'{sweep}.json'

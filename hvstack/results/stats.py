@@ -95,7 +95,7 @@ class Drift:
             100 * math.expm1(high),
         )
 
-    def corrected(
+    def correct_rates(
         self, rates: Sequence[float], hours: Sequence[float]
     ) -> list[float]:
         """Return rates as they would be at the baseline's mean time.
@@ -108,14 +108,14 @@ class Drift:
             for rate, hour in zip(rates, hours, strict=True)
         ]
 
-    def surrounds(self, hours: Sequence[float]) -> bool:
+    def covers(self, hours: Sequence[float]) -> bool:
         """Whether baseline runs were before and after all of these.
 
         Elsewhere the line would have to be extended, over any time.
         """
         return min(self.hours) <= min(hours) and max(hours) <= max(self.hours)
 
-    def variance(
+    def slope_variance(
         self, row_hours: Sequence[float], other: Sequence[float]
     ) -> float:
         """Return what the slope's error adds to a difference, in s^2.
@@ -123,11 +123,13 @@ class Drift:
         :param row_hours: hours of a row's runs.
         :param other: hours of the row that it is compared with.
         """
-        return (_mean(row_hours) - _mean(other)) ** 2 / _squares(self.hours)
+        return (_mean(row_hours) - _mean(other)) ** 2 / _sum_squares(
+            self.hours
+        )
 
 
 @dataclass(frozen=True)
-class Even:
+class DriftCorrectedRates:
     """Rates of a sweep with bare metal's drift taken out where it can be.
 
     :param rows: rates of each configuration's valid runs.
@@ -145,16 +147,18 @@ class Even:
     outside: tuple[str, ...] = ()
 
     @property
-    def lost(self) -> int:
+    def dof_penalty(self) -> int:
         """Degrees of freedom that the correction took."""
         return 1 if self.drift else 0
 
     @functools.cached_property
-    def spread(self) -> Pooled:
+    def pooled(self) -> Pooled:
         """The variance pooled over all rows and the baseline."""
-        return pooled([*self.rows.values(), self.base], self.lost)
+        return pool_variance(
+            [*self.rows.values(), self.base], self.dof_penalty
+        )
 
-    def more(self, name: str, other: str | None = None) -> float:
+    def slope_variance(self, name: str, other: str | None = None) -> float:
         """Return what the slope's error adds to a difference, in s^2.
 
         :param other: a row; the baseline if not given.
@@ -163,21 +167,21 @@ class Even:
             return 0.0
         # All are corrected to the baseline's mean time.
         centre = self.drift.hours
-        return self.drift.variance(
+        return self.drift.slope_variance(
             self.hours.get(name, centre),
             self.hours.get(other, centre) if other else centre,
         )
 
-    def ratio(self, name: str, other: str | None = None) -> Percent:
+    def compute_ratio(self, name: str, other: str | None = None) -> Percent:
         """Return a row's rates in percent of another's, or of bare metal's.
 
         :raises hvstack.errors.InputError: a rate that is none.
         """
-        return ratio(
+        return compute_ratio(
             self.rows[name],
             self.rows[other] if other else self.base,
-            self.spread,
-            self.more(name, other),
+            self.pooled,
+            self.slope_variance(name, other),
         )
 
 
@@ -200,27 +204,27 @@ class Choice:
         return None if self.tied else self.best
 
 
-def drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
+def fit_drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
     """Return the drift of the baseline, or None with too few runs.
 
     :param hours: when each run was, from any start.
     :param rates: of the valid runs on bare metal.
     :raises hvstack.errors.InputError: a rate that is none.
     """
-    logs = _logs(rates)
-    if len(logs) < DRIFT_RUNS or not _squares(hours):
+    logs = _compute_logs(rates)
+    if len(logs) < DRIFT_RUNS or not _sum_squares(hours):
         return None
     hour, log = _mean(hours), _mean(logs)
     slope = math.fsum(
         (x - hour) * (y - log) for x, y in zip(hours, logs, strict=True)
-    ) / _squares(hours)
+    ) / _sum_squares(hours)
     rest = math.fsum(
         (y - log - slope * (x - hour)) ** 2
         for x, y in zip(hours, logs, strict=True)
     )
     degrees = len(logs) - 2
-    error = math.sqrt(rest / degrees / _squares(hours))
-    return Drift(slope, t_quantile(degrees) * error, tuple(hours))
+    error = math.sqrt(rest / degrees / _sum_squares(hours))
+    return Drift(slope, compute_t_quantile(degrees) * error, tuple(hours))
 
 
 def choose(
@@ -241,7 +245,8 @@ def choose(
     :param spread: the pooled variance of the sweep.
     :param cost: of a configuration; the lowest is taken of those tied.
     :param eligible_names: which may be taken; all of them if not given.
-    :param more: further variance of a difference of two, as in :func:`ratio`.
+    :param more: variance of a difference in addition to that of the means, as
+        in :func:`compute_ratio`.
     :returns: None without any run.
     """
     rows = {
@@ -251,19 +256,21 @@ def choose(
     }
     if not rows:
         return None
-    best = max(rows, key=lambda name: _mean(_logs(rows[name])))
+    best = max(rows, key=lambda name: _mean(_compute_logs(rows[name])))
     tied = [
         name
         for name, rates in rows.items()
         if name != best
-        and not _slower(ratio(rates, rows[best], spread, more(name, best)))
+        and not _is_slower(
+            compute_ratio(rates, rows[best], spread, more(name, best))
+        )
     ]
     cheapest = min([best, *tied], key=cost)
     return Choice(best, tuple(tied), cheapest)
 
 
-def winner(
-    corrected_rates: Even,
+def choose_winner(
+    corrected_rates: DriftCorrectedRates,
     cost: Callable[[str], Any],
     eligible_names: Collection[str],
 ) -> Choice | None:
@@ -279,21 +286,21 @@ def winner(
     """
     choice = choose(
         corrected_rates.rows,
-        corrected_rates.spread,
+        corrected_rates.pooled,
         cost,
         eligible_names,
-        corrected_rates.more,
+        corrected_rates.slope_variance,
     )
     if choice is None or not corrected_rates.base:
         return choice
-    best = corrected_rates.ratio(choice.best)
+    best = corrected_rates.compute_ratio(choice.best)
     tied = [
         name
         for name, rates in corrected_rates.rows.items()
         if rates and name in eligible_names and name != choice.best
         and (
             name in choice.tied
-            or _overlap(corrected_rates.ratio(name), best)
+            or _is_overlapping(corrected_rates.compute_ratio(name), best)
         )
     ]  # fmt: skip
     return Choice(
@@ -301,7 +308,7 @@ def winner(
     )
 
 
-def _overlap(percent: Percent, other: Percent) -> bool:
+def _is_overlapping(percent: Percent, other: Percent) -> bool:
     """Tell whether two intervals overlap as they are printed."""
     if percent.low is None or percent.high is None:
         return True
@@ -312,11 +319,13 @@ def _overlap(percent: Percent, other: Percent) -> bool:
     ) <= round(percent.high, 1)
 
 
-def _slower(percent: Percent) -> bool:
+def _is_slower(percent: Percent) -> bool:
     return percent.high is not None and percent.high < 100
 
 
-def pooled(rows: Sequence[Sequence[float]], dof_penalty: int = 0) -> Pooled:
+def pool_variance(
+    rows: Sequence[Sequence[float]], dof_penalty: int = 0
+) -> Pooled:
     """Return the standard deviation of log rates pooled over rows.
 
     :param rows: rates of each row's valid runs.
@@ -326,7 +335,7 @@ def pooled(rows: Sequence[Sequence[float]], dof_penalty: int = 0) -> Pooled:
     squares = 0.0
     degrees = 0
     for row in rows:
-        logs = _logs(row)
+        logs = _compute_logs(row)
         if len(logs) < 2:
             continue
         mean = math.fsum(logs) / len(logs)
@@ -338,12 +347,12 @@ def pooled(rows: Sequence[Sequence[float]], dof_penalty: int = 0) -> Pooled:
     return Pooled(math.sqrt(squares / degrees), degrees)
 
 
-def even(
+def correct_drift(
     runs: Mapping[str, Sequence[float]],
     baseline: Sequence[float],
     drift: Drift | None = None,
     hours: Mapping[str, Sequence[float]] | None = None,
-) -> Even:
+) -> DriftCorrectedRates:
     """Return rates with the baseline's drift taken out where it can be.
 
     :param runs: rates of each configuration's valid runs; a row without
@@ -354,27 +363,27 @@ def even(
     """
     rows = {name: rates for name, rates in runs.items() if rates}
     if drift is None or not drift.applied or hours is None:
-        return Even(rows, baseline)
-    inside = {n: hours[n] for n in rows if drift.surrounds(hours[n])}
+        return DriftCorrectedRates(rows, baseline)
+    inside = {n: hours[n] for n in rows if drift.covers(hours[n])}
     outside = tuple(name for name in rows if name not in inside)
     if not inside:
         # Nor may the baseline's own scatter lose what the others keep.
-        return Even(rows, baseline, outside=outside)
-    return Even(
+        return DriftCorrectedRates(rows, baseline, outside=outside)
+    return DriftCorrectedRates(
         {
-            name: drift.corrected(rates, inside[name])
+            name: drift.correct_rates(rates, inside[name])
             if name in inside
             else rates
             for name, rates in rows.items()
         },
-        drift.corrected(baseline, drift.hours),
+        drift.correct_rates(baseline, drift.hours),
         drift,
         inside,
         outside,
     )
 
 
-def percent_of_bare_metal(
+def compute_percents(
     runs: Mapping[str, Sequence[float]],
     baseline: Sequence[float],
     drift: Drift | None = None,
@@ -382,25 +391,25 @@ def percent_of_bare_metal(
 ) -> dict[str, Percent]:
     """Return every row's percent of bare metal.
 
-    :param runs: as in :func:`even`, as are the others.
+    :param runs: as in :func:`correct_drift`, as are the others.
     :raises hvstack.errors.InputError: no baseline, or a rate that is none.
     """
     if not baseline:
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    corrected_rates = even(runs, baseline, drift, hours)
+    corrected_rates = correct_drift(runs, baseline, drift, hours)
     return {
         # TPC's performance run is one that was measured, not a corrected one.
         name: replace(
-            corrected_rates.ratio(name),
-            performance_ratio=_performance_ratio(runs[name], baseline),
+            corrected_rates.compute_ratio(name),
+            performance_ratio=_compute_performance_ratio(runs[name], baseline),
         )
         for name in corrected_rates.rows
     }
 
 
-def ratio(
+def compute_ratio(
     rates: Sequence[float],
     base: Sequence[float],
     spread: Pooled,
@@ -415,8 +424,8 @@ def ratio(
         a multiple of the pooled one.
     :raises hvstack.errors.InputError: a rate that is none.
     """
-    log = _mean(_logs(rates)) - _mean(_logs(base))
-    half = _half_width(spread, 1 / len(rates) + 1 / len(base) + more)
+    log = _mean(_compute_logs(rates)) - _mean(_compute_logs(base))
+    half = _compute_half_width(spread, 1 / len(rates) + 1 / len(base) + more)
     return Percent(
         percent=100 * math.exp(log),
         low=None if half is None else 100 * math.exp(log - half),
@@ -425,11 +434,11 @@ def ratio(
         baseline_runs=len(base),
         half_width=half,
         degrees_of_freedom=spread.degrees_of_freedom,
-        performance_ratio=_performance_ratio(rates, base),
+        performance_ratio=_compute_performance_ratio(rates, base),
     )
 
 
-def bare_metal(
+def compute_bare_metal(
     runs: Mapping[str, Sequence[float]],
     baseline: Sequence[float],
     dof_penalty: int = 0,
@@ -445,8 +454,8 @@ def bare_metal(
         raise errors.InputError(
             'no valid run on bare metal: run the baseline first'
         )
-    spread = pooled([*runs.values(), baseline], dof_penalty)
-    half = _half_width(spread, 1 / len(baseline))
+    spread = pool_variance([*runs.values(), baseline], dof_penalty)
+    half = _compute_half_width(spread, 1 / len(baseline))
     return Percent(
         percent=100.0,
         low=None if half is None else 100 * math.exp(-half),
@@ -459,7 +468,7 @@ def bare_metal(
     )
 
 
-def no_difference(percent: Percent) -> bool:
+def is_without_difference(percent: Percent) -> bool:
     """Tell whether the interval holds 100: bare metal cannot be told apart.
 
     Without an interval nothing can be said, and the answer is False.
@@ -470,7 +479,7 @@ def no_difference(percent: Percent) -> bool:
 
 
 @functools.cache
-def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+def compute_t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided t quantile.
 
     :param degrees: degrees of freedom, 1 or more.
@@ -479,18 +488,18 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     if degrees < 1 or not 0 < confidence < 1:
         raise ValueError(f'no t quantile for {degrees}, {confidence}')
     low, high = 0.0, 1.0
-    while _within(high, degrees) < confidence:
+    while _compute_t_probability(high, degrees) < confidence:
         high *= 2
     for _ in range(200):
         middle = (low + high) / 2
-        if _within(middle, degrees) < confidence:
+        if _compute_t_probability(middle, degrees) < confidence:
             low = middle
         else:
             high = middle
     return high
 
 
-def _within(t: float, degrees: int) -> float:
+def _compute_t_probability(t: float, degrees: int) -> float:
     """Return Student's probability of being within -t and t.
 
     Abramowitz and Stegun, 26.7.3 and 26.7.4: finite sums in the angle.
@@ -510,14 +519,14 @@ def _within(t: float, degrees: int) -> float:
     return sine * total
 
 
-def _half_width(spread: Pooled, variance: float) -> float | None:
+def _compute_half_width(spread: Pooled, variance: float) -> float | None:
     if spread.deviation is None:
         return None
-    quantile = t_quantile(spread.degrees_of_freedom)
+    quantile = compute_t_quantile(spread.degrees_of_freedom)
     return quantile * spread.deviation * math.sqrt(variance)
 
 
-def _performance_ratio(
+def _compute_performance_ratio(
     rates: Sequence[float], baseline: Sequence[float]
 ) -> float:
     """Return 100 x performance run / performance run on bare metal.
@@ -527,10 +536,14 @@ def _performance_ratio(
     over all its groups of as many runs as the other side has.
     """
     size = min(len(rates), len(baseline))
-    return 100 * _slowest(rates, size) / _slowest(baseline, size)
+    return (
+        100
+        * _compute_expected_slowest(rates, size)
+        / _compute_expected_slowest(baseline, size)
+    )
 
 
-def _slowest(rates: Sequence[float], size: int) -> float:
+def _compute_expected_slowest(rates: Sequence[float], size: int) -> float:
     """Return the expected slowest of ``size`` runs drawn from these.
 
     With the rates in rising order, the i-th is the slowest of as many
@@ -548,13 +561,13 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _squares(values: Sequence[float]) -> float:
+def _sum_squares(values: Sequence[float]) -> float:
     """Return the sum of squared distances from the mean."""
     mean = _mean(values)
     return math.fsum((value - mean) ** 2 for value in values)
 
 
-def _logs(rates: Sequence[float]) -> list[float]:
+def _compute_logs(rates: Sequence[float]) -> list[float]:
     for rate in rates:
         if not rate > 0 or not math.isfinite(rate):
             raise errors.InputError(

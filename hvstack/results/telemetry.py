@@ -14,10 +14,10 @@ from typing import Any
 
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.model.fields import to_dataclass
-from hvstack.results.record import Record, phase_names
+from hvstack.results.record import Record, number_phase_names
 
 #: Below the folder of the records.
-FOLDER = 'telemetry'
+DIRECTORY = 'telemetry'
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 1
 #: A day of samples of a hundred nodes is smaller.
@@ -47,7 +47,7 @@ Values = list[float | None]
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeTelemetry:
     """What one node did.
 
     :param cpus: that its kernel counts; None where it shares one.
@@ -154,17 +154,17 @@ class Telemetry:
     source: str
     interval: float
     phases: list[tuple[str, float, float]]
-    nodes: list[Node]
+    nodes: list[NodeTelemetry]
     gaps: list[str] = field(default_factory=list)
     schema: int = SCHEMA
 
     @property
-    def workers(self) -> list[Node]:
+    def workers(self) -> list[NodeTelemetry]:
         """Nodes that store and sort."""
         return [node for node in self.nodes if node.role == 'worker']
 
 
-def windows(
+def compute_windows(
     phases: Sequence[Mapping[str, Any]],
 ) -> dict[str, tuple[float, float]]:
     """Return Unix times of begin and end of each phase that has them.
@@ -172,7 +172,7 @@ def windows(
     HSSort's two parts stand behind it, where its job's start is known.
     """
     windows_by_phase: dict[str, tuple[float, float]] = {}
-    for name, phase in zip(phase_names(phases), phases, strict=True):
+    for name, phase in zip(number_phase_names(phases), phases, strict=True):
         started_at = phase.get('began')
         if started_at is None:
             continue
@@ -189,7 +189,9 @@ def windows(
     return windows_by_phase
 
 
-def amount(node: Node, name: str, begin: float, end: float) -> float | None:
+def compute_amount(
+    node: NodeTelemetry, name: str, begin: float, end: float
+) -> float | None:
     """Return CPU seconds or bytes of a part of the run.
 
     Network bytes are without headers, which differ with the offloads.
@@ -203,8 +205,8 @@ def amount(node: Node, name: str, begin: float, end: float) -> float | None:
     return max(0.0, mean - HEADER_BYTES * (packets or 0)) * (end - begin)
 
 
-def bounds(
-    node: Node, name: str, begin: float, end: float
+def compute_bounds(
+    node: NodeTelemetry, name: str, begin: float, end: float
 ) -> tuple[float, float] | None:
     """Return the least and the most bytes that a part of the run can have.
 
@@ -233,32 +235,32 @@ def bounds(
     return min_bytes, max_bytes
 
 
-def digest(telemetry: Telemetry) -> dict[str, Any]:
+def summarize(telemetry: Telemetry) -> dict[str, Any]:
     """Return what a record keeps: sums by phase and by node.
 
     ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
     network bytes are without headers, sums are of the workers. ``rx_least``
-    and ``rx_most`` (and of ``write``) are as :func:`bounds` has them.
+    and ``rx_most`` (and of ``write``) are as :func:`compute_bounds` has them.
     """
     by_phase = {
-        name: _known(
+        name: _round_known(
             {
                 'seconds': end - begin,
                 **{
-                    series_name: _sum(
-                        amount(node, series_name, begin, end)
+                    series_name: _sum_known(
+                        compute_amount(node, series_name, begin, end)
                         for node in telemetry.workers
                     )
                     for series_name in PHASE_SUMS
                 },
-                **_bounds(telemetry, begin, end),
+                **_compute_phase_bounds(telemetry, begin, end),
             }
         )
         for name, begin, end in telemetry.phases
     }
     by_node = {
         node.name: {
-            **_known(
+            **_round_known(
                 {
                     series_name: node.total(node.values(series_name))
                     for series_name in (
@@ -275,7 +277,7 @@ def digest(telemetry: Telemetry) -> dict[str, Any]:
             'cpus': node.cpus,
             'seconds': round(node.times[-1] - node.times[0], 1),
             'disks': {
-                name: _known(
+                name: _round_known(
                     {
                         series_name: node.total(series[series_name])
                         for series_name in ('read', 'write', 'busy')
@@ -296,12 +298,15 @@ def digest(telemetry: Telemetry) -> dict[str, Any]:
     }
 
 
-def _bounds(
+def _compute_phase_bounds(
     telemetry: Telemetry, begin: float, end: float
 ) -> dict[str, float]:
     byte_bounds: dict[str, float] = {}
     for name in BOUNDED:
-        pairs = [bounds(node, name, begin, end) for node in telemetry.workers]
+        pairs = [
+            compute_bounds(node, name, begin, end)
+            for node in telemetry.workers
+        ]
         complete_pairs = [pair for pair in pairs if pair is not None]
         if complete_pairs and len(complete_pairs) == len(pairs):
             byte_bounds[f'{name}_least'] = round(
@@ -313,7 +318,7 @@ def _bounds(
     return byte_bounds
 
 
-def stolen(record: Record) -> dict[str, float] | None:
+def compute_steal_shares(record: Record) -> dict[str, float] | None:
     """Return the part of each worker's CPU time that was stolen from it.
 
     :returns: None where it is not available: without telemetry, in nodes
@@ -335,7 +340,7 @@ def stolen(record: Record) -> dict[str, float] | None:
     return shares or None
 
 
-def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+def _round_known(values: Mapping[str, float | None]) -> dict[str, float]:
     return {
         name: round(value, 2)
         for name, value in values.items()
@@ -343,7 +348,7 @@ def _known(values: Mapping[str, float | None]) -> dict[str, float]:
     }
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _sum_known(values: Iterable[float | None]) -> float | None:
     samples = list(values)
     known_samples = [sample for sample in samples if sample is not None]
     return (
@@ -362,23 +367,23 @@ def save(
     :raises OSError: no room, no rights.
     """
     text = json.dumps(asdict(telemetry), separators=(',', ':')) + '\n'
-    name = f'{FOLDER}/{run_id}.json'
+    name = f'{DIRECTORY}/{run_id}.json'
     paths.write_whole(records_dir / name, text)
     return {
         'file': name,
         'sha256': hashlib.sha256(text.encode()).hexdigest(),
-        **digest(telemetry),
+        **summarize(telemetry),
     }
 
 
-def kept(
+def save_or_add_gap(
     telemetry: Telemetry, records_dir: Path, run_id: str
 ) -> dict[str, Any]:
     """Do as :func:`save`; a file that cannot be written is a gap."""
     try:
         return save(telemetry, records_dir, run_id)
     except OSError as exc:
-        summary = digest(telemetry)
+        summary = summarize(telemetry)
         summary['gaps'] = [*telemetry.gaps, f'its file: {exc.strerror}']
         return summary
 
@@ -389,9 +394,9 @@ def copy(record: Record, source: Path, target: Path) -> None:
     :raises hvstack.errors.InputError: it was edited.
     :raises OSError: no room, no rights.
     """
-    if (source / FOLDER / f'{record.id}.json').exists():
+    if (source / DIRECTORY / f'{record.id}.json').exists():
         text = read(record, source)
-        paths.write_whole(target / FOLDER / f'{record.id}.json', text)
+        paths.write_whole(target / DIRECTORY / f'{record.id}.json', text)
 
 
 def read(record: Record, records_dir: Path) -> str:
@@ -402,7 +407,7 @@ def read(record: Record, records_dir: Path) -> str:
     summary = record.seen.get('telemetry')
     if not isinstance(summary, dict) or 'sha256' not in summary:
         raise errors.InputError('the record has no telemetry')
-    path = records_dir / FOLDER / f'{record.id}.json'
+    path = records_dir / DIRECTORY / f'{record.id}.json'
     try:
         text = textfile.read(path, _MAX_FILE_BYTES)
     except errors.InputError as exc:
@@ -423,7 +428,7 @@ def load(record: Record, records_dir: Path) -> Telemetry:
     :raises hvstack.errors.InputError: there is none, it was edited, or a
         newer release wrote it.
     """
-    path = records_dir / FOLDER / f'{record.id}.json'
+    path = records_dir / DIRECTORY / f'{record.id}.json'
     document = jsonfile.parse(read(record, records_dir), path)
     data = document.data
     schema = data.get('schema') if isinstance(data, dict) else None

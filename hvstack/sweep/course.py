@@ -34,7 +34,7 @@ class SweepStatus:
     records: list[Record]
     measured: MeasuredRates
     workloads: list[list[Step]]
-    corrected_rates: stats.Even
+    corrected_rates: stats.DriftCorrectedRates
     choice: stats.Choice | None
 
 
@@ -114,7 +114,9 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
     for run_record in records:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)
-    corrected_rates = percents.of(valid, valid.pop(record.BARE_METAL, [])).even
+    corrected_rates = percents.compute_percents(
+        valid, valid.pop(record.BARE_METAL, [])
+    ).corrected_rates
     return SweepStatus(
         strategy,
         records,

@@ -32,7 +32,9 @@ def compute_median_times(
     for run_record in records:
         last = by_sweep.get(run_record.sweep)
         if last is not None and last.configuration != run_record.configuration:
-            gaps.append(record.seconds_between(last.ended, run_record.started))
+            gaps.append(
+                record.compute_seconds_between(last.ended, run_record.started)
+            )
         by_sweep[run_record.sweep] = run_record
     return (
         statistics.median(runs) if runs else None,

@@ -89,7 +89,7 @@ class Strategy(ABC):
     def choose(
         self,
         measured: MeasuredRates,
-        corrected_rates: stats.Even | None = None,
+        corrected_rates: stats.DriftCorrectedRates | None = None,
     ) -> stats.Choice | None:
         """Return the best configuration so far, and what is tied with it.
 
@@ -100,9 +100,9 @@ class Strategy(ABC):
             configuration.name: configuration
             for configuration in self.space.possible
         }
-        return stats.winner(
+        return stats.choose_winner(
             corrected_rates
-            or stats.even(
+            or stats.correct_drift(
                 {name: measured.get_rates(name) for name in by_name},
                 measured.get_rates(BARE_METAL),
             ),
@@ -302,7 +302,7 @@ class Racing(Strategy):
                 configuration.name: observed_rates[configuration.name]
                 for configuration in alive
             },
-            stats.pooled([*observed_rates.values(), base]),
+            stats.pool_variance([*observed_rates.values(), base]),
             # What is taken does not matter here.
             lambda name: name,
         )
@@ -340,7 +340,7 @@ def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
     """
     rates: dict[str, list[float]] = {}
     records = list(records)
-    settled = percents.settled(records, size_bytes)
+    settled = percents.list_settled(records, size_bytes)
     for record in sorted(settled, key=lambda record: record.index):
         if record.valid:
             rates.setdefault(record.configuration, []).append(record.rate)
@@ -348,7 +348,7 @@ def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
         _is_baseline(record) and not record.valid for record in settled
     )
     return MeasuredRates(
-        rates, percents.given_up(records, size_bytes), bare_failed
+        rates, percents.list_excluded(records, size_bytes), bare_failed
     )
 
 
@@ -369,7 +369,7 @@ def plan_workloads(
         with.
     :returns: nothing when the sweep is finished.
     """
-    settled = percents.settled(records, size_bytes)
+    settled = percents.list_settled(records, size_bytes)
     asks = strategy.request_runs(collect_rates(records, size_bytes))
     last = [record.configuration for record in settled]
     base = 1 + max(

@@ -19,7 +19,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.fields import Fields, to_dataclass
 from hvstack.progress import Progress
 from hvstack.results import compare, record, stats
-from hvstack.results.percents import TRIES
+from hvstack.results.percents import MAX_TRIES
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, state
@@ -199,7 +199,7 @@ def _run_side(
     side_index = SIDES.index(side)
     _run_command(trials.before[side_index])
     sweep = trials.format_sweep_name(number, side)
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         rallytask.run_task(
             'sweep.yaml',
             {
@@ -259,7 +259,7 @@ def gather_trials(
         for side in SIDES
     ]
     record.require_usable(invalid_records, sweeps)
-    allow = compare.checked(allow, records)
+    allow = compare.check_fact_names(allow, records)
     return [
         _build_trial(
             number,
@@ -295,8 +295,10 @@ def _build_trial(
     return Trial(
         number,
         counts,
-        stats.ratio(rates[1], rates[0], stats.pooled(rates)),
-        tuple(compare.allowed_differences(records_b[0], records_a[0], allow)),
+        stats.compute_ratio(rates[1], rates[0], stats.pool_variance(rates)),
+        tuple(
+            compare.list_allowed_differences(records_b[0], records_a[0], allow)
+        ),
         longest,
     )
 
@@ -332,7 +334,7 @@ def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
     ]
     return TrialsSummary(
         len(percents),
-        sum(stats.no_difference(percent) for percent in percents),
+        sum(stats.is_without_difference(percent) for percent in percents),
         statistics.median(widths) if widths else None,
         max((trial.seconds for trial in trials), default=0.0) or None,
     )

@@ -90,7 +90,9 @@ class RunResult:
         """TB an hour; 0 for a run that is not valid."""
         if not self.is_valid:
             return 0.0
-        return record.rate(self.workload.size_bytes, self.total_seconds)
+        return record.compute_rate(
+            self.workload.size_bytes, self.total_seconds
+        )
 
     def to_record(
         self, *, sweep: str, kind: str, configuration: str, index: int
@@ -199,7 +201,7 @@ def run(
         run_result.ended = run_result.ended or format_now()
         if interval:
             run_result.telemetry = sampler.collect(
-                started_at, telemetry.windows(run_result.phases)
+                started_at, telemetry.compute_windows(run_result.phases)
             )
     evidence = _find_kills(cluster, kills)
     if evidence:
@@ -244,7 +246,7 @@ def measure(
         sweep=sweep, kind=kind, configuration=configuration, index=index
     )
     if run_result.telemetry:
-        run_record.seen['telemetry'] = telemetry.kept(
+        run_record.seen['telemetry'] = telemetry.save_or_add_gap(
             run_result.telemetry, records_dir, run_record.id
         )
     record.save(run_record, records_dir)

@@ -297,7 +297,9 @@ def record(
         run = factory.run(
             *(configuration, index, seconds), sweep=SWEEP, started=started
         )
-        content: dict[str, Any] = json.loads(json.dumps(records.stored(run)))
+        content: dict[str, Any] = json.loads(
+            json.dumps(records.to_mapping(run))
+        )
         content['id'] = _id(number)
         return content
     is_baseline = configuration == 'bare-metal'

@@ -103,7 +103,7 @@ class FindingsTest(testtools.TestCase):
         assert outcome.telemetry
         self.assertEqual([], outcome.telemetry.gaps)
         self.assertEqual(len(self.cluster.nodes), len(outcome.telemetry.nodes))
-        made.seen['telemetry'] = telemetry.digest(outcome.telemetry)
+        made.seen['telemetry'] = telemetry.summarize(outcome.telemetry)
         sweep = answer.build_report([made])
         self.addDetail(
             'seen',

@@ -137,7 +137,7 @@ class SlowDiskTest(QemuTest):
             # One after the other: below them is one disk.
             node.run(WRITE, timeout=3 * WRITE_SECONDS)
         told = sampler.collect(began, {'HSGen': (began, time.time())})
-        seen = telemetry.digest(told)
+        seen = telemetry.summarize(told)
         self.addDetail('seen', testtools.content.text_content(str(seen)))
         self.assertEqual([], told.gaps)
         record = run('i1', 0, 100, backend='qemu', seen={'telemetry': seen})

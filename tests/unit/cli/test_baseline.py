@@ -76,7 +76,7 @@ class BaselineTest(testtools.TestCase):
                 }
             }
             made.digest = made.computed_digest()
-            path.write_text(json.dumps(record.stored(made)))
+            path.write_text(json.dumps(record.to_mapping(made)))
             for folder in (self.folder / 'taken', path.parent / 'telemetry'):
                 folder.mkdir(exist_ok=True)
             (path.parent / 'telemetry' / 'pwn.json').write_text(text)

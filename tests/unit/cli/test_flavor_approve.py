@@ -63,7 +63,9 @@ class Approve(testtools.TestCase):
         self.assertEqual(0o640, self.catalogue.stat().st_mode & 0o777)
         document = yamlfile.load(self.catalogue)
         found = catalogue.from_mapping(document.data, document.place())
-        evidence.verify(found.entries[0], record.load_all(self.records))
+        evidence.verify_evidence(
+            found.entries[0], record.load_all(self.records)
+        )
         self.assertEqual('candidate', found.entries[1].status)
         status, out, err = self.call(name)
         self.assertEqual((0, ''), (status, err))
@@ -115,7 +117,9 @@ class Approve(testtools.TestCase):
         found = catalogue.from_mapping(document.data, document.place())
         earned = found.entries[0].evidence or {}
         self.assertEqual('elsewhere', earned['baseline'])
-        evidence.verify(found.entries[0], record.load_all(self.records))
+        evidence.verify_evidence(
+            found.entries[0], record.load_all(self.records)
+        )
         # A single run is no measurement.
         words = ('--sweep', 'quick', '--baseline', bare[0].id)
         self.assertIn('1 run(s) of bare metal', self.call(*words)[2])

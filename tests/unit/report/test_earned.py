@@ -156,7 +156,9 @@ class Approve(testtools.TestCase):
             {'nova': '34.0.0', 'hadoop': '3.4.3', 'hvstack': '0.1'},
             found['releases'],
         )
-        self.assertEqual(evidence.digest(sweep.records), found['digest'])
+        self.assertEqual(
+            evidence.compute_digest(sweep.records), found['digest']
+        )
 
     def test_unknown_flavor(self) -> None:
         sweep = Sweep()
@@ -348,7 +350,7 @@ class Verify(testtools.TestCase):
 
     def verify(self, records: list[Record]) -> None:
         found = catalogue.from_mapping(self.data, lambda at: f'f:{at}')
-        evidence.verify(found.entries[0], records)
+        evidence.verify_evidence(found.entries[0], records)
 
     def refused(self, records: list[Record]) -> str:
         exc = self.assertRaises(errors.InputError, self.verify, records)
@@ -412,7 +414,11 @@ class Verify(testtools.TestCase):
 
     def test_another_machine_and_older_evidence(self) -> None:
         found = catalogue.from_mapping(self.data, lambda at: f'f:{at}')
-        verify = (evidence.verify, found.entries[0], self.sweep.records)
+        verify = (
+            evidence.verify_evidence,
+            found.entries[0],
+            self.sweep.records,
+        )
         nobody = signing.Policy({}, {})
         exc = self.assertRaises(errors.InputError, *verify, nobody)
         self.assertIn('which is not trusted', str(exc))

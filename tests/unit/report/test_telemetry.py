@@ -14,7 +14,7 @@ from hvstack import report
 from hvstack.report import telemetry as drawn
 from hvstack.results import record, telemetry
 from hvstack.results.record import Record
-from hvstack.results.telemetry import Node, Telemetry
+from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import Page, counted
 from tests.unit.report.test_report import sweep
@@ -24,7 +24,7 @@ from tests.unit.results import factory
 COUNT, EVERY = 30, 5.0
 
 
-def node(name: str, count: int = COUNT) -> Node:
+def node(name: str, count: int = COUNT) -> NodeTelemetry:
     """Return a worker that uses half a core, then one and so on."""
     level = [0.5 if n % 2 else 1.0 for n in range(count)]
     rates: dict[str, list[float | None]] = {
@@ -34,7 +34,7 @@ def node(name: str, count: int = COUNT) -> Node:
     disk: dict[str, list[float | None]] = {
         series: [*level] for series in ('read', 'write', 'busy')
     }
-    return Node(
+    return NodeTelemetry(
         name,
         'worker',
         'h',
@@ -123,7 +123,7 @@ class PageTest(testtools.TestCase):
 
     def test_edited_file(self) -> None:
         self.saved(told())
-        for path in (self.folder / telemetry.FOLDER).iterdir():
+        for path in (self.folder / telemetry.DIRECTORY).iterdir():
             path.write_text('{}')
         page = self.page()
         self.assertNotIn('cpu', page.drawn)
@@ -140,7 +140,7 @@ class PageTest(testtools.TestCase):
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
             tar.extractall(self.folder / 'out')
         out = self.folder / 'out' / 'records'
-        files = {path.stem for path in (out / telemetry.FOLDER).iterdir()}
+        files = {path.stem for path in (out / telemetry.DIRECTORY).iterdir()}
         again = [one for one in record.load_all(out) if one.id in files]
         self.assertEqual(3, len(again))
         for one in again:

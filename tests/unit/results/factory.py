@@ -8,7 +8,7 @@ from typing import Any
 from hvstack.model.configuration import Configuration, parse
 from hvstack.results import record as records
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.results.record import BARE_METAL, Record, rate
+from hvstack.results.record import BARE_METAL, Record, compute_rate
 
 #: A host, and the tasks of a job.
 CPUS, MEMORY_MIB, TASKS = 64, 131072, 6
@@ -68,7 +68,7 @@ def run(
         reason=reason,
         phases=phases(size, seconds),
         total_seconds=seconds,
-        rate=0.0 if reason else rate(size, seconds),
+        rate=0.0 if reason else compute_rate(size, seconds),
         environment=facts | environment,
         seen=observed,
     )

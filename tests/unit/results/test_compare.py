@@ -3,12 +3,12 @@ import testtools
 
 from hvstack import errors
 from hvstack.results.compare import (
-    allowed_differences,
-    checked,
-    differences,
-    record_differences,
+    check_fact_names,
+    list_allowed_differences,
+    list_differences,
+    list_record_differences,
+    list_unknown_facts,
     require_comparable,
-    unknown,
 )
 from tests.unit.results.factory import run
 
@@ -57,9 +57,9 @@ class Comparable(testtools.TestCase):
         )
 
     def test_swept_fields_may_differ(self) -> None:
-        self.assertEqual([], differences({'a': 1}, {'a': 2}, {'a'}))
+        self.assertEqual([], list_differences({'a': 1}, {'a': 2}, {'a'}))
         self.assertEqual(
-            ['a is 1 here and missing there'], differences({'a': 1}, {})
+            ['a is 1 here and missing there'], list_differences({'a': 1}, {})
         )
 
     def test_only_entries_that_differ_are_told(self) -> None:
@@ -72,11 +72,11 @@ class Comparable(testtools.TestCase):
                 "caps is {'hv-hostb': {'cpu': 0.65}} here and "
                 "{'hv-hostb': {'cpu': 0.455}} there"
             ],
-            differences({'caps': hosts}, {'caps': other}),
+            list_differences({'caps': hosts}, {'caps': other}),
         )
 
     def test_a_long_value_ends_at_a_word(self) -> None:
-        (line,) = differences({'a': 'word ' * 100}, {})
+        (line,) = list_differences({'a': 'word ' * 100}, {})
         self.assertIn('word word ... here and missing there', line)
         self.assertTrue(len(line) < 300, line)
 
@@ -114,26 +114,28 @@ class Comparable(testtools.TestCase):
         other = run('bare-metal', 0, 90, caps='1.0', jre='21')
         self.assertEqual(
             ['jre is 17 here and 21 there'],
-            record_differences(one, other, ['caps']),
+            list_record_differences(one, other, ['caps']),
         )
         self.assertEqual(
             ['caps is 0.7 here and 1.0 there'],
-            allowed_differences(one, other, ['caps']),
+            list_allowed_differences(one, other, ['caps']),
         )
-        self.assertEqual(['caps'], checked(['caps', 'caps'], [one]))
-        exc = self.assertRaises(errors.InputError, checked, ['cap'], [one])
+        self.assertEqual(['caps'], check_fact_names(['caps', 'caps'], [one]))
+        exc = self.assertRaises(
+            errors.InputError, check_fact_names, ['cap'], [one]
+        )
         self.assertIn("--allow 'cap'", str(exc))
 
     def test_facts_that_nobody_recorded(self) -> None:
         one = run('i1', 0, 90, governor=None, smt='0')
-        self.assertIn('governor', unknown([one]))
-        self.assertNotIn('smt', unknown([one]))
+        self.assertIn('governor', list_unknown_facts([one]))
+        self.assertNotIn('smt', list_unknown_facts([one]))
 
     def test_facts_of_hosts_that_guests_cannot_see(self) -> None:
         bare = run('bare-metal', 0, 90, smt='0')
         kvm = run('i1', 0, 90, backend='kvm', cpu_model=None)
         require_comparable(kvm, bare)
-        self.assertIn('cpu_model', unknown([kvm, bare]))
+        self.assertIn('cpu_model', list_unknown_facts([kvm, bare]))
         # The lab's hosts are seen, and containers see them.
         for other in (
             run('i1', 0, 90, backend='kvm', cpu_model='Opteron', smt='0'),
@@ -146,7 +148,9 @@ class Comparable(testtools.TestCase):
             self.assertEqual(1, len(exc.differences))
 
     def test_releases_that_are_not_known(self) -> None:
-        found = unknown([run('i1', 0, 90, backend='kvm', nova='API 2.104')])
+        found = list_unknown_facts(
+            [run('i1', 0, 90, backend='kvm', nova='API 2.104')]
+        )
         self.assertEqual(
             [
                 "Nova's release (its API tells a microversion alone)",
@@ -156,16 +160,18 @@ class Comparable(testtools.TestCase):
             found[-3:],
         )
         lxc = run('i1', 0, 90, libvirt='9.0.0')
-        self.assertNotIn('qemu', unknown([lxc]))
-        self.assertNotIn('libvirt', unknown([lxc]))
-        self.assertNotIn('nova', unknown([run('bare-metal', 0, 90)]))
+        self.assertNotIn('qemu', list_unknown_facts([lxc]))
+        self.assertNotIn('libvirt', list_unknown_facts([lxc]))
+        self.assertNotIn(
+            'nova', list_unknown_facts([run('bare-metal', 0, 90)])
+        )
 
     def test_facts_that_older_records_lack(self) -> None:
         old = run('i1', 0, 90)
         new = run('bare-metal', 0, 90, data_disks='1')
         require_comparable(old, new)
-        self.assertIn('data_disks', unknown([old, new]))
-        self.assertNotIn('data_disks', unknown([new]))
+        self.assertIn('data_disks', list_unknown_facts([old, new]))
+        self.assertNotIn('data_disks', list_unknown_facts([new]))
         self.assertRaises(
             errors.NotComparable,
             require_comparable,
@@ -182,5 +188,5 @@ class Comparable(testtools.TestCase):
         require_comparable(iscsi, run('bare-metal', 0, 90))
         self.assertEqual(
             ['storage is ceph here and iSCSI there'],
-            record_differences(rbd, iscsi),
+            list_record_differences(rbd, iscsi),
         )

@@ -128,6 +128,8 @@ class Records(testtools.TestCase):
         self.assertEqual(4, len(record.load_all(self.folder)))
 
     def test_rate(self) -> None:
-        self.assertEqual(1.0, record.rate(10**12, 3600))
+        self.assertEqual(1.0, record.compute_rate(10**12, 3600))
         for size, seconds in ((0, 1), (1, 0), (1, float('inf'))):
-            self.assertRaises(errors.InputError, record.rate, size, seconds)
+            self.assertRaises(
+                errors.InputError, record.compute_rate, size, seconds
+            )

@@ -38,14 +38,14 @@ class ReferenceTest(testtools.TestCase):
         self.bare('new', 3)
         self.bare('other-machine', 4, cpu_model='EPYC')
         self.bare('failed', 5, reason='killed')
-        found = reference.choose(reference.AUTO, self.run_, self.folder)
+        found = reference.choose_runs(reference.AUTO, self.run_, self.folder)
         self.assertEqual(['new', 'new'], [one.sweep for one in found])
 
     def test_named(self) -> None:
         path = self.bare('old', 1)
         self.bare('new', 2)
         for given in (str(path), 'old', record.load(path).id):
-            found = reference.choose(given, self.run_, self.folder)
+            found = reference.choose_runs(given, self.run_, self.folder)
             self.assertEqual(['old'], [one.sweep for one in found])
 
     def test_what_a_configuration_changes_may_differ(self) -> None:
@@ -56,17 +56,21 @@ class ReferenceTest(testtools.TestCase):
                 ['bare'],
                 [
                     one.sweep
-                    for one in reference.choose('auto', run_, self.folder)
+                    for one in reference.choose_runs('auto', run_, self.folder)
                 ],
             )
         local = factory.run('i1', 0, 60, data_disks='5')
         self.assertRaises(
             errors.NotComparable,
-            *(reference.choose, 'auto', local, self.folder),
+            *(reference.choose_runs, 'auto', local, self.folder),
         )
         self.assertEqual(
             1,
-            len(reference.choose('auto', local, self.folder, ['data_disks'])),
+            len(
+                reference.choose_runs(
+                    'auto', local, self.folder, ['data_disks']
+                )
+            ),
         )
 
     def test_instead_of_the_sweeps_own(self) -> None:
@@ -76,23 +80,33 @@ class ReferenceTest(testtools.TestCase):
         odd = factory.run('i1', 0, 60, jre='8')
         killed = factory.run('i2', 0, 60, reason='killed')
         runs = [odd, killed, self.run_, own]
-        found = reference.instead('elsewhere', runs, self.folder)
+        found = reference.replace_baseline('elsewhere', runs, self.folder)
         self.assertEqual([odd, killed, self.run_], found[:3])
         self.assertEqual(['elsewhere'] * 2, [one.sweep for one in found[3:]])
         error = self.assertRaises(
             errors.NotComparable,
-            *(reference.instead, 'elsewhere', [odd, own], self.folder),
+            *(
+                reference.replace_baseline,
+                'elsewhere',
+                [odd, own],
+                self.folder,
+            ),
         )
         self.assertIn('jre', str(error))
         error = self.assertRaises(
             errors.InputError,
-            *(reference.instead, 'elsewhere', [killed, own], self.folder),
+            *(
+                reference.replace_baseline,
+                'elsewhere',
+                [killed, own],
+                self.folder,
+            ),
         )
         self.assertIn('no valid run of a configuration', str(error))
 
     def test_none(self) -> None:
         error = self.assertRaises(
-            errors.InputError, reference.candidates, 'auto', self.folder
+            errors.InputError, reference.list_candidates, 'auto', self.folder
         )
         self.assertIn('baseline run', str(error))
 
@@ -102,11 +116,11 @@ class ReferenceTest(testtools.TestCase):
         path.write_text(text.replace('Xeon', 'Xenon'), encoding='utf-8')
         for name in ('old', 'auto'):
             error = self.assertRaises(
-                errors.InputError, reference.candidates, name, self.folder
+                errors.InputError, reference.list_candidates, name, self.folder
             )
             self.assertIn(f'left out: {path}', str(error))
         error = self.assertRaises(
-            errors.InputError, reference.candidates, 'new', self.folder
+            errors.InputError, reference.list_candidates, 'new', self.folder
         )
         self.assertNotIn('left out', str(error))
 
@@ -114,7 +128,7 @@ class ReferenceTest(testtools.TestCase):
         self.bare('new', 2, size=2 * 10**9)
         error = self.assertRaises(
             errors.NotComparable,
-            reference.choose,
+            reference.choose_runs,
             'auto',
             self.run_,
             self.folder,

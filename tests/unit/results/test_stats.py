@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from hvstack import errors
 from hvstack.results.stats import (
     Percent,
-    bare_metal,
     choose,
-    drift,
-    even,
-    no_difference,
-    percent_of_bare_metal,
-    pooled,
-    t_quantile,
-    winner,
+    choose_winner,
+    compute_bare_metal,
+    compute_percents,
+    compute_t_quantile,
+    correct_drift,
+    fit_drift,
+    is_without_difference,
+    pool_variance,
 )
 
 RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=5)
@@ -39,15 +39,15 @@ class Quantile(testtools.TestCase):
             120: 1.9799,
         }
         for degrees, value in table.items():
-            self.assertAlmostEqual(value, t_quantile(degrees), 4)
+            self.assertAlmostEqual(value, compute_t_quantile(degrees), 4)
 
     def test_99_percent(self) -> None:
-        self.assertAlmostEqual(63.6567, t_quantile(1, 0.99), 4)
-        self.assertAlmostEqual(3.2498, t_quantile(9, 0.99), 4)
+        self.assertAlmostEqual(63.6567, compute_t_quantile(1, 0.99), 4)
+        self.assertAlmostEqual(3.2498, compute_t_quantile(9, 0.99), 4)
 
     def test_nonsense(self) -> None:
-        self.assertRaises(ValueError, t_quantile, 0)
-        self.assertRaises(ValueError, t_quantile, 3, 1.0)
+        self.assertRaises(ValueError, compute_t_quantile, 0)
+        self.assertRaises(ValueError, compute_t_quantile, 3, 1.0)
 
 
 class Pooling(testtools.TestCase):
@@ -55,16 +55,19 @@ class Pooling(testtools.TestCase):
 
     def test_degrees_of_freedom(self) -> None:
         self.assertEqual(
-            4, pooled([[1, 2], [3, 4], [5], [], [1, 2, 3]]).degrees_of_freedom
+            4,
+            pool_variance(
+                [[1, 2], [3, 4], [5], [], [1, 2, 3]]
+            ).degrees_of_freedom,
         )
 
     def test_one_run_each_has_none(self) -> None:
-        self.assertEqual((None, 0), vars_of(pooled([[1], [2]])))
+        self.assertEqual((None, 0), vars_of(pool_variance([[1], [2]])))
 
     def test_by_hand(self) -> None:
         # Logs 0 and 2, and 5 and 9: squares 2 and 8, over 2 degrees.
         rows = [[1, math.exp(2)], [math.exp(5), math.exp(9)]]
-        deviation = pooled(rows).deviation or 0
+        deviation = pool_variance(rows).deviation or 0
         self.assertAlmostEqual(math.sqrt(5), deviation)
 
 
@@ -79,7 +82,7 @@ class Percents(testtools.TestCase):
     def test_by_hand(self) -> None:
         base = [math.exp(1), math.exp(1.2)]
         rates = [math.exp(0.9), math.exp(1.1)]
-        one = percent_of_bare_metal({'i1': rates}, base)['i1']
+        one = compute_percents({'i1': rates}, base)['i1']
         # Squares 0.02 + 0.02 over 2 degrees; t is 4.3027.
         half = 4.302653 * math.sqrt(0.02) * math.sqrt(1 / 2 + 1 / 2)
         self.assertAlmostEqual(100 * math.exp(-0.1), one.percent)
@@ -91,39 +94,39 @@ class Percents(testtools.TestCase):
         self.assertAlmostEqual(100 * math.exp(0.9 - 1), one.performance_ratio)
 
     def test_a_single_run_borrows_the_others_spread(self) -> None:
-        found = percent_of_bare_metal({'a': [5], 'b': [4, 4.2]}, [6])
+        found = compute_percents({'a': [5], 'b': [4, 4.2]}, [6])
         self.assertIsNotNone(found['a'].low)
         self.assertEqual(1, found['a'].degrees_of_freedom)
 
     def test_no_interval_without_any_repeat(self) -> None:
-        one = percent_of_bare_metal({'a': [5]}, [10])['a']
+        one = compute_percents({'a': [5]}, [10])['a']
         self.assertAlmostEqual(50, one.percent)
         self.assertEqual((None, None), (one.low, one.high))
-        self.assertFalse(no_difference(one))
+        self.assertFalse(is_without_difference(one))
 
     def test_over_100_is_valid(self) -> None:
-        one = percent_of_bare_metal({'a': [20, 20.1]}, [10, 10.1])['a']
+        one = compute_percents({'a': [20, 20.1]}, [10, 10.1])['a']
         self.assertTrue(190 < one.percent < 210)
-        self.assertFalse(no_difference(one))
+        self.assertFalse(is_without_difference(one))
 
     def test_inside_the_interval_is_no_difference(self) -> None:
-        found = percent_of_bare_metal(
+        found = compute_percents(
             {'near': [9.9, 10.2], 'far': [5, 5.1]}, [10, 10.3, 9.8]
         )
-        self.assertTrue(no_difference(found['near']))
-        self.assertFalse(no_difference(found['far']))
+        self.assertTrue(is_without_difference(found['near']))
+        self.assertFalse(is_without_difference(found['far']))
 
     def test_the_interval_is_closed(self) -> None:
         def one(low: float, high: float) -> Percent:
             return Percent(100, low, high, 2, 2, 0.1, 2, 100)
 
-        self.assertTrue(no_difference(one(100, 101)))
-        self.assertTrue(no_difference(one(99, 100)))
-        self.assertFalse(no_difference(one(100.1, 101)))
-        self.assertFalse(no_difference(one(98, 99.9)))
+        self.assertTrue(is_without_difference(one(100, 101)))
+        self.assertTrue(is_without_difference(one(99, 100)))
+        self.assertFalse(is_without_difference(one(100.1, 101)))
+        self.assertFalse(is_without_difference(one(98, 99.9)))
 
     def test_a_row_without_runs_is_left_out(self) -> None:
-        self.assertEqual({}, percent_of_bare_metal({'a': []}, [1, 2]))
+        self.assertEqual({}, compute_percents({'a': []}, [1, 2]))
 
     def test_bad_input(self) -> None:
         for rates, base in (
@@ -134,39 +137,39 @@ class Percents(testtools.TestCase):
             ([math.inf], [1.0]),
         ):
             self.assertRaises(
-                errors.InputError, percent_of_bare_metal, {'a': rates}, base
+                errors.InputError, compute_percents, {'a': rates}, base
             )
-        self.assertRaises(errors.InputError, bare_metal, {}, [])
+        self.assertRaises(errors.InputError, compute_bare_metal, {}, [])
 
     def test_performance_runs_of_as_many(self) -> None:
         # The slowest of two of (8, 9, 10) is 8, 8 or 9.
-        one = percent_of_bare_metal({'a': [5, 6]}, [8, 9, 10])['a']
+        one = compute_percents({'a': [5, 6]}, [8, 9, 10])['a']
         self.assertAlmostEqual(100 * 5 / (25 / 3), one.performance_ratio)
 
     def test_bare_metal_is_100(self) -> None:
-        one = bare_metal({'a': [3, 4]}, [10, 11])
+        one = compute_bare_metal({'a': [3, 4]}, [10, 11])
         self.assertEqual(100, one.percent)
         self.assertTrue((one.low or 0) < 100 < (one.high or 0))
-        self.assertIsNone(bare_metal({}, [10]).low)
+        self.assertIsNone(compute_bare_metal({}, [10]).low)
 
     @settings(max_examples=100, deadline=None)
     @given(RATES, RATES, st.floats(0.1, 10))
     def test_properties(
         self, rates: list[float], base: list[float], factor: float
     ) -> None:
-        one = percent_of_bare_metal({'a': rates}, base)['a']
+        one = compute_percents({'a': rates}, base)['a']
         if one.low is not None and one.high is not None:
             slack = 1e-9 * one.percent
             self.assertTrue(one.low - slack <= one.percent)
             self.assertTrue(one.percent <= one.high + slack)
         # Faster hardware under both sides changes nothing.
-        scaled = percent_of_bare_metal(
+        scaled = compute_percents(
             {'a': [rate * factor for rate in rates]},
             [rate * factor for rate in base],
         )['a']
         self.assertAlmostEqual(1, scaled.percent / one.percent, 6)
         # Against itself it is 100.
-        same = percent_of_bare_metal({'a': base}, base)['a']
+        same = compute_percents({'a': base}, base)['a']
         self.assertAlmostEqual(100, same.percent, 6)
         self.assertAlmostEqual(100, same.performance_ratio, 6)
 
@@ -176,7 +179,7 @@ class Drifts(testtools.TestCase):
 
     def test_by_hand(self) -> None:
         # Log rates 0, 1, 1, 2 at hours 0 to 3: slope 3/5, squares left 1/5.
-        found = drift([0, 1, 2, 3], [1, math.e, math.e, math.e**2])
+        found = fit_drift([0, 1, 2, 3], [1, math.e, math.e, math.e**2])
         assert found
         self.assertAlmostEqual(0.6, found.slope)
         # s^2 is 0.2 / 2, Sxx is 5, and t with 2 degrees is 4.3027.
@@ -188,8 +191,8 @@ class Drifts(testtools.TestCase):
         )
 
     def test_too_few_runs(self) -> None:
-        self.assertIsNone(drift([0, 1, 2], [1, 2, 3]))
-        self.assertIsNone(drift([1, 1, 1, 1], [1, 2, 3, 4]))
+        self.assertIsNone(fit_drift([0, 1, 2], [1, 2, 3]))
+        self.assertIsNone(fit_drift([1, 1, 1, 1], [1, 2, 3, 4]))
 
     def test_it_is_taken_out(self) -> None:
         # Everything slows down by 10 % an hour; truly i1 has 90 %.
@@ -198,20 +201,20 @@ class Drifts(testtools.TestCase):
         base = [
             n * math.exp(-0.1 * h) for n, h in zip(noise, hours, strict=True)
         ]
-        found = drift(hours, base)
+        found = fit_drift(hours, base)
         assert found and found.applied
         late = {'i1': [3.5, 3.7]}
         runs = {'i1': [0.9 * math.exp(-0.1 * h) for h in late['i1']]}
-        plain = percent_of_bare_metal(runs, base)['i1']
-        fair = percent_of_bare_metal(runs, base, found, late)['i1']
+        plain = compute_percents(runs, base)['i1']
+        fair = compute_percents(runs, base, found, late)['i1']
         self.assertTrue(plain.percent < 80)
         self.assertAlmostEqual(90, fair.percent, 0)
         # One degree of freedom goes to the slope: 1 + 4 - 1.
         self.assertEqual(4, fair.degrees_of_freedom)
         self.assertEqual(plain.performance_ratio, fair.performance_ratio)
-        spread = pooled(
-            [found.corrected(runs['i1'], late['i1']),
-             found.corrected(base, hours)], 1
+        spread = pool_variance(
+            [found.correct_rates(runs['i1'], late['i1']),
+             found.correct_rates(base, hours)], 1
         )  # fmt: skip
         # Mean times 3.6 and 2, Sxx 10; t with 4 degrees is 2.7764.
         half = 2.776445 * (spread.deviation or 0)
@@ -220,41 +223,42 @@ class Drifts(testtools.TestCase):
 
     def test_a_line_is_not_extended(self) -> None:
         base = [math.exp(-0.1 * n + 0.001 * (n % 2)) for n in range(5)]
-        found = drift([0.0, 1.0, 2.0, 3.0, 4.0], base)
+        found = fit_drift([0.0, 1.0, 2.0, 3.0, 4.0], base)
         assert found and found.applied
         runs = {'in': [0.9, 0.8], 'later': [0.9, 0.8], 'before': [0.9]}
         hours = {'in': [1.0, 4.0], 'later': [3.0, 4.1], 'before': [-90.0]}
-        fair = even(runs, base, found, hours)
+        fair = correct_drift(runs, base, found, hours)
         self.assertEqual(('later', 'before'), fair.outside)
         self.assertEqual([0.9, 0.8], fair.rows['later'])
         self.assertNotEqual([0.9, 0.8], fair.rows['in'])
-        self.assertEqual(1, fair.lost)
+        self.assertEqual(1, fair.dof_penalty)
         # Its mean time is no matter then.
-        self.assertEqual(0, fair.more('before'))
-        self.assertEqual(0, fair.more('later', 'before'))
-        self.assertEqual(fair.more('in'), fair.more('in', 'later'))
-        self.assertLess(0, fair.more('in'))
+        self.assertEqual(0, fair.slope_variance('before'))
+        self.assertEqual(0, fair.slope_variance('later', 'before'))
+        self.assertEqual(
+            fair.slope_variance('in'), fair.slope_variance('in', 'later')
+        )
+        self.assertLess(0, fair.slope_variance('in'))
         # The percentage is that without a drift, as base has no more of it.
         del runs['in']
-        plain = percent_of_bare_metal(runs, base)
+        plain = compute_percents(runs, base)
+        self.assertEqual(plain, compute_percents(runs, base, found, hours))
         self.assertEqual(
-            plain, percent_of_bare_metal(runs, base, found, hours)
-        )
-        self.assertEqual(
-            ('later', 'before'), even(runs, base, found, hours).outside
+            ('later', 'before'),
+            correct_drift(runs, base, found, hours).outside,
         )
 
     def test_no_drift_is_not_applied(self) -> None:
         base = [1.0, 1.02, 0.98, 1.01, 0.99]
-        found = drift([0, 1, 2, 3, 4], base)
+        found = fit_drift([0, 1, 2, 3, 4], base)
         assert found
         self.assertFalse(found.applied)
         runs = {'a': [1.0, 1.1]}
         self.assertEqual(
-            percent_of_bare_metal(runs, base),
-            percent_of_bare_metal(runs, base, found, {'a': [1, 2]}),
+            compute_percents(runs, base),
+            compute_percents(runs, base, found, {'a': [1, 2]}),
         )
-        flat = drift([0, 1, 2, 3], [2, 2, 2, 2])
+        flat = fit_drift([0, 1, 2, 3], [2, 2, 2, 2])
         self.assertFalse(flat and flat.applied)
 
 
@@ -265,7 +269,7 @@ class Choices(testtools.TestCase):
 
     def choose(self, **runs: list[float]) -> tuple[object, ...]:
         found = choose(
-            runs, pooled(list(runs.values())), self.COST.__getitem__
+            runs, pool_variance(list(runs.values())), self.COST.__getitem__
         )
         assert found
         return found.winner, found.best, set(found.tied), found.taken
@@ -284,7 +288,7 @@ class Choices(testtools.TestCase):
 
     def test_further_variance_makes_a_tie(self) -> None:
         runs = {'dear': [10, 10.1], 'cheap': [9, 9.1]}
-        spread = pooled(list(runs.values()))
+        spread = pool_variance(list(runs.values()))
         cost = self.COST.__getitem__
         for more, best in ((0.0, 'dear'), (10.0, None)):
             found = choose(runs, spread, cost, more=lambda _a, _b, m=more: m)
@@ -305,29 +309,34 @@ class Choices(testtools.TestCase):
         }
         cost = self.COST.__getitem__
         # Their ratio tells them apart; bare metal is hardly known.
-        fair = even(rows, [10.0, 10.15])
-        told = choose(fair.rows, fair.spread, cost)
+        fair = correct_drift(rows, [10.0, 10.15])
+        told = choose(fair.rows, fair.pooled, cost)
         assert told
         self.assertEqual('dear', told.winner)
-        named = winner(fair, cost, rows)
+        named = choose_winner(fair, cost, rows)
         assert named
         self.assertEqual(
             (None, 'dear', ('cheap',), 'cheap'),
             (named.winner, named.best, named.tied, named.taken),
         )
         self.assertLess(
-            fair.ratio('dear').low or 0, fair.ratio('cheap').high or 0
+            fair.compute_ratio('dear').low or 0,
+            fair.compute_ratio('cheap').high or 0,
         )
         # Without bare metal there is no such interval.
-        self.assertEqual(told, winner(even(rows, []), cost, rows))
+        self.assertEqual(
+            told, choose_winner(correct_drift(rows, []), cost, rows)
+        )
         # What failed for good neither wins nor ties.
-        left = winner(fair, cost, {'cheap', 'slow'})
+        left = choose_winner(fair, cost, {'cheap', 'slow'})
         assert left
         self.assertEqual('cheap', left.winner)
 
     def test_only_among_some(self) -> None:
         runs = {'dear': [10, 10.5], 'cheap': [9.9, 10.3], 'slow': []}
-        found = choose(runs, pooled([]), self.COST.__getitem__, ['dear'])
+        found = choose(
+            runs, pool_variance([]), self.COST.__getitem__, ['dear']
+        )
         assert found
         self.assertEqual('dear', found.winner)
-        self.assertIsNone(choose({'slow': []}, pooled([]), len))
+        self.assertIsNone(choose({'slow': []}, pool_variance([]), len))

@@ -9,15 +9,17 @@ import testtools
 
 from hvstack import errors
 from hvstack.results import record, telemetry
-from hvstack.results.telemetry import Node, Telemetry
+from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.results.factory import run
 
 DISK = {'read': [0.0, 10.0], 'write': [5.0, 5.0], 'busy': [0.5, 1.0]}
 
 
-def node(name: str = 'w0', cpu: float = 0.5, role: str = 'worker') -> Node:
+def node(
+    name: str = 'w0', cpu: float = 0.5, role: str = 'worker'
+) -> NodeTelemetry:
     """Return a node with two spans of 10 s."""
-    return Node(
+    return NodeTelemetry(
         name,
         role,
         'h',
@@ -34,7 +36,7 @@ def node(name: str = 'w0', cpu: float = 0.5, role: str = 'worker') -> Node:
     )
 
 
-def told(*nodes: Node, gaps: tuple[str, ...] = ()) -> Telemetry:
+def told(*nodes: NodeTelemetry, gaps: tuple[str, ...] = ()) -> Telemetry:
     return Telemetry(
         'cgroup', 10, [('HSGen', 0.0, 10.0)], list(nodes), list(gaps)
     )
@@ -43,14 +45,14 @@ def told(*nodes: Node, gaps: tuple[str, ...] = ()) -> Telemetry:
 class Sums(testtools.TestCase):
     def test_by_phase(self) -> None:
         two = told(node(), node('w1'), node('c', 9, 'controller'))
-        found = telemetry.digest(two)['phases']['HSGen']
+        found = telemetry.summarize(two)['phases']['HSGen']
         self.assertEqual(10, found['cpu'])
         self.assertEqual(2 * 10 * (1000 - 66 * 10), found['rx'])
         self.assertEqual(100, found['write'])
         self.assertNotIn('steal', found)
 
     def test_by_node(self) -> None:
-        found = telemetry.digest(told(node()))['nodes']['w0']
+        found = telemetry.summarize(told(node()))['nodes']['w0']
         self.assertEqual(15, found['cpu'])
         self.assertEqual(
             {'read': 100, 'write': 100, 'busy': 15}, found['disks']['7:0']
@@ -59,7 +61,7 @@ class Sums(testtools.TestCase):
     def test_a_missing_sample_is_not_guessed(self) -> None:
         one = node()
         one.rates['cpu'][0] = None
-        found = telemetry.digest(told(one, node('w1')))
+        found = telemetry.summarize(told(one, node('w1')))
         self.assertNotIn('cpu', found['phases']['HSGen'])
         self.assertNotIn('cpu', found['nodes']['w0'])
         self.assertIn('cpu', found['nodes']['w1'])
@@ -71,29 +73,39 @@ class Sums(testtools.TestCase):
 
     def test_bounds_of_a_part(self) -> None:
         one = node()
-        self.assertEqual((50, 50), telemetry.bounds(one, 'write', 0, 10))
-        self.assertEqual((50, 100), telemetry.bounds(one, 'write', 0, 11))
-        self.assertEqual((0, 50), telemetry.bounds(one, 'write', 2, 9))
-        self.assertEqual((3400, 13400), telemetry.bounds(one, 'rx', -1, 19))
-        found = telemetry.digest(told(one, node('w1')))['phases']['HSGen']
+        self.assertEqual(
+            (50, 50), telemetry.compute_bounds(one, 'write', 0, 10)
+        )
+        self.assertEqual(
+            (50, 100), telemetry.compute_bounds(one, 'write', 0, 11)
+        )
+        self.assertEqual((0, 50), telemetry.compute_bounds(one, 'write', 2, 9))
+        self.assertEqual(
+            (3400, 13400), telemetry.compute_bounds(one, 'rx', -1, 19)
+        )
+        found = telemetry.summarize(told(one, node('w1')))['phases']['HSGen']
         self.assertEqual(
             (100, 100), (found['write_least'], found['write_most'])
         )
         one.disks['7:0']['write'][0] = None
-        self.assertIsNone(telemetry.bounds(one, 'write', 0, 11))
-        self.assertEqual((50, 50), telemetry.bounds(one, 'write', 10, 20))
+        self.assertIsNone(telemetry.compute_bounds(one, 'write', 0, 11))
+        self.assertEqual(
+            (50, 50), telemetry.compute_bounds(one, 'write', 10, 20)
+        )
 
     def test_stolen(self) -> None:
         record = run('i1', 0, 9)
-        self.assertIsNone(telemetry.stolen(record))
+        self.assertIsNone(telemetry.compute_steal_shares(record))
         one = node()
-        record.seen['telemetry'] = telemetry.digest(told(one))
-        self.assertIsNone(telemetry.stolen(record))
+        record.seen['telemetry'] = telemetry.summarize(told(one))
+        self.assertIsNone(telemetry.compute_steal_shares(record))
         one.rates['steal'] = [0.2, 0.4]
-        record.seen['telemetry'] = telemetry.digest(told(replace(one, cpus=2)))
-        self.assertEqual({'w0': 0.15}, telemetry.stolen(record))
+        record.seen['telemetry'] = telemetry.summarize(
+            told(replace(one, cpus=2))
+        )
+        self.assertEqual({'w0': 0.15}, telemetry.compute_steal_shares(record))
         record.environment['backend'] = 'qemu'
-        self.assertIsNone(telemetry.stolen(record))
+        self.assertIsNone(telemetry.compute_steal_shares(record))
 
     def test_windows(self) -> None:
         phases = [
@@ -115,7 +127,7 @@ class Sums(testtools.TestCase):
                 'map-shuffle': (112.5, 119.5),
                 'reduce-merge': (119.5, 127.5),
             },
-            telemetry.windows(phases),
+            telemetry.compute_windows(phases),
         )
 
 
@@ -160,7 +172,7 @@ class File(testtools.TestCase):
 
     def test_a_file_that_cannot_be_written_is_a_gap(self) -> None:
         (self.folder / 'file').touch()
-        kept = telemetry.kept(self.told, self.folder / 'file', 'x')
+        kept = telemetry.save_or_add_gap(self.told, self.folder / 'file', 'x')
         self.assertNotIn('sha256', kept)
         self.assertIn('its file: Not a directory', kept['gaps'])
         self.assertIn('HSGen', kept['phases'])

@@ -385,7 +385,7 @@ class SessionTest(testtools.TestCase):
         self.assertTrue(slas.is_skipped({'output': {'complete': drawn}}))
         # A report of its runs says so, wherever their folder is.
         skipped = {'i1-ceph': 'this cloud has no Ceph'}
-        self.assertEqual(skipped, skips.load(state.RECORDS_DIR, 's'))
+        self.assertEqual(skipped, skips.load_skips(state.RECORDS_DIR, 's'))
         other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), journey.of(runs).skipped)

@@ -257,7 +257,7 @@ class StrategyTest(testtools.TestCase):
             [
                 gain.text
                 for gain in gains.compute_gains(
-                    way, stats.even(found.rates, [])
+                    way, stats.correct_drift(found.rates, [])
                 )
             ],
         )
@@ -265,7 +265,7 @@ class StrategyTest(testtools.TestCase):
     def test_gains_as_in_the_deck(self) -> None:
         way = [strategies.TriedValue('cpu_ratio', '3', 'b', 'a')]
         (gain,) = gains.compute_gains(
-            way, stats.even({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
+            way, stats.correct_drift({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
         )  # fmt: skip
         self.assertEqual('-13 %', gain.text)
         (line,) = gains.format_gains([gain])
@@ -273,7 +273,7 @@ class StrategyTest(testtools.TestCase):
         self.assertIn('95 % interval -', line)
         (line,) = gains.format_gains(
             gains.compute_gains(
-                way, stats.even({'a': [1.0], 'b': [0.998]}, [])
+                way, stats.correct_drift({'a': [1.0], 'b': [0.998]}, [])
             )
         )
         self.assertIn('+0 %  (95 % interval no interval)', line)
