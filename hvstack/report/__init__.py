@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a sweep, or of two, as plain data, as text and as a page."""
+"""Reports of a sweep or of two sweeps: plain data, text and HTML."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -15,11 +15,11 @@ def build_results(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the answer as plain data, for ``results.json``.
+    """Return the report as plain data, for ``results.json``.
 
-    :param invalid_records: why further records could not be used.
+    :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :raises hvstack.errors.InputError: there are no records.
+    :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     return answer.to_mapping(
@@ -33,12 +33,12 @@ def format_table(
     allow: Collection[str] = (),
     skipped: int = 0,
 ) -> str:
-    """Return the answer for a terminal in its short form.
+    """Return the short form of the report for a terminal.
 
-    :param invalid_records: why further records could not be used.
+    :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param skipped: number of configurations that could not exist.
-    :raises hvstack.errors.InputError: there are no records.
+    :param skipped: number of configurations that are not possible.
+    :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     return text.format_table(
@@ -52,12 +52,12 @@ def format_details(
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
 ) -> str:
-    """Return the answer for a terminal with everything that fits there.
+    """Return the detailed form of the report for a terminal.
 
-    :param invalid_records: why further records could not be used.
+    :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param remarks: lines about how the sweep went, such as what it skipped.
-    :raises hvstack.errors.InputError: there are no records.
+    :param remarks: lines about the course of the sweep.
+    :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     return text.format_details(
@@ -72,13 +72,14 @@ def build_page(
     records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the answer as a self-contained HTML page.
+    """Return the report as a self-contained HTML page.
 
-    :param invalid_records: why further records could not be used.
+    :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param records_dir: of the records, where their telemetry is.
-    :param skipped: name and reason of what could not exist.
-    :raises hvstack.errors.InputError: there are no records.
+    :param records_dir: directory with the records and their telemetry.
+    :param skipped: name and reason of each configuration that is not
+        possible.
+    :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     built = answer.build_report(records, invalid_records, allow)
@@ -91,9 +92,9 @@ def format_comparison(
     changed: Collection[str] = (),
     form: str = 'table',
 ) -> str:
-    """Return two sweeps side by side.
+    """Return the comparison of two sweeps.
 
-    :param changed: fields of the environment that may differ between them.
+    :param changed: facts that may differ between the sweeps.
     :param form: ``table``, ``json`` or ``html``.
     """
     both = comparison.build_comparison(before, after, changed)

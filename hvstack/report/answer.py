@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a sweep: rows with percent of bare metal and provenance."""
+"""Reports of sweeps: rows with percent of bare metal, and provenance."""
 
 import json
 import math
@@ -16,15 +16,15 @@ from hvstack.results import compare, percents, stats
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
-#: Said beside every figure that TPC's own kit did not make.
+#: Printed with every result that the TPC kit did not produce.
 DERIVED_NOTE = (
     'derived from the TPCx-HS benchmark and not comparable to published '
     'TPCx-HS results'
 )
-#: Scale factors, in TB, at which TPC's kit has a metric of that name.
+#: Scale factors of the TPC kit in TB; HSph@SF is defined for these alone.
 SCALE_FACTORS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
-#: What a percentage of each backend does not measure.
+#: Limits of the percentages that a compute backend yields.
 BACKEND_NOTES = {
     'lxc': (
         'backend lxc: containers share the kernel and page cache of their '
@@ -37,10 +37,10 @@ BACKEND_NOTES = {
     ),
 }
 
-#: What stands instead of a percentage where the CPU is emulated.
+#: Replaces the percentage of a run with emulated CPUs.
 EMULATED = 'emulated, not compared'
 
-#: What of the environment stands at the top of a table or page.
+#: Facts of the system under test at the top of a table or page.
 HEADER_FACTS = (
     'cpu_model',
     'kernel',
@@ -52,7 +52,7 @@ HEADER_FACTS = (
     'qemu',
 )
 
-#: Shown for seconds of each phase, in the order of a run.
+#: Phases in the order of a run.
 PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
 
 FORMAT = 1
@@ -60,15 +60,16 @@ FORMAT = 1
 
 @dataclass
 class Row:
-    """One configuration, or bare metal.
+    """Results of a configuration or of bare metal.
 
-    :param configuration: full name.
-    :param label: short name.
+    :param configuration: full name of the configuration.
+    :param label: short name of the configuration.
     :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline`` or
         :data:`EMULATED`.
-    :param valid: its valid runs.
-    :param failed: its other runs.
-    :param reasons: why runs failed, or what cannot be compared.
+    :param valid: records of the valid runs.
+    :param failed: records of the other runs.
+    :param reasons: reasons why runs failed or cannot be compared.
+    :param percent: percent of bare metal; None without a comparison.
     """
 
     configuration: str
@@ -101,7 +102,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Its label, with how its volumes were reached, if it has any."""
+        """Label, followed by the type of storage of the volumes, if any."""
         storages = {
             str(record.environment['storage'])
             for record in self.valid or self.failed
@@ -113,13 +114,13 @@ class Row:
 
     @property
     def observed(self) -> dict[str, Any]:
-        """What was observed in the last run."""
+        """Facts that were observed in the last run."""
         last = (self.valid or self.failed)[-1:]
         return last[0].seen if last else {}
 
     @property
     def verdict(self) -> str:
-        """What may be said about the difference to bare metal."""
+        """Conclusion about the difference to bare metal."""
         if self.status != 'ok':
             return self.status
         if self.configuration == BARE_METAL:
@@ -133,11 +134,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Growth:
-    """How bare metal's time grows with the data.
+    """Growth of the time on bare metal with the size of the data.
 
-    :param small: bytes of the sweep's data.
-    :param large: bytes of the larger run.
-    :param seconds: (small, large) mean seconds by phase.
+    :param small: size of the data of the sweep in bytes.
+    :param large: size of the data of the larger run in bytes.
+    :param seconds: mean seconds for the small and the large data by phase.
     """
 
     small: int
@@ -146,20 +147,20 @@ class Growth:
 
     @property
     def factor(self) -> float:
-        """How much larger the data is."""
+        """Ratio of the two sizes of data."""
         return self.large / self.small
 
     def ratio(self, phase: str) -> float | None:
-        """How many times longer the larger data took."""
+        """Return the ratio of the seconds; None if the phase took no time."""
         small, large = self.seconds[phase]
         return large / small if small else None
 
     def fixed_seconds(self, phase: str) -> float | None:
-        """Return the seconds that do not grow: for doubled data 2 t1 - t2.
+        """Return the seconds that do not grow: 2 t1 - t2 for doubled data.
 
-        Time is taken as a part that stays plus one in proportion to data;
-        None where no such line has both: the machine was not as fast in one
-        of the runs as in the others.
+        The model is a straight line: a constant part and a part in proportion
+        to the data. The result is None if the line has a negative part,
+        because the machine was not equally fast in all runs.
         """
         small, large = self.seconds[phase]
         fixed = (self.factor * small - large) / (self.factor - 1)
@@ -168,9 +169,12 @@ class Growth:
 
 @dataclass
 class SweepReport:
-    """Everything a report shows.
+    """Contents of a report.
 
-    :param baseline_sweep: which one bare metal's valid runs are of.
+    :param baseline_sweep: name of the sweep of the runs on bare metal.
+    :param excluded: configurations with a run that failed for good.
+    :param allowed: allowed differences between runs, as text.
+    :param invalid_records: reasons why further records were not used.
     """
 
     sweep: str
@@ -188,9 +192,9 @@ class SweepReport:
 
     @property
     def ranked(self) -> list[Row]:
-        """Configurations that may be taken, the best first.
+        """Rows that can be selected, the best first.
 
-        They have a percentage, and no run of them failed for good.
+        They have a percentage, and none of their runs failed for good.
         """
         eligible_rows = [
             row
@@ -203,7 +207,7 @@ class SweepReport:
 
     @property
     def bare_metal(self) -> Row | None:
-        """The baseline's row, if it has a valid run."""
+        """Row of the baseline; None without a valid run."""
         for row in self.rows:
             if row.configuration == BARE_METAL and row.valid:
                 return row
@@ -211,7 +215,7 @@ class SweepReport:
 
     @property
     def _excluded_labels(self) -> list[str]:
-        """Labels of those with a percentage that may not be taken."""
+        """Labels of the rows with a percentage that cannot be selected."""
         return [
             row.label
             for row in self.rows
@@ -220,12 +224,12 @@ class SweepReport:
 
     @property
     def pooled(self) -> stats.Pooled:
-        """The sweep's variance."""
+        """Variance of the sweep."""
         return self.corrected_rates.pooled
 
     @property
     def headline(self) -> str:
-        """The report in a sentence or two."""
+        """Summary of the report in one or two sentences."""
         if not self.ranked:
             every = {row.status for row in self.rows if row.valid}
             if self.bare_metal is None and every != {EMULATED}:
@@ -272,10 +276,11 @@ class SweepReport:
 
     @property
     def missing_runs(self) -> list[str]:
-        """Runs that must have been, since later ones were, and are not.
+        """Runs without a record although a later run has a record.
 
-        Tasks of one parameter number bare metal by the configuration that
-        it stands before, and measure none where that is skipped.
+        Runs on bare metal are not checked: Rally tasks that vary a single
+        parameter number them by the configuration that follows, and skip them
+        with this configuration.
         """
         indexes_by_configuration: dict[str, set[int]] = {}
         for record in self.records:
@@ -293,12 +298,12 @@ class SweepReport:
 
     @property
     def systems(self) -> list[dict[str, Any]]:
-        """Environments of all runs, configurations first."""
+        """Facts of the systems under test, configurations first."""
         ordered = sorted(self.records, key=lambda r: r.kind == 'baseline')
         return [record.environment for record in ordered]
 
     def get_fact(self, name: str) -> Any:
-        """Return a field of the environment, from whoever has it."""
+        """Return a fact of the first system under test that has it."""
         for environment in self.systems:
             if environment.get(name) is not None:
                 return environment[name]
@@ -306,13 +311,13 @@ class SweepReport:
 
     @property
     def system_under_test(self) -> dict[str, Any]:
-        """Every field of the environment with :meth:`value`."""
+        """All facts, each from the first system under test that has it."""
         names = sorted({key for env in self.systems for key in env})
         return {name: self.get_fact(name) for name in names}
 
     @property
     def backends(self) -> list[str]:
-        """Compute backends that were used."""
+        """Names of the compute backends that were used."""
         backend_names = {
             str(environment['backend'])
             for environment in self.systems
@@ -322,12 +327,12 @@ class SweepReport:
 
     @property
     def derived(self) -> bool:
-        """Whether any figure is of the stand-in, not of TPC's kit."""
+        """Whether a result comes from the substitute workload."""
         return any(record.derived for record in self.records)
 
     @property
     def rate_name(self) -> str:
-        """How the rate may be called."""
+        """Permitted name of the rate."""
         factor = self.size_bytes / 1e12
         if self.derived or factor not in SCALE_FACTORS:
             return 'TPCx-HS-derived rate'
@@ -335,7 +340,7 @@ class SweepReport:
 
     @property
     def provenance_notes(self) -> list[str]:
-        """What must be said beside every figure, also in a short form."""
+        """Notes that every form of the report must contain."""
         lines = []
         if self.derived or self.rate_name == 'TPCx-HS-derived rate':
             lines.append(f'These figures are {DERIVED_NOTE}.')
@@ -365,7 +370,7 @@ class SweepReport:
 
     @property
     def _unverified(self) -> list[str]:
-        """Records that count only because the user asked for it."""
+        """Notes on records that count only on request of the user."""
         counts = Counter(
             record.unverified for record in self.records if record.unverified
         )
@@ -377,7 +382,7 @@ class SweepReport:
 
     @property
     def notes(self) -> list[str]:
-        """What is said beside the figures where there is room for it."""
+        """All notes, for forms of the report without a size limit."""
         lines = [*self.provenance_notes, *self._unready]
         unknown = compare.list_unknown_facts(self.records)
         if unknown:
@@ -399,7 +404,7 @@ class SweepReport:
 
     @property
     def _unready(self) -> list[str]:
-        """What could not be had before runs, such as empty caches."""
+        """Notes on runs that were not prepared as they should be."""
         valid = [record for record in self.records if record.valid]
         messages = [
             message
@@ -416,9 +421,9 @@ class SweepReport:
 
     @property
     def _worker_hosts(self) -> str:
-        """Return how many hosts carry workers, on both sides if they differ.
+        """Number of hosts with workers, for both sides if they differ.
 
-        vsphere6 has 31.5 against 31 on bare metal.
+        vsphere6 has 31.5 hosts with workers, and 31 on bare metal.
         """
         sides = {
             kind: record.environment.get('worker_hosts')
@@ -462,7 +467,7 @@ class SweepReport:
 
     @property
     def choice_note(self) -> list[str]:
-        """Which configuration wins, or which are tied."""
+        """Note that names the winner or the tied configurations."""
         label = {row.configuration: row.label for row in self.rows}
         label.pop(BARE_METAL, None)
         if self.choice is None or len(label) < 2:
@@ -476,7 +481,7 @@ class SweepReport:
         ]
 
     def list_facts(self) -> list[tuple[str, str]]:
-        """Return the provenance: name and value, in order."""
+        """Return names and values of the provenance, in order."""
         hosts = self.get_fact('hosts')
         first = self.records[0]
         facts = [
@@ -507,13 +512,14 @@ def build_report(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> SweepReport:
-    """Make the report of a sweep's records.
+    """Build the report of a sweep.
 
-    :param invalid_records: why further records could not be used.
-    :param allow: facts that may differ; what does is said beside figures.
-    :raises hvstack.errors.InputError: there are no records.
-    :raises hvstack.errors.NotComparable: the runs on bare metal differ from
-        each other in what must agree.
+    :param records: records of the sweep.
+    :param invalid_records: reasons why further records could not be used.
+    :param allow: facts that may differ; the report lists the differences.
+    :raises hvstack.errors.InputError: the sweep has no records.
+    :raises hvstack.errors.NotComparable: the runs on bare metal differ in a
+        fact that must agree.
     """
     if not records:
         raise errors.InputError(
@@ -585,7 +591,7 @@ def build_report(
 
 
 def to_mapping(report: SweepReport) -> dict[str, Any]:
-    """Return everything as plain data, for ``results.json``."""
+    """Return a report as plain data, for ``results.json``."""
     return {
         'format': FORMAT,
         'hvstack': get_version(),
@@ -640,7 +646,7 @@ def compute_mean_seconds(records: Sequence[Record]) -> dict[str, float]:
 
 
 def format_size(size: int) -> str:
-    """Return bytes for a person, in units of 1000."""
+    """Return a number of bytes as human-readable text, in units of 1000."""
     for unit, factor in (('TB', 10**12), ('GB', 10**9), ('MB', 10**6)):
         if size >= factor:
             return f'{size / factor:g} {unit}'
@@ -648,7 +654,7 @@ def format_size(size: int) -> str:
 
 
 def format_plain(value: Any) -> str:
-    """Return any plain value on one line."""
+    """Return plain data as one line of text."""
     if value is None:
         return ''
     if isinstance(value, dict):
@@ -670,7 +676,7 @@ def _percent_value(row: Row) -> float:
 
 
 def get_version() -> str:
-    """Return the version of hvstack that makes the report."""
+    """Return the version of hvstack."""
     return metadata.version('hvstack')
 
 
@@ -700,10 +706,10 @@ def _set_status(
     reference_record: Record,
     allow: Collection[str] = (),
 ) -> None:
-    """Set a row's status and the reasons for it.
+    """Set the status of a row and the reasons for it.
 
+    :param baseline: record of a run on bare metal; empty without a run.
     :param allow: facts that may differ.
-    :param baseline: a run on bare metal, if there is one.
     :param reference_record: run that agrees with most configurations' runs.
     """
     row.reasons = list(dict.fromkeys(record.reason for record in row.failed))
@@ -722,7 +728,7 @@ def _set_status(
         for other, may in (
             (baseline[0], compare.list_swept_facts(record)),
             (reference_record, compare.ALL_SWEPT),
-            # One figure, one way to the volumes.
+            # All runs of a row must use the same storage.
             (row.valid[0], compare.ALL_SWEPT - {'storage'}),
         )
         for line in compare.list_record_differences(
@@ -734,14 +740,14 @@ def _set_status(
 
 
 def is_emulated(record: Record) -> bool:
-    """Tell whether a run's guests had emulated CPUs."""
+    """Return whether the guests of a run had emulated CPUs."""
     backend: str | None = record.environment.get('backend')
     return backends.is_emulated(backend)
 
 
 def _find_reference_record(records: list[Record]) -> Record:
-    """Return the run that agrees with most of these."""
-    # Of thousands of runs few differ; only these are held together.
+    """Return the record that agrees with most of the records."""
+    # Few of thousands of runs differ: compare one record of each kind.
     kinds: dict[str, tuple[Record, int]] = {}
     for record in records:
         key = _system_key(record)
@@ -782,7 +788,7 @@ def _build_bare_metal_row(
 def _compute_growth(
     baseline: list[Record], others: list[Record]
 ) -> list[Growth]:
-    """Compare bare metal's times with those of other sizes."""
+    """Compare the times on bare metal with those of larger data."""
     growths = []
     for size in sorted({record.size_bytes for record in others}):
         larger = [r for r in others if r.valid and r.size_bytes == size]
@@ -830,7 +836,7 @@ def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
 
 
 def to_percent_mapping(row: Row | None) -> dict[str, Any] | str | None:
-    """Return a row's percentage as plain data, or why it has none."""
+    """Return the percentage of a row as plain data; None without any."""
     if row is not None and row.percent:
         return asdict(row.percent)
     return EMULATED if row is not None and row.status == EMULATED else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sweeps side by side, such as before and after an upgrade."""
+"""Comparison of two sweeps, such as before and after an upgrade."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
@@ -10,17 +10,17 @@ from hvstack.results import compare, stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
-#: How a refusal ends.
+#: Ends each reason why a row cannot be compared.
 REMEDY = 'if it was changed on purpose, name it with --changed'
 
 
 @dataclass
 class ConfigurationDelta:
-    """One configuration, or bare metal, in both sweeps.
+    """Change of the rate of a configuration, or of bare metal.
 
-    :param before: None if only the later sweep has it.
-    :param after: None if only the earlier sweep has it.
-    :param reasons: why there is no percentage.
+    :param before: row of the earlier sweep; None without any.
+    :param after: row of the later sweep; None without any.
+    :param reasons: reasons why the rows cannot be compared.
     :param percent: rate after in percent of the rate before.
     """
 
@@ -32,7 +32,7 @@ class ConfigurationDelta:
 
     @property
     def verdict(self) -> str:
-        """What may be said about the difference."""
+        """Conclusion about the difference."""
         if self.percent is None:
             return 'not compared'
         if self.percent.low is None:
@@ -44,10 +44,12 @@ class ConfigurationDelta:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sweeps.
+    """Comparison of two sweeps.
 
-    :param changed: fields that were changed on purpose.
-    :param pooled: variance within the compared rows of both.
+    :param before: report of the earlier sweep.
+    :param after: report of the later sweep.
+    :param changed: facts that were changed on purpose.
+    :param pooled: variance within the compared rows of both sweeps.
     """
 
     before: SweepReport
@@ -58,7 +60,7 @@ class Comparison:
 
     @property
     def headline(self) -> str:
-        """The report in one sentence."""
+        """Summary of the comparison in one sentence."""
         verdicts = [delta.verdict for delta in self.deltas]
         counts = ', '.join(
             f'{verdicts.count(name)} {name}'
@@ -71,7 +73,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What must be said beside every figure."""
+        """Notes that every form of the comparison must contain."""
         lines = [
             f'{name}: {self.before.get_fact(name)} before, '
             f'{self.after.get_fact(name)} after.'
@@ -85,9 +87,9 @@ class Comparison:
 def build_comparison(
     before: SweepReport, after: SweepReport, changed: Collection[str] = ()
 ) -> Comparison:
-    """Compare two sweeps, row by row.
+    """Compare two sweeps row by row.
 
-    :param changed: fields of the environment that may differ between them.
+    :param changed: facts that may differ between the sweeps.
     """
     rows = {row.configuration: row for row in before.rows}
     later = {row.configuration: row for row in after.rows}
@@ -112,7 +114,7 @@ def build_comparison(
 
 
 def to_mapping(comparison: Comparison) -> dict[str, Any]:
-    """Return everything as plain data."""
+    """Return a comparison as plain data."""
     return {
         'before': comparison.before.sweep,
         'after': comparison.after.sweep,

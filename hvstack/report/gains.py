@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each step of a sweep gained over the step before.
+"""Gain of each step of a sweep over the step before.
 
-The form of the dell deck ("Tests and Results"): +5, -2, -13, -64, +22, +2,
-+15 %, each against what was kept before.
+The form is that of the Dell presentation ("Tests and Results"): +5, -2, -13,
+-64, +22, +2, +15 %, each compared with the configuration retained before.
 """
 
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ from hvstack.results.stats import DriftCorrectedRates, Percent
 
 
 class ValueStep(Protocol):
-    """A value that was tried, and the full names of both configurations."""
+    """Measured value of a parameter, with the names of both configurations."""
 
     @property
     def parameter(self) -> str:
-        """Which parameter was changed."""
+        """Name of the changed parameter."""
 
     @property
     def value(self) -> str:
-        """To which value, for a person."""
+        """New value as human-readable text."""
 
     @property
     def configuration(self) -> str:
-        """What was tried."""
+        """Full name of the measured configuration."""
 
     @property
     def before(self) -> str:
-        """What was kept of the step before."""
+        """Full name of the configuration retained by the step before."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a value gained.
+    """Gain of a value.
 
-    :param percent: rates in percent of those of the step before.
+    :param percent: rate in percent of the rate of the step before.
     """
 
     parameter: str
@@ -45,16 +45,16 @@ class Gain:
 
     @property
     def text(self) -> str:
-        """The gain in the deck's form, such as +5 %."""
+        """Gain as text, such as +5 %."""
         return f'{_format_gain(self.percent.percent)} %'
 
 
 def compute_gains(
     way: Sequence[ValueStep], corrected_rates: DriftCorrectedRates
 ) -> list[Gain]:
-    """Return the gain of each value that was tried, in order.
+    """Return the gain of each measured value, in order.
 
-    :param corrected_rates: rates of the sweep's valid runs.
+    :param corrected_rates: rates of the valid runs of the sweep.
     """
     return [
         Gain(
@@ -69,7 +69,7 @@ def compute_gains(
 
 
 def format_gains(gains: Sequence[Gain]) -> list[str]:
-    """Return the gains for a terminal, a line each."""
+    """Return one line of text for each gain."""
     texts = []
     for gain in gains:
         low, high = gain.percent.low, gain.percent.high
@@ -86,5 +86,5 @@ def format_gains(gains: Sequence[Gain]) -> list[str]:
 
 
 def _format_gain(percent: float) -> str:
-    """Return a percentage as a gain without decimals, and never as -0."""
+    """Return a percentage as a gain without decimals; never as -0."""
     return f'{round(percent - 100):+d}'
