@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of a report as Plotly's plain data, each with its table.
+"""Charts of a report as plain data for Plotly, each with its table.
 
-A chart that cannot be drawn says why; nothing is interpolated.
+A chart that cannot be drawn contains the reason; no value is interpolated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ from hvstack.report.text import (
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
-#: Okabe and Ito's palette: told apart by the colour-blind, and as grey by
-#: their order; yellow is left out, it is not seen on white.
+#: Palette of Okabe and Ito for color-blind readers, ordered so that the
+#: colors also differ as grey; without yellow, which is not visible on white.
 COLOURS = (
     '#0072B2',
     '#D55E00',
@@ -34,14 +34,14 @@ COLOURS = (
     '#56B4E9',
     '#E69F00',
 )
-#: What papers report: always hollow diamonds, black to be seen on bars.
+#: Color of published figures: black hollow diamonds, visible on bars.
 PAPER = '#000000'
-#: Height in pixels of one row of a chart with rows, and of its axes.
+#: Height in pixels of a row of a chart, and of the axes.
 _ROW, _AXES = 34, 130
 #: Configurations in the chart of phases.
 _MAX_BARS = 8
 
-#: A paper's program or phase, and the one of ours that it stands beside.
+#: Program or phase of a paper by phase of a run.
 _PHASES = {
     'HSGen': 'TeraGen',
     'HSSort': 'TeraSort',
@@ -57,14 +57,14 @@ _PARAMETERS = {
     'cpu_policy': 'CPU policy',
     'disk_pinning': 'Disk pinning',
 }
-#: As records have it of single tasks.
+#: Names of the locality levels that records contain for single tasks.
 _LOCALITY = {
     'node': 'data-local',
     'node_group': 'node-group-local (the same physical host)',
     'rack': 'rack-local',
     'off_rack': 'off-rack',
 }
-#: YARN's rack is our node group, and all else is one counter.
+#: YARN counts node groups as racks, and all other tasks in one counter.
 _LOCALITY_COUNTERS = (
     'DATA_LOCAL_MAPS',
     'RACK_LOCAL_MAPS',
@@ -74,13 +74,16 @@ _LOCALITY_COUNTERS = (
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart.
+    """Chart with its table.
 
-    :param name: unique in the page, a plain word.
-    :param caption: how to read it.
-    :param traces: as Plotly takes them; none if it is not drawn.
-    :param head: columns of its table.
-    :param missing: what is not drawn, and why.
+    :param name: word that is unique in the page.
+    :param title: title of the chart.
+    :param caption: instructions for reading the chart.
+    :param traces: traces in Plotly's format; empty if nothing is drawn.
+    :param layout: additions to the layout in Plotly's format.
+    :param head: column titles of the table.
+    :param rows: rows of the table.
+    :param missing: items that are not drawn, with the reasons.
     """
 
     name: str
@@ -94,7 +97,7 @@ class Chart:
 
     @property
     def has_content(self) -> bool:
-        """Whether there is more of it than why it is missing."""
+        """Whether the chart has traces or rows."""
         return bool(self.traces or self.rows)
 
 
@@ -152,12 +155,12 @@ def build_comparison_charts(comparison: Comparison) -> list[Chart]:
 
 
 def escape_text(text: object) -> str:
-    """Return text for Plotly, which would read it as HTML."""
+    """Return text that Plotly does not interpret as HTML."""
     return str(escape(str(text)))
 
 
 def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
-    """Return Plotly's error bars for rows; nothing where there is none."""
+    """Return error bars for Plotly; None for a row without an interval."""
     up, down = [], []
     for percent in percents:
         has_interval = (
@@ -221,7 +224,7 @@ def _bare_metal_line(axis: str) -> dict[str, Any]:
 
 
 def _build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
-    """Return a trace that is clearly none of ours."""
+    """Return a trace that is marked as not measured by hvstack."""
     return {
         'type': 'scatter',
         'mode': 'markers',
@@ -240,7 +243,7 @@ def _plotted_rows(report: SweepReport) -> list[Row]:
 
 
 def _unplotted_rows(report: SweepReport) -> list[str]:
-    """Say which rows have no percentage, and why."""
+    """Return the rows without a percentage, with the reasons."""
     return [
         f'{row.label}: {row.status}'
         + (f' ({"; ".join(row.reasons[:2])})' if row.reasons else '')
@@ -250,7 +253,7 @@ def _unplotted_rows(report: SweepReport) -> list[str]:
 
 
 def _vsphere6_row(configuration: str) -> str | None:
-    """Return vsphere6's row for a configuration that only varies I."""
+    """Return the vsphere6 row of a configuration; None if I is not alone."""
     if configuration == BARE_METAL:
         return None
     parsed_configuration = parse(configuration)
@@ -325,7 +328,7 @@ def _build_percent_chart(report: SweepReport) -> Chart:
 
 
 def _build_search_path_chart(report: SweepReport) -> Chart:
-    """Return the best so far, in the order in which rows were begun."""
+    """Return the best percentage so far, in the order of the first runs."""
     rows = _list_measured_rows(report)
     chain = published.load_figures().compute_dell_chain()
     chart = Chart(
@@ -403,7 +406,7 @@ def _build_columns_layout(title: str) -> dict[str, Any]:
 
 
 def _build_gains_chart(report: SweepReport) -> Chart:
-    """Return what one change gave, ours beside dell's."""
+    """Return the gain of single changes, measured and from the Dell paper."""
     measured_gains = [
         (
             f'{_PARAMETERS[name]}: {_format_parameter(name, base)} to '
@@ -470,7 +473,7 @@ def _build_gains_chart(report: SweepReport) -> Chart:
 
 
 def _list_changes(report: SweepReport) -> list[tuple[str, Row, Row]]:
-    """Pair rows with the first one that differs in one parameter alone."""
+    """Pair rows with the first row that differs in a single parameter."""
     first: dict[tuple[str, Configuration], Row] = {}
     pairs = []
     for row in _list_measured_rows(report):
@@ -485,7 +488,7 @@ def _list_changes(report: SweepReport) -> list[tuple[str, Row, Row]]:
 
 
 def _list_measured_rows(report: SweepReport) -> list[Row]:
-    """Return rows with a percentage in the order they were begun."""
+    """Return the rows with a percentage in the order of their first runs."""
     return [
         row
         for row in report.rows
@@ -494,7 +497,7 @@ def _list_measured_rows(report: SweepReport) -> list[Row]:
 
 
 def _reset_parameter(configuration: Configuration, name: str) -> Configuration:
-    """Return a configuration with one parameter at its default."""
+    """Return a configuration with the default of one parameter."""
     default = getattr(Configuration(), name)
     return replace(configuration, **{name: default})
 
@@ -504,14 +507,14 @@ def _format_parameter(name: str, row: Row) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a parameter's value as people write it."""
+    """Return the value of a parameter as human-readable text."""
     if isinstance(value, bool):
         return 'on' if value else 'off'
     return f'{value:g}' if isinstance(value, float) else str(value)
 
 
 def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
-    """Return every run by one parameter's value."""
+    """Return the percentages of all runs by the value of a parameter."""
     title = _PARAMETERS[name]
     chart = Chart(
         name,
@@ -604,7 +607,7 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
 
 
 def _name_series(configuration: Configuration, name: str) -> str:
-    """Name a series by what is the same in all its points."""
+    """Return the name of a series: the values that its points share."""
     label_parts = configuration.label.split('-')
     if name == 'instances':
         label_parts = label_parts[1:]
@@ -615,7 +618,7 @@ _MARKS = ('circle', 'square', 'triangle-up', 'cross', 'x', 'star', 'hexagon')
 
 
 def _compute_phase_means(row: Row) -> dict[str, float]:
-    """Return mean seconds by phase, HSSort's two parts behind it."""
+    """Return mean seconds by phase; the two parts of HSSort follow it."""
     means: dict[str, float] = {}
     for phase, seconds in row.seconds.items():
         means[phase] = seconds
@@ -637,7 +640,7 @@ def _compute_phase_means(row: Row) -> dict[str, float]:
 
 
 def _build_phases_chart(report: SweepReport) -> Chart:
-    """Return times over bare metal's, as figure 2 of vsphere6."""
+    """Return ratios of times to bare metal, as figure 2 of vsphere6."""
     chart = Chart(
         'phases',
         'Phases against bare metal',
@@ -745,9 +748,10 @@ def _build_phases_chart(report: SweepReport) -> Chart:
 
 
 def _count_locality(row: Row) -> list[int]:
-    """Count a row's map tasks by how near their data was.
+    """Count the map tasks of a row by the locality of their data.
 
-    From single tasks, or from the job's counters where records have none.
+    The numbers come from single tasks, or from the counters of the job if the
+    records contain no single tasks.
     """
     jobs = [
         phase
@@ -767,7 +771,7 @@ def _count_locality(row: Row) -> list[int]:
 
 
 def _build_locality_chart(report: SweepReport) -> Chart:
-    """Return where HSSort's map tasks found their data."""
+    """Return the locality of the map tasks of HSSort."""
     chart = Chart(
         'locality',
         "Locality of HSSort's map tasks",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Approving flavors: from a sweep's records to a catalogue's evidence.
+"""Approval of flavors: from the records of a sweep to evidence.
 
-The percentage is that of the report. Each condition is one small function
-that returns why a flavor is not approved, with the remedy, or None.
+The percentage is that of the report. Each condition is a function that
+returns the reason why a flavor is not approved, with the remedy, or None.
 """
 
 import difflib
@@ -25,16 +25,17 @@ from hvstack.results.evidence import (
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
 
-#: A measurement is a pair of runs at least: the slower one is TPC's
-#: performance run, the other shows repeatability.
+#: Minimum number of runs of a measurement: the performance run and the
+#: repeatability run.
 MIN_RUNS = 2
 
 
 @dataclass(frozen=True)
 class Approval:
-    """One flavor that earned its approval.
+    """Approval of a flavor.
 
-    :param index: its place in the catalogue.
+    :param index: position of the flavor in the catalogue.
+    :param entry: catalogue entry of the flavor.
     :param evidence: plain data for the catalogue.
     """
 
@@ -44,7 +45,7 @@ class Approval:
 
     @property
     def changed(self) -> bool:
-        """Whether the catalogue does not say so already."""
+        """Whether the approval changes the catalogue."""
         return (
             self.entry.status != 'approved'
             or self.entry.evidence != self.evidence
@@ -53,10 +54,13 @@ class Approval:
 
 @dataclass(frozen=True)
 class _Case:
-    """What is known of a flavor that shall be approved.
+    """Facts about a flavor that a user wants to approve.
 
-    :param row: its configuration's in the answer.
-    :param baseline: valid runs on bare metal.
+    :param entry: catalogue entry of the flavor.
+    :param profile: host profile of the catalogue.
+    :param row: row of the report for the configuration.
+    :param baseline: records of the valid runs on bare metal.
+    :param min_percent: required percent of bare metal.
     """
 
     entry: Entry
@@ -66,12 +70,12 @@ class _Case:
     min_percent: float
 
     def list_observed(self, name: str) -> list[Any]:
-        """Return what each valid run saw, None where it did not look."""
+        """Return an observation of each valid run; None without any."""
         return [record.seen.get(name) for record in self.row.valid]
 
     @property
     def backends(self) -> set[str]:
-        """Backends that the runs were on."""
+        """Names of the compute backends of the runs."""
         return {
             str(record.environment.get('backend', 'unknown'))
             for record in self.row.valid
@@ -79,7 +83,7 @@ class _Case:
 
     @property
     def percent(self) -> Percent:
-        """The percentage, of a comparison that is valid."""
+        """Percentage of the row, which must have a valid comparison."""
         assert self.row.percent is not None
         return self.row.percent
 
@@ -91,15 +95,17 @@ def approve(
     records: Sequence[Record],
     min_percent: float | None = None,
 ) -> list[Approval]:
-    """Return the evidence of flavors: of all that are named, or none.
+    """Return the approvals of all named flavors.
 
-    :param names: of flavors; none for the worker of the configuration that
-        wins, or of the cheapest one of a tie.
-    :param profile: of the catalogue's hosts.
-    :param records: of one sweep, with its baseline.
-    :param min_percent: instead of the catalogue's.
-    :raises hvstack.errors.InputError: one of them did not earn it; the
-        message says why and what to do.
+    :param catalogue: catalogue with the flavors.
+    :param names: names of flavors; if empty, the worker of the winner, or of
+        the cheapest tied configuration.
+    :param profile: host profile of the catalogue.
+    :param records: records of one sweep with its baseline.
+    :param min_percent: required percent of bare metal; None uses the value in
+        the catalogue.
+    :raises hvstack.errors.InputError: a flavor does not meet a condition; no
+        flavor is approved.
     :raises hvstack.errors.NotComparable: the runs on bare metal differ.
     """
     required_percent = (
@@ -137,7 +143,7 @@ def approve(
 def _select_workers(
     catalogue: Catalogue, report: answer.SweepReport
 ) -> list[str]:
-    """Return the catalogue's workers of the configuration that is taken."""
+    """Return the names of the workers of the selected configuration."""
     if report.choice is None:
         raise errors.InputError(
             f"sweep '{report.sweep}' has no winner: {report.headline}"
@@ -204,7 +210,7 @@ def _check_runs(case: _Case) -> str | None:
 
 def _check_comparable(case: _Case) -> str | None:
     if case.row.status == answer.EMULATED:
-        return None  # _backend_counts says what to do.
+        return None  # _check_backend reports it with a remedy.
     if case.row.status != 'ok':
         return (
             'its runs cannot be compared with bare metal '
@@ -266,7 +272,7 @@ def _check_flavor(case: _Case) -> str | None:
 
 
 def _select_unpublished_specs(extra_specs: dict[str, str]) -> dict[str, str]:
-    """Return extra specs without those in which evidence is published."""
+    """Return the extra specs without those that publish evidence."""
     return {
         name: value
         for name, value in extra_specs.items()
@@ -341,7 +347,7 @@ def _check_extra_specs(case: _Case) -> str | None:
 
 
 def _list_pool_copies(case: _Case) -> Iterator[tuple[str, int]]:
-    """Yield the pools that the runs' volumes were in, with their copies."""
+    """Yield the Ceph pools of the runs with their numbers of copies."""
     for pools in case.list_observed('ceph_pools'):
         yield from (pools or {'': 0}).items()
 
@@ -392,7 +398,7 @@ CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
 
 
 def _build_evidence(case: _Case, report: answer.SweepReport) -> dict[str, Any]:
-    """Return what the catalogue says of the measurement."""
+    """Return the evidence of a flavor."""
     percent = case.percent
     runs = case.row.valid
     last = max(runs, key=lambda record: record.ended)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report for other programs: CSV, and JUnit's XML."""
+"""Reports for other programs: CSV and JUnit XML."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from hvstack.report.answer import EMULATED, Row, SweepReport, format_plain
 from hvstack.results.record import BARE_METAL
 
-#: Name and reason of a configuration that could not exist.
+#: Name of a configuration that is not possible, and the reason.
 SkippedConfiguration = tuple[str, str]
 
 _COLUMNS = (
@@ -29,17 +29,17 @@ _COLUMNS = (
 )
 
 
-#: Status of what is no error for a CI system, beside a failure.
+#: Statuses of rows that are not errors for a CI system.
 _NON_ERROR_STATUSES = ('ok', 'failed', EMULATED)
 
 
 def format_csv(
     report: SweepReport, skipped: Sequence[SkippedConfiguration] = ()
 ) -> str:
-    """Return a line for each configuration, bare metal's first.
+    """Return the report as CSV: a line for each row, bare metal first.
 
-    Cells without a value are empty. Comment lines at the end hold what must
-    be said beside the figures.
+    Cells without a value are empty. Comment lines at the end contain the
+    notes of the report.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator='\n')
@@ -93,9 +93,9 @@ def _format_number(value: float | None) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula.
+    """Return text that no spreadsheet interprets as a formula.
 
-    The apostrophe marks a text in spreadsheets (OWASP, "CSV Injection").
+    The apostrophe marks text in spreadsheets (OWASP, "CSV Injection").
     """
     line = _join_lines(text)
     return f"'{line}" if line.startswith(('=', '+', '-', '@')) else line
@@ -108,11 +108,11 @@ def _join_lines(text: str) -> str:
 def format_junit(
     report: SweepReport, skipped: Sequence[SkippedConfiguration] = ()
 ) -> str:
-    """Return a test case for each configuration, for a CI system.
+    """Return the report as JUnit XML: a test case for each configuration.
 
-    One without a valid run has failed, one that is not comparable is an
-    error, one that cannot exist is skipped; a low percentage is no failure,
-    nor is none of emulated CPUs.
+    A configuration without a valid run is a failure, a configuration that is
+    not comparable is an error, and a configuration that is not possible is
+    skipped. A low percentage or emulated CPUs are not a failure.
     """
     counts = [row.status for row in report.rows]
     error_count = sum(name not in _NON_ERROR_STATUSES for name in counts)
@@ -177,7 +177,7 @@ def _add_element(
 
 
 def _remove_unprintable(value: object) -> str:
-    """Return text without the characters that XML has no way to write."""
+    """Return text without the characters that XML cannot contain."""
     return ''.join(
         char
         for char in format_plain(value)

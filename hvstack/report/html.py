@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports as self-contained pages that open offline.
+"""Reports as self-contained HTML pages for offline use.
 
-Plotly's script is written into the page. The page's own policy lets nothing
-else run and nothing be fetched.
+A page contains the script of Plotly. Its Content-Security-Policy allows no
+other script and no download.
 """
 
 import base64
@@ -44,7 +44,7 @@ from hvstack.report.text import (
 from hvstack.results import telemetry as files
 from hvstack.results.record import Record, to_mapping
 
-#: What all charts have in common; fixed colours, also for print.
+#: Layout of all charts; the colors are fixed so that charts can be printed.
 _LAYOUT: dict[str, Any] = {
     'font': {'family': 'sans-serif', 'size': 13, 'color': '#1a1a1a'},
     'paper_bgcolor': '#fff',
@@ -59,7 +59,7 @@ _LAYOUT: dict[str, Any] = {
     'showlegend': True,
     'hovermode': 'closest',
 }
-#: Packed bytes of telemetry that a page takes along.
+#: Maximum size in bytes of the compressed telemetry in a page.
 _MAX_PACKED_BYTES = 2_500_000
 _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
@@ -71,8 +71,10 @@ def build_page(
 ) -> str:
     """Return the page of one sweep.
 
-    :param records_dir: of the records, where their telemetry is.
-    :param skipped: name and reason of what could not exist.
+    :param report: report of the sweep.
+    :param records_dir: directory with the records and their telemetry.
+    :param skipped: name and reason of each configuration that is not
+        possible.
     """
     runs, missing = telemetry.select_runs(report, records_dir)
     telemetry_files = _read_telemetry_files(runs, records_dir)
@@ -139,19 +141,19 @@ def _render_template(
 
 @cache
 def _load_plotly() -> str:
-    """Return the charting library's script, as its package ships it."""
+    """Return the script of Plotly from its package."""
     path = resources.files('plotly') / 'package_data' / 'plotly.min.js'
     return path.read_text('utf-8')
 
 
 def _compute_policy_digest(script: str) -> str:
-    """Return a script as a Content-Security-Policy names it."""
+    """Return the digest of a script for a Content-Security-Policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def build_script_data(plotted_charts: Sequence[Chart]) -> str:
-    """Return the charts for the page's script; no text can end it early."""
+    """Return the charts as JSON in which no text can end the script."""
     data = {
         chart.name: {'data': chart.traces, 'layout': _merge_layout(chart)}
         for chart in plotted_charts
@@ -175,9 +177,10 @@ def _merge_layout(chart: Chart) -> dict[str, Any]:
 def _build_archive(
     records: Sequence[Record], telemetry_files: Mapping[str, str]
 ) -> str:
-    """Return all records and some telemetry as a packed folder in base64.
+    """Return all records and some telemetry as an archive in base64.
 
-    Unpacked, it can be given to ``--records``, and the digests fit.
+    The extracted directory is an argument of ``--records``; the digests of
+    its records are valid.
     """
     texts = {
         **{
@@ -196,10 +199,10 @@ def _build_archive(
 
 
 def _compress(data: bytes) -> bytes:
-    """Return data as xz has it.
+    """Return data compressed by xz.
 
-    Records are alike but longer than gzip looks back: a thousand of them
-    would take six times the room.
+    The window of gzip is smaller than a record, so gzip does not find the
+    similarity of records and needs six times the space.
     """
     return lzma.compress(data, preset=1)
 
@@ -207,7 +210,7 @@ def _compress(data: bytes) -> bytes:
 def _read_telemetry_files(
     runs: Sequence[PlottedRun], records_dir: Path | None
 ) -> dict[str, str]:
-    """Return files of drawn telemetry, as many as the page has room for."""
+    """Return the telemetry files of plotted runs within the size limit."""
     telemetry_files: dict[str, str] = {}
     remaining_bytes = _MAX_PACKED_BYTES
     if records_dir is None:

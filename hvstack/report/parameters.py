@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hadoop's parameters that were not its defaults, as the daemons told them."""
+"""Hadoop properties that differ from the defaults, as daemons report them."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from hvstack.report.answer import SweepReport
 
-#: Beside the daemons in what a record has: who did not report, and why.
+#: Key in a record for the daemons that did not answer, with the reasons.
 _UNREAD = 'unread'
 
 
 @dataclass(frozen=True)
 class PropertyValue:
-    """One value of a parameter.
+    """Value of a Hadoop property.
 
-    :param name: as Hadoop spells it.
-    :param value: as its daemon says it.
-    :param daemons: who has this value; ``job`` is HSSort's own.
-    :param rows: configurations with it; empty if all have.
+    :param name: name of the property.
+    :param value: value that the daemons report.
+    :param daemons: daemons with this value; ``job`` is the job of HSSort.
+    :param rows: labels of the rows with this value; empty for all rows.
     """
 
     name: str
@@ -28,7 +28,7 @@ class PropertyValue:
 
 
 def list_property_values(report: SweepReport) -> list[PropertyValue]:
-    """Return all values of the last (valid) run of each configuration."""
+    """Return all values of the last run of each configuration."""
     row_labels = {row for row, _, _, _ in _iterate_values(report)}
     where: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(
         lambda: defaultdict(list)
@@ -50,7 +50,7 @@ def list_property_values(report: SweepReport) -> list[PropertyValue]:
 
 
 def list_unread(report: SweepReport) -> list[str]:
-    """Return what could not be read, and rows without any parameter."""
+    """Return the daemons without an answer, and rows without properties."""
     row_labels = {row for row, _, _, _ in _iterate_values(report)}
     lines = [
         f'{row.label}: its runs tell no parameters'
@@ -70,7 +70,7 @@ def list_unread(report: SweepReport) -> list[str]:
 def _iterate_values(
     report: SweepReport,
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield row, daemon, parameter and value."""
+    """Yield row, daemon, property and value."""
     for row in report.rows:
         parameters = row.observed.get('parameters')
         if not isinstance(parameters, dict):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What papers report, converted by our own definition of percent.
+"""Published figures, converted to percent by the definition of hvstack.
 
-A paper's seconds are of its own hosts, data and statistic. They are drawn
-beside a sweep for orientation and take no part in any of its figures.
+A paper has its own hosts, data and statistic. Its figures are plotted for
+orientation with a sweep, and no result of a sweep depends on them.
 """
 
 from dataclasses import dataclass
@@ -13,19 +13,20 @@ from typing import Any
 
 from hvstack import yamlfile
 
-#: The three programs whose times make a paper's whole suite.
+#: Programs whose times are the time of the whole suite of a paper.
 SUITE = ('TeraGen', 'TeraSort', 'TeraValidate')
-#: The row that a table's other rows are compared with.
+#: Row of a table that the other rows are compared with.
 NATIVE = 'Native'
 
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table of a paper.
+    """Table of a paper.
 
-    :param source: which table or section.
-    :param statistic: what kind of statistic its numbers are.
-    :param rows: the numbers in the order of ``columns``.
+    :param paper: short name of the paper.
+    :param source: number of the table, or title of the section.
+    :param statistic: statistic that the numbers are.
+    :param rows: numbers in the order of ``columns``; None without any.
     """
 
     paper: str
@@ -37,9 +38,9 @@ class PublishedTable:
     rows: dict[str, tuple[float | None, ...]]
 
     def get_number(self, row: str, column: str) -> float:
-        """Return one number.
+        """Return a number.
 
-        :raises KeyError: the paper does not give it.
+        :raises KeyError: the paper does not contain it.
         """
         cell = self.rows[row][self.columns.index(column)]
         if cell is None:
@@ -51,10 +52,10 @@ class PublishedTable:
         return sum(self.get_number(row, name) for name in SUITE)
 
     def compute_percents(self) -> dict[str, float]:
-        """Return the suite's percent of native, by platform.
+        """Return the percent of native of the suite by platform.
 
-        100 x rate / native rate; of the same data, so 100 x native seconds
-        / seconds.
+        The size of the data is the same, so 100 x rate / native rate is 100 x
+        native seconds / seconds.
         """
         native = self.sum_suite_seconds(NATIVE)
         return {
@@ -64,7 +65,7 @@ class PublishedTable:
         }
 
     def compute_phase_ratios(self, row: str) -> dict[str, float]:
-        """Return times over native's, as Figure 2 of vsphere6 has them."""
+        """Return ratios of times to native, as Figure 2 of vsphere6."""
         return {
             name: self.get_number(row, name) / self.get_number(NATIVE, name)
             for name in self.columns
@@ -73,7 +74,7 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class PublishedGain:
-    """A step of a sweep in a paper: gain over the step before, percent."""
+    """Published gain in percent of a step of a sweep over another step."""
 
     paper: str
     source: str
@@ -86,7 +87,7 @@ class PublishedGain:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A single value of a paper."""
+    """Single value of a paper."""
 
     paper: str
     source: str
@@ -98,7 +99,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class PaperContradiction:
-    """Where a paper's words do not fit its own numbers."""
+    """Contradiction between the text and the numbers of a paper."""
 
     paper: str
     source: str
@@ -108,9 +109,9 @@ class PaperContradiction:
 
 @dataclass(frozen=True)
 class PaperFigures:
-    """Everything of ``published.yaml``.
+    """Content of ``published.yaml``.
 
-    :param papers: title, statistic and system, by short name.
+    :param papers: title, statistic and system by the short name of a paper.
     """
 
     papers: dict[str, dict[str, str]]
@@ -120,9 +121,9 @@ class PaperFigures:
     contradictions: tuple[PaperContradiction, ...]
 
     def find_table(self, paper: str, source: str) -> PublishedTable:
-        """Return the first table of that name.
+        """Return a table.
 
-        :raises StopIteration: there is none.
+        :raises StopIteration: the table does not exist.
         """
         return next(
             table
@@ -131,10 +132,11 @@ class PaperFigures:
         )
 
     def compute_dell_chain(self) -> dict[str, float]:
-        """Return percents of bare metal before each of dell's last steps.
+        """Return percents of bare metal for the last steps of the Dell paper.
 
-        Its conclusion (94 %) divided by the gains, from the last step back
-        to Ceph. Only these ran on the hardware of bare metal.
+        They are the result of the paper (94 %) divided by the gains, from the
+        last step back to Ceph. Only these steps used the hardware of bare
+        metal.
         """
         value = next(
             figure.value
@@ -156,9 +158,9 @@ _SAME_HARDWARE_PARAMETERS = ('storage', 'cpu_policy', 'disk_pinning')
 
 @cache
 def load_figures() -> PaperFigures:
-    """Read the papers' figures.
+    """Return the published figures.
 
-    :raises hvstack.errors.InputError: the file is damaged.
+    :raises hvstack.errors.InputError: the file is not valid.
     """
     with resources.as_file(
         resources.files('hvstack.report') / 'published.yaml'
