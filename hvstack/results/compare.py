@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparability: two measurements may differ only in what was swept."""
+"""Comparability: two measurements may differ in the sweep parameters alone."""
 
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,8 +29,8 @@ WITH_BASELINE = (
     'hadoop_profile',
 )
 
-#: Facts that must agree between configurations, and between baseline runs,
-#: but not across: bare metal has none of them, or its own.
+#: Facts that must agree within the configurations and within the baseline,
+#: but not between them: bare metal lacks them or has other values.
 WITHIN_KIND = frozenset(
     {
         'backend',
@@ -44,24 +44,24 @@ WITHIN_KIND = frozenset(
     }
 )
 
-#: Facts that older records lack: compared where both sides have them, and
-#: named in a report where one has not.
+#: Facts that older records lack. They are compared if both records have them;
+#: otherwise, the report names them.
 OPTIONAL_FACTS = frozenset(
     {'data_disks', 'libvirt', 'os_profile', 'storage', 'tuning'}
 )
 
-#: Facts of hosts that a hypervisor shows to guests otherwise than they are:
-#: compared where hvstack sees the hosts, and named in a report elsewhere.
+#: Facts of hosts that guests cannot determine. They are compared if hvstack
+#: can access the hosts; otherwise, the report names them.
 HOST_FACTS = ('cpu_model', 'smt', 'governor', 'thp')
 
-#: Fields of the environment that some configuration may change.
+#: Facts that a configuration may change.
 ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
-#: Characters of one value in a line that tells a difference.
+#: Maximum length of a value in a line that describes a difference.
 MAX_VALUE_LENGTH = 200
 
-#: Shown on both sides, and no reason to refuse: controllers take a slot on
-#: one side and a host on the other (vsphere6: 31.5 hosts against 31).
+#: Facts that the report shows for both sides and that may differ: controllers
+#: occupy a slot on one side and a host on the other (vsphere6: 31.5 and 31).
 DISPLAYED_ONLY = frozenset({'worker_hosts'})
 
 
@@ -70,13 +70,13 @@ def list_differences(
     other: Mapping[str, Any],
     swept: Collection[str] = (),
 ) -> list[str]:
-    """Return one line for each field that should agree and does not.
+    """Return one line for each fact that should agree and does not.
 
-    Of mappings it tells only the entries that differ.
+    Of mappings, only the differing entries are listed.
 
-    :param facts: environment of a run.
-    :param other: environment of the run that it is compared with.
-    :param swept: fields that may differ.
+    :param facts: facts of a run.
+    :param other: facts of the run that it is compared with.
+    :param swept: names of facts that may differ.
     """
     own_values, other_values = (
         _select_differing(*pair) for pair in ((facts, other), (other, facts))
@@ -92,10 +92,12 @@ def list_differences(
 def list_record_differences(
     record: Record, other: Record, swept: Collection[str] = ()
 ) -> list[str]:
-    """Return the differences of two runs, workload and environment.
+    """Return the differences of the workload and the facts of two runs.
 
-    :param swept: fields that may differ, beside those that bare metal has
-        otherwise by nature.
+    :param record: record of a run.
+    :param other: record of the run that it is compared with.
+    :param swept: names of facts that may differ, in addition to those that
+        always differ on bare metal.
     """
     may = DISPLAYED_ONLY.union(swept)
     if record.kind != other.kind:
@@ -115,7 +117,7 @@ def list_record_differences(
 
 
 def list_swept_facts(run: Record) -> frozenset[str]:
-    """Return fields of the environment that a run's configuration changes."""
+    """Return the names of the facts that a configuration changes."""
     if run.kind == 'baseline':
         return frozenset()
     default, configuration = Configuration(), parse(run.configuration)
@@ -129,9 +131,11 @@ def list_swept_facts(run: Record) -> frozenset[str]:
 def list_allowed_differences(
     record: Record, other: Record, allow: Iterable[str]
 ) -> list[str]:
-    """Return the differences that were allowed, to be shown beside a figure.
+    """Return the allowed differences, which a report must show.
 
-    :param allow: names of fields.
+    :param record: record of a run.
+    :param other: record of the run that it is compared with.
+    :param allow: names of facts that may differ.
     """
     names = set(allow)
     sides = [
@@ -150,9 +154,12 @@ def list_allowed_differences(
 def require_comparable(
     record: Record, other: Record, swept: Collection[str] = ()
 ) -> None:
-    """Refuse to compare two runs that differ in what was not swept.
+    """Check that two runs differ in the given facts alone.
 
-    :raises hvstack.errors.NotComparable: with one line for each field.
+    :param record: record of a run.
+    :param other: record of the run that it is compared with.
+    :param swept: names of facts that may differ.
+    :raises hvstack.errors.NotComparable: other facts differ.
     """
     lines = list_record_differences(record, other, swept)
     if lines:
@@ -162,9 +169,11 @@ def require_comparable(
 def check_fact_names(
     allow: Iterable[str], records: Iterable[Record]
 ) -> list[str]:
-    """Return names of fields that may differ, if they are any.
+    """Return unique names of facts that may differ.
 
-    :raises hvstack.errors.InputError: a name that nothing has.
+    :param allow: names of facts.
+    :param records: records whose facts are valid names.
+    :raises hvstack.errors.InputError: a name is not that of a fact.
     """
     fact_names = {*WORKLOAD, *WITH_BASELINE, *WITHIN_KIND}
     for record in records:
@@ -180,7 +189,7 @@ def check_fact_names(
 
 
 def list_unknown_facts(records: Iterable[Record]) -> list[str]:
-    """Return the facts that should agree and cannot be compared.
+    """Return the names of the facts that should agree and are not compared.
 
     These are facts that no record contains, optional and host facts that some
     record lacks, and versions of the virtualization software that the record
@@ -209,10 +218,10 @@ def list_unknown_facts(records: Iterable[Record]) -> list[str]:
 def _list_unknown_software(
     environments: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """Return what is not known of the releases that virtualize.
+    """Return the names of unknown versions of the virtualization software.
 
-    Nova tells the newest microversion of its API and the version of QEMU,
-    and nothing of libvirt's (https://docs.openstack.org/api-ref/compute/,
+    The API of Nova reports its newest microversion and the version of QEMU,
+    but not that of libvirt (https://docs.openstack.org/api-ref/compute/,
     os-hypervisors).
     """
     missing_facts = []
@@ -234,7 +243,7 @@ def _list_unknown_software(
 
 
 def _list_optional_facts(run: Record) -> Iterable[str]:
-    """Return the facts that a run may lack."""
+    """Return the names of the facts that a run may lack."""
     if run.environment.get('backend') in (None, 'lxc'):
         return OPTIONAL_FACTS
     return {*OPTIONAL_FACTS, *HOST_FACTS}
@@ -247,7 +256,7 @@ def _collect_workload(record: Record) -> dict[str, Any]:
 def _select_differing(
     values: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the entries of the first that the second has otherwise."""
+    """Return the entries that differ in another mapping."""
     differing_values = {}
     for name, value in values.items():
         other_value = other.get(name)

@@ -9,18 +9,19 @@ from hvstack.results import stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Drift, DriftCorrectedRates, Percent
 
-#: How often a run is tried; one that was killed for want of memory would be
-#: killed again.
+#: Maximum number of attempts of a run. A run that was killed because it ran
+#: out of memory is not repeated: it would be killed again.
 MAX_TRIES = 2
 
 
 @dataclass(frozen=True)
 class Percents:
-    """What runs are in percent of bare metal.
+    """Percent of bare metal of a sweep.
 
     :param corrected_rates: rates, corrected for the drift where possible.
-    :param drift: of bare metal, corrected or not; None with too few runs.
-    :param rows: by configuration; none without a baseline.
+    :param drift: drift of bare metal, even if it is not corrected; None with
+        too few runs.
+    :param rows: percentages by configuration; empty without a baseline.
     """
 
     corrected_rates: DriftCorrectedRates
@@ -31,10 +32,10 @@ class Percents:
 def compute_percents(
     rows: Mapping[str, Sequence[Record]], base: Sequence[Record]
 ) -> Percents:
-    """Return the percentages of some configurations' runs.
+    """Compute the percentages of configurations.
 
-    :param rows: valid runs by configuration.
-    :param base: valid runs on bare metal.
+    :param rows: records of the valid runs by configuration.
+    :param base: records of the valid runs on bare metal.
     """
     rates = {name: [run.rate for run in runs] for name, runs in rows.items()}
     hours = {name: _list_start_hours(runs) for name, runs in rows.items()}
@@ -50,7 +51,7 @@ def compute_percents(
 
 
 def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
-    """Return a record for each run that is over, valid or failed for good."""
+    """Return a record for each run that is valid or failed for good."""
     runs: dict[tuple[str, int], list[Record]] = {}
     for record in records:
         if record.size_bytes == size_bytes:
@@ -72,7 +73,7 @@ def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
 def list_excluded(
     records: Iterable[Record], size_bytes: int
 ) -> frozenset[str]:
-    """Return the configurations with a run that failed for good."""
+    """Return the names of configurations with a run that failed for good."""
     return frozenset(
         record.configuration
         for record in list_settled(records, size_bytes)
@@ -81,7 +82,7 @@ def list_excluded(
 
 
 def _list_start_hours(runs: Sequence[Record]) -> list[float]:
-    """Return when runs began, in hours from any start."""
+    """Return the start times of runs in hours."""
     return [
         datetime.fromisoformat(run.started).timestamp() / 3600 for run in runs
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recorded runs on bare metal a configuration is compared with."""
+"""Selection of the recorded runs on bare metal for a comparison."""
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from hvstack import errors, textfile
 from hvstack.results import compare, record
 from hvstack.results.record import Record
 
-#: Stands for the newest comparable runs.
+#: Name of the newest comparable runs.
 AUTO = 'auto'
 
 
@@ -18,12 +18,12 @@ def list_candidates(
     loaded_records: Iterable[Record] | None = None,
     unsigned: bool | None = None,
 ) -> list[Record]:
-    """Return the valid runs on bare metal that a name may mean, newest last.
+    """Return the valid runs on bare metal with a name, the newest last.
 
     :param baseline_name: :data:`AUTO`, a record's file, or the id of a record
         or a sweep.
-    :param records_dir: of the run records.
-    :param loaded_records: the records there, if they have been read.
+    :param records_dir: directory of the run records.
+    :param loaded_records: all records in the directory; None reads them.
     :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none.
     """
@@ -57,7 +57,7 @@ def list_candidates(
 def _explain_invalid(
     name: str, records_dir: Path, unsigned: bool | None
 ) -> str:
-    """Return why a record that may be meant does not count."""
+    """Return the reason why a record with a name is not valid."""
     _, invalid_records = record.load_usable(records_dir, unsigned)
     for invalid in invalid_records:
         if name in (AUTO, invalid.sweep) or name in invalid.reason:
@@ -71,10 +71,9 @@ def choose_runs(
     records_dir: Path,
     allow: Collection[str] = (),
 ) -> list[Record]:
-    """Return the runs on bare metal that a run is compared with.
+    """Return the runs on bare metal for the comparison with a run.
 
-    The newest comparable one decides on the sweep; all comparable ones of
-    that sweep count.
+    These are all comparable runs of the sweep with the newest comparable run.
 
     :param baseline_name: as in :func:`list_candidates`.
     :param allow: facts that may differ.
@@ -95,9 +94,9 @@ def replace_baseline(
     allow: Collection[str] = (),
     unsigned: bool | None = None,
 ) -> list[Record]:
-    """Return a sweep's runs with other ones on bare metal than its own.
+    """Return the runs of a sweep with another baseline.
 
-    The first run that any comparable ones are found for decides.
+    The first run with comparable baseline runs determines the baseline.
 
     :param baseline_name: as in :func:`list_candidates`, as is
         ``loaded_records``.

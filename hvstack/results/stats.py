@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percent of bare metal, with an interval that a few runs can carry.
+"""Percent of bare metal, with confidence intervals for a few runs.
 
-Rates multiply, so everything is computed with their logarithms. Two runs
-of one configuration alone have a single degree of freedom; the variance is
-therefore pooled over all rows, bare metal included, which assumes that runs
-scatter by the same factor everywhere.
+Effects multiply the rates, so all formulas use the logarithms of rates. Two
+runs of one configuration have a single degree of freedom. The variance is
+therefore pooled over all rows including bare metal, which assumes that the
+runs of all rows scatter by the same factor.
 
-Formulas, with logarithms of rates: the difference of two rows' means has the
-variance s^2 (1/n + 1/m), with s^2 pooled over the rows and the quantile of
-Student's t with its degrees of freedom (Montgomery, "Design and Analysis of
-Experiments", two-sample t procedures and one-way analysis of variance). A
-drift is the least-squares line through the baseline runs over time, and is
-taken out of runs between the first and the last of them; there the
-difference also has s^2 (u - v)^2 / Sxx of the slope, with u and v the rows'
-mean times (same book, simple linear regression).
+The difference of the means of two rows has the variance s^2 (1/n + 1/m). s^2
+is pooled over the rows, and its degrees of freedom give the quantile of
+Student's t (Montgomery, "Design and Analysis of Experiments", two-sample t
+procedures and one-way analysis of variance). The drift is the least-squares
+line through the baseline runs over time. The rates of runs between the first
+and the last baseline run are corrected for it. The slope then adds
+s^2 (u - v)^2 / Sxx to the variance, where u and v are the mean times of the
+two rows (same book, simple linear regression).
 """
 
 import functools
@@ -26,23 +26,26 @@ from hvstack import errors
 
 #: Probability that the interval covers the true ratio.
 CONFIDENCE = 0.95
-#: Baseline runs without which no drift is computed: a line through three
-#: points has one degree of freedom.
+#: Minimum number of baseline runs for a drift: a line through three points
+#: has a single degree of freedom.
 DRIFT_RUNS = 4
 
 
 @dataclass(frozen=True)
 class Percent:
-    """A configuration's percent of bare metal.
+    """Percent of bare metal of a configuration.
 
-    :param percent: 100 x ratio of the geometric means; over 100 is faster.
-    :param low: lower bound of the 95 % interval; None without one.
-    :param high: upper bound.
-    :param runs: valid runs of the configuration.
-    :param baseline_runs: valid runs on bare metal.
-    :param half_width: of the interval of the ratio's logarithm.
-    :param degrees_of_freedom: of the pooled variance.
-    :param performance_ratio: 100 x slower run / slower run on bare metal.
+    :param percent: 100 x ratio of the geometric means; more than 100 is
+        faster than bare metal.
+    :param low: lower bound of the 95 % interval; None without an interval.
+    :param high: upper bound of the 95 % interval; None without an interval.
+    :param runs: number of valid runs of the configuration.
+    :param baseline_runs: number of valid runs on bare metal.
+    :param half_width: half width of the interval of the logarithm of the
+        ratio; None without an interval.
+    :param degrees_of_freedom: degrees of freedom of the pooled variance.
+    :param performance_ratio: 100 x rate of the performance run / rate of the
+        performance run on bare metal.
     """
 
     percent: float
@@ -57,10 +60,11 @@ class Percent:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Variance of log rates within rows.
+    """Variance of the logarithms of rates within rows.
 
-    :param deviation: its root; None without any degree of freedom.
-    :param degrees_of_freedom: sum of (runs - 1).
+    :param deviation: square root of the variance; None without any degree of
+        freedom.
+    :param degrees_of_freedom: sum of (runs - 1) over the rows.
     """
 
     deviation: float | None
@@ -69,11 +73,11 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Drift:
-    """How bare metal's log rate changed over the sweep.
+    """Change of the bare-metal rate over the sweep.
 
-    :param slope: of the log rate, an hour.
-    :param half_width: of the slope's 95 % interval.
-    :param hours: when the baseline runs were, from any start.
+    :param slope: slope of the logarithm of the rate per hour.
+    :param half_width: half width of the 95 % interval of the slope.
+    :param hours: start times of the baseline runs in hours.
     """
 
     slope: float
@@ -82,12 +86,12 @@ class Drift:
 
     @property
     def applied(self) -> bool:
-        """Whether rates are corrected: the interval excludes no drift."""
+        """Whether rates are corrected: the interval does not contain 0."""
         return abs(self.slope) > max(self.half_width, 1e-9)
 
     @property
     def percent_an_hour(self) -> tuple[float, float, float]:
-        """Change of the rate an hour, and the bounds of its interval."""
+        """Change of the rate in percent per hour, and its interval."""
         low, high = self.slope - self.half_width, self.slope + self.half_width
         return (
             100 * math.expm1(self.slope),
@@ -98,9 +102,10 @@ class Drift:
     def correct_rates(
         self, rates: Sequence[float], hours: Sequence[float]
     ) -> list[float]:
-        """Return rates as they would be at the baseline's mean time.
+        """Return rates corrected to the mean time of the baseline runs.
 
-        :param hours: when these runs were.
+        :param rates: rates of runs.
+        :param hours: start times of these runs in hours.
         """
         centre = _mean(self.hours)
         return [
@@ -109,19 +114,21 @@ class Drift:
         ]
 
     def covers(self, hours: Sequence[float]) -> bool:
-        """Whether baseline runs were before and after all of these.
+        """Return whether baseline runs precede and follow all of the runs.
 
-        Elsewhere the line would have to be extended, over any time.
+        Otherwise, the line would have to be extrapolated.
+
+        :param hours: start times of the runs in hours.
         """
         return min(self.hours) <= min(hours) and max(hours) <= max(self.hours)
 
     def slope_variance(
         self, row_hours: Sequence[float], other: Sequence[float]
     ) -> float:
-        """Return what the slope's error adds to a difference, in s^2.
+        """Return the variance that the slope adds to a difference, in s^2.
 
-        :param row_hours: hours of a row's runs.
-        :param other: hours of the row that it is compared with.
+        :param row_hours: start times of the runs of a row in hours.
+        :param other: start times of the runs of the reference row in hours.
         """
         return (_mean(row_hours) - _mean(other)) ** 2 / _sum_squares(
             self.hours
@@ -130,14 +137,15 @@ class Drift:
 
 @dataclass(frozen=True)
 class DriftCorrectedRates:
-    """Rates of a sweep with bare metal's drift taken out where it can be.
+    """Rates of a sweep, corrected for the drift of bare metal.
 
-    :param rows: rates of each configuration's valid runs.
+    :param rows: rates of the valid runs of each configuration.
     :param base: rates of the baseline runs.
-    :param drift: what was taken out; None if nothing was.
-    :param hours: when the runs of each row were that it was taken out of.
-    :param outside: rows that it was not taken out of, since baseline runs do
-        not surround theirs.
+    :param drift: drift that the rates are corrected for; None without
+        correction.
+    :param hours: start times of the runs of each corrected row in hours.
+    :param outside: names of rows that are not corrected, because baseline
+        runs do not precede and follow all of their runs.
     """
 
     rows: Mapping[str, Sequence[float]]
@@ -148,24 +156,25 @@ class DriftCorrectedRates:
 
     @property
     def dof_penalty(self) -> int:
-        """Degrees of freedom that the correction took."""
+        """Degrees of freedom that the correction uses."""
         return 1 if self.drift else 0
 
     @functools.cached_property
     def pooled(self) -> Pooled:
-        """The variance pooled over all rows and the baseline."""
+        """Variance pooled over all rows and the baseline."""
         return pool_variance(
             [*self.rows.values(), self.base], self.dof_penalty
         )
 
     def slope_variance(self, name: str, other: str | None = None) -> float:
-        """Return what the slope's error adds to a difference, in s^2.
+        """Return the variance that the slope adds to a difference, in s^2.
 
-        :param other: a row; the baseline if not given.
+        :param name: name of a row.
+        :param other: name of the reference row; None uses the baseline.
         """
         if self.drift is None:
             return 0.0
-        # All are corrected to the baseline's mean time.
+        # All rates are corrected to the mean time of the baseline.
         centre = self.drift.hours
         return self.drift.slope_variance(
             self.hours.get(name, centre),
@@ -173,9 +182,11 @@ class DriftCorrectedRates:
         )
 
     def compute_ratio(self, name: str, other: str | None = None) -> Percent:
-        """Return a row's rates in percent of another's, or of bare metal's.
+        """Return the rates of a row in percent of another row.
 
-        :raises hvstack.errors.InputError: a rate that is none.
+        :param name: name of the row.
+        :param other: name of the reference row; None uses the baseline.
+        :raises hvstack.errors.InputError: a rate is not a positive number.
         """
         return compute_ratio(
             self.rows[name],
@@ -187,11 +198,13 @@ class DriftCorrectedRates:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which configuration is best, as far as that can be told.
+    """Best configuration of a sweep.
 
-    :param best: with the highest geometric mean.
-    :param tied: those that cannot be told apart from it.
-    :param taken: the cheapest of the best and of those tied with it.
+    :param best: name of the configuration with the highest geometric mean.
+    :param tied: names of the configurations without a significant difference
+        to the best.
+    :param taken: name of the cheapest of the best and the tied
+        configurations.
     """
 
     best: str
@@ -200,16 +213,16 @@ class Choice:
 
     @property
     def winner(self) -> str | None:
-        """The best one, if nothing is tied with it."""
+        """Name of the best configuration; None in a tie."""
         return None if self.tied else self.best
 
 
 def fit_drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
-    """Return the drift of the baseline, or None with too few runs.
+    """Return the drift of the baseline; None with too few runs.
 
-    :param hours: when each run was, from any start.
-    :param rates: of the valid runs on bare metal.
-    :raises hvstack.errors.InputError: a rate that is none.
+    :param hours: start times of the runs in hours.
+    :param rates: rates of the valid runs on bare metal.
+    :raises hvstack.errors.InputError: a rate is not a positive number.
     """
     logs = _compute_logs(rates)
     if len(logs) < DRIFT_RUNS or not _sum_squares(hours):
@@ -234,17 +247,19 @@ def choose(
     eligible_names: Collection[str] | None = None,
     more: Callable[[str, str], float] = lambda _name, _other: 0.0,
 ) -> Choice | None:
-    """Return the best configuration and what is tied with it.
+    """Return the best configuration and the tied configurations.
 
-    Bare metal's own scatter is in every percentage alike and cancels when
-    two configurations are compared, so their ratio is looked at. Without
-    any interval everything is tied.
+    The scatter of bare metal has the same effect on all percentages, so this
+    function compares the ratio of two configurations. Without an interval all
+    configurations are tied.
 
-    :param runs: rates of each configuration's valid runs, corrected for a
-        drift where there is one.
-    :param spread: the pooled variance of the sweep.
-    :param cost: of a configuration; the lowest is taken of those tied.
-    :param eligible_names: which may be taken; all of them if not given.
+    :param runs: rates of the valid runs of each configuration, corrected for
+        a drift.
+    :param spread: pooled variance of the sweep.
+    :param cost: function that returns the cost of a configuration; the
+        cheapest tied configuration is selected.
+    :param eligible_names: names of the configurations that may be selected;
+        None allows all.
     :param more: variance of a difference in addition to that of the means, as
         in :func:`compute_ratio`.
     :returns: None without any run.
@@ -274,14 +289,16 @@ def choose_winner(
     cost: Callable[[str], Any],
     eligible_names: Collection[str],
 ) -> Choice | None:
-    """Return the best configuration of a sweep, for a report to name.
+    """Return the best configuration of a sweep for a report.
 
-    Tied with it is also what has a percentage whose interval, as printed,
-    overlaps its own. That is stricter than :func:`choose`: bare metal's
-    scatter is in both intervals, though it is the same.
+    Configurations whose printed intervals overlap that of the best are tied,
+    too. This is stricter than :func:`choose`, because both intervals include
+    the scatter of bare metal.
 
-    :param cost: of a configuration; the lowest is taken of those tied.
-    :param eligible_names: which may be taken: not those that failed for good.
+    :param corrected_rates: rates of the sweep.
+    :param cost: function that returns the cost of a configuration; the
+        cheapest tied configuration is selected.
+    :param eligible_names: names of the configurations that may be selected.
     :returns: None without any run.
     """
     choice = choose(
@@ -309,7 +326,7 @@ def choose_winner(
 
 
 def _is_overlapping(percent: Percent, other: Percent) -> bool:
-    """Tell whether two intervals overlap as they are printed."""
+    """Return whether two intervals overlap as printed."""
     if percent.low is None or percent.high is None:
         return True
     if other.low is None or other.high is None:
@@ -326,10 +343,10 @@ def _is_slower(percent: Percent) -> bool:
 def pool_variance(
     rows: Sequence[Sequence[float]], dof_penalty: int = 0
 ) -> Pooled:
-    """Return the standard deviation of log rates pooled over rows.
+    """Return the pooled variance of the logarithms of rates.
 
-    :param rows: rates of each row's valid runs.
-    :param dof_penalty: degrees of freedom that a correction took: 1 for a
+    :param rows: rates of the valid runs of each row.
+    :param dof_penalty: degrees of freedom that a correction uses: 1 for a
         drift.
     """
     squares = 0.0
@@ -353,13 +370,14 @@ def correct_drift(
     drift: Drift | None = None,
     hours: Mapping[str, Sequence[float]] | None = None,
 ) -> DriftCorrectedRates:
-    """Return rates with the baseline's drift taken out where it can be.
+    """Return rates that are corrected for the drift of the baseline.
 
-    :param runs: rates of each configuration's valid runs; a row without
-        any is left out.
+    :param runs: rates of the valid runs of each configuration; the result
+        does not contain configurations without rates.
     :param baseline: rates of the valid runs on bare metal.
-    :param drift: of the baseline; used where it is to be applied.
-    :param hours: when each run of each configuration was.
+    :param drift: drift of the baseline; None corrects nothing.
+    :param hours: start times of the runs of each configuration in hours; None
+        corrects nothing.
     """
     rows = {name: rates for name, rates in runs.items() if rates}
     if drift is None or not drift.applied or hours is None:
@@ -367,7 +385,7 @@ def correct_drift(
     inside = {n: hours[n] for n in rows if drift.covers(hours[n])}
     outside = tuple(name for name in rows if name not in inside)
     if not inside:
-        # Nor may the baseline's own scatter lose what the others keep.
+        # Correcting the baseline alone would hide its scatter.
         return DriftCorrectedRates(rows, baseline, outside=outside)
     return DriftCorrectedRates(
         {
@@ -389,10 +407,11 @@ def compute_percents(
     drift: Drift | None = None,
     hours: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Percent]:
-    """Return every row's percent of bare metal.
+    """Return the percent of bare metal of every row.
 
-    :param runs: as in :func:`correct_drift`, as are the others.
-    :raises hvstack.errors.InputError: no baseline, or a rate that is none.
+    :param runs: as in :func:`correct_drift`, as all other parameters.
+    :raises hvstack.errors.InputError: no baseline, or a rate is not a
+        positive number.
     """
     if not baseline:
         raise errors.InputError(
@@ -400,7 +419,7 @@ def compute_percents(
         )
     corrected_rates = correct_drift(runs, baseline, drift, hours)
     return {
-        # TPC's performance run is one that was measured, not a corrected one.
+        # A performance run is a measured run without correction.
         name: replace(
             corrected_rates.compute_ratio(name),
             performance_ratio=_compute_performance_ratio(runs[name], baseline),
@@ -415,14 +434,14 @@ def compute_ratio(
     spread: Pooled,
     more: float = 0.0,
 ) -> Percent:
-    """Return rates in percent of others, with the interval.
+    """Return rates in percent of other rates, with the interval.
 
-    :param rates: of one or more valid runs.
-    :param base: of the runs that count as 100.
+    :param rates: rates of one or more valid runs.
+    :param base: rates of the reference runs.
     :param spread: variance pooled over all rows of the sweep.
-    :param more: variance of the difference beside that of the two means, as
-        a multiple of the pooled one.
-    :raises hvstack.errors.InputError: a rate that is none.
+    :param more: variance of the difference in addition to that of the two
+        means, as a multiple of the pooled variance.
+    :raises hvstack.errors.InputError: a rate is not a positive number.
     """
     log = _mean(_compute_logs(rates)) - _mean(_compute_logs(base))
     half = _compute_half_width(spread, 1 / len(rates) + 1 / len(base) + more)
@@ -443,12 +462,13 @@ def compute_bare_metal(
     baseline: Sequence[float],
     dof_penalty: int = 0,
 ) -> Percent:
-    """Return bare metal's own row: 100, and how well that is known.
+    """Return the row of bare metal: 100 with the interval of its mean.
 
-    Its interval is that of its own mean; the other rows' already hold it.
-
-    :param dof_penalty: degrees of freedom that a correction took.
-    :raises hvstack.errors.InputError: no baseline, or a rate that is none.
+    :param runs: rates of the valid runs of each configuration.
+    :param baseline: rates of the valid runs on bare metal.
+    :param dof_penalty: degrees of freedom that a correction uses.
+    :raises hvstack.errors.InputError: no baseline, or a rate is not a
+        positive number.
     """
     if not baseline:
         raise errors.InputError(
@@ -469,10 +489,7 @@ def compute_bare_metal(
 
 
 def is_without_difference(percent: Percent) -> bool:
-    """Tell whether the interval holds 100: bare metal cannot be told apart.
-
-    Without an interval nothing can be said, and the answer is False.
-    """
+    """Return whether the interval contains 100; False without an interval."""
     if percent.low is None or percent.high is None:
         return False
     return percent.low <= 100 <= percent.high
@@ -480,7 +497,7 @@ def is_without_difference(percent: Percent) -> bool:
 
 @functools.cache
 def compute_t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
-    """Return Student's two-sided t quantile.
+    """Return the two-sided quantile of Student's t.
 
     :param degrees: degrees of freedom, 1 or more.
     :param confidence: probability within plus and minus the quantile.
@@ -500,9 +517,9 @@ def compute_t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def _compute_t_probability(t: float, degrees: int) -> float:
-    """Return Student's probability of being within -t and t.
+    """Return the probability that Student's t is between -t and t.
 
-    Abramowitz and Stegun, 26.7.3 and 26.7.4: finite sums in the angle.
+    The finite sums are those of Abramowitz and Stegun, 26.7.3 and 26.7.4.
     """
     angle = math.atan(t / math.sqrt(degrees))
     sine, square = math.sin(angle), math.cos(angle) ** 2
@@ -531,9 +548,9 @@ def _compute_performance_ratio(
 ) -> float:
     """Return 100 x performance run / performance run on bare metal.
 
-    TPC's performance run is the slower of a pair. The slowest of many runs
-    is slower than that of a pair, so the side with more runs is averaged
-    over all its groups of as many runs as the other side has.
+    The performance run is the slower run of a pair. The slowest of many runs
+    is slower than that of a pair. The side with more runs is therefore
+    averaged over all groups with as many runs as the other side.
     """
     size = min(len(rates), len(baseline))
     return (
@@ -544,10 +561,10 @@ def _compute_performance_ratio(
 
 
 def _compute_expected_slowest(rates: Sequence[float], size: int) -> float:
-    """Return the expected slowest of ``size`` runs drawn from these.
+    """Return the expected slowest rate of ``size`` randomly selected runs.
 
-    With the rates in rising order, the i-th is the slowest of as many
-    groups as can be made of those above it.
+    In ascending order, the i-th rate is the slowest of all groups that
+    consist of it and of faster runs.
     """
     ordered = sorted(rates)
     count = len(ordered)
