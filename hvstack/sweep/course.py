@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep by a strategy: step after step, resumed from its records alone."""
+"""Execution of a sweep by a strategy, with its records as the only state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TASK = 'sweep.yaml'
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """Where a sweep stands.
+    """Status of a sweep.
 
     :param workloads: the next workloads; none when it is finished.
     :param corrected_rates: rates of all valid runs, as the report has them.
@@ -48,11 +48,14 @@ def begin_sweep(
     os_profile: str = osprofiles.DEFAULT,
     **where: Any,
 ) -> Sweep:
-    """Begin a sweep.
+    """Create a sweep.
 
-    :param area: with what can exist of it.
-    :param tuning: profile of Hadoop's settings.
-    :param os_profile: of the nodes' operating system.
+    :param area: search space with its possible configurations.
+    :param strategy: name of the strategy.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile of the nodes.
     :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
         ``allow`` of the :class:`~hvstack.sweep.state.SweepSpec`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
@@ -77,11 +80,12 @@ def begin_sweep(
 
 
 def build_space(spec: SweepSpec, tuning: str) -> Space:
-    """Return a sweep's space, with what can exist of it.
+    """Return the search space of a sweep with its possible configurations.
 
-    :param tuning: the sweep's profile of Hadoop's settings.
-    :raises hvstack.errors.InputError: the hosts are no longer so that its
-        start can exist.
+    :param spec: specification of the sweep.
+    :param tuning: tuning profile of the sweep.
+    :raises hvstack.errors.InputError: the start configuration is no longer
+        possible on the hosts.
     """
     return space.explore_space(
         space.parse_space(spec.values, spec.start),
@@ -93,7 +97,7 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
 
 
 def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
-    """Return where a sweep stands, from its records alone.
+    """Return the status of a sweep from its records.
 
     :param records_dir: of the run records, if it is another one.
     :raises hvstack.errors.InputError: it has no strategy.
@@ -137,11 +141,13 @@ def run_sweep(
     progress: Progress,
     on_step: Callable[[SweepStatus, SweepStatus], None] | None = None,
 ) -> SweepStatus:
-    """Run what is left of a sweep, a Rally task for each of its steps.
+    """Execute the remaining runs of a sweep, with a Rally task for each step.
 
-    :param on_step: is called when a step has ended, with where the sweep stood
-        before it and where it stands now.
-    :raises hvstack.errors.RunFailed: Rally does not even try.
+    :param sweep: sweep to execute.
+    :param progress: receives messages.
+    :param on_step: function that is called after each step with the status
+        before and after the step; None calls nothing.
+    :raises hvstack.errors.RunFailed: a Rally task created no record.
     """
     while True:
         status = load_status(sweep)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a sweep still takes, by the runs so far."""
+"""Estimates of the remaining time of a sweep from its runs so far."""
 
 import datetime
 import itertools
@@ -16,11 +16,13 @@ from hvstack.sweep.strategies import SweepEstimate
 def compute_median_times(
     records: Sequence[Record], size_bytes: int
 ) -> tuple[float | None, float | None]:
-    """Return median seconds of a run, and of what lies between clusters.
+    """Return median seconds of a run and of a change of the cluster.
 
-    :param records: by start time, of any sweeps.
-    :param size_bytes: of the runs that count.
-    :returns: None for what no record tells.
+    :param records: records of any sweeps, sorted by start time.
+    :param size_bytes: size of the data in bytes; runs of other sizes are
+        ignored.
+    :returns: seconds of a run, and seconds between the last run on a cluster
+        and the first run on the next; None without records.
     """
     runs = [
         run_record.total_seconds
@@ -43,11 +45,11 @@ def compute_median_times(
 
 
 def format_remaining(sweep: Sweep) -> str:
-    """Return in words how much of a sweep is left; nothing if all is done.
+    """Return the remaining work of a sweep as text; empty if it is finished.
 
-    By the sweep's own runs, or those of this size that any sweep has left.
+    The estimate uses the runs of the sweep, or all runs of the same size.
 
-    :raises hvstack.errors.InputError: its marker or a record is broken.
+    :raises hvstack.errors.InputError: the marker or a record is not valid.
     """
     min_estimate, max_estimate = _estimate_remaining(sweep)
     if not max_estimate.runs:
@@ -74,16 +76,16 @@ def format_remaining(sweep: Sweep) -> str:
 
 
 def _format_end_time(seconds: float) -> str:
-    """Return the local time after some seconds, with the day if it ends."""
+    """Return the local time after some seconds, with the day if it differs."""
     now = datetime.datetime.now().astimezone()
     end = now + datetime.timedelta(seconds=seconds)
     return end.strftime('%H:%M' if end.date() == now.date() else '%a %H:%M')
 
 
 def estimate_max_seconds(sweep: Sweep) -> float | None:
-    """Return the most seconds that a sweep still takes; None if unknown.
+    """Return the maximum remaining seconds of a sweep; None if unknown.
 
-    :raises hvstack.errors.InputError: its marker or a record is broken.
+    :raises hvstack.errors.InputError: the marker or a record is not valid.
     """
     _, max_estimate = _estimate_remaining(sweep)
     run, setup = _find_times(sweep)
@@ -91,9 +93,9 @@ def estimate_max_seconds(sweep: Sweep) -> float | None:
 
 
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
-    """Return seconds of a run and of what lies between clusters.
+    """Return median seconds of a run and of a change of the cluster.
 
-    These are the sweep's own, or those of all runs of its size.
+    They are those of the sweep, or of all runs of the same size.
     """
     own = compute_median_times(state.load_records(sweep.id), sweep.size_bytes)
     every = compute_median_times(
@@ -107,7 +109,7 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
 
 
 def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
-    """Return the least and the most that is left of a sweep."""
+    """Return the lowest and the highest estimate of the remaining work."""
     if sweep.course is None:
         steps = state.list_pending(sweep.id, sweep.list_steps())
         visits = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud lacks, looked up before a sweep begins.
+"""Capabilities of a cloud, which are checked before a sweep starts.
 
-A configuration that needs it is skipped with the reason, instead of being
-tried and reported as failed. Nothing is changed.
+A configuration that needs a missing capability is skipped with the reason
+instead of being reported as failed. The checks change nothing.
 """
 
 import shlex
@@ -21,22 +21,22 @@ from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.sweep.space import CAPABILITIES, Space
 
-#: The deck's storage: one copy under the replicas of HDFS.
+#: Volumes of the Dell presentation: a single copy, because HDFS replicates.
 ONE_COPY = Volumes(copies=1)
 
 
 def find_missing(
     conn: Connection, area: Space, profile: HostProfile, options: Any
 ) -> dict[str, str]:
-    """Return what of :data:`~hvstack.sweep.space.CAPABILITIES` a cloud lacks.
+    """Return the missing capabilities that a search space needs.
 
-    Only what a space asks for is looked up.
-
-    :param conn: an administrator's.
-    :param profile: of the workers' hosts.
+    :param conn: connection of an administrator.
+    :param area: search space.
+    :param profile: host profile of the workers.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
-    :returns: what was seen of the cloud, by name.
-    :raises hvstack.errors.CloudError: a service does not answer.
+    :returns: reasons by name of
+        :data:`~hvstack.sweep.space.CAPABILITIES`.
+    :raises hvstack.errors.CloudError: a service does not respond.
     """
     reasons = {}
     for name, (parameter, value, _) in CAPABILITIES.items():
@@ -52,9 +52,12 @@ def find_missing(
 def explain_missing(
     conn: Connection, name: str, profile: HostProfile, options: Any
 ) -> str:
-    """Return why a cloud lacks one thing; nothing if it has it.
+    """Return the reason why a cloud lacks a capability; empty if it has it.
 
-    :param name: of :data:`~hvstack.sweep.space.CAPABILITIES`.
+    :param conn: connection of an administrator.
+    :param name: name of one of :data:`~hvstack.sweep.space.CAPABILITIES`.
+    :param profile: host profile of the workers.
+    :param options: group ``sweep`` of :mod:`hvstack.conf`.
     """
     if name == 'dedicated':
         if get_mode_command(profile, options):
@@ -68,12 +71,14 @@ def explain_missing(
 def check_capabilities(
     conn: Connection, configuration: Configuration, options: Any
 ) -> None:
-    """Refuse a configuration for which a cloud lacks CPUs or volume types.
+    """Raise an error if a cloud lacks CPUs or volume types.
 
-    The type of its volumes on Ceph is not looked at here: it may be another.
+    The volume type of Ceph is not checked, because a task can use another.
 
-    :param options: of :mod:`hvstack.conf`.
-    :raises hvstack.errors.InputError: says what is missing.
+    :param conn: connection of an administrator.
+    :param configuration: configuration that needs the capabilities.
+    :param options: options of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: a capability is missing.
     """
     for name in ('dedicated', 'disk-pinning'):
         parameter, value, message = CAPABILITIES[name]
@@ -85,11 +90,11 @@ def check_capabilities(
 
 
 def get_mode_command(profile: HostProfile, options: Any) -> str | None:
-    """Return the command that switches the hosts' mode, if there is one.
+    """Return the command that switches the CPU mode of hosts; None without.
 
-    :param profile: of the workers' hosts; those of the lab have a cap.
+    :param profile: host profile of the workers; hosts of the lab have a cap.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
-    :raises hvstack.errors.InputError: the command does not say which mode.
+    :raises hvstack.errors.InputError: the command does not contain the mode.
     """
     command = options.host_mode_command
     if command:
@@ -108,9 +113,11 @@ def get_mode_command(profile: HostProfile, options: Any) -> str | None:
 def explain_missing_ceph(
     conn: Connection, requested_volumes: Volumes | None = None
 ) -> str:
-    """Return why there is no storage ``ceph``; nothing if there is.
+    """Return the reason why storage ``ceph`` is missing; empty if it exists.
 
-    :param requested_volumes: what its volume type must say.
+    :param conn: connection of an administrator.
+    :param requested_volumes: requirements on the volume type; None uses the
+        defaults.
     """
     try:
         volumes.check(conn, requested_volumes or Volumes())
@@ -120,12 +127,12 @@ def explain_missing_ceph(
 
 
 def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
-    """Return which volume types of single disks there are not."""
+    """Return the reason why volume types of single disks are missing."""
     pinned = Configuration(disk_pinning=True)
     try:
         worker = derive_flavor(profile, pinned)
     except errors.InputError:
-        # The hosts cannot have it either, which is a reason of its own.
+        # The hosts do not support it; this reason is reported elsewhere.
         return ''
     if 'pci_passthrough:alias' in worker.extra_specs:
         return ''
@@ -138,7 +145,7 @@ def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
 
 
 def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
-    """Return a host that gives out no dedicated CPUs."""
+    """Return the reason why a host has no dedicated CPUs; empty if all do."""
     providers = placement.providers(conn, profile.traits.get('worker'))
     for name, mode in hostmode.current(conn, providers).items():
         if mode == 'shared':
@@ -154,11 +161,13 @@ def get_backend(
     profile: HostProfile,
     requested_backend: str | None = None,
 ) -> str:
-    """Return the backend of the workers' hosts, up or not.
+    """Return the compute backend of the hosts of the workers.
 
-    :param requested_backend: what the user says; Nova cannot tell kvm from
-        qemu, but the lab does.
-    :raises hvstack.errors.CloudError: they have several.
+    :param conn: connection of an administrator.
+    :param profile: host profile of the workers.
+    :param requested_backend: backend that the user requested, because Nova
+        does not distinguish kvm from qemu; None asks the lab.
+    :raises hvstack.errors.CloudError: the hosts have several backends.
     """
     names = placement.providers(conn, profile.traits.get('worker'))
     hypervisors = [
@@ -174,11 +183,11 @@ def get_backend(
 def check_backend(
     conn: Connection, profile: HostProfile, backend: str
 ) -> None:
-    """Refuse a backend that the workers' hosts do not have.
+    """Raise an error if the hosts of the workers have another backend.
 
-    Nova's API does not tell kvm from qemu; the lab does.
+    The API of Nova does not distinguish kvm from qemu; the lab does.
 
-    :raises hvstack.errors.InputError: they have another one.
+    :raises hvstack.errors.InputError: the hosts have another backend.
     """
     lab_backend = bare.lab_backend(profile)
     cloud_backend = get_backend(conn, profile)
@@ -194,12 +203,14 @@ def check_backend(
 def choose_storage(
     conn: Connection, profile: HostProfile, backend: str
 ) -> tuple[str, str]:
-    """Return the storage that the deck's start has on a cloud, and why.
+    """Return the storage of the start configuration, and the reason.
 
-    Ceph with one copy; local where there is none.
+    The storage is Ceph with one copy as in the Dell presentation, or local if
+    the cloud has no such storage.
 
-    :param profile: of the workers' hosts.
-    :param backend: theirs.
+    :param conn: connection of an administrator.
+    :param profile: host profile of the workers.
+    :param backend: compute backend of the workers.
     """
     configuration = Configuration(storage='ceph')
     reason = backends.unsupported_parameter(configuration, backend)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a sweep: which runs, in which order."""
+"""Order of the runs of a sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from hvstack.results.record import BARE_METAL
 
 @dataclass(frozen=True)
 class Step:
-    """One run of a sweep.
+    """Run of a sweep.
 
     :param configuration: full name; ``bare-metal`` for a baseline run.
-    :param index: which run of its configuration, from 0.
-    :param size_bytes: of the data.
+    :param index: index of the run within its configuration, from 0.
+    :param size_bytes: size of the data in bytes.
     """
 
     configuration: str
@@ -24,13 +24,13 @@ class Step:
 
     @property
     def kind(self) -> str:
-        """The kind of record that it leaves."""
+        """Kind of the run record."""
         bare = self.configuration == BARE_METAL
         return 'baseline' if bare else 'configuration'
 
     @property
     def label(self) -> str:
-        """Short words for a person."""
+        """Short name of the configuration as human-readable text."""
         if self.configuration == BARE_METAL:
             return 'bare metal'
         return parse(self.configuration).label
@@ -39,12 +39,12 @@ class Step:
 def build_workload(
     configuration: str, first_index: int, sizes: Sequence[int]
 ) -> list[Step]:
-    """Return the runs of one workload, all on the same cluster.
+    """Return the runs of a workload, which share a cluster.
 
     :param configuration: full name, label, or ``bare-metal``.
-    :param first_index: of the first run.
-    :param sizes: bytes of each run.
-    :raises hvstack.errors.InputError: the name makes no sense.
+    :param first_index: index of the first run.
+    :param sizes: size of the data of each run in bytes.
+    :raises hvstack.errors.InputError: the name is not valid.
     """
     name = configuration
     if name != BARE_METAL:
@@ -60,12 +60,15 @@ def build_quick_workloads(
 ) -> list[list[Step]]:
     """Return the workloads of ``rally-tasks/quick.yaml``, in order.
 
-    One baseline run before each configuration and one at the end, so that a
-    drift of the machine spreads over both sides. The last one is repeated
-    with twice the data: what does not grow with it is start-up, not work.
+    A baseline run precedes each configuration, and another one is the last
+    run, so that a drift affects both sides. The last baseline run is repeated
+    with twice the data: the time that does not grow is start-up time.
 
-    :raises hvstack.errors.InputError: no configuration, or fewer than one
-        run.
+    :param configurations: names of the configurations.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :raises hvstack.errors.InputError: no configuration is given, or the
+        number of runs is less than 1.
     """
     if not configurations or runs < 1:
         raise errors.InputError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally's database and environments, by Rally's own commands.
+"""Database and environments of Rally, managed by commands of Rally.
 
-The database is below hvstack's state directory. The user's own database,
-default environment and rally.conf are not changed.
+The database is in the state directory of hvstack. The database, the default
+environment and the rally.conf of the user are not changed.
 """
 
 import json
@@ -18,7 +18,7 @@ from hvstack.cloud import selection
 
 _PLATFORM = 'hvstack@openstack'
 _SQLITE = re.compile(r'sqlite:///(\S+)')
-#: Where Rally looks for rally.conf; it reads the first that exists.
+#: Search path of Rally for rally.conf; Rally reads the first existing file.
 _USERS_CONFIG = (
     Path(sys.prefix) / 'etc' / 'rally' / 'rally.conf',
     Path('~/.rally/rally.conf'),
@@ -42,10 +42,10 @@ def get_directory() -> Path:
 
 
 def build_config_args() -> list[str]:
-    """Return the options by which Rally uses hvstack's database.
+    """Return the options that make Rally use the database of hvstack.
 
-    The user's rally.conf comes first: its options apply, except for
-    ``[database] connection``.
+    The rally.conf of the user precedes the file of hvstack, so that its
+    options apply, except for ``[database] connection``.
     """
     files = [get_directory() / 'rally.conf']
     for path in _USERS_CONFIG:
@@ -56,10 +56,10 @@ def build_config_args() -> list[str]:
 
 
 def run_rally(*args: str, check: bool = True) -> shell.Result:
-    """Run a Rally command on hvstack's database.
+    """Run a command of Rally with the database of hvstack.
 
-    :param args: the command and its options.
-    :param check: raise if it fails.
+    :param args: command and its options.
+    :param check: raise an error if the command fails.
     :raises hvstack.errors.CommandFailed: it failed.
     :raises hvstack.errors.MissingPrerequisite: its database is not of use.
     :raises hvstack.errors.Busy: another process has its database.
@@ -85,9 +85,9 @@ def run_rally(*args: str, check: bool = True) -> shell.Result:
 
 
 def check_database(output: str) -> None:
-    """Say in one line what Rally takes a page for.
+    """Raise an error if Rally cannot use its database.
 
-    :param output: what Rally wrote at its end.
+    :param output: end of the output of Rally.
     :raises hvstack.errors.MissingPrerequisite: its database is not of use.
     :raises hvstack.errors.Busy: another process has it.
     """
@@ -112,7 +112,7 @@ def check_database(output: str) -> None:
 
 
 def build_spec(os_cloud: str) -> dict[str, Any]:
-    """Return the specification of an environment for a cloud; no secret.
+    """Return the specification of an environment without secrets.
 
     The cloud's user is the only user: stacks are created in its project, so
     that ``openstack stack list`` with the same cloud shows them.
@@ -132,10 +132,10 @@ def build_spec(os_cloud: str) -> dict[str, Any]:
 
 
 def ensure_environment(os_cloud: str) -> None:
-    """Create Rally's database, and an environment with a cloud's name.
+    """Create the database of Rally and an environment for a cloud.
 
-    An environment of this name with another specification is replaced. The
-    Rally processes that this process starts use it.
+    The environment has the name of the cloud and replaces an environment with
+    another specification. Rally processes of this process use it.
 
     :param os_cloud: name of an entry of clouds.yaml, or ``envvars``.
     :raises hvstack.errors.HVStackError: no such cloud, or Rally refused.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally runs a task of ours: its output to a log, our lines to a person."""
+"""Rally tasks: Rally's output goes to a log, progress lines to the user."""
 
 import collections
 import contextlib
@@ -15,10 +15,10 @@ from hvstack import conf, paths, share, shell
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, state
 
-#: Our own lines in what Rally prints.
+#: Progress lines of hvstack in Rally's output.
 _PROGRESS_LINE = re.compile(r'\[\d{2,}:\d\d\] ')
 _END_SECONDS = 180.0
-#: SQLAlchemy's message is followed by the statement and a page of others.
+#: SQLAlchemy prints a statement and many other lines after its message.
 _MAX_CHECKED_LINES = 60
 
 
@@ -29,15 +29,16 @@ def run_task(
     progress: Progress,
     options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
-    """Run a task to its end; what came of it is in the records.
+    """Run a task until it ends; the run records contain the results.
 
-    :param task: its file's name.
-    :param arguments: the task's.
-    :param sweep: names the log.
-    :param options: of hvstack.conf, by group, that Rally's process takes
-        instead of the files'.
-    :raises hvstack.errors.HVStackError: Rally ended without a run, as its
-        database is locked, old or broken.
+    :param task: name of the file of the task.
+    :param arguments: arguments of the task.
+    :param sweep: name of the log without its suffix.
+    :param progress: receives the progress lines.
+    :param options: options by group that replace those of hvstack.conf in
+        the process of Rally; None replaces nothing.
+    :raises hvstack.errors.HVStackError: Rally executed no run, because its
+        database is locked, outdated or damaged.
     """
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
@@ -50,8 +51,8 @@ def run_task(
         # Shells have what they start in the background ignore SIGINT, which
         # Rally would inherit.
         *('env', '--default-signal=INT'),
-        # Our death, even by SIGKILL, must be its own: a second sweep would
-        # else measure beside it.
+        # Rally must end with this process, even after SIGKILL: otherwise, a
+        # second sweep would measure at the same time.
         *('setpriv', '--pdeathsig', 'KILL', '--'),
         *(str(rallyenv.find_program()), *rallyenv.build_config_args()),
         # --no-use: the default task is the user's.
@@ -94,9 +95,10 @@ def run_task(
 def _terminate_on_error(
     process: subprocess.Popen[str], log: TextIO
 ) -> Iterator[None]:
-    """End Rally when we are: first asked, so that it can clean up.
+    """End Rally after an exception, first by SIGINT so that it can clean up.
 
-    :param log: gets what it says meanwhile.
+    :param process: process of Rally.
+    :param log: receives the remaining output of Rally.
     """
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Undoing what dead processes left: on clouds, and on bare-metal hosts."""
+"""Clean-up after processes that no longer run, on clouds and hosts."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from hvstack.cluster import hosts
 
 
 def recover(conns: Sequence[Connection]) -> list[str]:
-    """Give back hosts and undo changes of dead processes.
+    """Release hosts and undo changes of processes that no longer run.
 
-    :param conns: connections, an administrator's and a tenant's perhaps.
-    :returns: a line for each thing that was undone.
-    :raises hvstack.errors.HVStackError: some of it could not be undone; the
-        next start tries again.
+    :param conns: connections as an administrator and as a tenant.
+    :returns: a line of text for each undone change.
+    :raises hvstack.errors.HVStackError: a change could not be undone; the next
+        start tries again.
     """
     released_hosts = [f'bare-metal host {name}' for name in hosts.recover()]
     return released_hosts + undo.recover(conns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep goes over: parameters, their values, and what can exist."""
+"""Search spaces: sweep parameters, their values, possible configurations."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from hvstack.model.fields import Fields
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 
-#: In the order of the dell deck, one after the other (its "Methodology").
+#: Sweep parameters in the order of the Dell presentation ("Methodology").
 PARAMETERS = (
     'instances',
     'cpu_ratio',
@@ -31,7 +31,8 @@ PARAMETERS = (
     'disk_pinning',
 )
 
-#: What a cloud may lack, as (parameter, value, why).
+#: Capabilities of clouds by name: parameter, value that needs the
+#: capability, and the reason to skip it without the capability.
 CAPABILITIES: dict[str, tuple[str, object, str]] = {
     'ceph': ('storage', 'ceph', 'this cloud has no Ceph'),
     'dedicated': (
@@ -47,16 +48,16 @@ CAPABILITIES: dict[str, tuple[str, object, str]] = {
 }
 
 _FLAGS = {'off': False, 'on': True, 'false': False, 'true': True}
-#: More is a mistake: a sweep of them would take months.
+#: Maximum number of combinations; a larger sweep would take months.
 _MAX_COMBINATIONS = 10_000
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A combination of values that cannot exist.
+    """Combination of values that is not possible.
 
-    :param name: its label, or its values.
-    :param reason: why, for a person.
+    :param name: label of the configuration, or its values.
+    :param reason: reason as human-readable text.
     """
 
     name: str
@@ -65,12 +66,12 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Space:
-    """Parameters with their values, and the configurations of them.
+    """Search space of a sweep.
 
-    :param values: in the order of :data:`PARAMETERS`.
-    :param start: where a sweep of one parameter after the other starts.
-    :param possible: configurations that can exist, in order.
-    :param skipped: the other combinations.
+    :param values: values by parameter, in the order of :data:`PARAMETERS`.
+    :param start: first configuration of the strategy ``one-at-a-time``.
+    :param possible: possible configurations, in order.
+    :param skipped: combinations that are not possible.
     :param is_start_requested: the start was named, it is not the usual one.
     """
 
@@ -83,7 +84,7 @@ class Space:
     def change_parameter(
         self, configuration: Configuration, parameter: str, value: object
     ) -> Configuration | None:
-        """Return a configuration with another value, if that can exist."""
+        """Return a configuration with another value; None if impossible."""
         try:
             changed = replace(configuration, **{parameter: value})  # type: ignore[arg-type]
         except errors.InputError:
@@ -92,9 +93,10 @@ class Space:
 
 
 def load_space(path: Path) -> Space:
-    """Read a space file: ``values`` by parameter, and perhaps ``start``.
+    """Read a file with ``values`` by parameter and an optional ``start``.
 
-    :raises hvstack.errors.InputError: one line with file, field, remedy.
+    :param path: YAML file.
+    :raises hvstack.errors.InputError: the file is not valid.
     """
     document = yamlfile.load(path)
     source_location = document.place()
@@ -122,10 +124,12 @@ def load_space(path: Path) -> Space:
 
 
 def parse_space(assignments: Sequence[str], start: str | None = None) -> Space:
-    """Return the space of words such as ``instances=1,2,4``.
+    """Return the search space of arguments such as ``instances=1,2,4``.
 
-    :param start: name or label of the start.
-    :raises hvstack.errors.InputError: unknown parameter or value.
+    :param assignments: parameters with their values.
+    :param start: name or label of the start configuration; None uses the
+        first value of each parameter.
+    :raises hvstack.errors.InputError: a parameter or value is unknown.
     """
     texts_by_name: dict[str, list[str]] = {}
     for word in assignments:
@@ -187,9 +191,9 @@ def _build_space(
 
 
 def _require_ascii_number(text: str) -> str:
-    """Return a text that may be a number; digits of other scripts are none.
+    """Return a text that consists of ASCII digits and dots.
 
-    :raises ValueError: it is not a number.
+    :raises ValueError: the text contains other characters.
     """
     if not re.fullmatch(r'[0-9.]{1,20}', text):
         raise ValueError(text)
@@ -199,7 +203,7 @@ def _require_ascii_number(text: str) -> str:
 def _parse_value(
     name: str, text: str, source_location: Callable[[str], str]
 ) -> Any:
-    """Read one value of a parameter, and prove that it makes sense."""
+    """Return a value of a parameter that a configuration can have."""
     value: Any
     try:
         if name == 'instances':
@@ -221,13 +225,13 @@ def _parse_value(
             f'{expected_format}'
         ) from None
     except errors.InputError as exc:
-        # cpu_policy is proved here without the ratios.
+        # The ratios of the configuration are checked later.
         raise errors.InputError(f'{source_location(name)}: {exc}') from None
     return value
 
 
 def format_value(name: str, value: Any) -> str:
-    """Return a value for a person: 1.2, ceph, on."""
+    """Return a value as human-readable text: 1.2, ceph, on."""
     if name in ('cpu_ratio', 'ram_ratio'):
         return format_ratio(value)
     if name == 'disk_pinning':
@@ -242,7 +246,7 @@ def explore_space(
     missing_capabilities: Collection[str] = (),
     tuning: str = sizing.DEFAULT,
 ) -> Space:
-    """Return the space with what can exist on these hosts, and what not.
+    """Return a search space with its possible and skipped configurations.
 
     :param profile: of the workers' hosts.
     :param backend: their compute backend.
@@ -292,7 +296,7 @@ def _check_possible(
     missing_capabilities: Collection[str],
     tuning: str,
 ) -> None:
-    """Raise the reason why a configuration cannot exist, if there is one."""
+    """Raise an error if a configuration is not possible."""
     reason = backends.unsupported_parameter(configuration, backend)
     if reason:
         raise errors.InputError(reason)
@@ -305,7 +309,7 @@ def _check_possible(
 def check_missing_capabilities(
     configuration: Configuration, missing_capabilities: Collection[str]
 ) -> None:
-    """Refuse what a cloud lacks.
+    """Raise an error if a configuration needs a missing capability.
 
     :param missing_capabilities: of :data:`CAPABILITIES`.
     :raises hvstack.errors.InputError: the configuration needs it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep has done: its marker and its records.
+"""State of sweeps: markers and run records.
 
 Rally keeps results in memory until a workload ends; records and this marker
 survive a SIGKILL at any moment.
@@ -26,25 +26,25 @@ from hvstack.sweep.space import CAPABILITIES
 
 SWEEPS_DIR = paths.STATE / 'sweeps'
 RECORDS_DIR = paths.STATE / 'records'
-#: No sweep has more runs of a configuration, or more data.
+#: Maximum number of runs of a configuration, and of bytes of data.
 _MAX_RUNS = 10_000
 _MAX_BYTES = 10**18
 
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """How a sweep goes through a space: what makes the same one again.
+    """Specification of a sweep by a strategy.
 
-    :param strategy: its name.
-    :param values: such as ``instances=1,2``.
-    :param start: name of the configuration to start with.
-    :param host: profile of the workers' hosts.
-    :param backend: their compute backend.
-    :param lacks: what the cloud lacks.
-    :param kit: folder of TPC's kit; empty where the stand-in runs.
-    :param baseline: recorded runs on bare metal to compare with; empty where
-        bare metal is measured in between.
-    :param allow: facts that may differ between runs.
+    :param strategy: name of the strategy.
+    :param values: sweep parameters with values, such as ``instances=1,2``.
+    :param start: name of the start configuration.
+    :param host: name of the host profile of the workers.
+    :param backend: compute backend of the workers.
+    :param lacks: names of capabilities that the cloud lacks.
+    :param kit: directory of the TPC kit; empty for the substitute workload.
+    :param baseline: name of recorded runs on bare metal to compare with; empty
+        if the sweep measures bare metal.
+    :param allow: names of facts that may differ between runs.
     """
 
     strategy: str
@@ -59,25 +59,28 @@ class SweepSpec:
 
     @property
     def measure_baseline(self) -> bool:
-        """Whether bare metal is measured in between.
+        """Whether the sweep measures bare metal.
 
-        Emulated runs are compared with nothing.
+        Emulated runs have no baseline.
         """
         return not self.baseline and not backends.is_emulated(self.backend)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that was begun.
+    """Sweep that was started.
 
-    :param id: names it in records and reports.
-    :param configurations: in order; those that can exist, where a strategy
-        chooses.
-    :param finished: every run was tried, none is left to repeat.
-    :param course: of a sweep by a strategy; None for the quick one, whose
-        runs are known from the beginning.
-    :param tuning: profile of Hadoop's settings in all of its clusters.
-    :param os_profile: of their operating system.
+    :param id: name of the sweep in records and reports.
+    :param configurations: labels of the configurations in order; with a
+        strategy, all possible configurations.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param started: start time.
+    :param finished: whether no run remains.
+    :param course: specification of a sweep by a strategy; None for the quick
+        sweep, which has a fixed order of runs.
+    :param tuning: tuning profile of all clusters.
+    :param os_profile: OS profile of all clusters.
     """
 
     id: str
@@ -92,11 +95,11 @@ class Sweep:
 
     @property
     def node_settings(self) -> dict[str, str]:
-        """The profiles that its clusters are set up by."""
+        """Names of the tuning profile and of the OS profile."""
         return {'tuning': self.tuning, 'os_profile': self.os_profile}
 
     def list_steps(self) -> list[Step]:
-        """Return all runs of a quick one, in order; else none is known."""
+        """Return all runs of a quick sweep; no runs with a strategy."""
         if self.course is not None:
             return []
         return [
@@ -109,14 +112,14 @@ class Sweep:
 
 
 def format_now() -> str:
-    """Return the time as records have it."""
+    """Return the current time in the format of run records."""
     return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
 def check_name(sweep: str) -> str:
-    """Return a sweep's name if it can be one of a file, too.
+    """Return the name of a sweep if it is valid.
 
-    :raises hvstack.errors.InputError: it cannot.
+    :raises hvstack.errors.InputError: the name is not valid.
     """
     if not record.is_sweep(sweep):
         raise errors.InputError(
@@ -126,9 +129,9 @@ def check_name(sweep: str) -> str:
 
 
 def create_id(kind: str) -> str:
-    """Return a name for a sweep that begins now.
+    """Return a unique name for a new sweep.
 
-    :param kind: its first word.
+    :param kind: first word of the name.
     """
     moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
     return f'{kind}-{moment}-{secrets.token_hex(2)}'
@@ -143,12 +146,17 @@ def create_sweep(
     tuning: str = sizing.DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
 ) -> Sweep:
-    """Begin a new sweep.
+    """Create a sweep and write its marker.
 
-    :param spec: of a sweep by a strategy.
-    :param tuning: profile of Hadoop's settings.
-    :param os_profile: of the nodes' operating system.
-    :raises hvstack.errors.InputError: a configuration makes no sense.
+    :param configurations: labels of the configurations in order.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param spec: specification of a sweep by a strategy; None for a quick
+        sweep.
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile of the nodes.
+    :raises hvstack.errors.InputError: the name of a configuration is not
+        valid.
     """
     sweep = Sweep(
         id=create_id('sweep' if spec else 'quick'),
@@ -166,7 +174,7 @@ def create_sweep(
 
 
 def finish_sweep(sweep: Sweep) -> None:
-    """Mark a sweep as finished: the next one is a new one."""
+    """Mark a sweep as finished, so that it is not resumed."""
     _save(replace(sweep, finished=True))
 
 
@@ -176,16 +184,16 @@ def _save(sweep: Sweep) -> None:
 
 
 def list_sweeps() -> list[Sweep]:
-    """Return all sweeps, oldest first.
+    """Return all sweeps, the oldest first.
 
-    A marker that cannot be read takes away its own sweep and no other one:
-    :func:`load_usable` says why.
+    Sweeps whose marker cannot be read are left out; :func:`load_usable`
+    returns the reasons.
     """
     return load_usable()[0]
 
 
 def load_usable() -> tuple[list[Sweep], list[str]]:
-    """Return all sweeps, oldest first, and why other markers are unusable.
+    """Return all sweeps, the oldest first, and reasons for unusable markers.
 
     :returns: the sweeps, and a line with file, field and remedy for each
         marker that cannot be read.
@@ -205,9 +213,9 @@ def load_usable() -> tuple[list[Sweep], list[str]]:
 def load_sweep(path: Path) -> Sweep:
     """Return the sweep of a marker.
 
-    :param path: the marker.
-    :raises hvstack.errors.InputError: it is not a marker of a sweep, or a
-        field has a value that no sweep has.
+    :param path: file of the marker.
+    :raises hvstack.errors.InputError: the file is not a marker of a sweep, or
+        a field is not valid.
     """
     document = jsonfile.load(path)
     source_location = document.place()
@@ -219,7 +227,7 @@ def load_sweep(path: Path) -> Sweep:
     fields.integer('size_bytes', 1, _MAX_BYTES)
     _check_time(fields, 'started')
     sources = [(fields, 'configurations', sweep.configurations)]
-    # What an older release may not have written has a default.
+    # Markers of older releases may lack these fields.
     fields.identifier('tuning', sizing.DEFAULT)
     fields.identifier('os_profile', osprofiles.DEFAULT)
     if sweep.course is not None:
@@ -260,13 +268,16 @@ def resume_or_begin(
     tuning: str = sizing.DEFAULT,
     os_profile: str = osprofiles.DEFAULT,
 ) -> tuple[Sweep, bool]:
-    """Return the last sweep of this shape if it is unfinished, or a new one.
+    """Return the last unfinished quick sweep with these arguments, or a new.
 
-    :param tuning: profile of Hadoop's settings.
-    :param os_profile: of the nodes' operating system.
-    :raises hvstack.errors.InputError: a marker cannot be read, which may be
-        that of the sweep to continue.
-    :returns: the sweep, and whether it goes on from before.
+    :param configurations: labels of the configurations in order.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile of the nodes.
+    :raises hvstack.errors.InputError: a marker cannot be read; it may be that
+        of the sweep to resume.
+    :returns: the sweep, and whether it is resumed.
     """
     sweeps, reasons = load_usable()
     if reasons:
@@ -291,12 +302,12 @@ def resume_or_begin(
 
 
 def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
-    """Return a sweep's records by start time.
+    """Return the records of a sweep, sorted by start time.
 
-    A file that is broken stops its own sweep, and no other.
-
+    :param sweep: name of the sweep.
+    :param records_dir: directory of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of this sweep was edited, is
-        half-written, contradicts itself, or is not signed by a trusted key.
+        incomplete, contradicts itself, or is not signed by a trusted key.
     """
     usable, invalid_records = record.load_usable(records_dir or RECORDS_DIR)
     record.require_usable(invalid_records, [sweep])
@@ -306,7 +317,7 @@ def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
 def find_records(
     sweep: str, step: Step, records_dir: Path | None = None
 ) -> tuple[Record | None, Record | None]:
-    """Return the valid record of a step, and the last invalid one."""
+    """Return the valid record of a step and its last invalid record."""
     valid = invalid = None
     for run_record in load_records(sweep, records_dir):
         if (
@@ -328,7 +339,7 @@ def find_records(
 def list_pending(
     sweep: str, steps: Iterable[Step], records_dir: Path | None = None
 ) -> list[Step]:
-    """Return the steps that have no valid record yet."""
+    """Return the steps without a valid record."""
     return [
         step
         for step in steps
@@ -338,9 +349,9 @@ def list_pending(
 
 @contextmanager
 def lock_measurements() -> Iterator[None]:
-    """Let only one sweep at a time measure on this machine.
+    """Prevent that two sweeps measure on this machine at the same time.
 
-    :raises hvstack.errors.Busy: another one does.
+    :raises hvstack.errors.Busy: another sweep is measuring.
     """
     paths.make_directory(SWEEPS_DIR)
     with (SWEEPS_DIR / '.lock').open('w', encoding='utf-8') as stream:

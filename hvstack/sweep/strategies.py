@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies: which configuration of a sweep is measured next.
+"""Strategies, which select the next configurations of a sweep.
 
-A strategy's only state are the runs so far. The same runs give the same
-next step, in another process and after a crash as well.
+The runs so far are the only state of a strategy. The same runs always lead to
+the same next step, also in another process and after a crash.
 """
 
 import math
@@ -21,10 +21,10 @@ from hvstack.sweep.space import Space, format_value
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a strategy wants next.
+    """Request of a strategy for further runs of a configuration.
 
-    :param configuration: full name.
-    :param runs: how many further ones of it.
+    :param configuration: full name of the configuration.
+    :param runs: number of further runs.
     """
 
     configuration: str
@@ -46,25 +46,25 @@ class MeasuredRates:
     bare_failed: int = 0
 
     def get_rates(self, configuration: Configuration | str) -> Sequence[float]:
-        """Return the rates of one configuration."""
+        """Return the rates of a configuration."""
         if isinstance(configuration, Configuration):
             configuration = configuration.name
         return self.rates.get(configuration, ())
 
     def has_failed(self, configuration: Configuration) -> bool:
-        """Tell whether a configuration failed for good."""
+        """Return whether a configuration failed for good."""
         return configuration.name in self.excluded
 
 
 class Strategy(ABC):
-    """One way to go through a space.
+    """Algorithm that selects the configurations of a sweep.
 
-    :param space: with what can exist of it.
-    :param runs: of each configuration that is measured.
-    :raises hvstack.errors.InputError: fewer than one run.
+    :param space: search space with its possible configurations.
+    :param runs: number of runs of each measured configuration.
+    :raises hvstack.errors.InputError: the number of runs is less than 1.
     """
 
-    #: As the command line has it.
+    #: Name of the strategy on the command line.
     name = ''
 
     def __init__(self, space: Space, runs: int) -> None:
@@ -75,10 +75,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
-        """Return the next steps; none when it is finished."""
+        """Return the next requests; none if the sweep is finished."""
 
     def list_candidates(self, measured: MeasuredRates) -> list[str]:
-        """Return the configurations that may still win, by full name."""
+        """Return the full names of the configurations that may still win."""
         return [
             configuration.name
             for configuration in self.space.possible
@@ -91,10 +91,11 @@ class Strategy(ABC):
         measured: MeasuredRates,
         corrected_rates: stats.DriftCorrectedRates | None = None,
     ) -> stats.Choice | None:
-        """Return the best configuration so far, and what is tied with it.
+        """Return the best configuration so far and the tied configurations.
 
-        :param corrected_rates: rates corrected for a drift; those of the runs
-            if not given.
+        :param measured: rates of the runs so far.
+        :param corrected_rates: rates corrected for the drift; None uses the
+            rates of the runs.
         """
         by_name = {
             configuration.name: configuration
@@ -128,21 +129,22 @@ class Strategy(ABC):
 
 
 class FullFactorial(Strategy):
-    """Every configuration, as many runs of each."""
+    """Strategy that measures every configuration with the same runs."""
 
     name = 'full-factorial'
 
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
-        """Return all that is missing."""
+        """Return requests for all missing runs."""
         return self._request_missing(self.space.possible, measured, self.runs)
 
 
 class TriedValue(NamedTuple):
-    """A value that was tried on the way.
+    """Measured value of a parameter.
 
-    :param value: as a person writes it.
-    :param configuration: full name.
-    :param before: full name of what was kept before.
+    :param parameter: name of the parameter.
+    :param value: value as human-readable text.
+    :param configuration: full name of the measured configuration.
+    :param before: full name of the configuration retained before.
     """
 
     parameter: str
@@ -152,21 +154,22 @@ class TriedValue(NamedTuple):
 
 
 class OneAtATime(Strategy):
-    """One parameter after the other, the best value kept.
+    """Strategy that varies one parameter after the other.
 
-    The dell deck ("Methodology"): start with the initial configuration, go
-    through each parameter's values, use the best for every later test. It
-    sees no interaction of two parameters.
+    It is that of the Dell presentation ("Methodology"): start with the
+    initial configuration, measure all values of a parameter, and use the best
+    value for every later measurement. It cannot detect interactions of two
+    parameters.
     """
 
     name = 'one-at-a-time'
 
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
-        """Return the runs that the next parameter to be decided lacks."""
+        """Return requests for the missing runs of the next parameter."""
         return self._walk_parameters(measured)[0]
 
     def list_tried_values(self, measured: MeasuredRates) -> list[TriedValue]:
-        """Return each value that was tried, with what was kept before."""
+        """Return each measured value with the configuration before it."""
         return self._walk_parameters(measured)[1]
 
     def _walk_parameters(
@@ -216,31 +219,32 @@ class OneAtATime(Strategy):
 
 
 class Racing(Strategy):
-    """Drop what cannot win any more, repeat what is close.
+    """Strategy that drops inferior configurations and repeats close ones.
 
-    A race as in Birattari et al., "A Racing Algorithm for Configuring
-    Metaheuristics" (2002), with the pooled t interval for its test: a
-    configuration is dropped when the 95 % interval of its ratio to the best
-    one excludes 100. A value is gone with its last configuration. Runs that
-    this saves go to those left, up to :data:`MOST` times as many of each as
-    full-factorial has. It never takes more runs in all, those on bare metal
-    included, but for the pair that what is left has at least: a race sets
-    more clusters up, each with a run on bare metal before it.
+    The race is that of Birattari et al., "A Racing Algorithm for Configuring
+    Metaheuristics" (2002), with the pooled t interval as its test: a
+    configuration is dropped if the 95 % interval of its ratio to the best
+    configuration does not contain 100. The saved runs go to the remaining
+    configurations, up to :attr:`MAX_FACTOR` times the runs that
+    full-factorial has. The total number of runs, including those on bare
+    metal, is not larger than that of full-factorial, except for the pair of
+    runs of each remaining configuration: a race creates more clusters, each
+    after a run on bare metal.
     """
 
     name = 'racing'
-    #: Runs of each configuration in the first round, and in later ones.
+    #: Runs of each configuration in the first round, and in later rounds.
     FIRST_RUNS = 1
     FURTHER_RUNS = 2
-    #: Runs of one configuration at most, as a multiple of ``runs``.
+    #: Maximum number of runs of a configuration as a multiple of ``runs``.
     MAX_FACTOR = 2
 
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
-        """Return what the round that is on lacks."""
+        """Return requests for the missing runs of the current round."""
         return self._run_race(measured)[0]
 
     def list_candidates(self, measured: MeasuredRates) -> list[str]:
-        """Return those that are still in the race and have runs."""
+        """Return the full names of measured configurations in the race."""
         alive = self._run_race(measured)[1]
         return [
             configuration.name
@@ -251,7 +255,11 @@ class Racing(Strategy):
     def _run_race(
         self, measured: MeasuredRates
     ) -> tuple[list[RunRequest], list[Configuration]]:
-        """Run the rounds again, each with the runs that it had."""
+        """Repeat all rounds with the runs that they had.
+
+        :returns: requests for missing runs, and the configurations that are
+            still in the race.
+        """
         alive = [
             configuration
             for configuration in self.space.possible
@@ -296,14 +304,14 @@ class Racing(Strategy):
         observed_rates: Mapping[str, Sequence[float]],
         base: Sequence[float],
     ) -> list[Configuration]:
-        """Return those that the runs so far do not exclude."""
+        """Return the configurations that the runs do not exclude."""
         choice = stats.choose(
             {
                 configuration.name: observed_rates[configuration.name]
                 for configuration in alive
             },
             stats.pool_variance([*observed_rates.values(), base]),
-            # What is taken does not matter here.
+            # The selected configuration does not matter.
             lambda name: name,
         )
         assert choice
@@ -321,9 +329,12 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def create_strategy(name: str, space: Space, runs: int) -> Strategy:
-    """Return a strategy by name.
+    """Return a strategy.
 
-    :raises hvstack.errors.InputError: unknown.
+    :param name: name of the strategy.
+    :param space: search space with its possible configurations.
+    :param runs: number of runs of each measured configuration.
+    :raises hvstack.errors.InputError: the name is unknown.
     """
     if name not in STRATEGIES:
         raise errors.InputError(
@@ -333,10 +344,11 @@ def create_strategy(name: str, space: Space, runs: int) -> Strategy:
 
 
 def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
-    """Return what the records of a sweep say to its strategy.
+    """Return the rates of a sweep for its strategy.
 
-    :param records: of one sweep.
-    :param size_bytes: of the sweep's data; other sizes do not count.
+    :param records: records of the sweep.
+    :param size_bytes: size of the data of the sweep in bytes; runs of other
+        sizes are ignored.
     """
     rates: dict[str, list[float]] = {}
     records = list(records)
@@ -359,15 +371,17 @@ def plan_workloads(
     *,
     bare: bool = True,
 ) -> list[list[Step]]:
-    """Return the next runs, those of a workload on one cluster.
+    """Return the next workloads; the runs of a workload share a cluster.
 
-    One baseline run before each configuration and one at the end; none
-    again where a crash came between a baseline run and the configuration's.
+    A baseline run precedes each configuration, and another one is the last
+    run. It is not repeated if a crash occurred after the baseline run.
 
-    :param records: of the sweep, valid or not.
-    :param bare: measure bare metal; not where recorded runs are compared
-        with.
-    :returns: nothing when the sweep is finished.
+    :param strategy: strategy of the sweep.
+    :param records: all records of the sweep.
+    :param size_bytes: size of the data of the sweep in bytes.
+    :param bare: measure bare metal; False if the sweep has a recorded
+        baseline.
+    :returns: an empty list if the sweep is finished.
     """
     settled = percents.list_settled(records, size_bytes)
     asks = strategy.request_runs(collect_rates(records, size_bytes))
@@ -397,11 +411,11 @@ def plan_workloads(
 
 @dataclass(frozen=True)
 class SweepEstimate:
-    """How much there is to do.
+    """Estimate of the work of a sweep.
 
-    :param configurations: that are measured.
-    :param visits: how often one of them, or bare metal, is set up.
-    :param runs: in all, those on bare metal as well.
+    :param configurations: number of measured configurations.
+    :param visits: number of set-ups of a configuration or of bare metal.
+    :param runs: number of runs, including those on bare metal.
     """
 
     configurations: int
@@ -409,10 +423,10 @@ class SweepEstimate:
     runs: int
 
     def seconds(self, run: float, setup: float) -> float:
-        """Return how long it takes.
+        """Return the duration in seconds.
 
-        :param run: seconds of a run.
-        :param setup: seconds of setting a cluster up and taking it away.
+        :param run: duration of a run in seconds.
+        :param setup: duration of creating and deleting a cluster in seconds.
         """
         return self.runs * run + self.visits * setup
 
@@ -423,13 +437,15 @@ def estimate_sweep(
     *,
     bare: bool = True,
 ) -> tuple[SweepEstimate, SweepEstimate]:
-    """Return the least and the most that a sweep can take.
+    """Return the lowest and the highest estimate of the work of a sweep.
 
-    The strategy is rehearsed with rates that do not scatter: all alike, so
-    that nothing is ever dropped, or with the first or the last one best.
+    The strategy is simulated with rates that do not scatter: equal rates, so
+    that no configuration is dropped, and rates with the first or the last
+    configuration as the best.
 
-    :param measured: the runs so far; what is left counts.
-    :param bare: bare metal is measured too.
+    :param strategy: strategy of the sweep.
+    :param measured: runs so far; the estimate covers the remaining runs.
+    :param bare: whether bare metal is measured.
     """
     measured = measured or MeasuredRates({})
     names = [configuration.name for configuration in strategy.space.possible]
@@ -458,11 +474,14 @@ def simulate(
     *,
     bare: bool,
 ) -> SweepEstimate:
-    """Go through what is left of a strategy with given rates, and count.
+    """Simulate the remaining runs of a strategy.
 
-    :param rate: of a configuration, by full name.
-    :param measured: the runs so far.
-    :param bare: with a run on bare metal before each and at the end.
+    :param strategy: strategy of the sweep.
+    :param rate: function that returns the rate of a configuration.
+    :param measured: runs so far.
+    :param bare: include a run on bare metal before each configuration and at
+        the end.
+    :returns: estimate of the remaining work.
     """
     rates = {
         name: list(observed_rates)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials of the measurement itself: A against A, A against B.
+"""Trials that check the measurement: A against A, and A against B.
 
-Each trial has runs of its own on both sides; its interval is made of them
-alone. A against A shows how often the interval holds 100 % although nothing
-differs, A against B whether a known difference is found. All state is the
-trials' marker and the records: any sitting goes on where the last one ended.
+Each trial has separate runs on both sides, and its interval uses these runs
+alone. A against A shows how often the interval contains 100 % without a
+difference, and A against B whether a known difference is detected. The state
+consists of a marker and the run records, so every invocation continues the
+previous one.
 """
 
 import json
@@ -27,24 +28,25 @@ from hvstack.sweep.plan import Step, build_workload
 
 TRIALS_DIR = paths.STATE / 'trials'
 SIDES = ('a', 'b')
-#: More trials, or runs of each side, take years.
+#: Maximum number of trials, and of runs of each side.
 _MAX_TRIALS = 10_000
 _NAME = re.compile(r'trials-[A-Za-z0-9.-]{1,60}')
-#: What switches hosts between the sides may start them again.
+#: Timeout of the commands between the sides, which may restart hosts.
 _SWITCH_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Trials that were begun.
+    """Trials that were started.
 
     :param configurations: full names of both sides, or ``bare-metal``.
-    :param trials: how many.
-    :param runs: of each side of each trial.
-    :param before: shell command before each side's runs, such as one that
-        changes the hosts' caps; empty for none.
-    :param after: shell command at the end of each sitting, also of one that
-        fails, such as one that takes the caps back; empty for none.
+    :param trials: number of trials.
+    :param runs: number of runs of each side of a trial.
+    :param size_bytes: size of the data in bytes.
+    :param before: shell commands before the runs of each side, for example to
+        change the caps of hosts; empty for none.
+    :param after: shell command at the end of each invocation, even if it
+        fails, for example to restore the caps; empty for none.
     """
 
     id: str
@@ -56,18 +58,20 @@ class Trials:
     after: str = ''
 
     def format_sweep_name(self, number: int, side: str) -> str:
-        """Return the name that the records of one side have."""
+        """Return the sweep name of the records of a side of a trial."""
         return f'{self.id}-{number}-{side}'
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of one trial.
+    """Result of a trial.
 
-    :param counts: valid runs of both sides.
-    :param percent: rate of B in percent of A's; None before both have runs.
-    :param allowed: differences that were allowed.
-    :param seconds: of the longest run so far.
+    :param number: number of the trial, from 1.
+    :param counts: numbers of valid runs of both sides.
+    :param percent: rate of B in percent of the rate of A; None until both
+        sides have runs.
+    :param allowed: allowed differences between the sides, as text.
+    :param seconds: duration of the longest run in seconds.
     """
 
     number: int
@@ -85,11 +89,16 @@ def create_trials(
     before: tuple[str, str] = ('', ''),
     after: str = '',
 ) -> Trials:
-    """Begin trials.
+    """Create trials and write their marker.
 
     :param configurations: names of both sides.
-    :raises hvstack.errors.InputError: nothing can be told of so few runs, or
-        a configuration makes no sense.
+    :param trials: number of trials.
+    :param runs: number of runs of each side of a trial.
+    :param size_bytes: size of the data in bytes.
+    :param before: shell commands before the runs of each side.
+    :param after: shell command at the end of each invocation.
+    :raises hvstack.errors.InputError: the number of trials or runs is too
+        small, or a configuration is not valid.
     """
     if trials < 1 or runs < 2:
         raise errors.InputError(
@@ -110,9 +119,9 @@ def create_trials(
 
 
 def load_trials(name: str) -> Trials:
-    """Return trials that were begun.
+    """Return the trials with a name.
 
-    :raises hvstack.errors.InputError: there are none of that name.
+    :raises hvstack.errors.InputError: trials with this name do not exist.
     """
     path = TRIALS_DIR / f'{name}.json'
     if not _NAME.fullmatch(name) or not textfile.is_regular(path):
@@ -145,22 +154,23 @@ def load_trials(name: str) -> Trials:
 def run_trials(
     trials: Trials, progress: Progress, max_trials: int | None = None
 ) -> None:
-    """Run what is left, each side on a cluster of its own.
+    """Execute the remaining runs, each side on a separate cluster.
 
-    The side that comes first changes from trial to trial, so that a drift
-    of the machine is on neither's account.
+    The order of the sides alternates, so that a drift of the machine affects
+    both sides. A failed run is repeated once. The command ``after`` always
+    runs at the end and restores what the other commands changed.
 
-    A run that failed is tried once more. What the sides' commands changed is
-    put back by ``after`` at the end, whatever the end is.
-
-    :param max_trials: trials of this sitting; all by default.
-    :raises hvstack.errors.RunFailed: Rally left runs out.
+    :param trials: trials to run.
+    :param progress: receives messages.
+    :param max_trials: maximum number of trials in this invocation; None runs
+        all trials.
+    :raises hvstack.errors.RunFailed: runs are missing.
     :raises hvstack.errors.CommandFailed: a command between the sides failed.
     """
     try:
         _run_invocation(trials, progress, max_trials)
     except BaseException:
-        # What failed is the news; that this failed as well is only said.
+        # The first error is the cause: report the second as a message.
         try:
             _run_command(trials.after)
         except errors.HVStackError as exc:
@@ -225,7 +235,7 @@ def _run_side(
             run_record is None or run_record.seen.get('killed')
             for run_record in failed
         ):
-            # Rally did not even try it, or it would be killed again.
+            # Rally did not execute the run, or the run would be killed again.
             break
     raise errors.RunFailed(
         f"trial {number}, {side.upper()}: runs are missing, Rally's log "
@@ -244,11 +254,13 @@ def gather_trials(
     allow: Collection[str] = (),
     records_dir: Path | None = None,
 ) -> list[Trial]:
-    """Return what came of each trial so far.
+    """Return the results of all trials so far.
 
-    :param allow: facts in which the sides may differ, such as ``caps``.
+    :param trials: trials to evaluate.
+    :param allow: names of facts that may differ, such as ``caps``.
+    :param records_dir: directory of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of a trial is not usable.
-    :raises hvstack.errors.NotComparable: they differ in something else.
+    :raises hvstack.errors.NotComparable: other facts differ.
     """
     records, invalid_records = record.load_usable(
         records_dir or state.RECORDS_DIR
@@ -305,13 +317,13 @@ def _build_trial(
 
 @dataclass(frozen=True)
 class TrialsSummary:
-    """What the trials say of the measurement.
+    """Summary of trials.
 
-    :param trials: that have an interval.
-    :param contain: of these, whose interval holds 100 %.
-    :param half_width: median of half the intervals, in points; None
-        without any.
-    :param seconds: of the longest run; None without any.
+    :param trials: number of trials with an interval.
+    :param contain: number of trials whose interval contains 100 %.
+    :param half_width: median half width of the intervals in percentage
+        points; None without intervals.
+    :param seconds: duration of the longest run in seconds; None without runs.
     """
 
     trials: int
@@ -321,7 +333,7 @@ class TrialsSummary:
 
 
 def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
-    """Count the intervals that hold 100 %, and say how wide they are."""
+    """Return the summary of trials."""
     percents = [
         trial.percent
         for trial in trials
