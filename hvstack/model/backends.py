@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compute backend honours which parameter and which extra spec."""
+"""Parameters and extra specs that each compute backend supports."""
 
 import re
 
@@ -7,9 +7,8 @@ from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
 
-#: What each backend cannot honour, as (parameter, value, why). ``lxc`` was
-#: seen to refuse dedicated CPUs and NUMA, to leave out ephemeral disks and
-#: to fail at volume attach.
+#: Unsupported values by backend: parameter, value and reason. ``lxc`` refuses
+#: dedicated CPUs and NUMA, omits ephemeral disks and fails to attach volumes.
 _UNSUPPORTED: dict[str, tuple[tuple[str, object, str], ...]] = {
     'kvm': (),
     'qemu': (),
@@ -24,9 +23,9 @@ _UNSUPPORTED: dict[str, tuple[tuple[str, object, str], ...]] = {
     ),
 }
 
-#: Likewise for extra specs, as (expression of ``name=value``, why). A
-#: container has no sockets or cores of its own, so ``hw:cpu_cores`` and the
-#: like promise nothing there.
+#: Unsupported extra specs by backend: expression of ``name=value``, and the
+#: reason. A container has no sockets or cores, so ``hw:cpu_cores`` and similar
+#: specs have no effect there.
 _UNSUPPORTED_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
     'kvm': (),
     'qemu': (),
@@ -43,27 +42,29 @@ _UNSUPPORTED_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 BACKENDS = tuple(_UNSUPPORTED)
-#: Its guests' CPUs are emulated: what they do is real, how fast is not.
+#: Backend with emulated CPUs: its results are valid, its times are not.
 _EMULATED_BACKEND = 'qemu'
-#: How much longer than others its guests may take.
+#: Factor of the timeouts of emulated guests.
 _TIMEOUT_FACTOR = 6
 
 
 def is_emulated(backend: str | None) -> bool:
-    """Tell whether CPUs are emulated, so that no figure is compared."""
+    """Return whether CPUs are emulated, so that results are not compared."""
     return backend == _EMULATED_BACKEND
 
 
 def timeout_factor(backend: str) -> int:
-    """Return how many times as long as usual guests may take to start."""
+    """Return the factor of the timeouts for the start of guests."""
     return _TIMEOUT_FACTOR if is_emulated(backend) else 1
 
 
 def unsupported_parameter(
     configuration: Configuration, backend: str
 ) -> str | None:
-    """Return why a backend cannot honour a configuration, or None.
+    """Return the reason why a backend cannot run a configuration, or None.
 
+    :param configuration: configuration to check.
+    :param backend: name of the compute backend.
     :raises hvstack.errors.InputError: the backend is unknown.
     """
     if backend not in _UNSUPPORTED:
@@ -81,8 +82,9 @@ def unsupported_parameter(
 
 
 def unsupported_spec(flavor: Flavor, backend: str) -> str | None:
-    """Return what of a flavor a backend does not honour and why, or None.
+    """Return an unsupported property of a flavor with the reason, or None.
 
+    :param flavor: flavor to check.
     :param backend: one of :data:`BACKENDS`.
     """
     if backend == 'lxc' and flavor.ephemeral:

@@ -14,21 +14,21 @@ from hvstack.model.host import HostProfile
 
 STATUSES = ('candidate', 'approved')
 
-#: Percent of bare metal that the interval's lower bound of an approved
-#: flavor must reach, unless the catalogue says otherwise.
+#: Default of the lower bound of the interval that an approved flavor must
+#: reach, in percent of bare metal.
 MIN_PERCENT = 90
-#: More is no percent of bare metal but a mistake.
+#: Maximum percent of bare metal; a larger value is a mistake.
 MAX_PERCENT = 1000
 
-#: Nova: a flavor's name has 1 to 255 printable characters, none at the ends
-#: being a space.
+#: Nova: the name of a flavor has 1 to 255 printable characters, and no space
+#: at its ends.
 _NAME = re.compile(r'\S(.{0,253}\S)?')
-#: Of any host: more is a mistyped unit.
+#: Maximum sizes of a flavor; larger values have a wrong unit.
 _MAX_VCPUS = 2**19
 _MAX_MIB = 2**26
 _MAX_GB = 10**9
 _MAX_DESCRIPTION_LENGTH = 65535
-#: Likewise an extra spec's name and value.
+#: Nova: names and maximum length of extra specs.
 _SPEC = re.compile(r'[A-Za-z0-9_.: -]{1,255}')
 _MAX_SPEC_LENGTH = 255
 
@@ -73,11 +73,13 @@ _DIGEST = re.compile('[0-9a-f]{64}')
 
 @dataclass(frozen=True)
 class Entry:
-    """One flavor of a catalogue.
+    """Flavor of a catalogue.
 
+    :param flavor: flavor of the entry.
+    :param configuration: configuration that the flavor is derived from.
     :param status: ``candidate`` or ``approved``.
-    :param evidence: of an approved one: what was measured.
-    :param source_location: file and line of a field.
+    :param evidence: results that justify the approval; None without any.
+    :param source_location: function that returns the file and line of a field.
     """
 
     flavor: Flavor
@@ -89,9 +91,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The flavors of one host profile.
+    """Flavors of a host profile.
 
-    :param host: the profile's name.
+    :param host: name of the host profile.
+    :param min_percent: required percent of bare metal of approved flavors.
+    :param entries: entries in the order of the file.
     """
 
     host: str
@@ -100,9 +104,11 @@ class Catalogue:
 
 
 def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
-    """Check plain data and make a catalogue of it.
+    """Return the catalogue of plain data.
 
-    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    :param data: content of a YAML file.
+    :param source_location: function that returns the file and line of a field.
+    :raises hvstack.errors.InputError: a field is not valid.
     """
     fields = Fields(data, source_location, ('host', 'min_percent', 'flavors'))
     flavors = fields.raw('flavors')
@@ -179,7 +185,7 @@ def _parse_entry(
 def _parse_evidence(
     top: Fields, source_location: SourceLocation
 ) -> Mapping[str, Any] | None:
-    """Check what is there of the evidence; lint tells what is missing."""
+    """Check the existing fields of evidence; lint reports missing fields."""
     evidence: Any = top.raw('evidence')
     if evidence is None:
         return None
@@ -248,11 +254,13 @@ def _parse_specs(fields: Fields) -> dict[str, str]:
 def build_catalogue(
     profile: HostProfile, configurations: Iterable[Configuration]
 ) -> dict[str, Any]:
-    """Return a catalogue of candidates, as plain data for a file.
+    """Return a catalogue of candidates as plain data for a file.
 
-    A profile whose traits name roles carries these roles alone.
+    If the traits of a profile name roles, it has flavors of these roles alone.
 
-    :raises hvstack.errors.InputError: the host cannot hold one of them.
+    :param profile: host profile.
+    :param configurations: configurations to derive flavors from.
+    :raises hvstack.errors.InputError: a flavor does not fit the host.
     """
     flavors: dict[str, dict[str, Any]] = {}
     for configuration in configurations:

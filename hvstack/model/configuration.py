@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations: one value for every parameter that is swept."""
+"""Configurations: one value for every sweep parameter."""
 
 import re
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ _NUMBER = re.compile(r'([icm])([0-9]{1,4}(?:\.[0-9]{1,3})?)')
 
 @dataclass(frozen=True)
 class Configuration:
-    """One value for every parameter.
+    """One value for every sweep parameter.
 
-    :param instances: I, equal shares that a host is cut into.
-    :param cpu_ratio: C, vCPUs promised for each CPU of the host.
-    :param ram_ratio: M, memory promised for each MiB of the host's share.
+    :param instances: number of equal slots of a host (I).
+    :param cpu_ratio: number of vCPUs for each CPU of the host (C).
+    :param ram_ratio: amount of guest memory for each MiB of the host (M).
     :param storage: ``local`` or ``ceph``.
-    :param cpu_policy: ``shared`` or ``dedicated``, the latter with NUMA.
-    :param disk_pinning: whole disks for one worker.
-    :raises hvstack.errors.InputError: a value that makes no sense.
+    :param cpu_policy: ``shared``, or ``dedicated`` with NUMA cells.
+    :param disk_pinning: whether whole data disks are assigned to a worker.
+    :raises hvstack.errors.InputError: a value is not valid.
     """
 
     instances: int = 1
@@ -116,16 +116,16 @@ class Configuration:
 
 
 def format_ratio(value: float) -> str:
-    """Return a ratio without zeros behind: 1, 1.2, 0.5."""
+    """Return a ratio without trailing zeros: 1, 1.2, 0.5."""
     return f'{value:.3f}'.rstrip('0').rstrip('.')
 
 
 def parse(text: str) -> Configuration:
-    """Read a configuration's full name or its label.
+    """Return the configuration with a full name or label.
 
-    Words may come in any order; those left out have their default.
+    The parts of the name may have any order; missing parts have defaults.
 
-    :raises hvstack.errors.InputError: a word that is unknown or given twice.
+    :raises hvstack.errors.InputError: a part is unknown or duplicated.
     """
     configuration = Configuration()
     seen_fields: set[str] = set()

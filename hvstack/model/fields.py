@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading plain mappings strictly: what is wrong, where, and the remedy."""
+"""Strict access to plain mappings, with errors that name file and field."""
 
 import dataclasses
 import ipaddress
@@ -11,30 +11,32 @@ from typing import Any
 
 from hvstack import errors
 
-#: Tells where a field stands, such as ``hosts/a.yaml:12``.
+#: Function that returns file and line of a field, such as ``hosts/a.yaml:12``.
 SourceLocation = Callable[[str], str]
 #: Host names as RFC 1123 has them.
 _HOST_NAME = re.compile(
     r'(?!.{254})[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
     r'(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*'
 )
-#: Identifiers that mean nothing else to a shell, a path or Hadoop.
+#: Identifiers without special meaning in a shell, in a path or for Hadoop.
 _IDENTIFIER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,127}')
-#: No count, size or time of hvstack is larger.
+#: Maximum of all counts, sizes and times.
 _MAX_NUMBER = 2**63
-#: Nor is any text longer.
+#: Maximum length of all texts.
 _MAX_TEXT = 65535
 _T = typing.TypeVar('_T')
 
 
 class Fields:
-    """A mapping whose fields are taken one by one and checked.
+    """Mapping whose fields are checked when they are read.
 
-    :param data: what was read; anything but a mapping is refused.
-    :param source: file name, or a function from a dotted field name to the
-        file and line that it stands in.
-    :param prefix: dotted name of the mapping itself, empty at the top.
-    :raises hvstack.errors.InputError: not a mapping, or unknown fields.
+    :param data: mapping.
+    :param source: file name, or a function that returns file and line of a
+        dotted field name.
+    :param allowed_fields: names of the allowed fields.
+    :param prefix: dotted name of the mapping; empty at the top.
+    :raises hvstack.errors.InputError: the data is not a mapping, or has an
+        unknown field.
     """
 
     def __init__(
@@ -61,8 +63,8 @@ class Fields:
         return '.'.join(part for part in (self._prefix, field) if part)
 
     def error(self, field: str, problem: str) -> errors.InputError:
-        """Return the error that names file, field and remedy in one line."""
-        # Keys are the user's: no line break of theirs makes a second line.
+        """Return an error that names file, field, problem and remedy."""
+        # The user chooses the keys: line breaks would split the message.
         name = ' '.join(self.name(field).split())
         where = (
             self._source
@@ -73,19 +75,19 @@ class Fields:
 
     @property
     def source(self) -> str | SourceLocation:
-        """Where the mapping comes from."""
+        """File name, or function that returns file and line of a field."""
         return self._source
 
     def __contains__(self, field: str) -> bool:
-        """Tell whether a field is there, even if it is null."""
+        """Return whether a field exists, even if it is null."""
         return field in self._data
 
     def has(self, field: str) -> bool:
-        """Tell whether a field is there and not null."""
+        """Return whether a field exists and is not null."""
         return self._data.get(field) is not None
 
     def raw(self, field: str) -> Any:
-        """Return a field as it was read, or None."""
+        """Return the value of a field without a check; None without any."""
         return self._data.get(field)
 
     def integer(
@@ -135,7 +137,7 @@ class Fields:
         return value
 
     def text(self, field: str, default: str | None = None) -> str:
-        """Return a text that is not empty."""
+        """Return a text, which is not empty."""
         value = self._data.get(field, default)
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
             raise self.error(
@@ -195,7 +197,7 @@ class Fields:
     def choice(
         self, field: str, values: Collection[str], default: str | None = None
     ) -> str:
-        """Return one of several texts."""
+        """Return a text that is one of the given values."""
         value = self._data.get(field, default)
         if not isinstance(value, str) or value not in values:
             raise self.error(

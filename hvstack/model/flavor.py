@@ -22,9 +22,9 @@ from hvstack.model.host import HostProfile
 CONTROLLERS = ('controller', 'namenode', 'resourcemanager')
 ROLES = ('worker', *CONTROLLERS)
 
-#: A controller is given slots until it has this many vCPUs (vsphere6,
-#: "Controller Daemons": with 20 VMs a host a second one is left idle beside
-#: each controller, with 10 of 4 vCPUs none is).
+#: Minimum number of vCPUs of a controller, which determines its slots
+#: (vsphere6, "Controller Daemons": with 20 VMs per host, a second VM stays
+#: idle for each controller; with 10 VMs of 4 vCPUs, none does).
 CONTROLLER_VCPUS = 4
 
 #: Page that "reserved and preallocated" memory is cut into: 2 MiB
@@ -34,8 +34,8 @@ PAGE_MIB = 2
 #: The host of vsphere6's memory rule, and its share for guests.
 _RULE_HOST_MIB = 256 * 1024
 _RULE_SHARE = 0.94
-#: How much more of its memory a host of twice the size may give; the paper
-#: names the direction ("slightly larger", "less"), the step is ours.
+#: Additional share of a host with twice the memory; the paper names the
+#: direction ("slightly larger", "less"), but not the step.
 _RULE_STEP = 0.01
 
 #: Length of the scheduler's period that a quota is a part of, in us.
@@ -44,16 +44,19 @@ _QUOTA_PERIOD = 100_000
 
 @dataclass(frozen=True)
 class Flavor:
-    """A Nova flavor, in the fields and units that Nova uses.
+    """Nova flavor in the fields and units of Nova.
 
-    :param name: stable, and another one for another shape.
+    :param name: stable name that contains the shape.
     :param role: one of :data:`ROLES`.
-    :param ram: MiB.
-    :param disk: root disk, GB.
-    :param ephemeral: GB, the worker's data where it has no volumes.
-    :param extra_specs: only such as the newest Nova validates.
-    :param disks: whole data disks of a worker; 0 where it has a part of one.
-    :param disk_size_gb: size of each of them.
+    :param vcpus: number of vCPUs.
+    :param ram: memory in MiB.
+    :param disk: size of the root disk in GB.
+    :param ephemeral: size of the ephemeral disk in GB, for the data of a
+        worker without volumes.
+    :param extra_specs: extra specs that the newest Nova validates.
+    :param disks: number of whole data disks of a worker; 0 for a part of a
+        disk.
+    :param disk_size_gb: size of a data disk in GB.
     """
 
     name: str
@@ -68,7 +71,7 @@ class Flavor:
     disk_size_gb: int = 0
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return plain data in a fixed order, as files and JSON show it."""
+        """Return plain data in a fixed order for files and JSON."""
         return {
             'name': self.name,
             'role': self.role,
@@ -85,11 +88,11 @@ class Flavor:
 
 @dataclass(frozen=True)
 class Remainder:
-    """What the I shares of a host leave over, never spread silently.
+    """Resources of a host that no slot contains.
 
-    :param vcpus: promised CPUs that no guest gets.
-    :param ram: MiB of the guests' memory that no guest gets.
-    :param disks: whole data disks that no guest gets.
+    :param vcpus: number of unused vCPUs.
+    :param ram: unused guest memory in MiB.
+    :param disks: number of unused data disks.
     """
 
     vcpus: int
@@ -107,7 +110,7 @@ class Remainder:
 
 @dataclass(frozen=True)
 class _HostShare:
-    """One guest's share of CPUs and memory.
+    """Share of CPUs and memory of a guest.
 
     :param cells: (vCPUs, MiB) in each NUMA cell of the guest.
     """
@@ -124,12 +127,13 @@ class _HostShare:
 
 
 def compute_guest_memory_mib(profile: HostProfile) -> int:
-    """Return what all guests of a host may have together, in MiB.
+    """Return the memory of all guests of a host in MiB.
 
-    Given by the profile, or all that the profile does not reserve, or by
-    vsphere6's rule ("Best Practices" and Table 1): 94 % of a 256 GiB host,
-    rounded up to a GiB, less on smaller hosts, slightly more on larger
-    ones. Here a host of half the size gives one percent less.
+    It is set by the profile, or is all memory that the profile does not
+    reserve, or follows the rule of vsphere6 ("Best Practices" and Table 1):
+    94 % of a host of 256 GiB, rounded up to a GiB, less on smaller hosts and
+    slightly more on larger hosts. In hvstack, the share of a host of half the
+    size is one percent less.
     """
     if profile.vm_memory_mib is not None:
         return profile.vm_memory_mib
@@ -154,15 +158,19 @@ def derive_flavor(
     cpu_quota: str | None = None,
     disk_gb: int | None = None,
 ) -> Flavor:
-    """Derive the flavor of one role.
+    """Derive the flavor of a role.
 
-    :param cpu_shares: set ``quota:cpu_shares``, for guests that share a
-        host's cap.
-    :param cpu_quota: cap the guest's CPU time by ``quota:cpu_quota``:
-        ``guest`` where libvirt applies it to the whole guest (lxc),
-        ``vcpu`` where to each vCPU (QEMU). It throttles a single thread.
-    :param disk_gb: root disk instead of the profile's.
-    :raises hvstack.errors.InputError: the host cannot hold it.
+    :param profile: host profile.
+    :param configuration: configuration of the worker.
+    :param role: one of :data:`ROLES`.
+    :param cpu_shares: set ``quota:cpu_shares``, for guests that share the cap
+        of a host.
+    :param cpu_quota: limit CPU time by ``quota:cpu_quota``: ``guest`` if
+        libvirt applies it to the whole guest (lxc), ``vcpu`` if it applies it
+        to each vCPU (QEMU), which throttles a single thread; None sets no
+        limit.
+    :param disk_gb: size of the root disk in GB; None uses the profile.
+    :raises hvstack.errors.InputError: the flavor does not fit the host.
     """
     if role not in ROLES:
         raise errors.InputError(
@@ -212,7 +220,7 @@ def derive_flavor(
 def compute_remainder(
     profile: HostProfile, configuration: Configuration
 ) -> Remainder:
-    """Return what I workers leave of a host."""
+    """Return the resources of a host that its workers do not use."""
     share = _compute_share(profile, configuration)
     count = configuration.instances
     total_vcpus = int(profile.cpus * _exact(configuration.cpu_ratio))
@@ -230,14 +238,14 @@ def compute_remainder(
 def compute_data_disks(
     profile: HostProfile, configuration: Configuration
 ) -> tuple[int, int, int]:
-    """Return a worker's whole data disks, their GB each, and ephemeral GB.
+    """Return number and size in GB of data disks, and ephemeral GB.
 
-    Equal whole disks for every worker (vsphere6, Table 1), or volumes of
-    their own size (vsan, section 2.5). With local storage and no pinning
-    they are the guest's ephemeral disk. More workers than disks share all
-    disks' space.
+    Every worker has the same number of whole disks (vsphere6, Table 1), or
+    volumes of a separate size (vsan, section 2.5). With local storage and
+    without disk pinning, they are the ephemeral disk of the guest. If a host
+    has more workers than disks, the workers share the space of all disks.
 
-    :raises hvstack.errors.InputError: pinning with too few disks.
+    :raises hvstack.errors.InputError: the host has too few disks for pinning.
     """
     if profile.volumes:
         return profile.volumes.count, profile.volumes.size_gb, 0

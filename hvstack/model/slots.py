@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster size: how many workers hosts hold beside the controllers."""
+"""Cluster size: number of workers and controllers on given hosts."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,15 +16,15 @@ from hvstack.model.host import CONTROLLER_RULES, HostProfile
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """A cluster's nodes.
+    """Numbers of the nodes of a cluster.
 
-    :param hosts: hosts in all.
-    :param instances: slots of each host.
-    :param workers: slots that no controller takes.
-    :param controllers: controller nodes, each on a host of its own.
-    :param slots_per_controller: slots that each takes.
-    :param rule: how controllers are placed.
-    :param rest: what each host's equal shares leave.
+    :param hosts: number of hosts.
+    :param instances: number of slots of each host.
+    :param workers: number of slots without a controller.
+    :param controllers: number of controllers, each on a separate host.
+    :param slots_per_controller: number of slots that a controller occupies.
+    :param rule: rule for the controllers.
+    :param rest: unused resources of each host.
     """
 
     hosts: int
@@ -47,15 +47,20 @@ def compute_cluster_size(
     controllers: str | None = None,
     native: bool = False,
 ) -> ClusterSize:
-    """Count the workers: I x hosts - slots taken by controllers.
+    """Compute the number of workers: I x hosts - slots of controllers.
 
-    vsphere6, Table 1 and "Controller Daemons": one dedicated machine for
-    both controllers natively and with one VM a host, else two on separate
-    hosts. vsan, Table 2: one master.
+    vsphere6, Table 1 and "Controller Daemons": a dedicated machine has both
+    controllers on bare metal and with one VM per host; otherwise, two VMs on
+    separate hosts have them. vsan, Table 2: one master.
 
-    :param controllers: instead of the profile's rule.
-    :param native: bare metal: one node a host, controllers on one host.
-    :raises hvstack.errors.InputError: no worker is left, or unknown rule.
+    :param profile: host profile.
+    :param configuration: configuration of the workers.
+    :param hosts: number of hosts.
+    :param controllers: rule for the controllers; None uses the profile.
+    :param native: bare metal with one node per host, and the controllers on
+        one host.
+    :raises hvstack.errors.InputError: no slot remains for a worker, or the
+        rule is unknown.
     """
     rule = controllers or profile.controllers_rule
     if rule not in CONTROLLER_RULES:

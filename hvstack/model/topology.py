@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topology: which node is on which physical host, and in which rack."""
+"""Hadoop network topology: physical host and rack of every node."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,13 +11,13 @@ from hvstack import errors
 
 @dataclass(frozen=True)
 class NodeLocation:
-    """One node's place.
+    """Location of a node.
 
-    :param node: its host name.
-    :param address: its IP address.
-    :param rack: without slash, such as ``rack1``.
-    :param group: node group, without slash: the same for all nodes on one
-        physical host.
+    :param node: host name of the node.
+    :param address: IP address of the node.
+    :param rack: rack without slash, such as ``rack1``.
+    :param group: node group without slash, which is the same for all nodes on
+        a physical host.
     """
 
     node: str
@@ -27,20 +27,21 @@ class NodeLocation:
 
     @property
     def path(self) -> str:
-        """``/rack/nodegroup``, as HDFS and YARN are told."""
+        """Path ``/rack/nodegroup`` for HDFS and YARN."""
         return f'/{self.rack}/{self.group}'
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Every node's ``/rack/nodegroup``."""
+    """Paths ``/rack/nodegroup`` of all nodes."""
 
     locations: tuple[NodeLocation, ...]
 
     def find_path(self, name: str) -> str:
-        """Return the path of a node, by name or address.
+        """Return the path of a node.
 
-        :raises hvstack.errors.InputError: no such node.
+        :param name: host name or IP address of the node.
+        :raises hvstack.errors.InputError: the node does not exist.
         """
         for location in self.locations:
             if name in (location.node, location.address):
@@ -52,17 +53,17 @@ class Topology:
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """The nodes of every node group, by its path."""
+        """Names of the nodes by the path of their node group."""
         groups: dict[str, list[str]] = defaultdict(list)
         for location in self.locations:
             groups[location.path].append(location.node)
         return dict(groups)
 
     def map_paths(self, *, node_groups: bool = True) -> dict[str, str]:
-        """Return what Hadoop is told, by address and by host name.
+        """Return the paths for Hadoop by IP address and host name.
 
-        :param node_groups: whether Hadoop knows node groups; it refuses
-            paths of another depth.
+        :param node_groups: whether Hadoop uses node groups; it refuses paths
+            of another depth.
         """
         return {
             key: location.path if node_groups else f'/{location.rack}'
@@ -73,7 +74,7 @@ class Topology:
     def format_table(self, *, node_groups: bool = True) -> str:
         """Return the text of ``topology.table``.
 
-        It needs a line for every address and one for every host name.
+        It contains a line for every IP address and every host name.
         """
         paths = self.map_paths(node_groups=node_groups)
         return ''.join(f'{key} {path}\n' for key, path in paths.items())
@@ -81,12 +82,12 @@ class Topology:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Where what is in force is not what it should be.
+    """Difference between the effective and the expected topology.
 
     :param source: ``table``, ``HDFS``, ``YARN`` or ``block``.
     :param where: node, or file and block.
-    :param actual: what is in force.
-    :param expected: what it should be.
+    :param actual: effective path.
+    :param expected: expected path.
     """
 
     source: str
@@ -104,7 +105,7 @@ def parse_table(text: str) -> dict[str, str]:
 def find_mismatches(
     source: str, actual_paths: Mapping[str, str], expected: Mapping[str, str]
 ) -> list[Mismatch]:
-    """Return a finding for every key whose value is not as expected.
+    """Return the mismatches between actual and expected paths.
 
     :param source: where ``actual_paths`` was read.
     :param actual_paths: paths in force; a key that is missing has none.
@@ -118,13 +119,14 @@ def find_mismatches(
 
 
 def derive_node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return each node's group from Nova's ``hostId``.
+    """Return the node groups from the ``hostId`` of Nova.
 
-    It is the same for all of one project's servers on one host, and a
-    tenant can read it.
+    ``hostId`` is the same for all servers of a project on a host, and tenants
+    can read it.
 
     :param host_ids: ``hostId`` by node.
-    :raises hvstack.errors.InputError: a node without one (it has no host).
+    :raises hvstack.errors.InputError: a node has no ``hostId``, and therefore
+        no host.
     """
     for node, host_id in host_ids.items():
         if not host_id:
@@ -138,17 +140,17 @@ def derive_node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
 def assign_virtual_racks(
     workers: Mapping[str, int], controllers: Collection[str] = ()
 ) -> dict[str, str]:
-    """Put node groups into racks of two, as vsphere6 did.
+    """Assign node groups to virtual racks of two, as vsphere6.
 
-    vsphere6, "Hadoop Virtualization Extensions": groups of the same number
-    of workers share a rack, two and two, those with the controllers
-    together; the second and third replicas go to the two groups of one
-    rack, so this spreads them evenly. An odd one makes a rack of three.
-    One worker a host stays flat, in one rack.
+    vsphere6, "Hadoop Virtualization Extensions": two groups with the same
+    number of workers share a rack, and groups with controllers share racks.
+    HDFS places the second and third replicas in the two groups of a rack, so
+    this distributes replicas evenly. A remaining group extends a rack to
+    three groups. With one worker per host, all groups share a rack.
 
     :param workers: number of workers of each group.
-    :param controllers: groups that also carry a controller. One without
-        workers stores nothing and stands in the first rack.
+    :param controllers: groups with a controller. A group without workers
+        stores no data and is in the first rack.
     """
     storing = sorted(group for group, count in workers.items() if count)
     empty = sorted(group for group, count in workers.items() if not count)
@@ -193,17 +195,17 @@ def assign_racks(
     zones: Mapping[str, str] | None = None,
     racks_by_node: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return every node group's rack.
+    """Return the rack of every node group.
 
-    From what is given, else from availability zones where workers are in
-    more than one, else virtual racks.
+    The racks are the given racks, or the availability zones if the workers
+    are in several zones, or virtual racks.
 
     :param groups: node group by node.
-    :param workers: those of them that store data.
-    :param zones: availability zone by node.
-    :param racks_by_node: rack by node, for all nodes or for none.
-    :raises hvstack.errors.InputError: nodes of one group in two racks, or
-        some nodes have no rack.
+    :param workers: nodes that store data.
+    :param zones: availability zone by node; None for a single zone.
+    :param racks_by_node: racks of all nodes; None assigns racks.
+    :raises hvstack.errors.InputError: nodes of a group are in two racks, or
+        nodes have no rack.
     """
     zones = zones or {}
     if racks_by_node:
@@ -241,7 +243,7 @@ def build_topology(
     groups: Mapping[str, str],
     racks: Mapping[str, str],
 ) -> Topology:
-    """Put nodes, their groups and the groups' racks together.
+    """Return the topology of nodes.
 
     :param addresses: IP address by node.
     :param groups: node group by node.
