@@ -515,16 +515,16 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 def _parse_record(data: Any, source: str) -> Record:
     """Check plain data field by field and make a record of it."""
 
-    def wrong(name: str, problem: str) -> errors.InputError:
+    def build_error(name: str, problem: str) -> errors.InputError:
         return errors.InputError(
             f"{source}: '{name}' {problem}, move it away or restore it"
         )
 
     if not isinstance(data, dict):
-        raise wrong('content', 'is no mapping')
+        raise build_error('content', 'is no mapping')
     schema = data.get('schema')
     if not isinstance(schema, int) or schema < 1:
-        raise wrong('schema', f'is {schema!r}, not a run record')
+        raise build_error('schema', f'is {schema!r}, not a run record')
     if schema > SCHEMA:
         raise errors.InputError(
             f"{source}: 'schema' is {schema}, written by a newer release "
@@ -534,31 +534,33 @@ def _parse_record(data: Any, source: str) -> Record:
         'unverified'
     }
     for name in sorted(names - _OPTIONAL - set(data)):
-        raise wrong(name, 'is missing')
+        raise build_error(name, 'is missing')
     for name in sorted(set(data) - names):
-        raise wrong(name, 'is unknown')
+        raise build_error(name, 'is unknown')
     for name, kind in _TYPES.items():
         if name in _OPTIONAL and name not in data:
             continue
         value = data[name]
         is_flag = isinstance(value, bool)
         if not isinstance(value, kind) or is_flag != (kind is bool):
-            raise wrong(name, f'is {value!r:.60}')
+            raise build_error(name, f'is {value!r:.60}')
     if data['kind'] not in KINDS:
-        raise wrong('kind', f'is none of {", ".join(KINDS)}')
+        raise build_error('kind', f'is none of {", ".join(KINDS)}')
     if not is_id(data['id']):
-        raise wrong('id', f'is {data["id"]!r:.60}, not a UUID')
+        raise build_error('id', f'is {data["id"]!r:.60}, not a UUID')
     if not is_sweep(data['sweep']):
-        raise wrong('sweep', f'is {data["sweep"]!r:.60}, not a name')
+        raise build_error('sweep', f'is {data["sweep"]!r:.60}, not a name')
     if not _CONFIGURATION.fullmatch(data['configuration']):
-        raise wrong('configuration', 'is no name')
+        raise build_error('configuration', 'is no name')
     for name in ('started', 'ended'):
         if not _TIME.fullmatch(data[name]):
-            raise wrong(name, 'is not a time such as 2026-11-21T05:45:00Z')
+            raise build_error(
+                name, 'is not a time such as 2026-11-21T05:45:00Z'
+            )
         try:
             datetime.fromisoformat(data[name])
         except ValueError as exc:
-            raise wrong(name, 'is no ISO 8601 time') from exc
+            raise build_error(name, 'is no ISO 8601 time') from exc
     for number, phase in enumerate(data['phases']):
         seconds = phase.get('seconds') if isinstance(phase, dict) else None
         if (
@@ -567,14 +569,14 @@ def _parse_record(data: Any, source: str) -> Record:
             or seconds < 0
             or not isinstance(phase.get('name'), str)
         ):
-            raise wrong(f'phases.{number}', 'has no name or no seconds')
+            raise build_error(f'phases.{number}', 'has no name or no seconds')
     if data['valid']:
         for name in ('size_bytes', 'total_seconds', 'rate'):
             if not 0 < data[name] < math.inf:
-                raise wrong(name, 'is not more than 0, or not finite')
+                raise build_error(name, 'is not more than 0, or not finite')
         expected = compute_rate(data['size_bytes'], data['total_seconds'])
         if not math.isclose(expected, data['rate'], rel_tol=1e-6):
-            raise wrong(
+            raise build_error(
                 'rate',
                 f'is {data["rate"]}, but size and time make {expected:.6g}',
             )
