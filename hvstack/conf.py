@@ -61,6 +61,18 @@ _CLOUD = (
         max=_MAX_SECONDS,
         help='Seconds that a stack may take to be complete, or deleted.',
     ),
+    cfg.StrOpt(
+        'host_key_source',
+        default='heat',
+        choices=(
+            ('heat', "every node sends its key to Heat's CFN API"),
+            ('console', "hvstack reads the keys from Nova's console log"),
+        ),
+        help='Source of the ssh host keys of the nodes. hvstack connects to '
+        'no node whose key it does not have. Use console where nodes cannot '
+        "reach Heat's CFN API; containers and bare metal may have no console "
+        'log.',
+    ),
     cfg.BoolOpt(
         'try_trust',
         default=False,

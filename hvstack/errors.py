@@ -56,6 +56,10 @@ class CloudError(HVStackError):
     """An OpenStack service refused or failed a request."""
 
 
+class HostKeyError(HVStackError):
+    """A node's ssh host key is unknown, or not the recorded one."""
+
+
 class NotComparable(HVStackError):
     """Two measurements differ in something that was not swept.
 

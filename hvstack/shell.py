@@ -186,7 +186,7 @@ def wait_for(
     """Wait until a condition holds.
 
     :param condition: returns whether it does; hvstack's own errors raised
-        in it count as "not yet".
+        in it count as "not yet", except a refused host key.
     :param what: words for the error, such as ``"nova-api to answer"``.
     :param timeout: seconds to wait on an ordinary server, by :func:`clock`;
         multiplied by :func:`hvstack.speed.factor`.
@@ -194,6 +194,7 @@ def wait_for(
     :param why: gives the reason for a time-out, such as a log's last lines.
     :returns: seconds waited.
     :raises hvstack.errors.DeadlineExceeded: it did not in that time.
+    :raises hvstack.errors.HostKeyError: ``condition`` raised it.
     """
     start = time.monotonic()
     end = clock() + timeout * speed.factor()
@@ -202,6 +203,8 @@ def wait_for(
         try:
             if condition():
                 return time.monotonic() - start
+        except errors.HostKeyError:
+            raise
         except errors.HVStackError as exc:
             last = str(exc)
         if clock() > end:

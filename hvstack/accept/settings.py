@@ -340,6 +340,7 @@ def build_stack_request(
     image: str,
     network: str,
     controllers: str = environments.CONTROLLERS[0],
+    host_keys: bool = True,
 ) -> dict[str, Any]:
     """Return the body of Heat's request for a cluster.
 
@@ -347,6 +348,7 @@ def build_stack_request(
     key pair is each test's own.
 
     :param controllers: on one node or on two.
+    :param host_keys: have the nodes send Heat their public ssh host keys.
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     names = {
@@ -360,6 +362,7 @@ def build_stack_request(
             image=image,
             network=network,
             key_name=_KEY_NAME,
+            host_keys=host_keys,
         ),
         controllers=controllers,
     )

@@ -526,7 +526,11 @@ def _cluster(
     settings.write_request(
         workspace,
         settings.build_stack_request(
-            wanted, conn, image=options.image, network=options.network
+            wanted,
+            conn,
+            image=options.image,
+            network=options.network,
+            host_keys=options.host_key_source == 'heat',
         ),
     )
     known = {

@@ -225,6 +225,7 @@ class Environment(Command):
             node_groups=given.node_groups,
             gateway=given.gateway,
             readiness=given.readiness,
+            host_keys=options.host_key_source == 'heat',
         )
         refusals.stack(layout, options.max_resources_per_stack)
         volumes.refuse_unknown(conn, chain(*layout.disk_types))

@@ -81,7 +81,7 @@ class Scale(ShowOne):
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology.nodes(conn, outputs, parsed_args.map)
         found = scale.workers(conn, stack, nodes)
-        with open_cluster(outputs, parsed_args) as cluster:
+        with open_cluster(conn, outputs, parsed_args) as cluster:
             change = scale.plan(
                 found,
                 len(found) if wanted is None else wanted,
@@ -101,7 +101,9 @@ class Scale(ShowOne):
                     stack,
                     cluster,
                     change,
-                    lambda new: open_cluster(new, parsed_args),
+                    lambda new: open_cluster(
+                        conn, new, parsed_args, options.ready_timeout
+                    ),
                     timeout=parsed_args.timeout,
                     progress=progress,
                     given=parsed_args.map,

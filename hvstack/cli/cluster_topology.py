@@ -6,11 +6,12 @@ import dataclasses
 from typing import Any
 
 from cliff.lister import Lister
+from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, keys, stacks
+from hvstack.cloud import connection, host_keys, keys, stacks
 from hvstack.cluster import topology
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
@@ -47,14 +48,22 @@ def add_map(parser: argparse.ArgumentParser) -> None:
 
 
 def open_cluster(
-    outputs: dict[str, Any], parsed_args: argparse.Namespace
+    conn: Connection,
+    outputs: dict[str, Any],
+    parsed_args: argparse.Namespace,
+    console_timeout: float = 0,
 ) -> StackCluster:
-    """Return the cluster of a stack's outputs; nothing is opened yet."""
+    """Return the cluster of a stack's outputs; nothing is opened yet.
+
+    :param console_timeout: seconds to wait for host keys on consoles.
+    """
     return StackCluster.from_outputs(
         outputs,
         parsed_args.key or keys.FOLDER / parsed_args.name,
         name=parsed_args.name,
         processors=1,
+        console=host_keys.console_of(conn),
+        console_timeout=console_timeout,
     )
 
 
@@ -130,7 +139,7 @@ class Topology(Lister):
                 'disks, is not told by hostId'
             )
         if parsed_args.check or parsed_args.dry_run:
-            with open_cluster(outputs, parsed_args) as cluster:
+            with open_cluster(conn, outputs, parsed_args) as cluster:
                 findings = topology.check(
                     cluster, found, tables_only=parsed_args.dry_run
                 )
@@ -140,7 +149,7 @@ class Topology(Lister):
                 for one in findings
             ]
         if parsed_args.refresh:
-            with open_cluster(outputs, parsed_args) as cluster:
+            with open_cluster(conn, outputs, parsed_args) as cluster:
                 away = topology.refresh(
                     cluster,
                     found,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heat stacks: create, wait, say why one failed, delete."""
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import conf, errors
-from hvstack.cloud import journal
+from hvstack.cloud import host_keys, journal
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
 
@@ -26,6 +27,10 @@ _SAY_SECONDS = 20
 #: So many unfinished resources are named.
 _NAMED = 6
 _CONSOLE_LINES = 8
+#: A wait condition for the host key of a node got no signal.
+_HOST_KEY_TIMEOUT = re.compile(
+    r'host_key \(OS::Heat::WaitCondition\).* 0 of 1 received'
+)
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
 _SILENCE = 180.0
@@ -235,16 +240,22 @@ def reason(conn: Connection, stack: Any) -> str:
 
 
 def with_remedy(why: str) -> str:
-    """Return what Heat says, with what to raise where a limit is hit.
+    """Return Heat's reason with a remedy, if hvstack knows one.
 
-    A tenant cannot see this limit of Heat's.
+    A tenant cannot see Heat's limit of resources.
     """
-    if 'resources per stack' not in why:
-        return why
-    return (
-        f'{why}; each worker takes four resources and more: have '
-        'max_resources_per_stack of heat.conf raised, or set to -1'
-    )
+    if 'resources per stack' in why:
+        return (
+            f'{why}; each worker takes six resources and more: have '
+            'max_resources_per_stack of heat.conf raised, or set to -1'
+        )
+    if _HOST_KEY_TIMEOUT.search(why):
+        return (
+            f'{why}; a node did not send its ssh host key: check that nodes '
+            "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
+            "hvstack.conf to 'console' (Heat parameter host_keys: false)"
+        )
+    return why
 
 
 def last_words(conn: Connection, stack: Any) -> str:
@@ -327,6 +338,7 @@ def delete(
             said = now
             left = len(resources(conn, found))
             progress.say(f'  stack: {left} resources left')
+    host_keys.forget(name)
 
 
 def until_deleted(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hvstack import shell
+from hvstack import errors, shell
 from hvstack.hadoop import sizing
 from hvstack.hadoop.rest import Runner, run_on_nodes
 from hvstack.hadoop.sites import UI_PORTS
@@ -49,13 +49,29 @@ class ShellNode(ABC):
         stdin: str | None = None,
     ) -> shell.Result:
         """Run a shell command as root; errors name the node."""
-        return shell.run(
+        result = shell.run(
             self.argv(command),
             timeout=timeout,
-            check=check,
+            check=False,
             stdin=stdin,
-            shown=[f'{self.name}:', *command.split()],
+            shown=self._shown(command),
         )
+        if check and result.returncode != 0:
+            raise self.failure(command, result)
+        return result
+
+    def failure(
+        self, command: str, result: shell.Result
+    ) -> errors.CommandFailed:
+        """Return the error for a command that failed."""
+        return errors.CommandFailed(
+            self._shown(command),
+            result.returncode,
+            shell.tail(result.stderr) or shell.tail(result.stdout),
+        )
+
+    def _shown(self, command: str) -> list[str]:
+        return [f'{self.name}:', *command.split()]
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         """Write a file whole, and make its folder."""

@@ -47,6 +47,8 @@ class Layout:
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
     :param gateway: a node more, for clients alone, with the worker's flavor.
+    :param host_keys: nodes send Heat their public ssh host keys, and the
+        stack waits for the keys; without it they are on the consoles.
     :param readiness: the stack waits until every node says that its daemons
         run; not with ``controllers_first``.
     :param node_groups: Hadoop is told which nodes share a physical host;
@@ -81,6 +83,7 @@ class Layout:
     node_groups: bool = True
     readiness: bool = False
     gateway: bool = False
+    host_keys: bool = True
 
 
 def disk_types(
@@ -151,6 +154,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'secondary_namenode': layout.secondary_namenode,
         'node_groups': layout.node_groups,
         'readiness': layout.readiness,
+        'host_keys': layout.host_keys,
         'core_site': site['core-site.xml'],
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],

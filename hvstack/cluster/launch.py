@@ -13,6 +13,7 @@ from hvstack import errors, profiles, share
 from hvstack.cloud import (
     credentials,
     flavors,
+    host_keys,
     hosts,
     keys,
     placement,
@@ -392,8 +393,12 @@ def layout(
     image: str,
     network: str,
     key_name: str,
+    host_keys: bool = True,
 ) -> environments.Layout:
-    """Return what the template is to be told of a plan."""
+    """Return what the template is to be told of a plan.
+
+    :param host_keys: see :class:`hvstack.cluster.environments.Layout`.
+    """
     # Disks that are passed through come with the flavor, not as volumes.
     passed = _PASSED in wanted.worker.extra_specs
     disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
@@ -433,6 +438,7 @@ def layout(
         gateway=wanted.gateway,
         readiness=wanted.readiness,
         secondary_namenode=wanted.secondary_namenode,
+        host_keys=host_keys,
     )
 
 
@@ -457,6 +463,7 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
         image=options.image,
         network=options.network,
         key_name='',
+        host_keys=options.host_key_source == 'heat',
     )
     refusals.readiness(wanted.readiness, environments.early(laid_out))
     refusals.stack(laid_out, options.max_resources_per_stack)
@@ -494,6 +501,7 @@ def launch(
         image=options.image,
         network=options.network,
         key_name=name,
+        host_keys=options.host_key_source == 'heat',
     )
     key = keys.create(tenant, name)
     longer = timeout_factor(wanted.backend)
@@ -508,7 +516,7 @@ def launch(
         tenant,
         stack_id,
         timeout=longer * options.stack_timeout
-        + (_SIGNAL_SECONDS if wanted.readiness else 0),
+        + (_SIGNAL_SECONDS if wanted.readiness or laid_out.host_keys else 0),
         progress=progress,
     )
     ratios.check(admin, wanted.providers, wanted.ratios, shared=wanted.shared)
@@ -523,6 +531,8 @@ def launch(
         seen=found,
         drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
         tuning=wanted.tuning,
+        console=host_keys.console_of(tenant),
+        console_timeout=longer * options.ready_timeout,
     )
     try:
         settle(

@@ -17,6 +17,7 @@ from openstack.connection import Connection
 from hvstack import errors, share
 from hvstack.cloud import (
     flavors,
+    host_keys,
     keys,
     placement,
     quotas,
@@ -137,6 +138,7 @@ def plan(
         image=image or options.image,
         network=options.network,
         key_name='',
+        host_keys=options.host_key_source == 'heat',
         # Hosts that are taken without Nova run none either.
         secondary_namenode=False,
     )
@@ -275,6 +277,8 @@ def _cluster(
         processors=wanted.vcpus,
         ram_mib=wanted.ram,
         tuning=wanted.layout.tuning,
+        console=host_keys.console_of(conn),
+        console_timeout=_READY_SECONDS,
     )
     cluster.evidence = {
         'hvstack': metadata.version('hvstack'),

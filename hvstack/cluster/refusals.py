@@ -15,6 +15,8 @@ from hvstack.model.host import HostProfile
 #: Resources of a node in Heat's count: itself in its group, a port, a server,
 #: its disks; of each volume: itself in its group, volume, attachment.
 _NODE_RESOURCES, _VOLUME_RESOURCES = 4, 3
+#: Wait condition and handle of a node that sends Heat its host key.
+_HOST_KEY_RESOURCES = 2
 #: Those of the cluster itself, no fewer.
 _CLUSTER_RESOURCES = 40
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
@@ -229,21 +231,22 @@ def stack(layout: Layout, most: int) -> None:
     needed = (
         _CLUSTER_RESOURCES
         + len(layout.disk_types)
-        + _NODE_RESOURCES * layout.compute_workers
-        + resources(_volumes(layout))
+        + resources([0] * layout.compute_workers, layout.host_keys)
+        + resources(_volumes(layout), layout.host_keys)
     )
     stack_of(layout.workers + layout.compute_workers, needed, most)
 
 
-def resources(volumes: Sequence[int]) -> int:
+def resources(volumes: Sequence[int], host_keys: bool) -> int:
     """Return how many resources workers are in Heat's count.
 
-    :param volumes: of each worker.
+    :param volumes: number of volumes of each worker.
+    :param host_keys: whether the nodes send Heat their host keys.
     """
+    node = _NODE_RESOURCES + _HOST_KEY_RESOURCES * host_keys
     # Where a node has volumes, they are a group of its disks'.
     return sum(
-        _NODE_RESOURCES + _VOLUME_RESOURCES * count + bool(count)
-        for count in volumes
+        node + _VOLUME_RESOURCES * count + bool(count) for count in volumes
     )
 
 

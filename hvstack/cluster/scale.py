@@ -46,7 +46,7 @@ _REMOVED = 'removed_workers'
 #: Of the template: what a worker takes, and where.
 _SIZES = (
     *('workers_per_host', 'anti_affinity', 'storage', 'disk_pinning'),
-    *('volume_types', 'disk_gb'),
+    *('volume_types', 'disk_gb', 'host_keys'),
 )
 
 
@@ -245,7 +245,8 @@ def refuse(
     ]
     refusals.stack_of(
         change.after,
-        len(stacks.resources(conn, stack)) + refusals.resources(volumes),
+        len(stacks.resources(conn, stack))
+        + refusals.resources(volumes, bool(given.get('host_keys'))),
         most,
     )
     groups = per_host if given['disk_pinning'] else 1

@@ -5,10 +5,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import paths, shell
+from hvstack import errors, paths, shell
 from hvstack.cluster.base import ShellNode
 
 _CONNECT_SECONDS = 10
+#: Exit status of ssh, and the end of its message, when it refuses a host key.
+_SSH_ERROR, _REFUSED = 255, 'Host key verification failed'
+_UNKNOWN = 'host key is known for'
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class SSHNode(ShellNode):
         cluster takes a new one, since addresses come back with other host
         keys.
     :param known_hosts: file with the host keys; an unknown or another key is
-        refused. None accepts the key of the first contact, and keeps it in
-        ``folder``.
+        refused. None accepts the key of the first contact, and stores it in
+        ``folder``; another key is refused afterwards.
     """
 
     key: Path = Path()
@@ -31,18 +34,69 @@ class SSHNode(ShellNode):
     def options(self) -> list[str]:
         """Return ssh's options: nothing is asked, nothing of a user's."""
         checking = 'yes' if self.known_hosts else 'accept-new'
-        known_hosts = self.known_hosts or self.folder / 'known_hosts'
         return [
             *('-F', '/dev/null', '-i', str(self.key)),
             *('-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes'),
             *('-o', f'StrictHostKeyChecking={checking}'),
-            *('-o', f'UserKnownHostsFile={known_hosts}'),
+            *('-o', f'UserKnownHostsFile={self.host_key_file}'),
             *('-o', 'GlobalKnownHostsFile=/dev/null'),
             *('-o', f'ConnectTimeout={_CONNECT_SECONDS}'),
             *('-o', 'ServerAliveInterval=10', '-o', 'ServerAliveCountMax=6'),
             *('-o', 'LogLevel=ERROR'),
             *('-o', f'ControlPath={self.folder}/%C'),
         ]
+
+    @property
+    def host_key_file(self) -> Path:
+        """File with the host keys."""
+        return self.known_hosts or self.folder / 'known_hosts'
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 600,
+        check: bool = True,
+        stdin: str | None = None,
+    ) -> shell.Result:
+        """Run a shell command as root; errors name the node.
+
+        :param command: command line for the node's shell.
+        :param timeout: seconds, see :func:`hvstack.shell.run`.
+        :param check: raise if the command fails. A refused host key raises
+            in any case.
+        :param stdin: text for the command's standard input.
+        :returns: the command's result.
+        :raises hvstack.errors.HostKeyError: the node's host key is unknown,
+            or not the recorded one.
+        :raises hvstack.errors.CommandFailed: the command failed, or ssh
+            cannot connect.
+        """
+        result = super().run(
+            command, timeout=timeout, check=False, stdin=stdin
+        )
+        if result.returncode == _SSH_ERROR and _REFUSED in result.stderr:
+            raise errors.HostKeyError(self._refusal(result.stderr))
+        if check and result.returncode != 0:
+            raise self.failure(command, result)
+        return result
+
+    def _refusal(self, message: str) -> str:
+        """Return why ssh refused the node's host key, and what to do."""
+        line = f"'{self.address} ssh-ed25519 ...'"
+        prefix = f'Cannot connect to {self.name} ({self.address}): '
+        if _UNKNOWN in message:
+            return (
+                f'{prefix}{self.host_key_file} has no ssh host key of the '
+                f'node. Add the line {line} with the key that the console of '
+                'the node shows.'
+            )
+        return (
+            f'{prefix}its ssh host key is not the one in '
+            f'{self.host_key_file}. Replace the node, because another '
+            'machine may answer for it. If you changed its key yourself, '
+            f'replace its line with {line}.'
+        )
 
     def argv(self, command: str) -> list[str]:
         """Return the ssh command line; the first one opens a connection."""

@@ -3,12 +3,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from hvstack import errors
+from hvstack.cloud import host_keys
 from hvstack.cluster import probe
 from hvstack.cluster.base import Members
 from hvstack.cluster.ssh import SSHNode
@@ -24,7 +25,7 @@ class StackCluster(Members):
 
     :param ram_mib: of a worker, as its flavor has it.
     :param placement: what was seen of the cloud, added to :meth:`seen`.
-    :param folder: known hosts and sockets of ssh, removed by :meth:`close`.
+    :param folder: sockets of ssh, removed by :meth:`close`.
     """
 
     ram_mib: int = 0
@@ -46,22 +47,28 @@ class StackCluster(Members):
         seen: Mapping[str, Any] | None = None,
         drop_command: Sequence[str] | None = None,
         tuning: str = sizing.DEFAULT,
+        console: Callable[[str], str] | None = None,
+        console_timeout: float = 0,
     ) -> Self:
-        """Make a cluster of a stack's outputs.
+        """Make a cluster of a stack's outputs, and record its host keys.
 
-        :param outputs: ``controller`` {name, address, host_id} and
-            ``workers``, a list of the same; with separate controllers
-            ``resourcemanager``, and with compute workers beside data workers
-            ``compute``, a list.
+        :param outputs: ``controller`` {name, address, host_id, server_id,
+            host_key} and ``workers``, a list of the same; with separate
+            controllers ``resourcemanager``, and with compute workers beside
+            data workers ``compute``, a list.
         :param key_path: private key of the stack's key pair.
         :param processors: vCPUs of a worker.
         :param environment: facts that nodes cannot see; they win.
         :param seen: what was seen of the cloud, such as allocations.
         :param drop_command: see :class:`hvstack.cluster.base.Members`.
         :param tuning: profile of its settings.
+        :param console: see :func:`hvstack.cloud.host_keys.record`.
+        :param console_timeout: seconds to wait for host keys on consoles.
         :raises hvstack.errors.InputError: an output is missing.
         """
         folder = Path(tempfile.mkdtemp(prefix='hvssh'))
+
+        known_hosts = host_keys.file_of(name)
 
         def node(output: Mapping[str, Any], role: str) -> SSHNode:
             return SSHNode(
@@ -71,12 +78,13 @@ class StackCluster(Members):
                 host=str(output.get('host_id') or output['name']),
                 key=key_path,
                 folder=folder,
+                known_hosts=known_hosts,
             )
 
         other = outputs.get('resourcemanager')
         compute = outputs.get('compute') or []
         try:
-            return cls(
+            cluster = cls(
                 name=name,
                 gateway=node(outputs['controller'], 'controller'),
                 resourcemanager=node(other, 'controller') if other else None,
@@ -101,6 +109,8 @@ class StackCluster(Members):
                 f"stack '{name}': its outputs lack {exc}, create it from "
                 'heat-templates/hadoop-cluster.yaml'
             ) from exc
+        host_keys.record(name, outputs, console, console_timeout)
+        return cluster
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
@@ -131,7 +141,7 @@ class StackCluster(Members):
         }
 
     def close(self) -> None:
-        """Close ssh connections and forget host keys."""
+        """Close ssh connections."""
         for node in self.nodes:
             if isinstance(node, SSHNode):
                 node.close()

@@ -14,6 +14,7 @@ from tempest.lib import exceptions
 from hvstack import errors, shell
 from hvstack.accept import judge, settings
 from hvstack.accept.judge import CheckResult
+from hvstack.cloud import host_keys
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, fsck, rest
@@ -151,6 +152,7 @@ class ClusterTest(MemberTest):
         stack = cls.stacks_client.create_stack(
             {**cls.request, 'stack_name': name, 'parameters': parameters}
         )
+        cls.addClassResourceCleanup(host_keys.forget, name)
         cls.addClassResourceCleanup(cls.delete, name, stack['id'])
         return cls.wait_until_complete(name, stack['id'])
 
@@ -247,9 +249,20 @@ class ClusterTest(MemberTest):
             drop_command=LOCAL_DROP_CACHES
             if CONF.hvstack.shared_kernel
             else None,
+            console=cls.console,
+            console_timeout=CONF.hvstack.ready_timeout,
         )
         cls.addClassResourceCleanup(cluster.close)
         return cluster
+
+    @classmethod
+    def console(cls, server_id: str) -> str:
+        """Return the console log of a server; empty if it has none."""
+        try:
+            answer = cls.servers_client.get_console_output(server_id)
+        except (exceptions.NotFound, exceptions.ServerFault):
+            return ''
+        return str(answer.get('output') or '')
 
     @classmethod
     def wait_for_hadoop(cls, cluster: StackCluster) -> None:

@@ -10,9 +10,18 @@ from typing import Any, ClassVar
 
 import testtools
 
-from hvstack import conf, errors, profiles
-from hvstack.cloud import connection, journal, keys, placement, ratios, undo
+from hvstack import conf, errors, profiles, shell
+from hvstack.cloud import (
+    connection,
+    host_keys,
+    journal,
+    keys,
+    placement,
+    ratios,
+    undo,
+)
 from hvstack.cluster import launch
+from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.lab import clouds, identity, images
 from hvstack.model.configuration import parse
@@ -23,6 +32,7 @@ from hvstack.tpcxhs.workload import Workload
 
 NAME = 'hv-test-cluster'
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+HOST_KEY = '/etc/ssh/ssh_host_ed25519_key'
 #: Sets ratios and dies without any clean-up, as the kernel would have it.
 KILLED = """
 import os, signal
@@ -87,10 +97,56 @@ class ClusterTest(LabTest):
         self.assertEqual('', outcome.reason)
         self.assertGreater(outcome.rate, 0)
         self.assertEqual(0, outcome.observations['blocks_on_one_host'])
+        self.check_host_keys(cluster)
         undo.undo_own([self.conn])
         self.assertEqual(before, self.made())
         self.assertEqual([], journal.own())
         self.assertFalse((keys.FOLDER / NAME).exists())
+        self.assertFalse(host_keys.file_of(NAME).exists())
+
+    def check_host_keys(self, cluster: StackCluster) -> None:
+        """Nodes have the keys that were recorded; another key is refused."""
+        path = host_keys.file_of(NAME)
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        recorded = {}
+        for line in path.read_text().splitlines()[1:]:
+            address, *key, _, name = line.split()
+            recorded[name, address] = key
+        self.assertEqual(
+            {
+                (node.name, node.address): node.run(
+                    f'cat {HOST_KEY}.pub'
+                ).stdout.split()[:2]
+                for node in cluster.nodes
+            },
+            recorded,
+        )
+        node = cluster.workers[-1]
+        assert isinstance(node, SSHNode)
+        self.assertIn('StrictHostKeyChecking=yes', node.options())
+        # sshd starts again with the new key.
+        node.run(
+            f'rm {HOST_KEY} && ssh-keygen -q -t ed25519 -N "" -f {HOST_KEY} '
+            '&& kill $(cat /run/sshd.pid)'
+        )
+        node.close()
+        error = self.assertRaises(
+            errors.HostKeyError,
+            shell.wait_for,
+            lambda: node.run('true').returncode == 0,
+            'sshd to start again',
+            timeout=30,
+        )
+        expected = (
+            f'Cannot connect to {node.name} ({node.address}): its ssh host '
+            f'key is not the one in {path}. Replace the node'
+        )
+        self.assertIn(expected, str(error))
+        done = shell.run(
+            [HVSTACK, 'cluster', 'topology', NAME, '--check'], check=False
+        )
+        self.assertEqual(errors.HostKeyError.exit_code, done.returncode)
+        self.assertIn(expected, done.stderr)
 
     def check_topology(
         self, cluster: StackCluster, outputs: dict[str, Any]

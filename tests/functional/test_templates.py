@@ -200,6 +200,14 @@ class TemplatesTest(MemberTest):
         self.assertEqual(2, len(set(hosts)))
         self.assertIn('dfsadmin -report', outputs['readiness'])
         self.assertEqual('shared', outputs['configuration']['cpu_policy'])
+        # A tenant sees the host keys without hvstack.
+        found = [
+            one['host_key']
+            for one in (outputs['controller'], *outputs['workers'])
+        ]
+        self.assertEqual(3, len(set(found)))
+        for key in found:
+            self.assertRegex(key, '^ssh-ed25519 [A-Za-z0-9+/]{68}$')
         with StackCluster.from_outputs(
             outputs, keys.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:

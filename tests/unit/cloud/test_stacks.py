@@ -191,6 +191,29 @@ class StacksTest(testtools.TestCase):
         )
         self.assertIn('max_resources_per_stack of heat.conf', str(error))
 
+    def test_a_node_that_sends_no_host_key(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource(
+                        'host_key',
+                        'OS::Heat::WaitCondition',
+                        'CREATE_FAILED',
+                        'WaitConditionTimeout: resources.host_key: 0 of 1 '
+                        'received',
+                    )
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn(
+            "host_key_source in hvstack.conf to 'console'", str(error)
+        )
+
     def test_heats_limit_at_once(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
         self.http.post(

@@ -70,9 +70,45 @@ class TemplateTest(testtools.TestCase):
                 set(),
                 set(asked)
                 & {'ready_handle', 'files', 'controller_files', 'user_data'}
-                | set(asked) & files,
+                | set(asked) & files
+                | {key for key in asked if key.endswith('host_key_handle')},
                 name,
             )
+
+    def test_every_node_sends_its_host_key_to_its_own_handle(self) -> None:
+        holders: dict[tuple[str, str], list[str]] = {}
+        waiting = set()
+        for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
+            content = load(name)
+            for key, resource in content['resources'].items():
+                for node in walk(resource):
+                    handle, *attribute = node.get('get_attr', [''])
+                    if (
+                        handle.endswith('host_key_handle')
+                        and attribute == ['signal']
+                        and handle in content['resources']
+                    ):
+                        holders.setdefault((name, handle), []).append(key)
+                if resource['type'] == 'OS::Heat::WaitCondition' and (
+                    key != 'ready'
+                ):
+                    handle = resource['properties']['handle']['get_resource']
+                    waiting.add((name, handle))
+                    # Heat counts the seconds from the server's creation.
+                    self.assertEqual(
+                        'OS::Nova::Server',
+                        content['resources'][resource['depends_on']]['type'],
+                    )
+        servers = {
+            key
+            for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml')
+            for key, resource in load(name)['resources'].items()
+            if resource['type'] == 'OS::Nova::Server'
+        }
+        self.assertEqual(
+            sorted([key] for key in servers), sorted(holders.values())
+        )
+        self.assertEqual(waiting, set(holders))
 
     def test_every_parameter_is_described(self) -> None:
         for name in names():

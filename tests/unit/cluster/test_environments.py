@@ -2,6 +2,7 @@
 """What the template is given fits it, in whole and in part."""
 
 import base64
+import json
 import subprocess
 import time
 from dataclasses import replace
@@ -14,7 +15,7 @@ from fixtures import TempDir
 from openstack.orchestration.util import template_utils
 
 from hvstack import errors, share
-from hvstack.cloud import stacks
+from hvstack.cloud import host_keys, stacks
 from hvstack.cluster import environments
 from hvstack.cluster.environments import Layout
 from hvstack.hadoop import osprofiles
@@ -38,6 +39,7 @@ LAYOUT = Layout(
     key_name='key',
 )
 
+HOST_KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}'
 #: What Heat's handle has for an attribute, JSON as text.
 SIGNAL = '{"alarm_url": "http://heat/signal?a=b&c=d"}'
 
@@ -271,6 +273,17 @@ class ScriptTest(testtools.TestCase):
         node = folder / 'node'
         node.write_text(f'#!/bin/sh\necho "$@" >>{self.root}/started\n')
         node.chmod(0o755)
+        key = self.root / 'etc/ssh/ssh_host_ed25519_key.pub'
+        key.parent.mkdir(parents=True)
+        key.write_text(f'{HOST_KEY} root@guest\n')
+        (self.root / 'dev').mkdir()
+        self.curl = self.root / 'bin/curl'
+        self.curl.parent.mkdir()
+        self.curl.write_text(
+            f'#!/bin/sh\n{{ echo "$@"; cat; }} >{self.root}/new\n'
+            f'mv {self.root}/new {self.root}/sent\n'
+        )
+        self.curl.chmod(0o755)
 
     def files(self, **values: str) -> str:
         """Return what every node's script begins with."""
@@ -284,8 +297,9 @@ class ScriptTest(testtools.TestCase):
         return text
 
     def run_script(self, text: str) -> None:
-        for folder in ('/etc/', '/usr/lib/hvstack/'):
+        for folder in ('/etc/', '/usr/lib/hvstack/', '/dev/console'):
             text = text.replace(folder, f'{self.root}{folder}')
+        text = text.replace('curl -', f'{self.curl} -')
         done = subprocess.run(
             ['/bin/bash', '-c', text],
             capture_output=True,
@@ -294,6 +308,33 @@ class ScriptTest(testtools.TestCase):
             timeout=20,
         )
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def until(self, name: str) -> str:
+        """Return a file's content once the script has written it."""
+        path = self.root / name
+        for _ in range(200):
+            if path.exists():
+                break
+            time.sleep(0.05)
+        return path.read_text()
+
+    def test_a_host_key_is_sent_and_shown(self) -> None:
+        signal = SIGNAL.replace('signal', 'keys')
+        self.run_script(self.worker().replace('%HOST_KEY_SIGNAL%', signal))
+        sent = self.until('sent')
+        # The URL is no argument, which all users of the node could see.
+        words, url = sent.splitlines()
+        self.assertEqual('url = "http://heat/keys?a=b&c=d"', url)
+        self.assertNotIn('heat', words)
+        body = json.loads(words[words.index('{') :])
+        self.assertEqual({'id': 'host_key', 'data': HOST_KEY}, body)
+        console = (self.root / 'dev/console').read_text()
+        self.assertEqual(HOST_KEY, host_keys.on_console(console))
+
+    def test_a_host_key_is_shown_alone(self) -> None:
+        self.run_script(self.worker())
+        self.until('dev/console')
+        self.assertFalse((self.root / 'sent').exists())
 
     def written(self, name: str) -> str:
         return (self.root / 'etc' / name).read_text()

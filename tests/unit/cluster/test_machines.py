@@ -56,6 +56,7 @@ def node(name: str) -> dict[str, str]:
         'address': f'10.0.0.{len(name)}',
         'server_id': f'id-{name}',
         'host_id': 'ironic',
+        'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
     }
 
 
@@ -122,6 +123,7 @@ class TakenTest(_Cloud):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         for name, value in (
             ('cloud.keys.FOLDER', folder / 'keys'),
+            ('cloud.host_keys.DIRECTORY', folder / 'known_hosts'),
             ('cloud.stacks._INTERVAL', 0.0),
             ('cluster.launch.settle', self.settle),
         ):

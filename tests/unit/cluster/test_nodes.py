@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 from pathlib import Path
 
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell
+from hvstack.cloud import host_keys
 from hvstack.cluster.base import Members
 from hvstack.cluster.command import CommandNode
 from hvstack.cluster.ssh import SSHNode
@@ -12,7 +14,13 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.rest import run_on_nodes
 
 OUTPUTS = {
-    'controller': {'name': 'c', 'address': '10.0.0.1', 'host_id': 'h1'},
+    'controller': {
+        'name': 'c',
+        'address': '10.0.0.1',
+        'host_id': 'h1',
+        'server_id': 's1',
+        'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "c"}',
+    },
     'workers': [
         {'name': f'w{n}', 'address': f'10.0.0.{n}', 'host_id': f'h{n % 2}'}
         for n in (2, 3, 4)
@@ -76,6 +84,7 @@ class SSHNodeTest(testtools.TestCase):
         program.write_text(
             '#!/bin/sh\necho "$@" >>"$0.log"\n'
             'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
+            '[ ! -e "$0.refusal" ] || { cat "$0.refusal" >&2; exit 255; }\n'
             'for last; do :; done; exec sh -c "$last"\n'
         )
         program.chmod(0o755)
@@ -101,6 +110,63 @@ class SSHNodeTest(testtools.TestCase):
         self.assertIn('root@10.0.0.2', log)
         self.assertIn(f'UserKnownHostsFile={self.folder}/sockets', log)
 
+    def refusal(self, message: str, node: SSHNode) -> str:
+        """Return the error for what ssh prints when it refuses a key."""
+        (self.folder / 'ssh.refusal').write_text(
+            f'{message}\nHost key verification failed.\n'
+        )
+        for check in (True, False):
+            error = self.assertRaises(
+                errors.HostKeyError, node.run, 'true', check=check
+            )
+        return str(error)
+
+    def test_refused_host_keys(self) -> None:
+        known_hosts = self.folder / 'known'
+        node = replace(self.node, known_hosts=known_hosts)
+        self.assertIn('StrictHostKeyChecking=yes', node.options())
+        self.assertIn(f'UserKnownHostsFile={known_hosts}', node.options())
+        message = self.refusal(
+            'No ED25519 host key is known for 10.0.0.2 and you have requested '
+            'strict checking.',
+            node,
+        )
+        self.assertEqual(
+            f'Cannot connect to w1 (10.0.0.2): {known_hosts} has no ssh host '
+            "key of the node. Add the line '10.0.0.2 ssh-ed25519 ...' with "
+            'the key that the console of the node shows.',
+            message,
+        )
+        message = self.refusal(
+            '@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n'
+            'Host key for 10.0.0.2 has changed and you have requested strict '
+            'checking.',
+            node,
+        )
+        self.assertEqual(
+            'Cannot connect to w1 (10.0.0.2): its ssh host key is not the '
+            f'one in {known_hosts}. Replace the node, because another machine '
+            'may answer for it. If you changed its key yourself, replace its '
+            "line with '10.0.0.2 ssh-ed25519 ...'.",
+            message,
+        )
+        # A wait for the node ends at once.
+        self.assertRaises(
+            errors.HostKeyError,
+            shell.wait_for,
+            lambda: node.run('true').returncode == 0,
+            'the node',
+            timeout=60,
+        )
+
+    def test_another_failure_of_ssh(self) -> None:
+        (self.folder / 'ssh.refusal').write_text('Connection refused\n')
+        failure = self.assertRaises(
+            errors.CommandFailed, self.node.run, 'true'
+        )
+        self.assertIn("'w1: true' ended with status 255", str(failure))
+        self.assertEqual(255, self.node.run('true', check=False).returncode)
+
     def test_opens_one_shared_connection(self) -> None:
         self.node.run('true')
         lines = (self.folder / 'ssh.log').read_text().splitlines()
@@ -109,6 +175,26 @@ class SSHNodeTest(testtools.TestCase):
 
 
 class StackClusterTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.host_keys.DIRECTORY', self.directory
+            )
+        )
+
+    def test_only_recorded_host_keys(self) -> None:
+        cluster = self.make(OUTPUTS)
+        path = host_keys.file_of('s')
+        for node in cluster.nodes:
+            assert isinstance(node, SSHNode)
+            self.assertEqual(path, node.known_hosts)
+            self.assertIn('StrictHostKeyChecking=yes', node.options())
+        self.assertIn('10.0.0.1 ssh-ed25519 AAAA', path.read_text())
+        cluster.close()
+        self.assertTrue(path.exists())
+
     def make(self, outputs: dict[str, object]) -> StackCluster:
         cluster = StackCluster.from_outputs(
             outputs, Path('/key'), name='s', processors=2

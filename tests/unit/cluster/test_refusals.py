@@ -42,15 +42,18 @@ class RefusalTest(testtools.TestCase):
         """The largest cluster of vsphere6, 636 workers, needs more."""
         most = replace(LAYOUT, workers=636, workers_per_host=20)
         said = self.refused(refusals.stack, most, 1000)
-        self.assertIn('max_resources_per_stack in heat.conf to 2585', said)
-        refusals.stack(most, 2585)
+        self.assertIn('max_resources_per_stack in heat.conf to 3857', said)
+        refusals.stack(most, 3857)
         refusals.stack(most, -1)
-        refusals.stack(replace(LAYOUT, workers=200), 1000)
+        # Two of a worker's resources are for its host key.
+        refusals.stack(replace(LAYOUT, workers=200, host_keys=False), 1000)
+        refusals.stack(replace(LAYOUT, workers=159), 1000)
+        self.refused(refusals.stack, replace(LAYOUT, workers=160), 1000)
         with_volumes = replace(
             LAYOUT, workers=200, disk_types=[['ceph', 'ceph']]
         )
         said = self.refused(refusals.stack, with_volumes, 1000)
-        self.assertIn(' has 2241 resources ', said)
+        self.assertIn(' has 2641 resources ', said)
 
     def test_separate_controllers_on_one_host(self) -> None:
         vsan = profiles.load('vsan')

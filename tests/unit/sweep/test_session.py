@@ -288,6 +288,12 @@ class SessionTest(testtools.TestCase):
         for kind in (*kinds, keys.KIND):
             journal.note(kind, {'name': 'x'})
         node = {'name': 'n', 'address': 'a', 'server_id': 's'}
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.host_keys.DIRECTORY',
+                Path(self.useFixture(fixtures.TempDir()).path),
+            )
+        )
         cluster = StackCluster.from_outputs(
             {'controller': node, 'workers': [node]},
             Path('key'),

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SSH host keys of a cluster's nodes, recorded when the nodes are created.
+
+Each node sends its public key to Heat, or shows it on its console. hvstack
+writes the keys to a file of the cluster, and connects to no node whose key
+is not in this file.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, paths, shell
+from hvstack.cloud.connection import FAILURES
+
+DIRECTORY = paths.STATE / 'known_hosts'
+_ADDRESS = r'[0-9A-Fa-f.:]+'
+#: The key that every node has: its type, and 51 bytes in base64 (RFC 8709).
+_KEY = r'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}'
+#: How cloud-init shows host keys on the console (module keys_to_console).
+_CONSOLE_BLOCK = re.compile(
+    r'-----BEGIN SSH HOST KEY KEYS-----(.*?)'
+    r'-----END SSH HOST KEY KEYS-----',
+    re.DOTALL,
+)
+_FIRST_LINE = '# ADDRESS KEY SERVER_ID NAME, written by hvstack'
+
+
+@dataclass(frozen=True)
+class _Guest:
+    """A node of a stack's outputs.
+
+    :param key: its public key as Heat has it; empty if Heat has none.
+    """
+
+    name: str
+    address: str
+    server_id: str
+    key: str
+
+
+def record(
+    cluster: str,
+    outputs: Mapping[str, Any],
+    console: Callable[[str], str] | None = None,
+    timeout: float = 0,
+) -> Path:
+    """Write the host keys of a cluster's nodes; return the file (0600).
+
+    The key that was recorded first for a server stays, and so does a line
+    that a user wrote for an address. Lines of servers that the cluster no
+    longer has are removed. A node without a key gets no line.
+
+    :param cluster: name of the stack.
+    :param outputs: outputs of the stack: mappings, or lists of them, with
+        ``name``, ``address``, ``server_id`` and ``host_key``.
+    :param console: returns a server's console log by its ID, for nodes
+        whose key Heat does not have; None reads no console log.
+    :param timeout: seconds to wait for the keys on the consoles.
+    """
+    path = file_of(cluster)
+    guests = list(_guests(outputs))
+    lines = _recorded(path, guests)
+    for guest in guests:
+        if guest.address not in lines and guest.key:
+            lines[guest.address] = [_line(guest, guest.key)]
+    if console is not None:
+        missing = [guest for guest in guests if guest.address not in lines]
+        for guest, key in _on_consoles(missing, console, timeout):
+            lines[guest.address] = [_line(guest, key)]
+    paths.make_directory(DIRECTORY)
+    DIRECTORY.chmod(0o700)
+    text = [line for guest in guests for line in lines.get(guest.address, ())]
+    paths.write_whole(path, '\n'.join([_FIRST_LINE, *text, '']), 0o600)
+    return path
+
+
+def file_of(cluster: str) -> Path:
+    """Return the file with the host keys of a cluster's nodes."""
+    return DIRECTORY / cluster
+
+
+def forget(cluster: str) -> None:
+    """Delete the host keys of a cluster that was deleted."""
+    file_of(cluster).unlink(missing_ok=True)
+
+
+def console_of(conn: Connection) -> Callable[[str], str]:
+    """Return what reads the console log of a server of a project.
+
+    The log is empty if Nova or the server's host has none.
+    """
+
+    def read(server_id: str) -> str:
+        try:
+            answer = conn.compute.get_server_console_output(server_id)
+        except FAILURES:
+            return ''
+        return str(answer.get('output') or '')
+
+    return read
+
+
+def on_console(text: str) -> str:
+    """Return the public key that a console log shows last, or nothing."""
+    blocks = _CONSOLE_BLOCK.findall(text)
+    keys = re.findall(
+        f'{_KEY}(?![A-Za-z0-9+/=])', blocks[-1] if blocks else ''
+    )
+    return str(keys[-1]) if keys else ''
+
+
+def _guests(outputs: Mapping[str, Any]) -> Iterator[_Guest]:
+    for value in outputs.values():
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, dict):
+                continue
+            address = str(item.get('address') or '')
+            if not re.fullmatch(_ADDRESS, address):
+                continue
+            # What a guest sent to Heat must not become a line of its own.
+            key = str(item.get('host_key') or '')
+            yield _Guest(
+                str(item.get('name')),
+                address,
+                str(item.get('server_id') or ''),
+                key if re.fullmatch(_KEY, key) else '',
+            )
+
+
+def _recorded(path: Path, guests: list[_Guest]) -> dict[str, list[str]]:
+    """Return the lines that stay, by address."""
+    servers = {guest.address: guest.server_id for guest in guests}
+    lines: dict[str, list[str]] = {}
+    try:
+        text = path.read_text(encoding='utf-8')
+    except FileNotFoundError:
+        return lines
+    for line in text.splitlines():
+        address, *fields = line.split() or ['']
+        # Without a server's ID, a user wrote the line.
+        if address in servers and fields[2:3] in ([], [servers[address]]):
+            lines.setdefault(address, []).append(line)
+    return lines
+
+
+def _line(guest: _Guest, key: str) -> str:
+    return f'{guest.address} {key} {guest.server_id} {guest.name}'.rstrip()
+
+
+def _on_consoles(
+    guests: list[_Guest], console: Callable[[str], str], timeout: float
+) -> Iterator[tuple[_Guest, str]]:
+    """Yield nodes with the keys on their consoles, as they appear."""
+    missing = {guest.server_id: guest for guest in guests if guest.server_id}
+    keys: dict[str, str] = {}
+
+    def complete() -> bool:
+        for server_id in missing.keys() - keys.keys():
+            if key := on_console(console(server_id)):
+                keys[server_id] = key
+        return missing.keys() == keys.keys()
+
+    try:
+        if not complete() and timeout:
+            shell.wait_for(
+                complete,
+                'the ssh host keys on the consoles',
+                timeout=timeout,
+                interval=2,
+            )
+    except errors.DeadlineExceeded:
+        # A connection to a node without a key says what to do.
+        pass
+    yield from ((missing[server_id], key) for server_id, key in keys.items())
