@@ -76,8 +76,8 @@ class OnHostsTest(ClusterTest):
 
     def no_room(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Have too little of something; yield arguments and the refusal."""
-        self.option('MAX_RESOURCES_PER_STACK', '163')
-        yield ('--configuration', 'i4'), 'has 165 resources and Heat takes 163'
+        self.option('MAX_RESOURCES_PER_STACK', '225')
+        yield ('--configuration', 'i4'), 'has 227 resources and Heat takes 225'
         yield ('--workers', '9', '--configuration', 'i20'), ''
         self.option('MAX_RESOURCES_PER_STACK', '-1')
         self.cloud.http.get(
@@ -344,9 +344,19 @@ class AfterTest(ClusterTest):
             )
         )
         nodes = [
-            {'name': name, 'address': f'10.0.0.{n}', 'server_id': name}
+            {
+                'name': name,
+                'address': f'10.0.0.{n}',
+                'server_id': name,
+                'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
+            }
             for n, name in enumerate('cw', start=1)
         ]
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.host_keys.DIRECTORY', self.folder / 'known'
+            )
+        )
         there = {
             'id': 's1',
             'stack_name': 'mine',
