@@ -310,10 +310,11 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
 
     def until(self, name: str) -> str:
-        """Return a file's content once the script has written it."""
+        """Return a file's content once the script has written to it."""
         path = self.root / name
         for _ in range(200):
-            if path.exists():
+            # A shell creates the file before it writes to it.
+            if path.exists() and path.stat().st_size:
                 break
             time.sleep(0.05)
         return path.read_text()
@@ -453,10 +454,6 @@ class ScriptTest(testtools.TestCase):
         self.assertFalse((self.root / 'started').exists())
         self.assertIn("ROLES=''", self.written('hvstack/node.env'))
         (self.root / 'etc/hadoop/topology.table').write_text('w /rack1/a\n')
-        for _ in range(100):
-            if (self.root / 'started').exists():
-                break
-            time.sleep(0.05)
-        self.assertEqual('start\n', (self.root / 'started').read_text())
+        self.assertEqual('start\n', self.until('started'))
         env = self.written('hvstack/node.env')
         self.assertTrue(env.endswith('ROLES="namenode"\n'), env)
