@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heat stacks: create, wait, say why one failed, delete."""
 
+import contextlib
+import logging
 import re
 import time
 import uuid
@@ -12,10 +14,11 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import conf, errors
-from hvstack.cloud import host_keys, journal
+from hvstack.cloud import host_keys, journal, orphans
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
 
+LOG = logging.getLogger(__name__)
 KIND = 'stack'
 _INTERVAL = 2.0
 _DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
@@ -327,6 +330,14 @@ def delete(
         return None if found is None else str(found.status)
 
     def ask() -> None:
+        if str(found.status) == 'DELETE_FAILED':
+            # Heat cannot delete, say, a security group that an orphan uses.
+            known = {
+                str(item.get('physical_resource_id'))
+                for item in resources(conn, found)
+            }
+            with contextlib.suppress(errors.CloudError):
+                orphans.delete(conn, found.id, known)
         conn.orchestration.delete_stack(found, ignore_missing=True)
 
     said = time.monotonic()
@@ -405,7 +416,8 @@ def undo(
 
     :param data: of the journal: ``name``, ``tag``, and ``id`` once Heat has
         returned it.
-    :raises hvstack.errors.CloudError: Heat failed twice to delete it.
+    :raises hvstack.errors.CloudError: Heat failed twice to delete it, or a
+        resource that Heat does not know cannot be deleted.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
     name = data['name']
@@ -414,6 +426,12 @@ def undo(
         return
     timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
     delete(conn, name, stack_id=stack_id, timeout=timeout, progress=progress)
+    for orphan in orphans.delete(conn, stack_id):
+        LOG.warning(
+            "Deleted the %s of the stack '%s', which Heat did not know.",
+            orphan,
+            name,
+        )
 
 
 def _tagged(conn: Connection, name: str, tag: str | None) -> str | None:

@@ -54,7 +54,11 @@ heat_template_version: 2021-04-16
 resources:
   group:
     type: OS::Neutron::SecurityGroup
-    properties: {name: hv-fault-group}
+    properties:
+      name: hv-fault-group
+      # As the templates of hvstack mark every resource.
+      description:
+        list_join: [' ', [hvstack stack, {get_param: 'OS::stack_id'}]]
 """
 _NAME = 'hv-fault'
 

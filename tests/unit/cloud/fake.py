@@ -78,6 +78,12 @@ class FakeCloud(fixtures.Fixture):
             headers={'X-Subject-Token': 'token-of-test'},
         )
         self.http.get(KEYSTONE, json={'version': ksa.V3Discovery(KEYSTONE)})
+        for path, name in (
+            (f'{NOVA}/servers/detail', 'servers'),
+            (f'{NOVA}/os-server-groups', 'server_groups'),
+            (f'{CINDER}/volumes/detail', 'volumes'),
+        ):
+            self.http.get(path, json={name: []})
         self.http.get(
             NOVA,
             json={

@@ -318,6 +318,48 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(2, asked.call_count)
         self.assertIn('port (OS::Neutron::Port): w', str(error))
 
+    def orphans(self, fails: bool = False) -> list[tuple[Any, ...]]:
+        """Replace the deletion of orphans; return its arguments."""
+        asked: list[tuple[Any, ...]] = []
+
+        def delete(_: Any, *args: Any) -> list[str]:
+            asked.append(args)
+            if fails:
+                raise errors.CloudError('Cannot delete port p1')
+            return ['security group g1']
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.orphans.delete', delete)
+        )
+        return asked
+
+    def test_orphans_before_the_second_try(self) -> None:
+        """Heat cannot delete what an orphan uses."""
+        self.listed('CREATE_COMPLETE', 'DELETE_FAILED')
+        group = resource('group', 'OS::Neutron::SecurityGroup', 'x', 'in use')
+        group['physical_resource_id'] = 'g0'
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': [group]})
+        self.http.delete(f'{URL}/s1', status_code=204)
+        for fails in (False, True):
+            asked = self.orphans(fails)
+            self.listed('CREATE_COMPLETE', 'DELETE_FAILED')
+            stacks.delete(self.conn, 'hv-x', timeout=5)
+            self.assertEqual([('s1', {'g0'})], asked)
+
+    def test_orphans_after_the_stack(self) -> None:
+        asked = self.orphans()
+        data = {'name': 'hv-x', 'id': 's1'}
+        self.listed('CREATE_COMPLETE')
+        self.http.delete(f'{URL}/s1', status_code=204)
+        stacks.undo(self.conn, data)
+        # A user, or an earlier command, has deleted the stack.
+        self.listed()
+        stacks.undo(self.conn, data)
+        self.assertEqual([('s1',), ('s1',)], asked)
+        self.listed()
+        self.orphans(fails=True)
+        self.assertRaises(errors.CloudError, stacks.undo, self.conn, data)
+
     def test_delete_waits_until_heat_lists_it_no_more(self) -> None:
         self.listed('CREATE_COMPLETE', 'DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
         asked = self.http.delete(f'{URL}/s1', status_code=204)

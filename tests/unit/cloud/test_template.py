@@ -44,7 +44,7 @@ class TemplateTest(testtools.TestCase):
                 for node in walk(content)
                 if 'get_param' in node
                 for given in [node['get_param']]
-            } - {'OS::stack_name'}
+            } - {'OS::stack_id', 'OS::stack_name'}
             unused = {
                 key
                 for key, value in content['parameters'].items()

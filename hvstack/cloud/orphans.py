@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources that a service created for a stack, and Heat does not know.
+
+If Heat loses the answer to a request that a service has executed, the
+resource exists, and Heat deletes the stack without it. The templates mark
+every resource with the ID of the cluster's stack in the request that creates
+it, so hvstack recognizes such an orphan by more than its name.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from openstack import exceptions
+from openstack.connection import Connection
+
+from hvstack import errors, shell
+from hvstack.cloud.connection import refused
+
+#: Metadata of servers and volumes with the ID of their stack.
+METADATA = 'hvstack_stack'
+_SERVER_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class _Orphan:
+    """A resource that Heat does not know.
+
+    :param type: as ``openstack <type> delete`` names it.
+    :param id: its ID.
+    """
+
+    type: str
+    id: str
+
+
+def mark(stack_id: str) -> str:
+    """Return the description, or the name, of a stack's resources.
+
+    The templates have the same text.
+    """
+    return f'hvstack stack {stack_id}'
+
+
+def delete(
+    conn: Connection, stack_id: str, existing: Collection[str] = ()
+) -> list[str]:
+    """Delete the orphans of a stack in the connection's project.
+
+    :param conn: connection to the project of the stack.
+    :param stack_id: ID of the stack.
+    :param existing: IDs of the resources that Heat knows.
+    :returns: type and ID of each orphan.
+    :raises hvstack.errors.CloudError: some orphans remain. The message has
+        the command that deletes each.
+    """
+    deleted: list[str] = []
+    remaining: list[str] = []
+    for resource_type, listed, remove, gone in _types(conn, mark(stack_id)):
+        orphans: list[_Orphan] = []
+        try:
+            with refused(f'Cannot list each {resource_type}'):
+                orphans = [
+                    _Orphan(resource_type, str(item.id))
+                    for item in listed()
+                    if item.id not in existing
+                ]
+        except errors.CloudError as exc:
+            remaining.append(f'{exc}. Run the command again.')
+        for orphan in orphans:
+            try:
+                with refused(f'Cannot delete {orphan.type} {orphan.id}'):
+                    remove(orphan.id)
+                    gone(orphan.id)
+            except (errors.CloudError, errors.DeadlineExceeded) as exc:
+                remaining.append(
+                    f"{exc}. Run 'openstack {orphan.type} delete {orphan.id}'."
+                )
+            else:
+                deleted.append(f'{orphan.type} {orphan.id}')
+    if remaining:
+        raise errors.CloudError(' '.join(remaining))
+    return deleted
+
+
+_Type = tuple[
+    str,
+    Callable[[], list[Any]],
+    Callable[[str], object],
+    Callable[[str], object],
+]
+
+
+def _types(conn: Connection, text: str) -> Iterator[_Type]:
+    """Yield each type with functions that list, delete and wait.
+
+    Resources come before those that they use.
+
+    :param text: see :func:`mark`.
+    """
+    project = str(conn.current_project_id)
+    stack_id = text.rpartition(' ')[2]
+
+    def nothing(_: str) -> None:
+        """Deleted when the request was answered."""
+
+    def with_metadata(items: Any) -> list[Any]:
+        return [
+            item
+            for item in items
+            if (item.metadata or {}).get(METADATA) == stack_id
+        ]
+
+    def is_gone(server_id: str) -> bool:
+        try:
+            conn.compute.get_server(server_id)
+        except exceptions.NotFoundException:
+            return True
+        return False
+
+    def server_is_gone(server_id: str) -> None:
+        shell.wait_for(
+            lambda: is_gone(server_id),
+            f'server {server_id} to be deleted',
+            timeout=_SERVER_SECONDS,
+        )
+
+    yield (
+        'server',
+        lambda: with_metadata(conn.compute.servers()),
+        lambda item: conn.compute.delete_server(item, ignore_missing=True),
+        server_is_gone,
+    )
+    if conn.has_service('block-storage'):
+        yield (
+            'volume',
+            lambda: with_metadata(conn.block_storage.volumes()),
+            lambda item: conn.block_storage.delete_volume(
+                item, ignore_missing=True
+            ),
+            nothing,
+        )
+    if conn.has_service('network'):
+        network = conn.network
+        for resource_type, listed, remove in (
+            ('floating ip', network.ips, network.delete_ip),
+            ('port', network.ports, network.delete_port),
+            ('router', network.routers, network.delete_router),
+            ('network', network.networks, network.delete_network),
+            (
+                'security group',
+                network.security_groups,
+                network.delete_security_group,
+            ),
+        ):
+
+            def described(listed: Any = listed) -> list[Any]:
+                return [
+                    item
+                    for item in listed(project_id=project, description=text)
+                    if (item.project_id, item.description) == (project, text)
+                ]
+
+            yield resource_type, described, remove, nothing
+    yield (
+        'server group',
+        lambda: [
+            item for item in conn.compute.server_groups() if item.name == text
+        ],
+        lambda item: conn.compute.delete_server_group(
+            item, ignore_missing=True
+        ),
+        nothing,
+    )
