@@ -260,7 +260,7 @@ class ClusterTest(MemberTest):
         """Return the console log of a server; empty if it has none."""
         try:
             answer = cls.servers_client.get_console_output(server_id)
-        except (exceptions.NotFound, exceptions.ServerFault):
+        except exceptions.RestClientException:
             return ''
         return str(answer.get('output') or '')
 
