@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control of Hadoop's daemons on a cluster's nodes."""
+"""Start, stop and check Hadoop's daemons on the nodes of a cluster."""
 
 import json
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from hvstack.hadoop import rest
 from hvstack.hadoop.rest import HadoopNodes, Runner
 from hvstack.hadoop.sites import TABLE
 
-#: The guest image's program for its daemons.
+#: Program in the guest image that controls the daemons.
 NODE = '/usr/lib/hvstack/node'
-#: Puts the lines of its input first, since the first name of an address is
-#: what it resolves to; in place, since /etc/hosts of a container may be a
-#: mount.
+#: Writes the lines of its input to the beginning of /etc/hosts, because the
+#: first name of an address is the name that it resolves to. It writes the file
+#: in place, because /etc/hosts of a container may be a mount.
 _HOSTS = """
 lines=$(cat)
 own="$ADDRESS $ADDRESS $(hostname)"
@@ -22,38 +22,41 @@ rest=$(grep -vxF -e "$lines" -e "$own" /etc/hosts)
 printf '%s\\n' "$lines" "$rest" >/etc/hosts
 getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
 """
-#: Where a worker's daemons must be seen.
+#: Daemon of a worker that must register, by service.
 _DAEMON_BY_SERVICE = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
-#: So many polls in vain, and the daemons themselves are looked at.
+#: Number of unsuccessful polls after which the daemons are checked.
 _POLLS_BEFORE_CHECK = 8
 #: Seconds between two polls.
 _INTERVAL_SECONDS = 1.5
 
 
 class _DeadDaemonError(Exception):
-    """A daemon that waiting does not bring back."""
+    """A daemon is dead, and will not start by itself."""
 
 
 def start(nodes: Sequence[Runner]) -> None:
-    """Start every node's daemons; harmless where they run.
+    """Start the daemons of all nodes. Daemons that run are not restarted.
 
-    :raises hvstack.errors.CommandFailed: names the node.
+    :param nodes: nodes of the cluster.
+    :raises hvstack.errors.CommandFailed: a daemon does not start; the message
+        names the node.
     """
     _run_on_nodes(nodes, f'{NODE} start', check=True)
 
 
 def stop(nodes: Sequence[Runner]) -> None:
-    """End every node's daemons; a node that is gone is passed over."""
+    """Stop the daemons of all nodes. Nodes that do not answer are skipped."""
     _run_on_nodes(nodes, f'{NODE} stop', check=False)
 
 
 def find_dead_daemons(
     nodes: Sequence[Runner], *, silent: bool = False
 ) -> list[str]:
-    """Return daemons that should run and do not, as "node: role".
+    """Return the daemons that should run but do not, as "node: role".
 
-    :param silent: a node that does not answer counts too; it may as well
-        still be on its way.
+    :param nodes: nodes to check.
+    :param silent: whether a node that does not answer counts as dead. Such a
+        node may also still be booting.
     """
     results = rest.run_on_nodes(
         nodes, f'{NODE} status', check=False, timeout=60
@@ -70,14 +73,16 @@ def find_dead_daemons(
 
 
 def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
-    """Return what HDFS and YARN do not have yet, a word or two each.
+    """Return the conditions that HDFS and YARN do not meet yet.
 
+    :param cluster: cluster whose workers must be registered.
+    :returns: short descriptions, such as "worker-1 in HDFS".
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
     info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     live = json.loads(info['LiveNodes']).values()
-    # One that has just registered tells its capacity a heartbeat later: until
-    # then HDFS would have no room.
+    # A DataNode reports its capacity one heartbeat after it registers. Until
+    # then HDFS has no space on it.
     hdfs = {
         str(datanode.get('xferaddr', '')).split(':')[0]
         for datanode in live
@@ -107,15 +112,17 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
 
 
 def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
-    """Wait until HDFS and YARN see every worker.
+    """Wait until every worker is registered in HDFS and YARN.
 
-    All nodes also get the controller's table of nodes: an ApplicationMaster
-    asks for containers by the racks that it finds there, and one that knows
-    other racks than the ResourceManager never gets a local container.
+    All nodes also get the topology table of the controller: an
+    ApplicationMaster requests containers by the racks in this table. If the
+    ResourceManager has other racks, it never assigns a local container.
 
-    :returns: seconds waited.
-    :raises hvstack.errors.DeadlineExceeded: names the workers that are
-        missing, with the last lines of one's log.
+    :param cluster: cluster whose workers must register.
+    :param timeout: maximum number of seconds to wait.
+    :returns: number of seconds waited.
+    :raises hvstack.errors.DeadlineExceeded: workers are missing; the message
+        names them and has the last lines of a log.
     :raises hvstack.errors.CommandFailed: a daemon has died.
     """
     last: list[str] = ['an answer of the controller']
@@ -129,8 +136,8 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
             last[:] = find_unmet_conditions(cluster)
         except errors.HVStackError as exc:
             last[:] = [str(exc)]
-            # A controller that died will not be there later either. On a
-            # slow node one that was not started yet polls the same, once.
+            # A daemon that died does not start by itself. On a slow node, a
+            # daemon that has not started yet looks the same in one check.
             if polls % _POLLS_BEFORE_CHECK == 0:
                 before = list(dead_daemons)
                 dead_daemons[:] = find_dead_daemons(
@@ -165,10 +172,12 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
 
 
 def distribute_addresses(cluster: HadoopNodes) -> None:
-    """Tell all nodes the others' addresses and the controller's table.
+    """Write the addresses of all nodes and the topology table to all nodes.
 
-    An address stands for itself in ``/etc/hosts``: Hadoop polls up names of
-    addresses, and where no resolver answers each look-up waits for seconds.
+    Each address is also its own name in ``/etc/hosts``: Hadoop looks up the
+    names of addresses, and without a resolver each query takes seconds.
+
+    :param cluster: cluster whose nodes are written to.
     """
     nodes = (*rest.list_controllers(cluster), *cluster.workers)
     lines = ''.join(
@@ -186,7 +195,7 @@ def distribute_addresses(cluster: HadoopNodes) -> None:
 
 
 def _describe_dead_daemon(cluster: HadoopNodes) -> str:
-    """Return dead daemons with their last words."""
+    """Return the dead daemons of a node, with the end of a log."""
     for node in (*rest.list_controllers(cluster), *cluster.workers):
         try:
             dead_daemons = find_dead_daemons([node])
@@ -203,7 +212,7 @@ def _describe_dead_daemon(cluster: HadoopNodes) -> str:
 def _describe_unregistered_daemon(
     cluster: HadoopNodes, missed: Sequence[str]
 ) -> str:
-    """Return the last words of the first daemon that runs, but unseen."""
+    """Return the end of the log of a daemon that has not registered."""
     for worker in cluster.workers:
         for service, role in _DAEMON_BY_SERVICE.items():
             if f'{worker.name} in {service}' in missed:
@@ -212,7 +221,7 @@ def _describe_unregistered_daemon(
 
 
 def _log_tail(node: Runner, role: str) -> str:
-    """Return the end of a daemon's logs, on one line."""
+    """Return the end of the logs of a daemon as a single line."""
     logs = f'/var/log/hadoop/{role}.log /var/log/hadoop/{role}.out'
     try:
         text = node.run(f'tail -n 3 {logs}', check=False, timeout=60).stdout

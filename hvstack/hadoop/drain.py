@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking workers out of HDFS and YARN without loss.
+"""Remove workers from HDFS and YARN without data loss.
 
-HDFS copies a DataNode's blocks elsewhere first (decommissioning, Hadoop's
-HDFS guide "DataNode Admin"); YARN gives a NodeManager nothing new and keeps
-it until every job that ran on it has ended (YARN guide "Graceful Decommission
-of YARN Nodes"), since its map outputs are read until then.
+HDFS first copies the blocks of a DataNode to other DataNodes
+(decommissioning, Hadoop's HDFS guide "DataNode Admin"). YARN assigns no new
+containers to a NodeManager and keeps it until all jobs that ran on it have
+ended (YARN guide "Graceful Decommission of YARN Nodes"), because its map
+outputs are read until then.
 
 With separate controllers, each daemon reads the list on its own node.
 """
@@ -19,10 +20,10 @@ from hvstack.hadoop.rest import HadoopNodes, Runner
 from hvstack.hadoop.sites import CONF
 from hvstack.progress import Progress
 
-#: The nodes that must leave, one a line.
+#: File with the addresses of the excluded nodes, one per line.
 EXCLUDE_FILE = f'{CONF}/excluded'
-#: Sets the properties where a site file has them not: both daemons read
-#: their files again at every -refreshNodes.
+#: Adds the properties to site files that do not contain them. Both daemons
+#: read their files again at every -refreshNodes.
 _SETUP = f"""
 set -e
 touch {EXCLUDE_FILE}
@@ -40,9 +41,9 @@ _REPORT_SECONDS = 15
 
 
 def read_excluded(controller: Runner) -> set[str]:
-    """Return the addresses that must leave, or have left.
+    """Return the addresses of the excluded nodes.
 
-    :param controller: with the NameNode.
+    :param controller: controller that runs the NameNode.
     """
     text = controller.run(
         f'cat {EXCLUDE_FILE}', check=False, timeout=60
@@ -53,10 +54,11 @@ def read_excluded(controller: Runner) -> set[str]:
 def exclude_nodes(
     cluster: HadoopNodes, addresses: Collection[str], timeout: float
 ) -> None:
-    """Let nodes leave HDFS and YARN, and all others stay.
+    """Exclude nodes from HDFS and YARN, and include all other nodes.
 
-    :param addresses: of those that leave.
-    :param timeout: seconds that YARN waits for the jobs on them.
+    :param cluster: cluster that the nodes belong to.
+    :param addresses: addresses of the nodes to exclude.
+    :param timeout: seconds that YARN waits for the jobs on these nodes.
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
     lines = ''.join(f'{address}\n' for address in sorted(addresses))
@@ -72,8 +74,11 @@ def exclude_nodes(
 def find_remaining_services(
     cluster: HadoopNodes, nodes: Sequence[Runner]
 ) -> list[str]:
-    """Return what still keeps nodes in HDFS and YARN, a few words each.
+    """Return the services that still use excluded nodes.
 
+    :param cluster: cluster that the nodes belong to.
+    :param nodes: nodes that were excluded.
+    :returns: short descriptions, such as "worker-1 in YARN (RUNNING)".
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
     info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
@@ -116,14 +121,18 @@ def drain(
     timeout: float,
     progress: Progress | None = None,
 ) -> None:
-    """Take nodes out of HDFS and YARN, and wait until nothing needs them.
+    """Exclude nodes from HDFS and YARN, and wait until no service uses them.
 
-    One that is dead cannot be waited for; what only it had is asked for.
+    A dead node has nothing to wait for; HDFS is checked for missing blocks.
 
-    :param staying: the other workers; who is neither stays as it is.
+    :param cluster: cluster that the nodes belong to.
+    :param nodes: workers to remove.
+    :param staying: workers that remain. Nodes in neither list keep their
+        state.
     :param timeout: seconds for the copies, and for the jobs on the nodes.
-    :raises hvstack.errors.DeadlineExceeded: names what is left; the nodes
-        stay excluded.
+    :param progress: where to report; None reports nothing.
+    :raises hvstack.errors.DeadlineExceeded: services still use the nodes,
+        which stay excluded; the message names them.
     :raises hvstack.errors.RunFailed: HDFS misses blocks.
     """
     others = read_excluded(cluster.gateway) - {
@@ -156,7 +165,7 @@ def drain(
     missing = info['NumberOfMissingBlocks']
     if missing:
         raise errors.RunFailed(
-            f'HDFS misses {missing} blocks: bring dead workers back, or '
-            "remove the files ('hdfs fsck / -list-corruptfileblocks'), before "
-            'workers are removed'
+            f'Cannot remove workers: HDFS misses {missing} blocks. Start the '
+            "dead workers again, or delete the files that 'hdfs fsck / "
+            "-list-corruptfileblocks' lists."
         )

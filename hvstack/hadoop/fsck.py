@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``hdfs fsck`` says of files, their blocks and where these are."""
+"""Files, blocks and replica locations as ``hdfs fsck`` reports them."""
 
 import re
 from collections import defaultdict
@@ -25,12 +25,12 @@ _SECONDS = 600
 
 @dataclass
 class Block:
-    """One block, as the NameNode knows it.
+    """A block as the NameNode reports it.
 
-    :param id: without its generation stamp.
-    :param length: bytes.
-    :param live: replicas that are there; 0 if it is missing.
-    :param addresses: addresses of their DataNodes.
+    :param id: block ID without the generation stamp.
+    :param length: length in bytes.
+    :param live: number of live replicas; 0 for a missing block.
+    :param addresses: addresses of the DataNodes with a replica.
     """
 
     id: str
@@ -41,11 +41,13 @@ class Block:
 
 @dataclass
 class HDFSFile:
-    """One file, as the NameNode knows it.
+    """A file as the NameNode reports it.
 
-    :param length: bytes.
-    :param replication: what was asked for.
-    :param block_count: how many it says it has.
+    :param path: path in HDFS.
+    :param length: length in bytes.
+    :param replication: requested number of replicas.
+    :param block_count: number of blocks in the line of the file.
+    :param blocks: blocks that are listed.
     """
 
     path: str
@@ -57,9 +59,12 @@ class HDFSFile:
 
 @dataclass(frozen=True)
 class SharedBlock:
-    """A block with two replicas or more on one physical host.
+    """A block with two or more replicas on the same physical host.
 
-    :param addresses: addresses of the DataNodes there.
+    :param path: path of the file.
+    :param block: block ID.
+    :param host: physical host.
+    :param addresses: addresses of the DataNodes on this host.
     """
 
     path: str
@@ -69,9 +74,10 @@ class SharedBlock:
 
 
 def run(controller: Runner, path: str = '/') -> list[HDFSFile]:
-    """Return the files below a path with their blocks' locations.
+    """Return the files below a path with the locations of their blocks.
 
-    :param controller: any node that has a client.
+    :param controller: node with an HDFS client.
+    :param path: path in HDFS.
     :raises hvstack.errors.CommandFailed: HDFS does not answer.
     """
     result = controller.run(
@@ -85,8 +91,8 @@ def run(controller: Runner, path: str = '/') -> list[HDFSFile]:
 def parse(text: str) -> list[HDFSFile]:
     """Return the files of ``hdfs fsck -files -blocks -locations``.
 
-    :raises hvstack.errors.CommandFailed: it is no such output, or not all
-        of it.
+    :param text: output of the command.
+    :raises hvstack.errors.CommandFailed: the output is incomplete.
     """
     files: list[HDFSFile] = []
     for line in text.splitlines():
@@ -113,7 +119,7 @@ def parse(text: str) -> list[HDFSFile]:
         raise errors.CommandFailed(
             ['hdfs', 'fsck'],
             1,
-            f'it did not end: {" ".join(text.split())[-300:]}',
+            f'the output is incomplete: {" ".join(text.split())[-300:]}',
         )
     return files
 
@@ -121,10 +127,11 @@ def parse(text: str) -> list[HDFSFile]:
 def find_shared_blocks(
     files: Iterable[HDFSFile], hosts: Mapping[str, str]
 ) -> list[SharedBlock]:
-    """Return the blocks that have two replicas on one physical host.
+    """Return the blocks with two or more replicas on one physical host.
 
-    :param hosts: physical host by DataNode's address; one that is not named
-        is a host of its own.
+    :param files: files to check.
+    :param hosts: physical hosts by address of the DataNode. An address that
+        is missing counts as a host.
     """
     shared_blocks = []
     for file in files:
@@ -137,7 +144,8 @@ def find_shared_blocks(
                 for host, addresses in by_host.items()
                 if len(addresses) > 1
             ]
-            # Said once, for the fullest host, so that blocks are counted.
+            # Only the host with the most replicas is reported, so that the
+            # length of the list is the number of blocks.
             if together:
                 host, addresses = max(together, key=lambda item: len(item[1]))
                 shared_blocks.append(

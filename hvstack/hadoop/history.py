@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a finished job: of the whole from the JobHistory server's REST
-interface, of single tasks from its history file.
+"""Statistics of finished jobs and their tasks.
+
+Those of a job come from the REST interface of the JobHistory server, those of
+its tasks from the history file.
 """
 
 import json
@@ -17,33 +19,36 @@ from hvstack.hadoop.rest import Runner
 from hvstack.hadoop.sites import CONF
 
 _JOBS = '/ws/v1/history/mapreduce/jobs'
-#: Where a job's history file is, before and after the server has moved it;
-#: mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir.
+#: Directories of history files, before and after the server moves them
+#: (mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir).
 _HISTORY = '/tmp/hadoop-yarn/staging/history'  # noqa: S108, in HDFS
 _FILES = (
     f'{_HISTORY}/done_intermediate/*/{{job}}-*.jhist',
     f'{_HISTORY}/done/*/*/*/*/{{job}}-*.jhist',
 )
 _JOB = re.compile(r'"(?:attempt|task|job)_(\d+_\d+)[_"]')
-#: Failures that are kept of a job, and characters of each.
+#: Maximum number of failures per job, and of characters per failure.
 _FAILURES, _ERROR = 5, 300
-#: How near a map task's data was, the nearest first.
+#: Distances between a map task and its data, the nearest first.
 LOCALITY = ('node', 'node_group', 'rack', 'off_rack')
 
 
 def load_job(
     controller: Runner, job_id: str, timeout: float = 60
 ) -> dict[str, Any]:
-    """Return a finished job's times and counters.
+    """Return the times and counters of a finished job.
 
-    The server knows a job some seconds after its client saw it end.
+    The server lists a job some seconds after its client has ended.
 
+    :param controller: controller that runs the JobHistory server.
+    :param job_id: job ID.
+    :param timeout: maximum number of seconds to wait.
     :returns: ``job_id``, ``job_began`` (Unix time), ``job_seconds``,
         ``map_shuffle_seconds``, ``reduce_merge_seconds``, ``state``,
         ``maps``, ``reduces``, ``failed_attempts``, ``killed_attempts`` and
         ``counters`` (of the whole job by name, and ``MAP.`` those of its
         map tasks).
-    :raises hvstack.errors.DeadlineExceeded: the server does not know it.
+    :raises hvstack.errors.DeadlineExceeded: the server does not list the job.
     """
     job_fields: dict[str, Any] = {}
 
@@ -71,12 +76,16 @@ def summarize_job(
     tasks: Mapping[str, Any],
     counters: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Put the server's three answers about one job together.
+    """Combine the three answers of the server about a job.
 
-    map-shuffle lasts from the job's start until its last map task has ended,
-    reduce-merge from then to the job's end.
+    The map-shuffle stage lasts from the start of the job until its last map
+    task has ended, the reduce-merge stage from then until the job has ended.
 
-    :raises hvstack.errors.CommandFailed: an answer lacks a field.
+    :param job: answer about the job.
+    :param tasks: answer about its tasks.
+    :param counters: answer about its counters.
+    :returns: the result of :func:`load_job`.
+    :raises hvstack.errors.CommandFailed: a field is missing in an answer.
     """
     try:
         started_ms, ended_ms = int(job['startTime']), int(job['finishTime'])
@@ -118,18 +127,23 @@ def summarize_job(
         }
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.CommandFailed(
-            ['JobHistory'], 0, f'its answer lacks {exc}'
+            ['JobHistory'], 0, f'the answer has no field {exc}'
         ) from exc
 
 
 @dataclass(frozen=True)
 class Task:
-    """One attempt of a task that ended well.
+    """A successful attempt of a task.
 
-    :param host: address of its node.
-    :param records: that it took in.
-    :param bytes: that it read from HDFS or wrote there, whichever is more.
-    :param splits: addresses of the nodes that have its data.
+    :param id: task ID.
+    :param kind: ``map`` or ``reduce``.
+    :param host: address of the node that ran it.
+    :param started_at: start time in seconds since 1970.
+    :param ended_at: end time in seconds since 1970.
+    :param records: number of input records.
+    :param bytes: number of bytes read from HDFS or written to it, whichever
+        is larger.
+    :param splits: addresses of the nodes that store its input.
     """
 
     id: str
@@ -144,9 +158,10 @@ class Task:
 
 @dataclass
 class JobHistory:
-    """What the history files tell of one job.
+    """Task attempts of a job, as its history file lists them.
 
-    :param failures: node and error of attempts that failed.
+    :param tasks: successful attempts.
+    :param failures: node and error of each failed attempt.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -156,18 +171,21 @@ class JobHistory:
 def load_histories(
     controller: Runner, jobs: Sequence[str]
 ) -> tuple[dict[str, JobHistory], dict[str, str]]:
-    """Return what history files tell of jobs, and the nodes' locations.
+    """Return the task attempts of jobs, and the locations of the nodes.
 
-    One that cannot be read is missing: no run fails for it.
+    A history file that cannot be read is left out, so that no run fails
+    because of it.
 
-    :returns: by job, and ``/rack/nodegroup`` by address.
+    :param controller: node with an HDFS client and the topology table.
+    :param jobs: job IDs.
+    :returns: histories by job ID, and ``/rack/nodegroup`` by address.
     """
     files = ' '.join(
         f"'{path.format(job=job)}'" for job in jobs for path in _FILES
     )
     if not files:
         return {}, {}
-    # Events of tasks only: the rest is the schema and the configuration.
+    # Only events of tasks: the other lines are the schema and the settings.
     command = (
         f'cat {CONF}/topology.table; hdfs dfs -cat {files} 2>/dev/null '
         '| grep -e _ATTEMPT_ -e \'"TASK_STARTED"\''
@@ -185,7 +203,7 @@ def load_histories(
 
 
 def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
-    """Return what lines of history files in JSON tell, by job."""
+    """Return the task attempts in lines of JSON history files, by job ID."""
     histories: dict[str, JobHistory] = {}
     start_times: dict[str, float] = {}
     splits: dict[str, tuple[str, ...]] = {}
@@ -213,7 +231,7 @@ def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
 
 
 def _unwrap_union(value: Any) -> Any:
-    """Return a value of Avro's JSON, which names the type of optional ones."""
+    """Return the value of an Avro union, whose JSON names the type."""
     if isinstance(value, dict) and len(value) == 1:
         return next(iter(value.values()))
     return value
@@ -248,15 +266,16 @@ def _task(
 def summarize_tasks(
     history: JobHistory, locations: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a record keeps of a job's single tasks.
+    """Return the statistics of a job's tasks for the run record.
 
+    :param history: task attempts of the job.
     :param locations: ``/rack/nodegroup`` by address.
-    :param names: nodes by address.
-    :returns: ``locality`` of map tasks, ``nodes`` (by kind: tasks, their
-        seconds, those with at least one of them, and bytes), ``last`` (of
-        each kind the task that ended last, and the seconds that it alone
-        took), ``reducers`` (records taken in: least, median, most) and
-        ``failures``.
+    :param names: node names by address.
+    :returns: ``locality`` of map tasks, ``nodes`` (per kind the number of
+        tasks, the sum of their seconds, the seconds with at least one task,
+        and bytes), ``last`` (per kind the task that ended last, and the
+        seconds in which only this task ran), ``reducers`` (minimum, median
+        and maximum of input records) and ``failures``.
     """
     nodes: dict[str, dict[str, float]] = {}
     for task in history.tasks:
@@ -310,7 +329,7 @@ def summarize_tasks(
 
 
 def _union_seconds(spans: Iterable[tuple[float, float]]) -> float:
-    """Return for how long at least one of some spans lasts."""
+    """Return the number of seconds that at least one of the spans covers."""
     total, reached = 0.0, float('-inf')
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, reached))
@@ -319,9 +338,12 @@ def _union_seconds(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def locality(task: Task, locations: Mapping[str, str]) -> str | None:
-    """Return how near a map task's data was, one of :data:`LOCALITY`.
+    """Return the distance between a map task and its data.
 
-    :returns: None for a task without data, or of unknown places.
+    :param task: map task.
+    :param locations: ``/rack/nodegroup`` by address.
+    :returns: a value of :data:`LOCALITY`; None for a task without input, or
+        if a location is unknown.
     """
     splits = [split for split in task.splits if split]
     if not splits:

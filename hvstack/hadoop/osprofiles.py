@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers set in a node's operating system, and a shell fragment.
+"""OS profiles: operating system settings of the papers, as a shell fragment.
 
-The papers disagree (large pages on in vsphere6, off in amd and vsan), so a
-profile is chosen as a whole. Paths in the fragment begin with
-``$HVSTACK_ROOT``, which only tests set.
+The papers contradict each other (large pages are on in vsphere6, off in amd
+and vsan), so only a whole profile can be chosen. Paths in the fragment begin
+with ``$HVSTACK_ROOT``, which only tests set.
 """
 
 import shlex
@@ -13,19 +13,19 @@ from enum import Enum
 from hvstack import errors
 
 DEFAULT = 'vsphere6'
-#: Where a node notes what was set and what was not.
+#: File of a node that lists the settings that were applied or not.
 STATE = '/etc/hvstack/os-profile.state'
-#: Where a node has its fragment: its daemons' program runs it before them.
+#: File of a node with the fragment, which runs before the daemons start.
 SETUP = '/etc/hvstack/node-setup'
-#: Where a bare-metal host has its blank data disks, which hvstack has checked:
-#: lines with a device and the UUID of the file system to create.
+#: File of a bare-metal host with the blank data disks that hvstack checked:
+#: each line has a device and the UUID of the file system to create.
 DISKS = '/etc/hvstack/disks'
-#: Where data disks are mounted: a number each, from 0.
+#: Directory below which data disks are mounted, with a number from 0 each.
 DATA = '/srv/data'
 
 
 class Kind(Enum):
-    """How a setting is made."""
+    """Way in which a setting is applied."""
 
     #: ``/proc/sys``, by its dotted name.
     SYSCTL = 'sysctl'
@@ -37,16 +37,19 @@ class Kind(Enum):
     MKFS = 'mkfs'
     #: Mount options of the data disks.
     MOUNT = 'mount'
-    #: Nothing that a node does to itself.
+    #: A setting that the node does not apply itself.
     ELSEWHERE = 'elsewhere'
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value.
+    """A setting of an OS profile.
 
-    :param source: section or table of the paper that the profile is of.
-    :param reason: of one that a node does not make itself.
+    :param kind: way in which the setting is applied.
+    :param name: name of the setting.
+    :param value: value of the setting.
+    :param source: section or table of the paper.
+    :param reason: why the node does not apply the setting itself.
     """
 
     kind: Kind
@@ -74,7 +77,7 @@ def _limits(source: str, value: str) -> tuple[Setting, ...]:
     )
 
 
-#: Settings of every profile, in the order in which they are made.
+#: Settings of every profile, in the order in which they are applied.
 PROFILES: dict[str, tuple[Setting, ...]] = {
     'vsphere6': (
         # "Ensure large pages are used by the hypervisor, guest OS, and
@@ -95,9 +98,9 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
                 'net.ipv4.tcp_mtu_probing': '1',
             },
         ),
-        # Since 5.19 mkfs.xfs wants two groups, for a second superblock. The
-        # paper's appendix B shows why it had one: an even throughput. HDFS
-        # has its replicas elsewhere.
+        # Since 5.19, mkfs.xfs requires two groups, for a second superblock.
+        # Appendix B of the paper uses a single group for a constant
+        # throughput. HDFS has replicas on other nodes.
         Setting(
             Kind.MKFS,
             'xfs',
@@ -177,8 +180,8 @@ PROFILES: dict[str, tuple[Setting, ...]] = {
     ),
     'stock': (),
 }
-#: The amd guide's steps: each sets what its section and those before it do;
-#: with 3.3.2 and 3.3.3 it is the profile ``amd``.
+#: Steps of the amd guide: each applies the settings of its section and of the
+#: sections before it; with 3.3.2 and 3.3.3 this is the profile ``amd``.
 STEPS = {
     f'amd-{step}': tuple(s for s in PROFILES['amd'] if s.source <= step)
     for step in ('2.4.1', '3.3.1')
@@ -388,20 +391,22 @@ os_mount() {
 def settings(profile: str) -> tuple[Setting, ...]:
     """Return the settings of an OS profile.
 
-    :raises hvstack.errors.InputError: there is none of that name.
+    :param profile: name of the OS profile.
+    :raises hvstack.errors.InputError: the profile does not exist.
     """
     try:
         return PROFILES[profile]
     except KeyError:
         raise errors.InputError(
-            f"there is no OS profile '{profile}', take one of "
-            f'{", ".join(sorted(PROFILES))}'
+            f"Cannot use the OS profile '{profile}': it does not exist. "
+            f'Use one of {", ".join(sorted(PROFILES))}.'
         ) from None
 
 
 def kernel_settings(profile: str) -> list[str]:
-    """Return the names of the settings that a profile makes in the kernel.
+    """Return the names of the kernel settings of an OS profile.
 
+    :param profile: name of the OS profile.
     :returns: names such as ``sysctl.vm.swappiness`` and ``thp.enabled``.
     :raises hvstack.errors.InputError: the profile does not exist.
     """
@@ -418,20 +423,23 @@ def fragment(
     disk_table: bool = False,
     shared_kernel: bool = False,
 ) -> str:
-    """Return a shell fragment that makes a node's settings at its set-up.
+    """Return a shell fragment that applies an OS profile to a node.
 
-    It ends well whatever can be set, also under ``set -eu``; what could not
-    be set is printed and noted in :data:`STATE`. The limits hold for the
-    shell that it is part of, or that ``$OS_PID`` names, so the daemons must
-    be started by that shell. It may run at every boot, and should.
+    The fragment succeeds even if settings cannot be applied, also with
+    ``set -eu``. It prints these settings and lists them in :data:`STATE`. The
+    limits apply to the shell that runs the fragment, or to the process
+    ``$OS_PID``, so this shell must start the daemons. Run the fragment at
+    every boot.
 
-    :param disk_table: the disks of the file :data:`DISKS` are the data disks,
-        and no others: a blank disk gets a file system. Without a table, a
-        virtual machine takes all disks that are not in use, and waits until
-        there are as many as its node.env says (``DISKS``).
-    :param shared_kernel: the node shares its kernel with others though it
-        is no container that says so itself, such as a lab host.
-    :raises hvstack.errors.InputError: no such profile.
+    :param profile: name of the OS profile.
+    :param disk_table: whether the data disks are those in the file
+        :data:`DISKS`; a blank disk gets a file system. Without this file, a
+        virtual machine uses all disks that are not in use, and waits until
+        their number is that in its node.env (``DISKS``).
+    :param shared_kernel: whether the node shares its kernel with other nodes
+        but is not a container that the fragment recognizes, such as a lab
+        host.
+    :raises hvstack.errors.InputError: the profile does not exist.
     """
     chosen = settings(profile)
     lines = [f'os_profile={profile}']
@@ -471,11 +479,12 @@ def _shell_call(*args: str) -> str:
 
 @dataclass(frozen=True)
 class OSProfileResult:
-    """What became of a profile on a node.
+    """Settings of an OS profile that a node has applied or not.
 
-    :param profile: its name, empty where the fragment never ran.
-    :param applied: settings that hold, as ``name=value``.
-    :param not_set: settings that do not, as ``name=value: reason``.
+    :param profile: name of the profile; empty if the fragment has not run.
+    :param applied: settings in force, as ``name=value``.
+    :param not_set: settings that could not be applied, as
+        ``name=value: reason``.
     """
 
     profile: str
@@ -484,7 +493,7 @@ class OSProfileResult:
 
 
 def parse_state(text: str) -> OSProfileResult:
-    """Read a node's :data:`STATE`."""
+    """Return the result of an OS profile from the content of :data:`STATE`."""
     lines = text.splitlines()
     lines_by_prefix: dict[str, list[str]] = {
         'profile ': [],

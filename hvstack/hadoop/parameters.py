@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row of the parameter tables is, and the formulas that rows use.
+"""Hadoop properties of the papers, and the formulas for their values.
 
-The tables themselves are in :mod:`hvstack.hadoop.tables`.
+The tables of properties are in :mod:`hvstack.hadoop.tables`.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ CORE = 'core-site.xml'
 HDFS = 'hdfs-site.xml'
 YARN = 'yarn-site.xml'
 MAPRED = 'mapred-site.xml'
-#: Not a site file: what a command or another file of Hadoop's is told.
+#: Not a site file: settings of a command, or of another file of Hadoop.
 ENV = 'hadoop-env.sh'
 SCHEDULER = 'capacity-scheduler.xml'
 JVM = 'JVM'
 
-#: Names that Hadoop 3.5 reads and none of its default files holds, each
-#: with a class that has it.
+#: Properties that Hadoop 3.5 reads but that no default file contains, each
+#: with a class that defines it.
 NOT_IN_DEFAULTS = {
     'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
     '.FileInputFormat',
@@ -40,11 +40,11 @@ NOT_IN_DEFAULTS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What formulas know.
+    """Values from which formulas compute properties.
 
-    :param sizing: of a worker.
-    :param replication: of input and output.
-    :param block_mib: HDFS' block size.
+    :param sizing: size of a worker.
+    :param replication: number of replicas of input and output.
+    :param block_mib: HDFS block size in MiB.
     """
 
     sizing: NodeSizing
@@ -57,15 +57,17 @@ Formula = Callable[[Facts], str]
 
 @dataclass(frozen=True)
 class HadoopProperty:
-    """One parameter of a paper, and what became of it.
+    """A property in a paper, and its equivalent in Hadoop 3.5.
 
-    :param paper_name: its name there; empty for a setting of hvstack's own.
-    :param paper_value: its value there; empty where the paper only names it.
-    :param site: file that it belongs to in Hadoop 3.5.
-    :param name: its name in Hadoop 3.5; empty if it is gone.
-    :param value: what a cluster gets; None where it keeps Hadoop's default
-        or gets it elsewhere.
-    :param reason: of what is gone, not set, or other than in the paper.
+    :param paper_name: name in the paper; empty for a property that hvstack
+        adds.
+    :param paper_value: value in the paper; empty if the paper has no value.
+    :param site: file that contains the property in Hadoop 3.5.
+    :param name: name in Hadoop 3.5; empty if the property was removed.
+    :param value: value for a cluster, or the formula for it; None if the
+        cluster keeps Hadoop's default or another component sets it.
+    :param reason: why the property was removed, is not set, or differs from
+        the paper.
     """
 
     paper_name: str
@@ -77,7 +79,7 @@ class HadoopProperty:
 
     @property
     def display_value(self) -> str:
-        """The value as a person reads it: text, or the formula in words."""
+        """Value as human-readable text; the description of a formula."""
         if callable(self.value):
             summary = (self.value.__doc__ or '').split('\n')[0]
             return summary.rstrip('.')
@@ -91,7 +93,7 @@ Table = dict[str, tuple[HadoopProperty, ...]]
 def resolve_properties(
     table: Table, facts: Facts
 ) -> dict[str, dict[str, str]]:
-    """Return what a table sets, by site file and name."""
+    """Return the properties that a table sets, by site file and name."""
     properties: dict[str, dict[str, str]] = {}
     for rows in table.values():
         for row in rows:
@@ -148,8 +150,8 @@ def daemon_heap(facts: Facts) -> str:
 
 
 def _every_jvm(facts: Facts) -> str:
-    # A guest sees the CPUs of its host, and Java counts them differently
-    # under quotas and shares.
+    # Without this option Java counts the CPUs of the host, and it counts them
+    # differently with CPU quotas and with CPU shares.
     return (
         f'-XX:ActiveProcessorCount={facts.sizing.processors} '
         '-Djava.net.preferIPv4Stack=true'
@@ -162,8 +164,8 @@ def small_jvm(facts: Facts) -> str:
         f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
         f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
         '--add-opens=java.base/java.lang=ALL-UNNAMED '
-        # The image's archive, for class paths that begin with its jar; where
-        # neither is there, Java goes on without.
+        # The class data sharing archive of the image needs a class path that
+        # begins with its jar. Without these files Java starts normally.
         '-XX:SharedArchiveFile=/opt/hadoop/hadoop.jsa '
         '-cp /opt/hadoop/hadoop.jar:$CLASSPATH'
     )

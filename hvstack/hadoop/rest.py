@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to Hadoop's daemons, asked on their own nodes.
+"""HTTP requests to Hadoop's daemons, sent from the nodes that run them.
 
-Its web interfaces need not be reachable from elsewhere.
+The web interfaces of Hadoop need not be reachable from other machines.
 """
 
 import json
@@ -13,24 +13,25 @@ from typing import Any, Protocol
 from hvstack import errors, shell
 from hvstack.hadoop.sites import UI_PORTS
 
-#: Where each daemon answers on its own node.
+#: Port of each daemon on its own node.
 PORTS = {**UI_PORTS, 'datanode': 9864, 'nodemanager': 8042}
 
 
-#: Workers with one daemon alone, by their role; all others have both.
+#: Daemon of the worker roles with a single daemon. All other workers have
+#: both.
 SINGLE_DAEMON_ROLES = {'data': 'datanode', 'compute': 'nodemanager'}
 
 
 class Runner(Protocol):
-    """What this room needs of a node."""
+    """A node on which commands can be run."""
 
     @property
     def name(self) -> str:
-        """Its host name."""
+        """Host name of the node."""
 
     @property
     def address(self) -> str:
-        """The address that other nodes use."""
+        """Address of the node that the other nodes use."""
 
     @property
     def role(self) -> str:
@@ -46,27 +47,30 @@ class Runner(Protocol):
     ) -> shell.Result:
         """Run a shell command as root.
 
-        :param command: for ``sh -c``.
-        :raises hvstack.errors.CommandFailed: it failed and ``check`` is set.
-        :raises hvstack.errors.DeadlineExceeded: it took too long.
+        :param command: command line for ``sh -c``.
+        :param timeout: maximum number of seconds.
+        :param check: whether a non-zero exit status raises an error.
+        :param stdin: text for the standard input; None for no input.
+        :raises hvstack.errors.CommandFailed: the command failed and ``check``
+            is set.
+        :raises hvstack.errors.DeadlineExceeded: the command took too long.
         """
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
-        """Write a file whole, and make its folder."""
+        """Write a file atomically, and create its directory."""
 
 
 class HadoopNodes(Protocol):
-    """What this room needs of a cluster."""
+    """The nodes of a cluster that runs Hadoop."""
 
     @property
     def gateway(self) -> Runner:
-        """The controller with the NameNode."""
+        """The controller that runs the NameNode."""
 
     @property
     def manager(self) -> Runner:
-        """The controller with ResourceManager and JobHistory.
-
-        The gateway, unless controllers are separate.
+        """The controller with the ResourceManager and the JobHistory server.
+        It is the NameNode's controller unless controllers are separate.
         """
 
     @property
@@ -75,14 +79,15 @@ class HadoopNodes(Protocol):
 
 
 def list_controllers(cluster: HadoopNodes) -> list[Runner]:
-    """Return the nodes of a cluster's controllers, the gateway first."""
+    """Return the controllers of a cluster, the NameNode's first."""
     apart = cluster.manager is not cluster.gateway
     return [cluster.gateway, *([cluster.manager] if apart else [])]
 
 
 def nodes_with_daemon(nodes: Sequence[Runner], daemon: str) -> list[Runner]:
-    """Return those workers that have a daemon.
+    """Return the workers that run a daemon.
 
+    :param nodes: workers.
     :param daemon: ``datanode`` or ``nodemanager``.
     """
     return [
@@ -99,12 +104,15 @@ def run_on_nodes(
     timeout: float = 600,
     check: bool = True,
 ) -> list[shell.Result]:
-    """Run one command on all nodes at the same time.
+    """Run a command on all nodes at the same time.
 
-    :param timeout: seconds on each.
-    :param check: one that fails is an error.
-    :returns: results in the nodes' order.
-    :raises hvstack.errors.HVStackError: of the first node where it failed.
+    :param nodes: nodes to run the command on.
+    :param command: command line for ``sh -c``.
+    :param timeout: maximum number of seconds per node.
+    :param check: whether a non-zero exit status raises an error.
+    :returns: results in the order of the nodes.
+    :raises hvstack.errors.HVStackError: the command failed; the error is that
+        of the first node where it failed.
     """
     with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
         return list(
@@ -116,15 +124,16 @@ def run_on_nodes(
 
 
 def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
-    """Return a daemon's JSON answer.
+    """Return the JSON answer of a daemon.
 
-    :param node: that the daemon runs on.
-    :param role: its daemon, one of :data:`PORTS`.
-    :param path: with the leading slash.
-    :raises hvstack.errors.CommandFailed: no answer, or not JSON.
+    :param node: node that runs the daemon.
+    :param role: daemon, a key of :data:`PORTS`.
+    :param path: path of the URL, with the leading slash.
+    :raises hvstack.errors.CommandFailed: the daemon does not answer, or not
+        with a JSON object.
     """
     url = f'http://{node.address}:{PORTS[role]}{path}'
-    # Configurations come as XML unless they are asked for otherwise.
+    # Without this header, the configuration is sent as XML.
     command = (
         "busybox wget -q -O - --header 'Accept: application/json' "
         f'{shlex.quote(url)}'
@@ -140,10 +149,10 @@ def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
 
 
 def list_elements(value: Any) -> list[Any]:
-    """Return the elements of a list in a daemon's answer.
+    """Return the elements of a list in the answer of a daemon.
 
-    The JobHistory server of Hadoop 3.5 writes a list with one element as
-    this element, and an empty one as null or not at all.
+    The JobHistory server of Hadoop 3.5 writes a list with a single element as
+    this element, and an empty list as null or not at all.
     """
     if value is None:
         return []
@@ -151,10 +160,11 @@ def list_elements(value: Any) -> list[Any]:
 
 
 def get_namenode_bean(controller: Runner, bean: str) -> dict[str, Any]:
-    """Return one of the NameNode's JMX beans.
+    """Return a JMX bean of the NameNode.
 
-    :param bean: such as ``FSNamesystemState``.
-    :raises hvstack.errors.CommandFailed: there is none (yet).
+    :param controller: controller that runs the NameNode.
+    :param bean: name of the bean, such as ``FSNamesystemState``.
+    :raises hvstack.errors.CommandFailed: the bean does not exist (yet).
     """
     path = f'/jmx?qry=Hadoop:service=NameNode,name={bean}'
     beans = get_json(controller, 'namenode', path).get('beans') or []

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hadoop's site files, the same for guests and for bare metal.
+"""Hadoop's site files, which are the same for guests and for bare metal.
 
-Two placeholders are filled on the node itself: ``%ADDRESS%`` and
-``%HOSTNAME%``; ``%CONTROLLER%`` where the files are handed out. Nodes are
-named by address throughout: tenants' networks seldom resolve names.
+Each node replaces the placeholders ``%ADDRESS%`` and ``%HOSTNAME%``;
+``%CONTROLLER%`` is replaced when the files are distributed. Nodes are always
+identified by their addresses, because networks of tenants often have no name
+resolution.
 
-A site file is what every cluster needs, and what its tuning profile sets
-(:mod:`hvstack.hadoop.tables`).
+A site file contains the properties that every cluster needs and those of its
+tuning profile (:mod:`hvstack.hadoop.tables`).
 """
 
 import hashlib
@@ -27,30 +28,30 @@ from hvstack.hadoop.tables import BLOCK_MIB, LARGEST_BLOCK_MIB, TUNINGS
 
 CONTROLLER = '%CONTROLLER%'
 CONF = '/etc/hadoop'
-#: Looks a node's place up in the table beside the site files.
+#: Program that looks up the location of a node in the topology table.
 TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
 TABLE = f'{CONF}/topology.table'
 CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
 NAMENODE_PORT = 8020
 CONTROLLER_ROLES = 'namenode resourcemanager historyserver'
 WORKER_ROLES = 'datanode nodemanager'
-#: Web interface of each controller daemon.
+#: Port of the web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
 
-#: A worker that gives YARN less is small, as are all of the lab's; the
-#: papers' smallest (vsphere6, 20 VMs a host) gives it more.
+#: A worker with less memory for YARN is small, such as all workers of the
+#: lab. The smallest worker of the papers (vsphere6, 20 VMs per host) has more.
 _SMALL_MIB = 4096
 
-#: How a node's place is looked up.
+#: Properties for the look-up of node locations.
 _TOPOLOGY_MAPPING = {
     CORE: {
-        # Hadoop's TableMapping would read the table only once.
+        # Hadoop's TableMapping reads the table only once.
         'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
         '.ScriptBasedMapping',
         'net.topology.script.file.name': TOPOLOGY_SCRIPT,
     },
     HDFS: {
-        # A node that is new waits until the table has its place.
+        # A new node waits until the table contains its location.
         'dfs.namenode.reject-unresolved-dn-topology-mapping': 'true',
     },
 }
@@ -62,7 +63,7 @@ _NODE_GROUPS = {
         '.NetworkTopologyWithNodeGroup',
     },
     HDFS: {
-        # The default would put DFSNetworkTopology in the place of ours.
+        # With the default, HDFS would use DFSNetworkTopology instead.
         'dfs.use.dfs.network.topology': 'false',
         'dfs.block.replicator.classname': 'org.apache.hadoop.hdfs.server'
         '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
@@ -84,18 +85,22 @@ def render_site_files(
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
 
-    :param sizing: of its workers, by the same tuning.
-    :param controller: address of NameNode and ResourceManager.
-    :param replication: of input and output.
-    :param node_groups: keep replicas of a block on different hosts.
-    :param block_mib: HDFS' block size instead of the tuning's.
-    :param tuning: one of :data:`hvstack.hadoop.tables.TUNINGS`.
-    :param namenode_handlers: ``dfs.namenode.handler.count``; vsphere6 had 1
-        ("Controller Daemons": a way around HDFS-7122).
-    :param topology_mapping: how a node's place is looked up.
-    :param bind: daemons listen on the node's address only. Shuffle and the
-        ApplicationMasters have no such option in Hadoop 3.4.
-    :raises hvstack.errors.InputError: no such tuning.
+    :param sizing: size of a worker with the same tuning profile.
+    :param controller: address of the NameNode and the ResourceManager.
+    :param replication: number of replicas of input and output.
+    :param node_groups: whether replicas of a block are on different hosts.
+    :param block_mib: HDFS block size in MiB; None uses that of the tuning
+        profile.
+    :param tuning: tuning profile, a key of
+        :data:`hvstack.hadoop.tables.TUNINGS`.
+    :param namenode_handlers: ``dfs.namenode.handler.count``; None uses that of
+        the tuning profile. vsphere6 used 1 ("Controller Daemons": a workaround
+        for HDFS-7122).
+    :param topology_mapping: properties for the look-up of node locations.
+    :param bind: whether daemons listen only on the address of the node. The
+        shuffle service and the ApplicationMasters have no such property in
+        Hadoop 3.4.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     get_rule(tuning)
     values = _base_properties(sizing, controller, replication)
@@ -121,7 +126,7 @@ def render_site_files(
 
 
 def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
-    """Return the properties by which daemons listen on one address only."""
+    """Return the properties that make daemons listen on a single address."""
     own = '%ADDRESS%'
     return {
         HDFS: {
@@ -143,9 +148,10 @@ def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
 
 
 def _block_mib(tuning: str, sizing: NodeSizing) -> int:
-    """Return HDFS' block size on workers of a size.
+    """Return the HDFS block size in MiB for workers of a size.
 
-    Small blocks are for small data, which would else leave containers idle.
+    Small workers get small blocks: with larger blocks, a small data set would
+    leave containers idle.
     """
     if sizing.yarn_mib < _SMALL_MIB:
         return BLOCK_MIB[tuning]
@@ -155,7 +161,7 @@ def _block_mib(tuning: str, sizing: NodeSizing) -> int:
 def _base_properties(
     sizing: NodeSizing, controller: str, replication: int
 ) -> dict[str, dict[str, str]]:
-    """Return what no cluster runs, or is measured, without."""
+    """Return the properties that every cluster needs."""
     return {
         CORE: {
             'fs.defaultFS': f'hdfs://{controller}:{NAMENODE_PORT}',
@@ -164,8 +170,8 @@ def _base_properties(
         HDFS: {
             'dfs.replication': str(replication),
             'dfs.namenode.name.dir': 'file:///srv/hdfs/name',
-            # A node that finds data disks puts a folder on each in its place,
-            # and so for YARN's: hvstack.hadoop.osprofiles.
+            # A node with data disks replaces this directory, and that of YARN,
+            # with a directory on each disk: hvstack.hadoop.osprofiles.
             'dfs.datanode.data.dir': 'file:///srv/hdfs/data',
             'dfs.datanode.hostname': '%ADDRESS%',
             'dfs.namenode.datanode.registration.ip-hostname-check': 'false',
@@ -177,7 +183,7 @@ def _base_properties(
             'yarn.nodemanager.hostname': '%ADDRESS%',
             'yarn.nodemanager.aux-services': 'mapreduce_shuffle',
             'yarn.nodemanager.resource.memory-mb': str(sizing.yarn_mib),
-            # Java 17 maps far more than it uses.
+            # Java 17 maps much more memory than it uses.
             'yarn.nodemanager.vmem-check-enabled': 'false',
             'yarn.nodemanager.local-dirs': '/srv/yarn/local',
             'yarn.nodemanager.log-dirs': '/srv/yarn/log',
@@ -191,30 +197,32 @@ def _base_properties(
             'mapreduce.jobhistory.address': f'{controller}:10020',
             'mapreduce.jobhistory.webapp.address': f'{controller}:19888',
             'mapreduce.jobhistory.jhist.format': 'json',
-            # The default of 10 is more than small clusters have nodes, and
-            # would keep the NameNode looking for room for replicas.
+            # Small clusters have fewer nodes than the default of 10, and the
+            # NameNode would keep searching for nodes for the replicas.
             'mapreduce.client.submit.file.replication': str(replication),
-            # Stock TeraSort writes its output once.
+            # By default, TeraSort writes a single replica of its output.
             'mapreduce.terasort.output.replication': str(replication),
-            # It would reduce every split to one host.
+            # TeraScheduler reduces the locations of every split to one host.
             'mapreduce.terasort.use.terascheduler': 'false',
         },
     }
 
 
 def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
-    """Return a name for the settings that do not follow a node's size.
+    """Return a digest of the settings that do not depend on the node size.
 
-    Runs with other settings do not compare; what follows the size is what
-    configurations differ in.
+    Runs with different digests are not comparable. Settings that depend on the
+    node size differ between configurations.
 
-    :raises hvstack.errors.InputError: no such tuning.
+    :param replication: number of replicas of input and output.
+    :param tuning: tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     same = render_site_files(
         NodeSizing(1, 1, 1, 1, 1, 1, 1),
         replication=replication,
         tuning=tuning,
-        # No figure depends on how a node's place is looked up.
+        # No result depends on the look-up of node locations.
         topology_mapping={},
     )
     text = ''.join(same[name] for name in sorted(same))
@@ -222,9 +230,11 @@ def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
 
 
 def render_hadoop_env(sizing: NodeSizing) -> str:
-    """Return ``hadoop-env.sh``: the daemons' heaps, by role.
+    """Return ``hadoop-env.sh``, which contains the heap sizes of the daemons.
 
-    Empty where the guest image's own are to hold.
+    It is empty if the heap sizes of the guest image apply.
+
+    :param sizing: size of a worker.
     """
     if sizing.daemon_mib is None:
         return ''
@@ -233,14 +243,14 @@ def render_hadoop_env(sizing: NodeSizing) -> str:
 
 
 def render_user_switch(uid: int, setup: str) -> str:
-    """Return lines of ``hadoop-env.sh`` that leave root for another user.
+    """Return lines of ``hadoop-env.sh`` that switch from root to a user.
 
-    Hadoop's programs on a node source that file first. HDFS and YARN know the
-    user as root all the same, so that paths and jobs are the same as in
-    guests. What needs root is done before.
+    Hadoop's programs on a node source this file first. In HDFS and YARN the
+    user is still root, so that paths and jobs are the same as in guests.
+    Commands that need root run before the switch.
 
-    :param uid: user and group ID.
-    :param setup: file that makes the settings of the operating system.
+    :param uid: user ID and group ID.
+    :param setup: script that applies the settings of the operating system.
     """
     own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn /srv/data'
     return f"""if [ "$(id -u)" = 0 ]; then
@@ -271,7 +281,7 @@ def _render_xml(properties: dict[str, str]) -> str:
 def render_node_env(roles: str, processors: int) -> str:
     """Return ``/etc/hvstack/node.env`` of a node.
 
-    :param roles: daemons that the node runs, with spaces between.
-    :param processors: what its JVMs are told.
+    :param roles: daemons of the node, separated by spaces.
+    :param processors: number of processors that its JVMs use.
     """
     return f'ROLES="{roles}"\nJAVA_PROCESSORS={processors}\n'

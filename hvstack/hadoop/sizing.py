@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a node Hadoop gets: containers, memory, heaps.
+"""Sizes of containers, memory and heaps on a node.
 
-Every tuning profile has a rule of its own; :data:`RULES` holds them.
+:data:`RULES` contains the rule of every tuning profile.
 """
 
 import math
@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 from hvstack import errors
 
-#: The tuning profile that is taken unless another is named.
+#: Default tuning profile.
 DEFAULT = 'hvstack'
-#: MiB that stay with the operating system of a node, page cache apart.
+#: Memory in MiB for the operating system of a node, without page cache.
 _SYSTEM_MIB = 128
-#: MiB of DataNode and NodeManager together, heap and the rest, with serial
-#: collector and first compiler alone.
+#: Memory in MiB of DataNode and NodeManager together, including memory outside
+#: the heap, with the serial collector and only the first compiler.
 _DAEMONS_MIB = 512
-#: Smallest container in which a sort task runs.
+#: Memory in MiB of the smallest container in which a sort task runs.
 _SMALLEST_MIB = 512
-#: Map slots of a worker, and as many reduce slots, by its CPUs: vsphere6,
-#: Table 1, tuned there for each number of VMs a host.
+#: Number of map slots (and of reduce slots) of a worker by its CPUs, which
+#: vsphere6, Table 1, tunes for each number of VMs per host.
 _VSPHERE6_SLOTS = {40: 20, 20: 11, 10: 6, 4: 3, 2: 1}
 _VSPHERE6_NATIVE_SLOTS = {40: 22}
 #: Bytes of a TeraSort record in a map task's buffer: 10 of key and 90 of
@@ -40,27 +40,28 @@ def _vsphere6_slots(vcpus: int, native: bool) -> int:
 
 @dataclass(frozen=True)
 class SizingRule:
-    """How one tuning profile cuts a worker into containers.
+    """Rule by which a tuning profile divides a worker into containers.
 
-    Containers come in groups, as MapReduce 1 had slots for maps and slots
-    for reduces beside each other.
+    Containers come in groups, as MapReduce 1 had slots for map tasks and
+    slots for reduce tasks.
 
-    :param groups: how many groups a worker should have, from its CPUs and
-        whether it is bare metal.
-    :param kinds: containers of a group, in units of memory: the first is
-        what a map task asks for, the last what a reduce task does.
-    :param smallest_mib: smallest unit.
-    :param largest_mib: largest unit.
-    :param share: of the memory that is left beside the daemons, for
-        containers; the rest is page cache.
-    :param heap: of a reduce task's container, for its Java heap.
-    :param map_heap: of a map task's container.
-    :param sort: of a map task's heap, for its sort buffer.
-    :param max_sort_mib: largest sort buffer.
-    :param daemon_mib: Java heap of each daemon, at most an eighth of the
-        node; None leaves the guest image's.
-    :param spare: containers of a cluster that no map or reduce task of a
-        job's one wave takes; None for half of them.
+    :param groups: function that returns the number of groups of a worker from
+        its number of CPUs and whether it is bare metal.
+    :param kinds: containers of a group in units of memory: the first is the
+        container of a map task, the last that of a reduce task.
+    :param smallest_mib: smallest unit in MiB.
+    :param largest_mib: largest unit in MiB.
+    :param share: fraction of the memory without the daemons that containers
+        use; the remainder is page cache.
+    :param heap: fraction of a reduce task's container for its Java heap.
+    :param map_heap: fraction of a map task's container for its Java heap.
+    :param sort: fraction of a map task's heap for its sort buffer.
+    :param max_sort_mib: largest sort buffer in MiB.
+    :param daemon_mib: Java heap of each daemon in MiB, at most an eighth of
+        the memory of the node; None uses that of the guest image.
+    :param spare: number of containers of a cluster that no task uses if a job
+        runs all its map tasks (or reduce tasks) at once; None for half of the
+        containers.
     """
 
     groups: Callable[[int, bool], int]
@@ -77,9 +78,10 @@ class SizingRule:
 
 
 RULES = {
-    # Two containers a CPU ("at least one map task plus one reduce task per
-    # physical core", vsphere6), half of the memory for page cache. Small
-    # containers need more than vsan's fifth beside the heap: class data.
+    # Two containers per CPU ("at least one map task plus one reduce task per
+    # physical core", vsphere6), and half of the memory for page cache. Class
+    # data of small containers needs more than the fifth outside the heap that
+    # vsan uses.
     'hvstack': SizingRule(
         groups=lambda vcpus, native: 2 * vcpus,
         kinds=(1,),
@@ -89,13 +91,14 @@ RULES = {
         map_heap=0.65,
         sort=0.3,
         max_sort_mib=2047,
-        # One is the ApplicationMaster's, one stays free for reduces that
-        # start before the last map has ended.
+        # The ApplicationMaster uses one container. Another one is free for
+        # reduce tasks that start before the last map task has ended.
         spare=2,
     ),
-    # Table 1 and appendix A: heaps of 800 and 1200 MiB, a buffer of 400,
-    # 1300 for every daemon. YARN has one pool for both kinds of tasks, so
-    # every container has room for a reduce task (Hadoop's own 0.8).
+    # Table 1 and appendix A: heaps of 800 and 1200 MiB, a buffer of 400 MiB,
+    # and 1300 MiB for every daemon. YARN has a single pool for both kinds of
+    # tasks, so every container is large enough for a reduce task (Hadoop's
+    # default of 0.8).
     'vsphere6': SizingRule(
         groups=_vsphere6_slots,
         kinds=(1, 1),
@@ -109,7 +112,7 @@ RULES = {
     ),
     # Table 3 and 6: 2.1 GiB for each container, 14 on 14 vCPUs, and 377
     # maps and reduces on 27 workers: all but the ApplicationMaster's.
-    # Heaps of at most half of the memory: 0.5 / 0.8.
+    # Heaps use at most half of the memory: 0.5 / 0.8.
     'vsan': SizingRule(
         groups=lambda vcpus, native: vcpus,
         kinds=(1,),
@@ -121,8 +124,9 @@ RULES = {
         max_sort_mib=400,
         spare=1,
     ),
-    # 3.1.1 and 3.1.8: of 4 GiB a core, 1 for page cache and 3 for heaps; at
-    # the end one map of 1 GiB, and a reduce with the second map's besides.
+    # 3.1.1 and 3.1.8: of 4 GiB per core, 1 GiB is page cache and 3 GiB are
+    # heaps: at the end a map task of 1 GiB, and a reduce task that also has
+    # the memory of the second map task.
     'amd': SizingRule(
         groups=lambda vcpus, native: vcpus,
         kinds=(1, 2),
@@ -133,7 +137,7 @@ RULES = {
         sort=0.5,
         max_sort_mib=2047,
     ),
-    # Hadoop's defaults: 8 GiB a node, 1 GiB a container, 0.8 of it heap.
+    # Hadoop's defaults: 8 GiB per node, 1 GiB per container, 0.8 of it heap.
     'stock': SizingRule(
         groups=lambda vcpus, native: 8,
         kinds=(1,),
@@ -147,11 +151,11 @@ RULES = {
         spare=2,
     ),
 }
-#: Sections of the amd guide after each of which a cluster can be measured;
-#: after 3.1.8 it is the tuning ``amd``. The others set nothing that Hadoop
-#: 3.4 still has, or name no value.
+#: Sections of the amd guide after which a cluster can be measured; after 3.1.8
+#: this is the tuning profile ``amd``. The other sections have no values, or
+#: only properties that Hadoop 3.4 no longer has.
 AMD_STEPS = ('3.1.1', '3.1.3', '3.1.5', '3.1.6')
-# Until 3.1.8 there, two maps and one reduce a core, 1 GiB of heap each.
+# Before 3.1.8: two map tasks and one reduce task per core, 1 GiB of heap each.
 RULES |= {
     f'amd-{step}': replace(RULES['amd'], kinds=(1, 1, 1)) for step in AMD_STEPS
 }
@@ -159,16 +163,17 @@ RULES |= {
 
 @dataclass(frozen=True)
 class NodeSizing:
-    """What YARN may use of one worker.
+    """Resources of a worker that Hadoop uses.
 
-    :param containers: how many run at a time.
-    :param container_mib: memory of each, or of one for a reduce task.
-    :param heap_mib: Java heap of a reduce task.
+    :param containers: number of containers that run at the same time.
+    :param container_mib: memory in MiB of a container for a reduce task.
+    :param heap_mib: Java heap in MiB of a reduce task.
     :param sort_mib: ``mapreduce.task.io.sort.mb``.
-    :param processors: what every JVM of the node is told.
-    :param map_mib: memory of a container for a map task.
-    :param map_heap_mib: Java heap of a map task.
-    :param daemon_mib: Java heap of each daemon, None for the image's own.
+    :param processors: number of processors that every JVM of the node uses.
+    :param map_mib: memory in MiB of a container for a map task.
+    :param map_heap_mib: Java heap in MiB of a map task.
+    :param daemon_mib: Java heap in MiB of each daemon; None uses that of the
+        guest image.
     """
 
     containers: int
@@ -189,14 +194,15 @@ class NodeSizing:
 def get_rule(tuning: str) -> SizingRule:
     """Return the rule of a tuning profile.
 
-    :raises hvstack.errors.InputError: there is none of that name.
+    :param tuning: name of the tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     try:
         return RULES[tuning]
     except KeyError:
         raise errors.InputError(
-            f"there is no tuning profile '{tuning}', take one of "
-            f'{", ".join(sorted(RULES))}'
+            f"Cannot use the tuning profile '{tuning}': it does not exist. "
+            f'Use one of {", ".join(sorted(RULES))}.'
         ) from None
 
 
@@ -207,14 +213,15 @@ def size_node(
     tuning: str = DEFAULT,
     native: bool = False,
 ) -> NodeSizing:
-    """Size a worker, a guest or a bare-metal host.
+    """Return the size of a worker, which is a guest or a bare-metal host.
 
-    :param vcpus: CPUs that it reports.
-    :param memory_mib: memory that it reports.
-    :param tuning: a tuning profile.
-    :param native: bare metal; only vsphere6 sizes it otherwise.
-    :raises hvstack.errors.InputError: there is no room for a container, or
-        no such tuning profile.
+    :param vcpus: number of CPUs that the worker reports.
+    :param memory_mib: memory in MiB that the worker reports.
+    :param tuning: tuning profile.
+    :param native: whether the worker is a bare-metal host, which only the
+        profile vsphere6 sizes differently.
+    :raises hvstack.errors.InputError: the worker is too small for a
+        container, or the tuning profile does not exist.
     """
     sizing_rule = get_rule(tuning)
     smallest_mib = sizing_rule.smallest_mib
@@ -227,10 +234,10 @@ def size_node(
     max_groups = room // (smallest_mib * units)
     if vcpus < 1 or max_groups < 1:
         raise errors.InputError(
-            f'a worker of {vcpus} vCPUs and {memory_mib} MiB is too small for '
-            f"Hadoop (tuning profile '{tuning}'): "
-            f'{_SYSTEM_MIB + daemons + smallest_mib * units} MiB are the '
-            'least'
+            f'Cannot run Hadoop on a worker with {vcpus} vCPUs and '
+            f"{memory_mib} MiB (tuning profile '{tuning}'): the worker is too "
+            'small. Use a larger flavor, with at least '
+            f'{_SYSTEM_MIB + daemons + smallest_mib * units} MiB.'
         )
     groups = min(sizing_rule.groups(vcpus, native), max_groups)
     unit = min(
@@ -260,25 +267,26 @@ def size_node(
 
 
 def count_tasks(containers: int, tuning: str = DEFAULT) -> int:
-    """Return how many maps, and reduces, a cluster runs in one wave.
+    """Return the number of map tasks (and of reduce tasks) that run at once.
 
-    vsphere6, Table 1: as many maps as reduces, each kind with slots of its
-    own. vsan, Table 6: as many as there are containers, less one.
+    vsphere6, Table 1: as many map tasks as reduce tasks, with separate slots
+    for each kind. vsan, Table 6: one less than the number of containers.
 
-    :param containers: of the whole cluster.
-    :raises hvstack.errors.InputError: no such tuning profile.
+    :param containers: number of containers of the cluster.
+    :param tuning: tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     spare = get_rule(tuning).spare
     return max(1, containers // 2 if spare is None else containers - spare)
 
 
 def sort_buffer_mib(block_mib: int, spill: float) -> int:
-    """Return the sort buffer in which a block's records fit at once.
+    """Return the size in MiB of a sort buffer for all records of a block.
 
-    amd, 3.1.6: room for data and metadata, and something over, so that a
-    map task spills once, at its end.
+    amd, 3.1.6: the buffer has space for data and metadata, and a reserve, so
+    that a map task spills once, at its end.
 
-    :param block_mib: HDFS block that a map task reads, in MiB.
+    :param block_mib: size in MiB of the HDFS block that a map task reads.
     :param spill: ``mapreduce.map.sort.spill.percent``.
     """
     return math.ceil(block_mib * _BUFFERED_RECORD / _RECORD / spill)

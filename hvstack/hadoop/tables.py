@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every non-default Hadoop parameter of the papers, and the tunings.
-
+"""Every non-default Hadoop property of the papers, and the tuning profiles.
 vsphere6 is "Virtualized Hadoop Performance with VMware vSphere 6", vsan
 "Hyper-Converged Big Data Using Hadoop with All-Flash VMware vSAN", amd the
-"Hadoop Performance Tuning Guide". Parameters of the operating system are in
+"Hadoop Performance Tuning Guide". Settings of the operating system are in
 :mod:`hvstack.hadoop.osprofiles`.
 """
 
@@ -35,14 +34,14 @@ _NAMED = "the paper names it without a value: Hadoop's default stays"
 def _same(
     site: str, name: str, value: str, reason: str = ''
 ) -> HadoopProperty:
-    """Return a row that is what it was."""
+    """Return a property that has the same name and value in Hadoop 3.5."""
     return HadoopProperty(name, value, site, name, value, reason)
 
 
 def _own(
     site: str, name: str, value: str | f.Formula, reason: str
 ) -> HadoopProperty:
-    """Return a row of hvstack's own."""
+    """Return a property that hvstack adds."""
     return HadoopProperty('', '', site, name, value, reason)
 
 
@@ -638,7 +637,7 @@ AMD: Table = {
     ),
 }
 
-#: What every tuning but stock gets besides: containers cut from the node.
+#: Sizes of containers, which every tuning profile but stock sets.
 _SIZES: Table = {
     'sizes': (
         _own(
@@ -680,7 +679,7 @@ _SIZES: Table = {
     ),
 }
 
-#: The ApplicationMaster of the papers' tunings.
+#: ApplicationMaster of the tuning profiles of the papers.
 _MASTER: Table = {
     'master': (
         _own(
@@ -692,7 +691,7 @@ _MASTER: Table = {
     ),
 }
 
-#: How soon a cluster notices that nodes come and go; no bearing on speed.
+#: Fast detection of new and failed nodes, without influence on the rates.
 _FAST_FAILURE_DETECTION: Table = {
     'soon': (
         _own(
@@ -724,7 +723,7 @@ _FAST_FAILURE_DETECTION: Table = {
 
 
 def _select_rows(table: Table, *names: str) -> tuple[HadoopProperty, ...]:
-    """Return rows of a paper by their names there."""
+    """Return properties by their names in the paper."""
     rows = {row.paper_name: row for rows in table.values() for row in rows}
     return tuple(rows[name] for name in names)
 
@@ -853,7 +852,7 @@ _STOCK: Table = {
 }
 
 
-#: What each tuning profile sets besides what no cluster runs without.
+#: Properties of each tuning profile, besides those that every cluster needs.
 TUNINGS: dict[str, Table] = {
     'hvstack': {**_SIZES, **_FAST_FAILURE_DETECTION, **_HVSTACK},
     'vsphere6': {**_SIZES, **_MASTER, **_FAST_FAILURE_DETECTION, **VSPHERE6},
@@ -868,7 +867,8 @@ TUNINGS: dict[str, Table] = {
     },
     'amd': {**_SIZES, **_MASTER, **_FAST_FAILURE_DETECTION, **AMD},
     'stock': _STOCK,
-    # The guide's steps: each sets what its section and those before it do.
+    # Steps of the guide: each has the properties of its section and of the
+    # sections before it.
     **{
         f'amd-{step}': {
             **_SIZES,
@@ -891,7 +891,7 @@ BLOCK_MIB = {
     **{f'amd-{step}': 256 if step >= '3.1.5' else 128 for step in AMD_STEPS},
 }
 
-#: The same on larger workers, and the largest block of a run's files, which
-#: are one block each while they are smaller. hvstack's own goes as far as the
-#: papers', so that large data sets have no more tasks than theirs.
+#: HDFS block size in MiB on larger workers, and the largest block of a run's
+#: files; a smaller file is a single block. The profile hvstack has the maximum
+#: of the papers, so that large data sets have as many tasks as theirs.
 LARGEST_BLOCK_MIB = {**BLOCK_MIB, 'hvstack': 256}

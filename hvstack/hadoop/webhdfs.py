@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HDFS by its REST interface: no client's JVM has to start.
+"""HDFS operations over its REST interface, which need no client JVM.
 
-Hadoop 3.4, "WebHDFS REST API". It is on by default, and is asked on the
-controller itself, as the daemons' user.
+Hadoop 3.4, "WebHDFS REST API". The interface is enabled by default. Requests
+are sent from the controller, as the user of the daemons.
 """
 
 import json
@@ -17,11 +17,13 @@ _SECONDS = 60
 
 
 def delete_path(controller: Runner, path: str) -> None:
-    """Delete a file or a folder with all in it, past the trash.
+    """Delete a file or a directory with its content, without the trash.
 
-    One that is not there is fine.
+    A missing path is not an error.
 
-    :raises hvstack.errors.CommandFailed: it cannot be deleted.
+    :param controller: controller that runs the NameNode.
+    :param path: path in HDFS.
+    :raises hvstack.errors.CommandFailed: HDFS cannot delete the path.
     """
     answer = _request_json(controller, 'DELETE', path, 'DELETE&recursive=true')
     if 'boolean' not in answer:
@@ -29,9 +31,11 @@ def delete_path(controller: Runner, path: str) -> None:
 
 
 def list_names(controller: Runner, directory: str) -> list[str]:
-    """Return what is in a folder; nothing where there is none.
+    """Return the names in a directory; an empty list for a missing directory.
 
-    :raises hvstack.errors.CommandFailed: it cannot be listed.
+    :param controller: controller that runs the NameNode.
+    :param directory: path in HDFS.
+    :raises hvstack.errors.CommandFailed: HDFS cannot list the directory.
     """
     answer = _request_json(controller, 'GET', directory, 'LISTSTATUS')
     failure = answer.get('RemoteException') or {}
@@ -45,9 +49,11 @@ def list_names(controller: Runner, directory: str) -> list[str]:
 
 
 def read_text(controller: Runner, path: str) -> str:
-    """Return what a file holds.
+    """Return the content of a file.
 
-    :raises hvstack.errors.CommandFailed: it cannot be read.
+    :param controller: controller that runs the NameNode.
+    :param path: path in HDFS.
+    :raises hvstack.errors.CommandFailed: HDFS cannot read the file.
     """
     return _request(controller, 'GET', path, 'OPEN', '--fail')
 
@@ -72,7 +78,7 @@ def _request(
         f'http://{controller.address}:{PORTS["namenode"]}/webhdfs/v1'
         f'{quote(path)}?op={operation}&user.name=root'
     )
-    # A DataNode has what is in files: the NameNode redirects to it.
+    # The NameNode redirects to a DataNode with the content of the file.
     args = [
         *('curl', '-sS', '--noproxy', '*', '-L', '-X', method),
         *('-m', str(_SECONDS), *more, url),
