@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HSDataCheck: is all the data there, as large and as often as it must be.
-
-TPCx-HS: HSDataCheck verifies cardinality, size and replication.
-"""
+"""HSDataCheck, which verifies cardinality, size and replication (TPCx-HS)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +14,7 @@ _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
 
 def select_data_files(files: Iterable[fsck.HDFSFile]) -> list[fsck.HDFSFile]:
-    """Return the files that hold data, without marks and manifests."""
+    """Return the data files, without markers and manifests."""
     return [file for file in files if _DATA_FILE.search(file.path)]
 
 
@@ -29,10 +26,14 @@ def find_problems(
     replication: int,
     hosts: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Return what is wrong with a data set; nothing if it is as it must be.
+    """Return the problems of a data set; an empty list for a valid data set.
 
-    :param hosts: physical host by DataNode's address; where it is given, two
-        replicas of a block on one host are wrong.
+    :param files: data files with their blocks.
+    :param expected_bytes: total length in bytes.
+    :param expected_files: number of files; None accepts any number.
+    :param replication: number of replicas of each block.
+    :param hosts: physical hosts by address of the DataNode. With this
+        argument, two replicas of a block on one host are a problem.
     """
     problems = []
     if expected_files is not None and len(files) != expected_files:
@@ -51,16 +52,18 @@ def find_problems(
 
 
 def _find_file_problems(file: fsck.HDFSFile, replication: int) -> list[str]:
-    """Return what is wrong with one file."""
+    """Return the problems of a file."""
     problems = []
     if file.length % RECORD_BYTES:
-        problems.append(f'{file.length} bytes are no whole records')
+        problems.append(
+            f'{file.length} bytes is not a whole number of data records'
+        )
     if len(file.blocks) != file.block_count:
         problems.append(
             f'{len(file.blocks)} of {file.block_count} blocks listed'
         )
     if sum(block.length for block in file.blocks) != file.length:
-        problems.append('its blocks are not as long as it is')
+        problems.append('the length of its blocks is not its own length')
     if file.replication < replication:
         problems.append(f'replication {file.replication}, not {replication}')
     missing = sum(block.live == 0 for block in file.blocks)
@@ -83,12 +86,15 @@ def check_data(
 ) -> dict[str, Any]:
     """Check a data set in HDFS.
 
-    :param path: its folder.
-    :param expected_files: None if any number will do.
-    :param spread: refuse two replicas of a block on one physical host.
+    :param cluster: cluster that stores the data set.
+    :param path: directory of the data set.
+    :param expected_bytes: total length in bytes.
+    :param expected_files: number of files; None accepts any number.
+    :param replication: number of replicas of each block.
+    :param spread: whether two replicas of a block on one physical host are an
+        error.
     :returns: ``files``, ``bytes``, ``blocks``, ``blocks_on_one_host``.
-    :raises hvstack.errors.RunFailed: something is missing, too short, or
-        not replicated often enough.
+    :raises hvstack.errors.RunFailed: data or replicas are missing.
     """
     try:
         files = select_data_files(fsck.run(cluster.gateway, path))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPC's own TPCx-HS kit, which is the user's to bring.
+"""TPC's TPCx-HS kit, which the user must provide.
 
-The kit's program does both runs of a pair by itself, with only the clean-up
-of the file system between them, and writes one log: a pair of records comes
-of it. TPCx-HS: the run with the lower metric is the performance run, the
-other one the repeatability run.
+The program of the kit executes both runs of a pair, with only the clean-up of
+the file system between them, and writes a single log, from which hvstack
+creates two run records. TPCx-HS: the run with the lower metric is the
+performance run, the other one is the repeatability run.
 
 Names of files, options and lines are those of the kits 1.x and 2.x.
 """
@@ -29,7 +29,7 @@ from hvstack.tpcxhs.workload import Workload
 
 PROGRAM = 'TPCx-HS-master.sh'
 PARAMETERS = 'Benchmark_Parameters.sh'
-#: What a kit must have: MapReduce is the framework that is run.
+#: Files that a kit must contain to run on MapReduce.
 FILES = (
     PROGRAM,
     PARAMETERS,
@@ -38,16 +38,16 @@ FILES = (
     'TPCx-HS-master_MR2.jar',
     'VERSION.txt',
 )
-#: Where the kit is on the controller while it runs.
+#: Directory of the kit on the controller while it runs.
 KIT_DIR = '/opt/hvstack-kit'
 _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
 _MAX_KIT_BYTES = 100 * 10**6
-#: Both runs may take as long as their phases may.
+#: Maximum number of seconds for both runs: the sum of their phases.
 _SECONDS = 2 * len(PHASES) * tpcxhs.PHASE_SECONDS
 #: Programs that the kit calls.
 _REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
-#: A node has no other user than root, and perhaps no sudo.
+#: Substitute for sudo: a node has no user but root, and possibly no sudo.
 _SUDO = '#!/bin/sh\n[ "$1" = -u ] && shift 2\nexec "$@"\n'
 
 _COLOUR = re.compile(r'(?:\x1b|\\e)\[[0-9;]*m')
@@ -60,14 +60,14 @@ _FAILED = re.compile(r'(HS\w+) Result FAILURE')
 
 @dataclass(frozen=True)
 class KitRun:
-    """What the kit's log says of one run.
+    """A run in the log of the kit.
 
-    :param number: 1 or 2.
-    :param started_at: seconds since 1970.
-    :param phases: seconds by name.
-    :param total_seconds: whole seconds; None if the kit gives no metric.
-    :param metric: HSph@SF as the kit prints it.
-    :param reason: why there is no metric.
+    :param number: number of the run, 1 or 2.
+    :param started_at: start time in seconds since 1970.
+    :param phases: seconds of each phase by its name.
+    :param total_seconds: whole seconds; None if the log has no metric.
+    :param metric: HSph@SF as the kit prints it; None if the log has no metric.
+    :param reason: why the log has no metric.
     """
 
     number: int
@@ -79,26 +79,30 @@ class KitRun:
 
 
 def check_kit(path: Path, size_bytes: int) -> None:
-    """Refuse what is no kit, and a size that it cannot make.
+    """Check that a directory contains a kit, which supports a data size.
 
-    :raises hvstack.errors.InputError: with what is missing.
+    :param path: directory of the kit.
+    :param size_bytes: size of the data set in bytes.
+    :raises hvstack.errors.InputError: files are missing, or the kit does not
+        support the size.
     """
     missing = [name for name in FILES if not (path / name).is_file()]
     if missing:
         raise errors.InputError(
-            f'--kit {path}: has no {", ".join(missing)}; give the folder '
-            'TPCx-HS-Runtime-Suite of the kit that the TPC hands out'
+            f'Cannot use the kit (--kit {path}): {", ".join(missing)} is '
+            'missing. Use the directory TPCx-HS-Runtime-Suite of the kit that '
+            'the TPC distributes.'
         )
     if size_bytes not in KIT_SIZES:
         sizes = ', '.join(name for _, name in KIT_SIZES.values())
         raise errors.InputError(
-            f"size {size_bytes} bytes: TPC's kit knows only {sizes}, give "
-            'one of these with --size'
+            f'Cannot sort {size_bytes} bytes (--size): the kit supports only '
+            f'{sizes}. Use one of these sizes.'
         )
 
 
 def parse_log(log: str) -> list[KitRun]:
-    """Return the runs that a kit's log tells of, in order."""
+    """Return the runs in the log of a kit, in order."""
     text = _COLOUR.sub('', log)
     starts = list(_RUN_START.finditer(text))
     bounds = [*(start.start() for start in starts), len(text)]
@@ -113,7 +117,7 @@ def _parse_run(number: int, started_at: int, text: str) -> KitRun:
     failed = _FAILED.findall(text)
     reason = ''
     if failed:
-        reason = f'{", ".join(failed)} failed, says the kit'
+        reason = f'the kit reports that {", ".join(failed)} failed'
     elif not total or not metric or int(total[2]) < 1:
         reason = 'the kit ended without a metric'
     return KitRun(
@@ -130,15 +134,18 @@ def _parse_run(number: int, started_at: int, text: str) -> KitRun:
 
 
 def install_kit(node: Node, path: Path, workload: Workload) -> None:
-    """Put the kit on the controller, with this cluster's parameters.
+    """Copy the kit to the controller, with the settings for this cluster.
 
-    :raises hvstack.errors.InputError: it is too large to be one.
-    :raises hvstack.errors.HVStackError: it cannot be put there.
+    :param node: controller that runs the kit.
+    :param path: directory of the kit.
+    :param workload: workload of the runs.
+    :raises hvstack.errors.InputError: the directory is too large for a kit.
+    :raises hvstack.errors.HVStackError: the kit cannot be copied.
     """
     if sum(file.stat().st_size for file in path.rglob('*')) > _MAX_KIT_BYTES:
         raise errors.InputError(
-            f'--kit {path}: more than {_MAX_KIT_BYTES // 10**6} MB, give the '
-            'folder of the kit alone'
+            f'Cannot copy the kit (--kit {path}): the directory has more than '
+            f'{_MAX_KIT_BYTES // 10**6} MB. Use the directory of the kit only.'
         )
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w:gz') as tar:
@@ -149,7 +156,7 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
         stdin=base64.b64encode(packed.getvalue()).decode(),
         timeout=600,
     )
-    # The last word of several counts: the kit's own settings stay there.
+    # The last assignment counts, so the settings of the kit can remain.
     own = textfile.read(path / PARAMETERS)
     overrides = {
         'NUM_MAPS': workload.maps,
@@ -164,11 +171,14 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
 
 
 def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
-    """Run both runs, and return the kit's log.
+    """Execute both runs, and return the log of the kit.
 
-    :raises hvstack.errors.MissingPrerequisite: the kit's programs need what
-        the node has not.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :param node: controller that runs the kit.
+    :param size_bytes: size of the data set in bytes.
+    :param timeout: maximum number of seconds for both runs.
+    :raises hvstack.errors.MissingPrerequisite: programs that the kit needs are
+        not installed on the node.
+    :raises hvstack.errors.DeadlineExceeded: the runs took too long.
     """
     missing_programs = node.run(
         f'for p in {" ".join(_REQUIRED_PROGRAMS)}; do '
@@ -176,8 +186,9 @@ def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
     ).stdout.split()
     if missing_programs:
         raise errors.MissingPrerequisite(
-            f"{node.name}: TPC's kit needs {', '.join(missing_programs)}, "
-            'install it in the image of the controller'
+            f'Cannot run the kit ({node.name}): the kit needs '
+            f'{", ".join(missing_programs)}. Install it in the image of the '
+            'controller.'
         )
     option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
@@ -204,18 +215,25 @@ def measure(
     run_numbers: Collection[int] = (1, 2),
     progress: Progress | None = None,
 ) -> list[record.Record]:
-    """Let the kit do its pair of runs, and save a record of each.
+    """Execute the two runs of the kit, and save a record of each run.
 
-    Caches are dropped before the first one only: between the two TPCx-HS
-    allows nothing but the clean-up of the file system.
+    Caches are dropped only before the first run: TPCx-HS allows only the
+    clean-up of the file system between the runs.
 
-    :param records_dir: where records are.
-    :param path: the kit.
-    :param index: of the pair's first run.
-    :param run_numbers: which of the two runs are recorded; one that has a
-        valid record already is not recorded again.
-    :raises hvstack.errors.InputError: no kit, or not a size of it.
-    :raises hvstack.errors.HVStackError: it could not even be started.
+    :param cluster: cluster that executes the runs.
+    :param workload: workload of the runs.
+    :param records_dir: directory of the run records.
+    :param path: directory of the kit.
+    :param sweep: sweep ID of the records.
+    :param kind: kind of the records.
+    :param configuration: name of the configuration.
+    :param index: index of the first run of the pair.
+    :param run_numbers: numbers of the runs to record; a run that already has a
+        valid record is not recorded again.
+    :param progress: where to report; None reports nothing.
+    :raises hvstack.errors.InputError: the kit is incomplete, or does not
+        support the size.
+    :raises hvstack.errors.HVStackError: the kit could not be started.
     """
     check_kit(path, workload.size_bytes)
     # Without a key the records could not be written after the runs.
@@ -288,10 +306,19 @@ def measure_runs(
     progress: Progress | None = None,
     run_numbers: Collection[int] = (1, 2),
 ) -> list[record.Record]:
-    """Run once, or a pair where TPC's kit is given, and save the records.
+    """Execute a run, or a pair of runs with TPC's kit, and save the records.
 
-    :param path: the kit; None lets Hadoop's own programs stand in.
-    :raises hvstack.errors.HVStackError: it could not even be started.
+    :param path: directory of the kit; None runs the substitute workload.
+    :param cluster: cluster that executes the runs.
+    :param workload: workload of the runs.
+    :param records_dir: directory of the run records.
+    :param sweep: sweep ID of the records.
+    :param kind: kind of the records.
+    :param configuration: name of the configuration.
+    :param index: index of the first run.
+    :param progress: where to report; None reports nothing.
+    :param run_numbers: numbers of the runs to record, with a kit.
+    :raises hvstack.errors.HVStackError: the run could not be started.
     """
     if path is not None:
         return measure(
@@ -320,14 +347,14 @@ def measure_runs(
 
 
 def _collect_runs(whole: tpcxhs.RunResult, log: str) -> list[KitRun]:
-    """Return both runs; what was wrong with all of it is wrong with each."""
+    """Return both runs; a problem of the whole kit invalidates both."""
     runs_by_number = {run.number: run for run in parse_log(log)}
     started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]
     runs = []
     for number in (1, 2):
         run = runs_by_number.get(number) or KitRun(
-            number, started_at, {}, None, None, f'it did not begin: {tail}'
+            number, started_at, {}, None, None, f'it did not start: {tail}'
         )
         if whole.reason:
             run = replace(
@@ -338,9 +365,9 @@ def _collect_runs(whole: tpcxhs.RunResult, log: str) -> list[KitRun]:
 
 
 def _check_output(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
-    """Hold the last run's output against size and replication.
+    """Check the size and replication of the output of the last run.
 
-    The kit prints what HSDataCheck sees, and judges only the jobs.
+    The kit prints the result of HSDataCheck, but checks only the jobs.
     """
     if run.reason:
         return run
@@ -358,7 +385,7 @@ def _check_output(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
 
 
 def _performance_run_number(runs: list[KitRun]) -> int | None:
-    """Return the number of the performance run; None without a pair."""
+    """Return the number of the performance run; None if a run failed."""
     if any(run.total_seconds is None for run in runs):
         return None
     return max(runs, key=lambda run: run.total_seconds or 0).number

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: HSGen, HSDataCheck, HSSort, HSDataCheck, HSValidate.
+"""Execution of a run: HSGen, HSDataCheck, HSSort, HSDataCheck, HSValidate.
 
-Hadoop's TeraGen, TeraSort and TeraValidate stand in for TPC's kit. Every
-figure is "derived from the TPCx-HS benchmark and not comparable to published
-TPCx-HS results".
+Hadoop's TeraGen, TeraSort and TeraValidate are the substitute workload for
+TPC's kit. Every result is "derived from the TPCx-HS benchmark and not
+comparable to published TPCx-HS results".
 """
 
 import re
@@ -28,8 +28,8 @@ from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs import datacheck
 from hvstack.tpcxhs.workload import MIB, Workload
 
-#: The NameNode's bean of the same figures as FSNamesystem, which is up to
-#: ten seconds old: right after a start it says that there is no room.
+#: JMX bean of the NameNode. FSNamesystem has the same values, but they are up
+#: to ten seconds old: right after a start, the capacity is zero.
 _STATE_BEAN = 'FSNamesystemState'
 BASE = '/benchmarks/tpcx-hs'
 INPUT = f'{BASE}/input'
@@ -37,15 +37,15 @@ OUTPUT = f'{BASE}/output'
 REPORT = f'{BASE}/validate'
 _JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
 _JOB = re.compile(r'\bjob_\d+_\d+\b')
-#: What a container's end by the kernel, or by YARN for its memory, looks
-#: like in the client's output.
+#: Lines in the output of the client about a container that the kernel killed,
+#: or that YARN killed because of its memory.
 _KILLED = re.compile(
     r'(?i)exit code is 137|exitcode: 137|exit code 137|'
     r"beyond the '?physical'? memory limit|java heap space|"
     r'OutOfMemoryError'
 )
-#: What disks that fill up look like there: a node's, HDFS' and YARN's sight
-#: of them; HDFS says the last of DataNodes that are gone, too.
+#: Messages of nodes, HDFS and YARN about full disks, with the reason. HDFS
+#: prints the last one also for lost DataNodes.
 _FULL_DISK_REASONS = {
     re.compile(
         r'No space left on device|DiskOutOfSpaceException|'
@@ -54,20 +54,28 @@ _FULL_DISK_REASONS = {
     ): 'disks are full',
     re.compile(
         r'could only be written to \d+ of the'
-    ): 'no DataNode took a block, for want of room or of DataNodes',
+    ): 'no DataNode accepted a block: disks are full or DataNodes are missing',
 }
-#: Seconds that a phase may take.
+#: Maximum number of seconds for a phase.
 PHASE_SECONDS = 3600.0
-#: Data of the sort that a new cluster does once before it is measured.
+#: Size in bytes of the data set of the warm-up job.
 WARM_UP_BYTES = 10_000_000
 
 
 @dataclass
 class RunResult:
-    """What one run came to, valid or not; units as in a run record.
+    """The result of a run; the units are those of the run record.
 
-    :param reason: why it is not valid, with evidence.
-    :param telemetry: of its nodes, if it was asked for.
+    :param workload: workload of the run.
+    :param started: start time in UTC.
+    :param ended: end time in UTC.
+    :param reason: why the run is not valid, with evidence; empty for a valid
+        run.
+    :param phases: phases that have ended.
+    :param total_seconds: seconds of all phases.
+    :param sut: facts of the system under test.
+    :param observations: observations of the cluster and the cloud.
+    :param telemetry: samples of the nodes; None without sampling.
     """
 
     workload: Workload
@@ -82,12 +90,12 @@ class RunResult:
 
     @property
     def is_valid(self) -> bool:
-        """All phases ended and every check passed."""
+        """Whether all phases have ended and every check has passed."""
         return not self.reason
 
     @property
     def rate(self) -> float:
-        """TB an hour; 0 for a run that is not valid."""
+        """Rate in TB per hour; 0 for a run that is not valid."""
         if not self.is_valid:
             return 0.0
         return record.compute_rate(
@@ -97,7 +105,13 @@ class RunResult:
     def to_record(
         self, *, sweep: str, kind: str, configuration: str, index: int
     ) -> record.Record:
-        """Return the run's record, to be saved."""
+        """Return the run record, which is not saved yet.
+
+        :param sweep: sweep ID.
+        :param kind: kind of the record.
+        :param configuration: name of the configuration.
+        :param index: index of the run.
+        """
         return record.Record(
             sweep=sweep,
             kind=kind,
@@ -120,7 +134,7 @@ class RunResult:
 
 
 def format_now() -> str:
-    """Return the time in UTC as records have it."""
+    """Return the current time in UTC in the format of run records."""
     return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
@@ -133,20 +147,23 @@ def run(
     phase_seconds: float = PHASE_SECONDS,
     interval: float = 0,
 ) -> RunResult:
-    """Run the benchmark once.
+    """Execute the benchmark once.
 
-    Old output is purged, caches are dropped and idle disks waited for first;
-    what of that cannot be had is in ``seen['before_run']``. A run that fails
-    half way, or in which anything was killed for want of memory, is returned
-    as not valid, with the evidence.
+    Before the run, old output is deleted, caches are dropped, and the disks
+    must be idle; ``observations['before_run']`` lists the steps that failed. A
+    run that fails, or in which a process was killed because it ran out of
+    memory, is returned as not valid, with the evidence.
 
-    :param program: what runs instead of our phases, whose counters are then
-        not there to be fetched.
-    :param phase_seconds: longest time of a phase.
-    :param interval: seconds between samples of the nodes; 0 takes none.
-    :raises hvstack.errors.InputError: the data set does not fit.
-    :raises hvstack.errors.HVStackError: the cluster cannot even be made
-        ready for a run.
+    :param cluster: cluster that executes the run.
+    :param workload: workload of the run.
+    :param program: functions to call instead of the phases; no counters are
+        collected then.
+    :param progress: where to report; None reports nothing.
+    :param phase_seconds: maximum number of seconds for a phase.
+    :param interval: seconds between samples of the nodes; 0 takes no samples.
+    :raises hvstack.errors.InputError: the data set does not fit in HDFS.
+    :raises hvstack.errors.HVStackError: the cluster cannot be prepared for the
+        run.
     """
     run_result = RunResult(workload)
     kills = probe.oom_lines(cluster.nodes)
@@ -207,7 +224,7 @@ def run(
     if evidence:
         run_result.observations['killed'] = evidence
         run_result.reason = (
-            f'killed for want of memory: {evidence[0]}'
+            f'killed because it ran out of memory: {evidence[0]}'
             + (f'; {run_result.reason}' if run_result.reason else '')
         )[:2000]
     return run_result
@@ -226,10 +243,19 @@ def measure(
     phase_seconds: float = PHASE_SECONDS,
     observe: Callable[[], dict[str, Any]] | None = None,
 ) -> record.Record:
-    """Run the benchmark once and save its record, valid or not.
+    """Execute the benchmark once and save its record, valid or not.
 
-    :param records_dir: where records are.
-    :param observe: gives what was seen of the cloud after the run.
+    :param cluster: cluster that executes the run.
+    :param workload: workload of the run.
+    :param records_dir: directory of the run records.
+    :param sweep: sweep ID of the record.
+    :param kind: kind of the record.
+    :param configuration: name of the configuration.
+    :param index: index of the run.
+    :param progress: where to report; None reports nothing.
+    :param phase_seconds: maximum number of seconds for a phase.
+    :param observe: function that returns observations of the cloud after the
+        run; None adds no observations.
     """
     # Without a key the record could not be written after the run.
     signing.own_key()
@@ -254,12 +280,12 @@ def measure(
 
 
 def _settle_hosts(cluster: Cluster) -> list[str]:
-    """Have no run find what the one before left in memory.
+    """Write back and drop the caches, and wait until the disks are idle.
 
-    Write back, drop the caches, and wait until the disks are idle.
+    Without this, a run could use the page cache of the previous run.
 
-    :returns: what could not be had, to be said beside the figure: a tenant
-        may not drop caches everywhere.
+    :returns: warnings for the report: not every user is allowed to drop the
+        caches.
     """
     warnings = []
     try:
@@ -273,14 +299,16 @@ def _settle_hosts(cluster: Cluster) -> list[str]:
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:
-    """Sort a little once, so that no first run pays for cold daemons.
+    """Run the warm-up job, so that the first run finds warm daemons.
 
-    What it leaves in HDFS the first run purges.
+    The first run deletes the output of the warm-up job.
 
-    :raises hvstack.errors.RunFailed: it does not work.
+    :param cluster: new cluster.
+    :param workload: workload of the runs.
+    :raises hvstack.errors.RunFailed: the warm-up job failed.
     """
-    # A task a worker: enough to start every daemon's classes, and the start
-    # of JVMs is what takes the time.
+    # One task per worker loads the classes of every daemon. The job takes as
+    # long as the start of its JVMs.
     few = max(2, len(cluster.workers))
     small = Workload(
         WARM_UP_BYTES,
@@ -291,7 +319,7 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
     runner = _PhaseRunner(
         cluster, small, RunResult(small), None, PHASE_SECONDS
     )
-    # A new cluster holds nothing, and to look is quicker than to remove it.
+    # HDFS of a new cluster is empty, and this check is faster than a purge.
     if rest.get_namenode_bean(cluster.gateway, _STATE_BEAN).get(
         'BlocksTotal', 1
     ):
@@ -305,9 +333,11 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
 
 
 def purge(cluster: Cluster) -> None:
-    """End jobs that an aborted run left; remove its data and all trash.
+    """Kill the jobs of an aborted run, and delete its data and the trash.
 
-    Waits until the DataNodes have really let go of the blocks.
+    The function returns when the DataNodes have deleted the blocks.
+
+    :param cluster: cluster to clean up.
     """
     gateway = cluster.gateway
     apps = rest.get_json(
@@ -322,7 +352,7 @@ def purge(cluster: Cluster) -> None:
         for user in webhdfs.list_names(gateway, '/user'):
             webhdfs.delete_path(gateway, f'/user/{user}/.Trash')
     except errors.HVStackError:
-        # Hosts of their own may lack curl: a JVM has to start then.
+        # Bare-metal hosts may have no curl. The client needs a JVM.
         gateway.run(
             f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"',
             timeout=300,
@@ -336,24 +366,26 @@ def purge(cluster: Cluster) -> None:
 
 
 def check_fit(cluster: Cluster, workload: Workload) -> None:
-    """Refuse a data set for which HDFS has no room.
+    """Check that HDFS has enough space for a data set.
 
-    :raises hvstack.errors.InputError: names what is needed and what is left.
+    :param cluster: cluster that would store the data set.
+    :param workload: workload of the run.
+    :raises hvstack.errors.InputError: the remaining space is too small.
     """
     state = rest.get_namenode_bean(cluster.gateway, _STATE_BEAN)
     free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
     if needed > free_bytes:
         raise errors.InputError(
-            f'data of {workload.size_bytes / 1e9:.3g} GB needs '
-            f'{needed / 1e9:.3g} GB of HDFS (twice {workload.replication} '
-            f'replicas and half for the sort), {free_bytes / 1e9:.3g} GB are '
-            'left: take a smaller size'
+            f'Cannot sort {workload.size_bytes / 1e9:.3g} GB: the run needs '
+            f'{needed / 1e9:.3g} GB in HDFS (twice {workload.replication} '
+            'replicas, and half a replica for the sort), and '
+            f'{free_bytes / 1e9:.3g} GB remain. Use a smaller size.'
         )
 
 
 def _find_kills(cluster: Cluster, before: set[str]) -> list[str]:
-    """Return the evidence that something was killed during the run."""
+    """Return the evidence of processes that were killed during the run."""
     try:
         lines = sorted(probe.oom_lines(cluster.nodes) - before)
         return lines + [
@@ -383,9 +415,10 @@ class _PhaseRunner:
         )
 
     def put_random(self) -> None:
-        """Have input without a job, in as many blocks as there are maps.
+        """Write random input without a job, with one block per map task.
 
-        TeraSort sorts whatever its records hold. A block is 1 MiB at least.
+        TeraSort sorts data records with any content. A block has at least
+        1 MiB.
         """
         work = self.workload
         block = work.size_bytes // work.maps // MIB * MIB
@@ -423,7 +456,7 @@ class _PhaseRunner:
             self.progress.say(text)
 
     def _run_job(self, phase: str, program: str, operands: str) -> None:
-        """Run one job; its time is the client's, as in TPCx-HS."""
+        """Run a job and measure the time of its client, as TPCx-HS does."""
         work = self.workload
         self._say(f'{phase} ...')
         max_block_bytes = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
@@ -443,7 +476,7 @@ class _PhaseRunner:
         self._record_phase(phase, seconds, job_id=jobs[0] if jobs else None)
         if result.returncode != 0 or not jobs:
             raise errors.RunFailed(
-                f'{phase} ended with status {result.returncode} after '
+                f'{phase} exited with status {result.returncode} after '
                 f'{seconds:.0f} s: {_failure_reason(output)}'
             )
 
@@ -471,9 +504,10 @@ class _PhaseRunner:
         self._say(f'{phase}: {seconds:.0f} s')
 
     def collect(self) -> None:
-        """Fetch every job's numbers and hold them against the data set.
+        """Load the statistics of all jobs and check them.
 
-        :raises hvstack.errors.RunFailed: records were lost, or not sorted.
+        :raises hvstack.errors.RunFailed: data records were lost, or are not
+            sorted.
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [
@@ -506,7 +540,7 @@ class _PhaseRunner:
 
 
 def _read_report(gateway: Node) -> str:
-    """Return what HSValidate wrote."""
+    """Return the output of HSValidate."""
     try:
         return ''.join(
             webhdfs.read_text(gateway, f'{REPORT}/{name}')
@@ -514,18 +548,19 @@ def _read_report(gateway: Node) -> str:
             if name.startswith('part-r-')
         )
     except errors.HVStackError:
-        # As in purge.
+        # Bare-metal hosts may have no curl.
         return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
 
 
 def check_sorted(
     phases: list[dict[str, Any]], report: str, workload: Workload
 ) -> str:
-    """Return why sorted data is not what was generated; nothing if it is.
+    """Return why the sorted data is not valid; an empty text for valid data.
 
-    :param phases: with the jobs' counters.
-    :param report: what HSValidate wrote: "checksum", a blank, a number in
-        hexadecimal, and lines about records that are out of order.
+    :param phases: phases with the counters of their jobs.
+    :param report: output of HSValidate: "checksum", a space, a hexadecimal
+        number, and lines about data records that are not in order.
+    :param workload: workload of the run.
     """
     lines = [line.split() for line in report.splitlines() if line.strip()]
     if [line[0] for line in lines] != ['checksum']:
@@ -558,7 +593,7 @@ def check_sorted(
 
 
 def _failure_reason(output: str) -> str:
-    """Return the lines of a job's output that say why it failed."""
+    """Return the lines of a job's output with the reason of its failure."""
     lines = output.splitlines()
     for number, line in enumerate(lines):
         if _KILLED.search(line):
@@ -566,8 +601,8 @@ def _failure_reason(output: str) -> str:
     for pattern, reason in _FULL_DISK_REASONS.items():
         for line in filter(pattern.search, lines):
             return (
-                f'{reason}: {" ".join(line.split())[:300]}; take a smaller '
-                'size, or make room on the nodes'
+                f'{reason}: {" ".join(line.split())[:300]}. Use a smaller '
+                'size, or free space on the nodes.'
             )
     telling = [
         line

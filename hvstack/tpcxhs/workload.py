@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run sorts, and how it is cut."""
+"""Size of the data set of a run, and its division into tasks."""
 
 import re
 from dataclasses import dataclass
@@ -13,27 +13,27 @@ MIB = 1024 * 1024
 _MAX_BYTES = 10**18
 #: Largest HDFS block: vsphere6 "Parameter Tuning" and vsan Table 3.
 LARGEST_BLOCK_MIB = 256
-#: Smallest part of a data set that is worth a task of its own: with less
-#: than HDFS' usual block of a small worker the start of its JVM is what is
-#: measured.
+#: Smallest part of a data set for a task. A smaller part than the HDFS block
+#: of a small worker would measure the start of the JVM.
 MIN_TASK_MIB = 64
-#: Decimal, as TPCx-HS counts its scale factors.
+#: Decimal units, as in the scale factors of TPCx-HS.
 _UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
-#: Room for intermediate data, as a part of the data set.
+#: Space for intermediate data, as a fraction of the data set.
 _INTERMEDIATE = 0.5
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What a run sorts, and how it is cut.
+    """The data set of a run, and the number of tasks.
 
-    :param size_bytes: of the data set, a multiple of 100 (one record).
-    :param replication: of input and output.
-    :param maps: map tasks of HSGen, and files of the input.
-    :param reduces: reduce tasks of HSSort, and files of the output.
-    :param one_jvm: a job's tasks run in its ApplicationMaster's JVM, if they
-        are few: on emulated CPUs each JVM takes minutes to start.
-    :raises hvstack.errors.InputError: such a data set cannot be made.
+    :param size_bytes: size of the data set in bytes, a multiple of 100 (the
+        size of a data record).
+    :param replication: number of replicas of input and output.
+    :param maps: number of map tasks of HSGen, and of input files.
+    :param reduces: number of reduce tasks of HSSort, and of output files.
+    :param one_jvm: whether the tasks of a small job run in the JVM of its
+        ApplicationMaster: on emulated CPUs each JVM takes minutes to start.
+    :raises hvstack.errors.InputError: a number is not valid.
     """
 
     size_bytes: int
@@ -43,44 +43,50 @@ class Workload:
     one_jvm: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no run can sort."""
+        """Check the numbers."""
         if self.size_bytes < RECORD_BYTES or self.size_bytes % RECORD_BYTES:
             raise errors.InputError(
-                f'data of {self.size_bytes} bytes: take a multiple of '
-                f'{RECORD_BYTES}, the size of a record'
+                f'Cannot create {self.size_bytes} bytes of data: data records '
+                f'have {RECORD_BYTES} bytes. Use a multiple of '
+                f'{RECORD_BYTES}.'
             )
         for name in ('replication', 'maps', 'reduces'):
             if getattr(self, name) < 1:
-                raise errors.InputError(f"'{name}' must be 1 or more")
+                raise errors.InputError(
+                    f"Cannot use {getattr(self, name)} as '{name}' of a "
+                    'workload: it is less than 1. Use 1 or more.'
+                )
 
     @property
     def records(self) -> int:
-        """How many records the data set has."""
+        """Number of data records."""
         return self.size_bytes // RECORD_BYTES
 
     @property
     def block_bytes(self) -> int:
-        """HDFS' block size for input and output.
+        """HDFS block size in bytes for input and output.
 
-        256 MiB, or as much as makes each file of a smaller data set one
-        block: HSSort then has as many map tasks as HSGen.
+        It is 256 MiB, or less for a smaller data set, so that each file is a
+        single block and HSSort has as many map tasks as HSGen.
         """
         parts = max(1, min(self.maps, self.reduces))
         whole = -(-self.size_bytes // parts)
-        # Sampled partitions of the output differ in size by some percent.
+        # Sampled partitions of the output differ in size by a few percent.
         needed = -(-int(whole * 1.1) // MIB)
         return min(LARGEST_BLOCK_MIB, max(1, needed)) * MIB
 
     @property
     def needed_bytes(self) -> float:
-        """Room in HDFS for input, output and intermediate data."""
+        """Bytes in HDFS for input, output and intermediate data."""
         return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that a size such as ``500MB`` or ``1GB`` means.
+    """Return the number of bytes of a size such as ``500MB`` or ``1GB``.
 
-    :raises hvstack.errors.InputError: it is none, or no whole records.
+    :param text: number with a unit.
+    :raises hvstack.errors.InputError: the text is not a size, or not a
+        multiple of the size of a data record.
     """
     match = re.fullmatch(
         r'([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([KMGT]?B|)',
@@ -89,8 +95,8 @@ def parse_size(text: str) -> int:
     value = float(match[1]) * _UNITS[match[2]] if match else 0
     if not RECORD_BYTES <= value <= _MAX_BYTES or value % RECORD_BYTES:
         raise errors.InputError(
-            f"'{text[:60]}' is no size of data: give one such as 500MB, a "
-            f'multiple of {RECORD_BYTES} bytes'
+            f"Cannot use '{text[:60]}' as the size of the data: it is not a "
+            f'multiple of {RECORD_BYTES} bytes. Use a size such as 500MB.'
         )
     return int(value)
 
@@ -101,17 +107,17 @@ def count_tasks(
     hosts: int,
     tuning: str = sizing.DEFAULT,
 ) -> int:
-    """Return how many maps, and reduces, sort so much data.
+    """Return the number of map tasks (and of reduce tasks) for a data set.
 
-    vsphere6 "Parameter Tuning": all of a phase's tasks in one wave. One
-    container is the ApplicationMaster's, one stays free for reduces that
-    start before the last map has ended. Of a small data set each task has
-    64 MiB at least, and each host as many tasks as the others.
+    vsphere6 "Parameter Tuning": all tasks of a phase run at once. The
+    ApplicationMaster uses one container, and another one stays free for reduce
+    tasks that start before the last map task has ended. With a small data set,
+    each task has at least 64 MiB, and each host has the same number of tasks.
 
-    :param size_bytes: of the data set.
-    :param containers: of the whole cluster.
-    :param hosts: worker hosts.
-    :param tuning: profile of its settings.
+    :param size_bytes: size of the data set in bytes.
+    :param containers: number of containers of the cluster.
+    :param hosts: number of worker hosts.
+    :param tuning: tuning profile of the cluster.
     """
     each = size_bytes // (hosts * MIN_TASK_MIB * MIB)
     return min(sizing.count_tasks(containers, tuning), hosts * max(1, each))

@@ -90,11 +90,11 @@ class DataCheckTest(testtools.TestCase):
 
     def test_records_that_are_not_whole(self) -> None:
         text = real('healthy').replace('1666700', '1666750')
-        self.assertIn('no whole records', wrong(text))
+        self.assertIn('not a whole number of data records', wrong(text))
 
     def test_blocks_shorter_than_their_file(self) -> None:
         text = real('healthy').replace('len=1666700', 'len=1666600', 1)
-        self.assertIn('its blocks are not as long as it is', wrong(text))
+        self.assertIn('length of its blocks', wrong(text))
 
     def test_unlisted_block(self) -> None:
         text = '\n'.join(

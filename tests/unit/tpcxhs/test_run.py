@@ -319,7 +319,7 @@ class RunTest(testtools.TestCase):
     def test_does_not_fit(self) -> None:
         self.gateway.remaining = int(self.work.needed_bytes) - 1
         failure = self.assertRaises(errors.InputError, self.run_once)
-        self.assertIn('take a smaller size', str(failure))
+        self.assertIn('Use a smaller size', str(failure))
         self.assertEqual([], self.jobs())
 
     def test_just_fits(self) -> None:
@@ -332,7 +332,7 @@ class RunTest(testtools.TestCase):
         )
         outcome = self.run_once()
         self.assertFalse(outcome.is_valid)
-        self.assertIn('HSSort ended with status 1', outcome.reason)
+        self.assertIn('HSSort exited with status 1', outcome.reason)
         self.assertIn('Exit code is 137', outcome.reason)
         self.assertEqual(['teragen', 'terasort'], self.jobs())
         self.assertEqual(0.0, outcome.rate)
@@ -349,7 +349,7 @@ class RunTest(testtools.TestCase):
                 'local directory for output/spill0.out',
             ),
             (
-                'want of room or of DataNodes',
+                'disks are full or DataNodes are missing',
                 'File /x could only be written to 0 of the 1 minReplication '
                 'nodes. There are 2 datanode(s) running',
             ),
@@ -358,7 +358,7 @@ class RunTest(testtools.TestCase):
                 1, f'job_1_0002\n{line}\nException in thread "main"\n', ''
             )
             reason = self.run_once().reason
-            self.assertIn(f'{what}: {line}; take a smaller size', reason)
+            self.assertIn(f'{what}: {line}. Use a smaller size', reason)
             self.assertNotIn('\n', reason)
 
     def test_data_check_ends_the_run(self) -> None:
