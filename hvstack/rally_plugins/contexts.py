@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts: flavors, Placement ratios, a cluster, bare metal.
+"""Rally contexts for flavors, allocation ratios, clusters and bare metal.
 
-Each prepares only what runs without a valid record still need, and its
-clean-up is also done by the journal: Rally skips it on Ctrl-C and SIGKILL.
+A context prepares only what runs without a valid record need. The journal can
+undo everything that a context does, because Rally skips the clean-up after
+Ctrl-C and SIGKILL.
 """
 
 import abc
@@ -40,7 +41,7 @@ from hvstack.tpcxhs import run as tpcxhs
 
 
 class _Context(context.Context):
-    """What these contexts have in common."""
+    """Base class of the contexts."""
 
     CONFIG_SCHEMA = session.WORKLOAD_SCHEMA
     #: Kinds of journal entries that the clean-up undoes.
@@ -49,10 +50,10 @@ class _Context(context.Context):
     FIRST = False
 
     def setup(self) -> None:
-        """Prepare, if any run of the workload is still to be done.
+        """Prepare the workload, if it has runs without a valid record.
 
-        A cluster that the workload before has left is taken, with other
-        settings of Hadoop if need be; one of another kind is deleted.
+        The cluster of the previous workload is reused, with other settings of
+        Hadoop if necessary. A cluster of another configuration is deleted.
         """
         task = session.get_task_state(self.context)
         task.raise_if_interrupted()
@@ -79,12 +80,12 @@ class _Context(context.Context):
 
     @abc.abstractmethod
     def prepare(self, task: TaskState) -> None:
-        """Do what the context is for."""
+        """Make the changes of the context."""
 
     def cleanup(self) -> None:
-        """Undo it, unless the next workload is to have the cluster.
+        """Undo the changes, unless the next workload reuses the cluster.
 
-        A cluster on which a run failed is left to nobody.
+        A cluster on which a run failed is never reused.
         """
         task = session.get_task_state(self.context)
         if (
@@ -102,14 +103,15 @@ class _Context(context.Context):
         self.undo(task)
 
     def reuse(self, task: TaskState, changed: bool) -> None:
-        """Take over what was left.
+        """Prepare a cluster of the previous workload for this workload.
 
-        :param changed: the workload wants other settings of Hadoop.
+        :param task: state of the Rally process.
+        :param changed: whether the workload has other settings of Hadoop.
         """
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
-        """Undo what was prepared."""
+        """Undo the changes of the context."""
         journal_entries = [
             journal_entry
             for journal_entry in journal.own()
@@ -126,7 +128,7 @@ class FlavorsContext(_Context):
     FIRST = True
 
     def prepare(self, task: TaskState) -> None:
-        """Refuse what the backend cannot honour, then publish."""
+        """Check that the backend supports the configuration, then publish."""
         compared = self.config.get('baseline')
         if compared:
             task.load_baselines(self.config)
@@ -135,8 +137,8 @@ class FlavorsContext(_Context):
             return
         task.plan = plan
         if compared:
-            # Again, as replication is known now: a whole run would else be
-            # spent on what does not compare.
+            # Check again, because the replication is known now. Otherwise a
+            # run could end with a record that is not comparable.
             task.load_baselines(self.config)
         task.known_kills = task.read_kills()
         task.flavor_ids = launch.publish(
@@ -144,14 +146,14 @@ class FlavorsContext(_Context):
         )
 
     def reuse(self, task: TaskState, changed: bool) -> None:
-        """Plan anew: the same nodes, which have their flavors."""
+        """Plan again for the same nodes, whose flavors exist."""
         if changed:
             name = self.config['configuration']
             task.plan = _plan_or_skip(task, self.config, name) or task.plan
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
-        """Delete the flavors that were made here."""
+        """Delete the flavors that the context created."""
         super().undo(task)
         task.plan = None
         task.skip_reason = ''
@@ -160,12 +162,12 @@ class FlavorsContext(_Context):
 
 @context.configure(name='hvstack_host_mode', platform='openstack', order=915)
 class HostModeContext(_Context):
-    """Have the workers' hosts share their CPUs, or give them out."""
+    """Switch the CPU mode of the workers' hosts to shared or dedicated."""
 
     KINDS = (hostmode.KIND,)
 
     def prepare(self, task: TaskState) -> None:
-        """Switch them where a command does so and they are otherwise."""
+        """Switch hosts with another CPU mode, if a command is configured."""
         plan = _require_plan(task)
         command = lacks.get_mode_command(
             profiles.load(task.options.cloud.host_profile), task.options.sweep
@@ -182,12 +184,12 @@ class HostModeContext(_Context):
 
 @context.configure(name='hvstack_ratios', platform='openstack', order=920)
 class RatiosContext(_Context):
-    """Set Placement's allocation ratios of the workers' hosts."""
+    """Set the allocation ratios of the workers' hosts in Placement."""
 
     KINDS = (ratios.KIND,)
 
     def prepare(self, task: TaskState) -> None:
-        """Set them; what was there before goes into the journal first."""
+        """Set the ratios, after the journal has the previous ratios."""
         plan = _require_plan(task)
         task.ratios_before = ratios.set_ratios(
             task.admin,
@@ -198,7 +200,7 @@ class RatiosContext(_Context):
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
-        """Put them back, and write down what is there then."""
+        """Restore the ratios, and add the restored ratios to the records."""
         super().undo(task)
         if task.plan is None or not task.saved_records:
             return
@@ -218,7 +220,7 @@ class ClusterContext(_Context):
     KINDS = (stacks.KIND, keys.KIND)
 
     def prepare(self, task: TaskState) -> None:
-        """Create the stack, sort a little once."""
+        """Create the stack and run the warm-up job."""
         plan = _require_plan(task)
         label = plan.configuration.label.replace('.', '-')
         name = f'hv-{label}-{secrets.token_hex(3)}'
@@ -266,12 +268,12 @@ class ClusterContext(_Context):
 
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
 class BaselineContext(_Context):
-    """Take the hosts for bare metal and start Hadoop on them."""
+    """Acquire the hosts for bare metal and start Hadoop on them."""
 
     FIRST = True
 
     def _skip_without_configurations(self, task: TaskState) -> bool:
-        """Skip the runs at the end where there is nothing to compare."""
+        """Skip the last runs of a sweep without configurations."""
         if self.config.get('before') or not self.config.get('skip'):
             return False
         if not _has_only_baselines(task, self.config):
@@ -281,7 +283,7 @@ class BaselineContext(_Context):
         return True
 
     def prepare(self, task: TaskState) -> None:
-        """Take the hosts, sort a little once."""
+        """Acquire the hosts and run the warm-up job."""
         before = self.config.get('before')
         if before and _plan_or_skip(task, self.config, before) is None:
             return
@@ -301,8 +303,8 @@ class BaselineContext(_Context):
     def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once.
 
-        Nova does not have the hosts now: whether the configuration can exist
-        was looked at when they were taken.
+        Nova does not have the hosts now, so the configuration was checked when
+        the hosts were acquired.
         """
         if self._skip_without_configurations(task) or not changed:
             return
@@ -318,7 +320,7 @@ class BaselineContext(_Context):
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
-        """Give the hosts back."""
+        """Release the hosts."""
         bare, task.cluster = task.cluster, None
         if isinstance(bare, BareHosts):
             bare.release()
@@ -328,17 +330,17 @@ class BaselineContext(_Context):
 
 
 def _node_key(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what workloads on one cluster must have in common."""
+    """Return the values that workloads on the same cluster must share."""
     setup = dict(config.get('setup') or {})
     setup.pop('tuning', None)
     if config['configuration'] == BARE_METAL:
-        # It has no volumes.
+        # Bare metal has no volumes.
         setup = {k: v for k, v in setup.items() if k == 'os_profile'}
     return config['configuration'], *sorted(setup.items())
 
 
 def _hadoop_key(task: TaskState, config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what a cluster can be given anew."""
+    """Return the settings of Hadoop that a running cluster can change."""
     return config.get('replication'), task.node_settings(config)['tuning']
 
 
@@ -360,7 +362,7 @@ def _reconfigure_hadoop(
 
 
 def _undo_retained_cluster(task: TaskState) -> None:
-    """Undo a cluster that was left and that nobody takes."""
+    """Delete a retained cluster that the next workload cannot use."""
     task.retained = None
     if isinstance(task.cluster, BareHosts):
         kinds: tuple[type[_Context], ...] = (BaselineContext,)
@@ -378,14 +380,15 @@ def _undo_retained_cluster(task: TaskState) -> None:
 def _require_plan(task: TaskState) -> Any:
     if task.plan is None:
         raise errors.InputError(
-            "the context 'hvstack_flavors' must stand beside hvstack_ratios "
-            'and hvstack_cluster: it plans the cluster'
+            "Cannot use the contexts 'hvstack_ratios' and 'hvstack_cluster': "
+            "they need the cluster plan of the context 'hvstack_flavors'. Add "
+            'this context to the workload.'
         )
     return task.plan
 
 
 def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
-    """Tell whether bare metal has no configuration to stand beside."""
+    """Return whether a sweep has records of bare metal only."""
     records = state.load_records(task.sweep_id(config))
     return all(run_record.kind == 'baseline' for run_record in records)
 
@@ -393,10 +396,13 @@ def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
 def _plan_or_skip(
     task: TaskState, config: Mapping[str, Any], name: str
 ) -> launch.Plan | None:
-    """Plan a configuration; None if it is to be skipped, with the reason.
+    """Return the cluster plan of a configuration; None to skip it.
 
-    :raises hvstack.errors.InputError: it cannot exist, and the workload does
-        not say that it may be skipped.
+    :param task: state of the Rally process, which gets the reason.
+    :param config: configuration of the context.
+    :param name: name of the configuration.
+    :raises hvstack.errors.InputError: the configuration cannot exist, and the
+        workload does not allow skipping it.
     """
     configuration = parse(task.resolve_name(config, name))
     settings = task.node_settings(config)

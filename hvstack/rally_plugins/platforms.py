@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally's platform of a cloud by its name in clouds.yaml.
+"""Rally platform of a cloud that is identified by its name in clouds.yaml.
 
-An environment of ``existing@openstack`` needs a user name and a password,
-and stores both in Rally's database. This one stores the name of the cloud
-and connects as openstacksdk does, so that each kind of credential works.
+An environment of ``existing@openstack`` needs a user name and a password, and
+stores both in Rally's database. This platform stores the name of the cloud and
+connects as openstacksdk does, so that every kind of credential works.
 """
 
 import traceback
@@ -25,7 +25,7 @@ _CLOUD = {'type': 'string', 'minLength': 1}
     name=named.KEY, platform='openstack'
 )
 class NamedCloud(platform.Platform):
-    """A cloud of clouds.yaml, or that of the OS_* variables."""
+    """A cloud in clouds.yaml, or the cloud of the OS_* variables."""
 
     CONFIG_SCHEMA = {
         'type': 'object',
@@ -118,19 +118,18 @@ class NamedCloud(platform.Platform):
         }
 
 
-# Rally's clients get their session from the client 'keystone', and Rally
-# gets that by its name.
+# Rally's clients get their session from the client with the name 'keystone'.
 osclients.Keystone.unregister()
 
 
 @osclients.configure('keystone', supported_versions=('2', '3'))
 class Keystone(osclients.Keystone):
-    """Rally's Keystone client, also for a cloud by its name."""
+    """Keystone client of Rally that also supports clouds by name."""
 
     def get_session(
         self, version: str | None = None
     ) -> tuple[Session, BaseAuthPlugin]:
-        """Return the session of openstacksdk where a cloud is named."""
+        """Return the session of openstacksdk for a cloud by name."""
         region: Any = named.region_of(self.credential)
         if region is None:
             pair: tuple[Session, BaseAuthPlugin] = super().get_session(version)
@@ -146,7 +145,7 @@ class Keystone(osclients.Keystone):
         """Return a Keystone client."""
         if named.region_of(self.credential) is None:
             return super().create_client(version)
-        # Rally's own reads attributes that only password plugins have.
+        # Rally's client reads attributes that only password plugins have.
         return keystoneclient.Client(
             version=self.choose_version(version) or '3',
             session=self.get_session()[0],

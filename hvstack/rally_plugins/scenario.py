@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario: one iteration is one run of the benchmark, and one record."""
+"""Rally scenario whose iterations are runs, each with a run record."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -27,7 +27,7 @@ from hvstack.tpcxhs.workload import Workload
 
 @validators.configure(name='hvstack_workload', platform='openstack')
 class WorkloadValidator(validators.Validator):
-    """Names that make sense, told before the first of all runs."""
+    """Validator of the names in a workload, before the first run."""
 
     def validate(
         self,
@@ -36,7 +36,7 @@ class WorkloadValidator(validators.Validator):
         plugin_cls: Any,
         plugin_cfg: dict[str, Any] | None,
     ) -> None:
-        """Read a workload's configurations and its sweep's name."""
+        """Parse the configurations and the sweep ID of a workload."""
         args = (config or {}).get('args') or {}
         try:
             for name in ('configuration', 'before'):
@@ -71,36 +71,39 @@ class TPCxHS(scenario.OpenStackScenario):
         setup: dict[str, Any] | None = None,
         keep: bool = False,
     ) -> None:
-        """Run once, unless this run has a valid record already.
+        """Execute a run, unless it already has a valid record.
 
-        :param sweep: names the records; ``auto`` for the unfinished sweep
-            of this shape, or a new one; ``new`` for one that this Rally
-            process begins.
-        :param configuration: name or label, or ``bare-metal``.
-        :param sizes: bytes of each iteration's data.
-        :param first_index: of the first iteration's run.
-        :param shape: of the whole sweep, for ``auto``.
-        :param replication: min(3, worker hosts) by default.
+        :param sweep: sweep ID of the records; ``auto`` for the unfinished
+            sweep of this shape, or a new sweep; ``new`` for a new sweep per
+            Rally process.
+        :param configuration: name or label of a configuration, or
+            ``bare-metal``.
+        :param sizes: size of the data set of each iteration, in bytes.
+        :param first_index: index of the run of the first iteration.
+        :param shape: shape of the whole sweep, for ``auto``.
+        :param replication: number of replicas; None uses the minimum of 3 and
+            the number of worker hosts.
         :param baseline: recorded runs on bare metal to compare with: a file,
-            the id of a record or sweep, or ``auto`` for the newest
-            comparable ones; by default those of the sweep itself.
-        :param allow: facts that may differ from those; the difference is
-            said beside the percentage.
-        :param skip: a configuration that cannot exist is skipped with the
-            reason, it does not fail.
-        :param without: what the cloud lacks, as in ``sweep plan``.
-        :param before: the configuration that bare metal is measured for; if
-            that is skipped, so is this.
-        :param storage: ``deck`` leaves it to the cloud for configurations
-            that name none: Ceph with one copy, else local.
-        :param kit: folder of TPC's kit, which does runs in pairs.
-        :param setup: how clusters are set up: ``tuning`` and ``os_profile``,
-            of bare metal too; with storage ceph ``disks`` of a worker,
-            ``volume_type``, and the ``copies`` and ``osd_groups`` that the
-            type must say it has.
-        :param keep: the next workload has the same configuration and set-up,
-            tuning and replication apart, and gets the cluster, unless a run
-            fails on it.
+            the ID of a record or sweep, or ``auto`` for the newest comparable
+            runs; None uses those of the sweep.
+        :param allow: facts that may differ from the baseline; differences are
+            reported with the percentage.
+        :param skip: whether a configuration that cannot exist is skipped with
+            the reason, instead of a failure.
+        :param without: missing capabilities of the cloud, as in ``sweep
+            plan``.
+        :param before: configuration for which bare metal is measured; if it is
+            skipped, so is this workload.
+        :param storage: ``deck`` lets the cloud decide for configurations
+            without a storage: Ceph with a single copy, or local.
+        :param kit: directory of TPC's kit, which executes runs in pairs.
+        :param setup: settings of the cluster: ``tuning`` and ``os_profile``,
+            also for bare metal; with storage ceph also the ``disks`` of a
+            worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
+            the volume type must have.
+        :param keep: whether the next workload reuses the cluster, because it
+            has the same configuration and settings except tuning and
+            replication. A cluster on which a run failed is not reused.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         task = session.get_task_state(self.context)
@@ -125,7 +128,14 @@ class TPCxHS(scenario.OpenStackScenario):
 def _run_iteration(
     tpcx_hs: TPCxHS, task: TaskState, config: dict[str, Any], iteration: int
 ) -> None:
-    """Do a workload's run of this number, from 1, or take it as it is."""
+    """Execute a run of a workload, or use its valid record.
+
+    :param tpcx_hs: scenario that gets the output.
+    :param task: state of the Rally process.
+    :param config: arguments of the scenario.
+    :param iteration: number of the iteration, from 1.
+    :raises hvstack.errors.RunFailed: the run is not valid.
+    """
     name = task.sweep_id(config)
     if task.skip_reason:
         _report_skipped(tpcx_hs, task, name, config['configuration'])
@@ -136,7 +146,7 @@ def _run_iteration(
         record = _measure(task, config, step)
     else:
         task.progress.say(
-            f'{step.label}, run {step.index + 1}: taken from the record '
+            f'{step.label}, run {step.index + 1}: uses the record '
             f'of {record.started}'
         )
     allow = config['allow'] or ()
@@ -154,9 +164,9 @@ def _run_iteration(
 def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
     if task.cluster is None:
         raise errors.InputError(
-            f'{step.label}: there is no cluster to run on, add the contexts '
-            'hvstack_flavors, hvstack_ratios and hvstack_cluster, or '
-            'hvstack_baseline'
+            f'Cannot run the benchmark ({step.label}): the workload has no '
+            'cluster. Add the contexts hvstack_flavors, hvstack_ratios and '
+            'hvstack_cluster, or hvstack_baseline.'
         )
     work = task.workload(step.size_bytes, config)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
@@ -177,7 +187,7 @@ def _measure_runs(
     step: Step,
     work: Workload,
 ) -> list[Record]:
-    """Run once; with TPC's kit the pair that the run is one of."""
+    """Execute a run; with TPC's kit, the pair of runs that it belongs to."""
     path = Path(config['kit']) if config['kit'] else None
     sweep = task.sweep_id(config)
     first = step.index - step.index % 2 if path else step.index
@@ -205,7 +215,11 @@ def _measure_runs(
 def build_interim_report(
     records: list[Record], allow: Collection[str] = ()
 ) -> SweepReport | None:
-    """Return the answer of the runs up to now; None before a baseline."""
+    """Return the report of all runs so far; None without a baseline run.
+
+    :param records: records of the sweep.
+    :param allow: facts that may differ.
+    """
     if not any(
         record.kind == 'baseline' and record.valid for record in records
     ):
@@ -214,9 +228,10 @@ def build_interim_report(
 
 
 def steal_percent(record: Record) -> float | None:
-    """Return the largest part of a node's CPU time that was stolen.
+    """Return the largest percentage of stolen CPU time of a node.
 
-    :returns: in percent; None where no telemetry tells.
+    :param record: run record.
+    :returns: percentage; None without telemetry of stolen CPU time.
     """
     nodes = (record.seen.get('telemetry') or {}).get('nodes', {})
     parts = [
@@ -232,7 +247,7 @@ def steal_percent(record: Record) -> float | None:
 def _report_skipped(
     tpcx_hs: TPCxHS, task: TaskState, sweep: str, configuration: str
 ) -> None:
-    """Say in Rally's report, and for ours, what cannot exist, and why."""
+    """Add a skipped configuration with its reason to both reports."""
     if configuration != BARE_METAL:
         label, _, reason = task.skip_reason.partition(': ')
         skips.save_skip(state.RECORDS_DIR, sweep, label, reason)
@@ -263,9 +278,12 @@ def _add_output(
     runs: list[Record],
     allow: Collection[str],
 ) -> None:
-    """Draw phases, and percent of bare metal over the runs so far.
+    """Add charts of the phases, and of percent of bare metal so far.
 
-    :param runs: of the sweep, with those on bare metal.
+    :param tpcx_hs: scenario that gets the output.
+    :param task: state of the Rally process.
+    :param record: record of the run.
+    :param runs: records of the sweep and of the baseline.
     :param allow: facts that may differ.
     """
     if record.valid:

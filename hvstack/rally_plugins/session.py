@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contexts and scenario of one Rally process share.
+"""State that the contexts and the scenario of a Rally process share.
 
-Rally copies its own context object for every iteration, so a live cluster
-and its connections cannot stand in there. The serial runner keeps all of
-it in one process.
+Rally copies its context object for every iteration, so the object cannot hold
+a running cluster and its connections. The serial runner executes everything in
+a single process.
 """
 
 import atexit
@@ -36,7 +36,7 @@ from hvstack.sweep.space import CAPABILITIES
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
-#: What a workload is, the same for its contexts and its scenario.
+#: Schema of a workload, the same for its contexts and its scenario.
 WORKLOAD_SCHEMA: dict[str, Any] = {
     'type': 'object',
     'properties': {
@@ -97,14 +97,14 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
     'additionalProperties': False,
 }
 
-#: Name of the sweep that stands for "the unfinished one, or a new one".
+#: Sweep ID that means "the unfinished sweep of this shape, or a new sweep".
 AUTO = 'auto'
-#: Name of a sweep that stands for "a new one in each Rally process".
+#: Sweep ID that means "a new sweep in each Rally process".
 NEW = 'new'
 
 
 def requested_volumes(config: Mapping[str, Any]) -> Volumes | None:
-    """Return the volumes that a workload asks for; None for the usual."""
+    """Return the volumes that a workload requests; None for the defaults."""
     setup = config.get('setup') or {}
     options = {
         'count': setup.get('disks'),
@@ -120,10 +120,12 @@ def requested_volumes(config: Mapping[str, Any]) -> Volumes | None:
 
 @dataclass
 class TaskState:
-    """One Rally process.
+    """State of a Rally process.
 
-    :param admin: the administrator's connection.
-    :param tenant: the first user's, for the stacks.
+    :param admin: connection of the administrator.
+    :param tenant: connection of the first user, for the stacks.
+    :param options: options of :mod:`hvstack.conf`.
+    :param progress: where to report.
     """
 
     admin: Connection
@@ -133,41 +135,41 @@ class TaskState:
     auto_sweeps: dict[tuple[object, ...], state.Sweep] = field(
         default_factory=dict
     )
-    #: By what must be alike within a sweep: replication, size and set-up.
+    #: By the values that a sweep shares: replication, size and settings.
     new_sweep_ids: dict[tuple[object, ...], str] = field(default_factory=dict)
-    #: Of the workload that runs now.
+    #: Cluster plan of the current workload.
     plan: Plan | None = None
     flavor_ids: dict[str, str] = field(default_factory=dict)
     ratios_before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
-    #: Nodes and Hadoop's settings of a cluster that the workload before has
-    #: left for the next one.
+    #: Nodes and settings of Hadoop of a cluster that the previous workload
+    #: retained for this one.
     retained: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
-    #: Of configurations that name none, where that is left to the cloud.
+    #: Storage of configurations without a storage, if the cloud decides.
     storage: str = ''
-    #: Why the workload's configuration cannot exist.
+    #: Why the configuration of the workload cannot exist.
     skip_reason: str = ''
     known_kills: set[str] = field(default_factory=set)
     saved_records: list[tuple[Path, record.Record]] = field(
         default_factory=list
     )
-    #: Ctrl-C came in an iteration: Rally's runner loses it, as it returns
-    #: from a "finally".
+    #: Whether Ctrl-C interrupted an iteration. Rally's runner ignores it,
+    #: because it returns from a "finally" block.
     interrupted: bool = False
 
     def raise_if_interrupted(self) -> None:
-        """Let nothing more begin after Ctrl-C.
+        """Raise an error if Ctrl-C interrupted an earlier iteration.
 
-        :raises KeyboardInterrupt: it came in an iteration.
+        :raises KeyboardInterrupt: an iteration was interrupted.
         """
         if self.interrupted:
             raise KeyboardInterrupt
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Remember a Ctrl-C that comes within, and begin nothing after one.
+        """Remember that Ctrl-C interrupted the block.
 
-        :raises KeyboardInterrupt: it came before.
+        :raises KeyboardInterrupt: an earlier iteration was interrupted.
         """
         self.raise_if_interrupted()
         try:
@@ -178,11 +180,16 @@ class TaskState:
 
     @property
     def connections(self) -> list[Connection]:
-        """Both connections."""
+        """Connections of the administrator and of the tenant."""
         return [self.admin, self.tenant]
 
     def sweep_id(self, config: Mapping[str, Any]) -> str:
-        """Return the sweep that a workload belongs to."""
+        """Return the ID of the sweep that a workload belongs to.
+
+        :param config: configuration of the workload.
+        :raises hvstack.errors.InputError: the sweep ID is not valid, or the
+            shape is missing.
+        """
         if config['sweep'] == NEW:
             setup = config.get('setup') or {}
             key = (
@@ -193,8 +200,8 @@ class TaskState:
             if key not in self.new_sweep_ids:
                 self.new_sweep_ids[key] = state.create_id('rally')
                 self.progress.say(
-                    f'sweep {self.new_sweep_ids[key]}: to go on with it, give '
-                    "'sweep' in --task-args"
+                    f'sweep {self.new_sweep_ids[key]}: to continue it, set '
+                    "'sweep' in --task-args to this ID"
                 )
             return self.new_sweep_ids[key]
         if config['sweep'] != AUTO:
@@ -202,15 +209,17 @@ class TaskState:
         shape = config.get('shape')
         if not shape:
             raise errors.InputError(
-                f"sweep '{AUTO}' needs the sweep's 'shape': configurations, "
-                'runs, size_bytes; or name the sweep'
+                f"Cannot use the sweep '{AUTO}': 'shape' is missing. Set "
+                "'shape' with configurations, runs and size_bytes, or set "
+                "'sweep' to a sweep ID."
             )
         # Rally hands lists to scenarios and tuples to contexts.
         configurations = tuple(shape['configurations'])
         if config.get('setup'):
             raise errors.InputError(
-                f"sweep '{AUTO}' with a 'setup': its marker does not keep it, "
-                f"name the sweep, or take '{NEW}'"
+                f"Cannot use the sweep '{AUTO}' with 'setup': the marker of "
+                "the sweep does not contain it. Set 'sweep' to a sweep ID or "
+                f"to '{NEW}'."
             )
         runs, size = int(shape['runs']), int(shape['size_bytes'])
         shaped = (configurations, runs, size)
@@ -222,18 +231,18 @@ class TaskState:
             )
             self.auto_sweeps[shaped] = sweep
             self.progress.say(
-                f'sweep {sweep.id}'
-                + (', going on from before' if again else '')
+                f'sweep {sweep.id}' + (', continued' if again else '')
             )
         return self.auto_sweeps[shaped].id
 
     def resolve_name(self, config: Mapping[str, Any], name: str) -> str:
-        """Return a configuration's name, with its storage.
+        """Return the name of a configuration with its storage.
 
-        A workload may leave that to the cloud: the deck's, which is Ceph with
-        one copy, if it has that.
+        A workload may let the cloud decide: the storage of the Dell
+        presentation (Ceph with a single copy) if the cloud has it, or local.
 
-        :param name: of one of the workload's configurations.
+        :param config: configuration of the workload.
+        :param name: name of a configuration of the workload.
         :raises hvstack.errors.CloudError: the cloud does not answer.
         """
         if config.get('storage') is None or name == BARE_METAL:
@@ -251,12 +260,12 @@ class TaskState:
                 lacks.get_backend(self.admin, profile, options.backend),
             )
             self.progress.say(
-                f'storage of the start: {self.storage}, {reason}'
+                f'storage of the first configuration: {self.storage}, {reason}'
             )
         return replace(parse(name), storage=self.storage).name
 
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
-        """Return a workload's runs."""
+        """Return the runs of a workload."""
         return plan.build_workload(
             self.resolve_name(config, config['configuration']),
             config.get('first_index', 0),
@@ -264,9 +273,10 @@ class TaskState:
         )
 
     def announce(self, config: Mapping[str, Any]) -> None:
-        """Say how much is left of the sweep that a workload is of.
+        """Report the remaining runs of the sweep of a workload.
 
-        One of plain Rally's has no marker, so nothing tells.
+        A sweep that Rally started directly has no marker, so its remaining
+        runs are unknown.
         """
         name = self.sweep_id(config)
         with contextlib.suppress(errors.InputError):
@@ -279,11 +289,11 @@ class TaskState:
                     self.progress.say(f'{line}{label}')
 
     def pending_steps(self, config: Mapping[str, Any]) -> list[Step]:
-        """Return a workload's runs that have no valid record yet."""
+        """Return the runs of a workload without a valid record."""
         return state.list_pending(self.sweep_id(config), self.steps(config))
 
     def node_settings(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """Return the profiles that a workload's cluster is set up by."""
+        """Return the tuning profile and the OS profile of a workload."""
         setup = config.get('setup') or {}
         return {
             name: setup.get(name) or getattr(self.options.hadoop, name)
@@ -291,14 +301,17 @@ class TaskState:
         }
 
     def workload(self, size_bytes: int, config: Mapping[str, Any]) -> Workload:
-        """Return what a run sorts: the same tasks on both sides.
+        """Return the workload of a run, with the tasks of the baseline.
 
-        Those that fill bare metal's hosts; where no file names these, those
-        of the baseline's record, else as many as fill the cluster. On
-        emulated CPUs one: it is there to show that a job gets through.
+        The number of tasks is the number that fills the bare-metal hosts.
+        Without an inventory of these hosts, it is the number in the record of
+        the baseline, or the number that fills the cluster. On emulated CPUs,
+        it is 1, because such a run only shows that a job succeeds.
 
-        :param config: a workload; its ``replication`` is min(3, worker
-            hosts) by default.
+        :param size_bytes: size of the data set in bytes.
+        :param config: configuration of the workload; the default of its
+            ``replication`` is the minimum of 3 and the number of worker hosts.
+        :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
         if self.plan is not None and backends.is_emulated(self.plan.backend):
             copies = config.get('replication') or self.plan.replication
@@ -313,7 +326,7 @@ class TaskState:
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
-        # The warm-up and a doubled run have as many tasks as the others.
+        # The warm-up job and a doubled run have the same number of tasks.
         parts = count_tasks(
             config['sizes'][0], containers, len(workers), tuning
         )
@@ -335,8 +348,10 @@ class TaskState:
         copies = config.get('replication')
         if self.plan is None:
             raise errors.InputError(
-                f'{self.options.sweep.baseline_hosts}: there is none, and no '
-                'plan of a cluster to take the number of tasks from'
+                'Cannot compute the number of tasks: '
+                f'{self.options.sweep.baseline_hosts} does not exist, and the '
+                "workload has no cluster plan. Set 'baseline_hosts' in "
+                'hvstack.conf, or add the context hvstack_flavors.'
             )
         parts = count_tasks(
             config['sizes'][0],
@@ -349,10 +364,11 @@ class TaskState:
         )
 
     def load_baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
-        """Return the recorded runs that a workload may be compared with.
+        """Return the recorded runs that a workload is comparable with.
 
-        :raises hvstack.errors.InputError: none has its size, replication and
-            programs.
+        :param config: configuration of the workload.
+        :raises hvstack.errors.InputError: no run has the same size,
+            replication and programs.
         """
         baseline_name = config['baseline']
         usable_records, _ = record.load_usable(state.RECORDS_DIR)
@@ -387,24 +403,28 @@ class TaskState:
                 if getattr(last, name) != value
             )
             raise errors.InputError(
-                f"baseline '{baseline_name}': none of its {len(candidates)} "
-                'runs on bare metal is of this workload (the newest has '
-                f'{differs}): measure one alike, or give another'
+                f"Cannot use the baseline '{baseline_name}': its "
+                f'{len(candidates)} runs on bare metal have other workloads '
+                f'(the newest has {differs}). Measure a baseline with the '
+                'same workload, or use another baseline.'
             )
         return fair
 
     def save_failure(
         self, config: Mapping[str, Any], step: Step, reason: str
     ) -> None:
-        """Leave an invalid record of a run that could not be done.
+        """Save an invalid record of a run that could not be executed.
 
-        :param reason: the reason; what the kernel killed meanwhile is added.
+        :param config: configuration of the workload.
+        :param step: run.
+        :param reason: reason of the failure; processes that the kernel killed
+            are added.
         """
         moment = state.format_now()
         try:
             work = self.workload(step.size_bytes, config)
         except errors.InputError:
-            # Nothing was sorted: how it would have been cut is not the news.
+            # No data was sorted, so the number of tasks does not matter.
             copies = config.get('replication') or 1
             work = Workload(step.size_bytes, copies, 1, 1)
         run_result = tpcxhs.RunResult(work, started=moment, ended=moment)
@@ -413,7 +433,8 @@ class TaskState:
         if killed:
             run_result.observations['killed'] = killed
             run_result.reason = (
-                f'killed for want of memory: {killed[0]}; {run_result.reason}'
+                'killed because it ran out of memory: '
+                f'{killed[0]}; {run_result.reason}'
             )[:2000]
         record.save(
             run_result.to_record(
@@ -427,16 +448,16 @@ class TaskState:
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 
     def read_kills(self) -> set[str]:
-        """Return what this kernel killed for want of memory.
+        """Return the kernel's lines about processes out of memory.
 
-        None where guests have kernels, or hosts, of their own.
+        The set is empty if the guests have their own kernels or hosts.
         """
         if self.plan is None or not self.plan.shared_kernel:
             return set()
         return probe.oom(shell.run(['dmesg'], check=False).stdout)
 
     def finish(self) -> None:
-        """Mark an "auto" sweep as finished when nothing of it is left."""
+        """Mark "auto" sweeps without remaining runs as finished."""
         for sweep in self.auto_sweeps.values():
             if not sweep.finished and not state.list_pending(
                 sweep.id, sweep.list_steps()
@@ -448,9 +469,9 @@ _STATES: list[TaskState] = []
 
 
 def get_task_state(context: Mapping[str, Any]) -> TaskState:
-    """Return this process' session; the first call undoes old changes.
+    """Return the state of this process; the first call undoes old changes.
 
-    :param context: Rally's, with the credentials of its environment.
+    :param context: context of Rally, with the credentials of its environment.
     :raises hvstack.errors.HVStackError: the cloud does not answer, another
         sweep runs, or old changes cannot be undone.
     """
@@ -466,7 +487,7 @@ def get_task_state(context: Mapping[str, Any]) -> TaskState:
         ) from exc
     stack = contextlib.ExitStack()
     stack.enter_context(state.lock_measurements())
-    # Held till the process ends, however it does.
+    # The lock is held until the process ends, in every case.
     atexit.register(stack.close)
     admin = connection.connect(credential=credential)
     users = context.get('users') or []
@@ -478,23 +499,25 @@ def get_task_state(context: Mapping[str, Any]) -> TaskState:
     session = TaskState(admin, tenant, conf.load())
     credentials.check(tenant, session.options.cloud)
     for line in recovery.recover(session.connections):
-        session.progress.say(f'put back what a dead process left: {line}')
-    # Ctrl-C skips Rally's contexts' clean-up, but not this.
+        session.progress.say(
+            f'Reverted a change left by a process that no longer runs: {line}'
+        )
+    # After Ctrl-C Rally skips the clean-up of the contexts, but not this.
     atexit.register(_undo, session)
-    # Sweeps of two machines would change the same ratios.
+    # Sweeps on two machines would change the same ratios.
     lease.acquire(admin, session.progress)
     _STATES.append(session)
     return session
 
 
 def _undo(session: TaskState) -> None:
-    """Release the hosts and undo all changes, the one whatever the other."""
+    """Release the hosts and undo all changes, even if one of these fails."""
 
     def release() -> None:
         if isinstance(session.cluster, hosts.BareHosts):
             session.cluster.release()
 
-    # Python prints what an exit function raises with a traceback.
+    # Python prints errors of exit functions with a traceback.
     with (
         contextlib.suppress(KeyboardInterrupt),
         interrupts.deferred(

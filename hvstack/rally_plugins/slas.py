@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SLAs: percent of bare metal, spread of the runs, stolen CPU time.
 
-An SLA sees iterations only: it reads the figures that the scenario draws,
-which are those of the reports.
+An SLA gets only iterations, so it reads the values in the charts of the
+scenario, which are those of the reports.
 """
 
 import abc
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from rally.task import sla
 
-#: Titles of what the scenario draws.
+#: Titles of the charts of the scenario.
 PERCENT = 'Percent of bare metal, so far'
 RATE = 'Rate'
 STEAL = 'Stolen CPU time'
@@ -18,7 +18,7 @@ SKIPPED = 'Skipped'
 
 
 def list_figures(iteration: dict[str, Any], title: str) -> list[float]:
-    """Return the figures that an iteration drew under a title."""
+    """Return the values in the charts of an iteration with a title."""
     charts = (iteration.get('output') or {}).get('additive') or []
     return [
         float(value)
@@ -29,16 +29,15 @@ def list_figures(iteration: dict[str, Any], title: str) -> list[float]:
 
 
 def is_skipped(iteration: dict[str, Any]) -> bool:
-    """Tell whether an iteration's configuration cannot exist."""
+    """Return whether the configuration of an iteration was skipped."""
     charts = (iteration.get('output') or {}).get('complete') or []
     return any(chart['title'] == SKIPPED for chart in charts)
 
 
 class _FigureSLA(sla.SLA):
-    """A bound on the figures of all iterations.
+    """Limit for the values of all iterations.
 
-    Subclasses give ``TITLE`` and ``DESCRIPTION``, and say whether the bound
-    holds.
+    Subclasses define ``TITLE`` and ``DESCRIPTION``, and check the limit.
     """
 
     TITLE = ''
@@ -52,20 +51,20 @@ class _FigureSLA(sla.SLA):
 
     @abc.abstractmethod
     def value(self) -> float | None:
-        """Return the figure that is bounded; None without one."""
+        """Return the value to check; None without a value."""
 
     @abc.abstractmethod
     def holds(self) -> bool:
-        """Tell whether the bound holds now."""
+        """Return whether the value is within the limit."""
 
     def add_iteration(self, iteration: Any) -> bool:
-        """Take an iteration's figures in."""
+        """Add the values of an iteration."""
         self.figures += list_figures(iteration, self.TITLE)
         self.has_skipped |= is_skipped(iteration)
         return self._update_success()
 
     def merge(self, other: Self) -> bool:
-        """Take another process' figures in."""
+        """Add the values of another process."""
         self.figures += other.figures
         self.has_skipped |= other.has_skipped
         return self._update_success()
@@ -75,7 +74,7 @@ class _FigureSLA(sla.SLA):
         return bool(self.success)
 
     def details(self) -> str:
-        """Say it in words, with the figure."""
+        """Return the result as human-readable text, with the value."""
         value = self.value()
         if value is not None:
             formatted = f'{value:.1f} %'
@@ -89,7 +88,7 @@ class _FigureSLA(sla.SLA):
 
 @sla.configure(name='percent_of_bare_metal')
 class PercentOfBareMetal(_FigureSLA):
-    """Percent of bare metal at least so much, over the runs so far."""
+    """Minimum percent of bare metal, over the runs so far."""
 
     TITLE = PERCENT
     DESCRIPTION = 'Percent of bare metal at least'
@@ -99,7 +98,7 @@ class PercentOfBareMetal(_FigureSLA):
         return self.figures[-1] if self.figures else None
 
     def holds(self) -> bool:
-        """Fail without a percentage: nothing was shown then."""
+        """Return whether the percentage is high enough; no value fails."""
         value = self.value()
         if value is None:
             return self.has_skipped
@@ -107,23 +106,23 @@ class PercentOfBareMetal(_FigureSLA):
 
 
 class _UpperBoundSLA(_FigureSLA):
-    """A figure that must not be larger; without one it holds."""
+    """Maximum value; an SLA without a value succeeds."""
 
     def holds(self) -> bool:
-        """Compare, where there is something to compare."""
+        """Return whether the value is at most the limit."""
         value = self.value()
         return value is None or value <= self.criterion_value
 
 
 @sla.configure(name='spread_of_rates')
 class SpreadOfRates(_UpperBoundSLA):
-    """Fastest run over the slowest one at most so many percent more."""
+    """Maximum percentage by which the fastest run exceeds the slowest."""
 
     TITLE = RATE
     DESCRIPTION = 'Fastest run above the slowest at most'
 
     def value(self) -> float | None:
-        """Return the percentage; None of a single run."""
+        """Return the percentage; None for fewer than two runs."""
         if len(self.figures) < 2:
             return None
         return 100 * (max(self.figures) / min(self.figures) - 1)
@@ -131,11 +130,11 @@ class SpreadOfRates(_UpperBoundSLA):
 
 @sla.configure(name='cpu_steal')
 class CPUSteal(_UpperBoundSLA):
-    """Stolen CPU time at most so many percent, or not available."""
+    """Maximum percentage of stolen CPU time, if it is available."""
 
     TITLE = STEAL
     DESCRIPTION = 'Stolen CPU time at most'
 
     def value(self) -> float | None:
-        """Return the largest of all runs."""
+        """Return the largest value of all runs."""
         return max(self.figures, default=None)

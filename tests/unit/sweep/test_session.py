@@ -110,7 +110,7 @@ class SessionTest(testtools.TestCase):
                 },
             ),
         )
-        self.assertIn("sweep 'auto' with a 'setup'", str(error))
+        self.assertIn("sweep 'auto' with 'setup'", str(error))
 
     def test_a_set_up_chooses_the_profiles(self) -> None:
         self.assertEqual(
