@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting what interrupted acceptance tests left.
+"""Delete the resources of interrupted acceptance tests.
 
-The names of all that tests create begin with the random ID of a workspace.
+The names of all resources that tests create begin with the random ID of the
+workspace.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,16 +27,19 @@ def delete_test_resources(
     prefix: str,
     others: Iterable[Connection] = (),
 ) -> list[str]:
-    """Delete all that tests of a workspace created; return the names.
+    """Delete the resources that tests of a workspace created.
 
-    An administrator finds it in every project, and deletes the tests' own
-    projects; a member finds it in the own project.
+    An administrator deletes them in every project, and the projects of the
+    tests. A member deletes them in its own project.
 
-    :param prefix: of the workspace, see
+    :param conn: connection of the user that ran the tests.
+    :param progress: where to report.
+    :param prefix: prefix of the names, see
         :attr:`hvstack.accept.settings.Workspace.prefix`.
-    :param others: of users whose own projects tests were run in.
-    :raises hvstack.errors.HVStackError: something cannot be deleted; all else
-        was.
+    :param others: connections of users in whose projects tests were run.
+    :returns: names of the deleted resources.
+    :raises hvstack.errors.HVStackError: a resource cannot be deleted; all
+        other resources were deleted.
     """
     removed: list[str] = []
     failed: list[str] = []
@@ -57,7 +61,7 @@ def delete_test_resources(
             for name in _empty_project(conn, project):
                 removed.append(f'{name} in {project.name}')
             emptied.append(project)
-    # Tests delete their projects, even if not all that was in them.
+    # Tests delete their projects, even if resources in them remain.
     for user_conn in (conn, *others):
         for kind in (
             _delete_stacks,
@@ -94,7 +98,7 @@ def delete_test_resources(
 
 @contextmanager
 def _collect_error(failed: list[str], message: str) -> Iterator[None]:
-    """Note what cannot be deleted, and go on with the rest."""
+    """Add an error to a list instead of raising it."""
     try:
         with refused(message):
             yield
@@ -107,7 +111,7 @@ def _is_administrator(conn: Connection) -> bool:
 
 
 def _select_by_prefix(prefix: str, resources: Iterable[Any]) -> list[Any]:
-    """Return the resources that tests of a workspace created."""
+    """Return the resources whose names begin with the prefix."""
     return [
         resource
         for resource in resources
@@ -116,10 +120,10 @@ def _select_by_prefix(prefix: str, resources: Iterable[Any]) -> list[Any]:
 
 
 def _list_stacks(conn: Connection) -> list[dict[str, Any]]:
-    """Return a project's stacks, or all projects' as Heat's policy has it.
+    """Return the stacks of the project, or of all projects.
 
-    Heat lists them all to most administrators. Of a stack openstacksdk does
-    not tell the project.
+    The policy of Heat decides whether an administrator can list the stacks of
+    all projects. openstacksdk does not report the project of a stack.
     """
     if not conn.has_service('orchestration'):
         return []
@@ -137,10 +141,10 @@ def _list_stacks(conn: Connection) -> list[dict[str, Any]]:
 
 
 def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
-    """Delete a stack by its id, in whosever project, and wait.
+    """Delete a stack by its ID in any project, and wait.
 
     :raises hvstack.errors.CloudError: Heat failed twice.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceeded: the deletion took too long.
     """
     name, key = stack['stack_name'], stack['id']
     now: dict[str, Any] = {}
@@ -180,7 +184,7 @@ def _delete_stacks(
 def _delete_servers(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
-    # Others' need an administrator, who otherwise sees the own ones only.
+    # Without this, an administrator lists only the servers of its project.
     query = {'all_projects': True} if all_projects else {}
     servers = _select_by_prefix(prefix, conn.compute.servers(**query))
     for server in servers:
@@ -201,7 +205,7 @@ def _delete_keypairs(
 def _delete_ports_and_groups(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
-    """Delete what servers had, once they are gone."""
+    """Delete ports and security groups, after the servers are deleted."""
     if not conn.has_service('network'):
         return
     query = {} if all_projects else {'project_id': conn.current_project_id}
@@ -229,13 +233,13 @@ def _delete_volumes(
 
 
 def _empty_project(conn: Connection, project: Any) -> Iterator[str]:
-    """Delete all that a project has, as one of its administrators."""
+    """Delete all resources of a project, as one of its administrators."""
     identity: Any = conn.identity
     role = identity.find_role('admin', ignore_missing=False)
     identity.assign_project_role_to_user(project, conn.current_user_id, role)
     inside: Any = conn.connect_as_project(project)
     for stack in _list_stacks(inside):
-        # Without a project it is the own one's.
+        # A stack without this field belongs to the project.
         if stack.get('project', project.id) == project.id:
             yield _delete_stack(inside, stack)
     servers = list(inside.compute.servers())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libvirt and /proc tell of a guest and its host.
+"""Parsers for the output of libvirt and /proc about guests and hosts.
 
 libvirt, "Domain XML format": cputune, numatune, memoryBacking; "Driver
 capabilities": the host's topology.
@@ -15,16 +15,16 @@ from hvstack import errors
 
 @dataclass(frozen=True)
 class Domain:
-    """A guest's pins, as its XML has them while it runs.
+    """CPU and memory pinning of a guest, from the XML of the running domain.
 
     :param name: Nova's instance name.
-    :param vcpus: the host's CPUs by vCPU.
-    :param emulator: those of the emulator's threads.
-    :param iothreads: those of each IOThread.
-    :param memory: (guest's cell, mode, the host's cells) of its memory.
-    :param page_kib: its large page, or None.
+    :param vcpus: host CPUs by vCPU.
+    :param emulator: host CPUs of the emulator threads.
+    :param iothreads: host CPUs by IOThread.
+    :param memory: guest cell, mode and host cells of each memory node.
+    :param page_kib: size of its large pages in KiB; None without large pages.
     :param disks: source of each disk: a path, or protocol and name.
-    :param excerpt: of the XML, for the report.
+    :param excerpt: excerpt of the XML for the report.
     """
 
     name: str
@@ -38,14 +38,15 @@ class Domain:
 
     @property
     def cpus(self) -> set[int]:
-        """All CPUs of the host that its vCPUs run on."""
+        """All host CPUs that its vCPUs run on."""
         return set().union(*self.vcpus.values())
 
 
 def parse_cpu_list(text: str) -> set[int]:
-    """Read a CPU list as libvirt, Nova and /proc write it: ``0-3,8,^2``.
+    """Parse a CPU list of libvirt, Nova or /proc, such as ``0-3,8,^2``.
 
-    :raises hvstack.errors.InputError: it is none.
+    :param text: CPU list.
+    :raises hvstack.errors.InputError: the text is not a CPU list.
     """
     included: set[int] = set()
     without: set[int] = set()
@@ -58,15 +59,17 @@ def parse_cpu_list(text: str) -> set[int]:
             target |= set(range(int(first), int(last or first) + 1))
     except ValueError as exc:
         raise errors.InputError(
-            f"'{text[:60]}' is no list of CPUs, such as 0-3,8"
+            f"Cannot read '{text[:60]}': it is not a CPU list. Use a list "
+            'such as 0-3,8.'
         ) from exc
     return included - without
 
 
 def parse_domain(xml: str) -> Domain:
-    """Read ``virsh dumpxml``.
+    """Parse the output of ``virsh dumpxml``.
 
-    :raises hvstack.errors.InputError: it is no domain's XML.
+    :param xml: output of the command.
+    :raises hvstack.errors.InputError: the text is not the XML of a domain.
     """
     root = _root(xml, 'domain')
     parts = ('memoryBacking', 'cputune', 'numatune')
@@ -111,9 +114,10 @@ def parse_domain(xml: str) -> Domain:
 
 
 def parse_cells(xml: str) -> dict[int, set[int]]:
-    """Read the CPUs of a host's NUMA cells from ``virsh capabilities``.
+    """Parse the CPUs of a host's NUMA cells from ``virsh capabilities``.
 
-    :raises hvstack.errors.InputError: it is no capabilities' XML.
+    :param xml: output of the command.
+    :raises hvstack.errors.InputError: the text is not the XML of capabilities.
     """
     root = _root(xml, 'capabilities')
     return {
@@ -126,23 +130,27 @@ def parse_cells(xml: str) -> dict[int, set[int]]:
 
 def _root(xml: str, name: str) -> ElementTree.Element:
     try:
-        # libvirt of a host that an administrator gave access to wrote it.
+        # libvirt on a host that the administrator trusts wrote the XML.
         root = ElementTree.fromstring(xml)  # noqa: S314
     except ElementTree.ParseError as exc:
-        raise errors.InputError(f'libvirt gave no XML: {exc}') from exc
+        raise errors.InputError(
+            f'Cannot read the output of libvirt: it is not XML ({exc}). Check '
+            'libvirt_uri.'
+        ) from exc
     if root.tag != name:
         raise errors.InputError(
-            f"libvirt gave '{root.tag}' instead of '{name}'"
+            f'Cannot read the output of libvirt: it has the element '
+            f"'{root.tag}' instead of '{name}'. Check libvirt_uri."
         )
     return root
 
 
 def parse_nova_conf(text: str) -> dict[str, str]:
-    """Read nova.conf as oslo.config does, as ``section.name``.
+    """Parse nova.conf as oslo.config does, with keys ``section.name``.
 
-    The last value counts where an option comes twice.
+    The last value of a duplicated option counts.
 
-    :param text: all files that the service reads, in order.
+    :param text: content of all files that the service reads, in order.
     """
     parser = ConfigParser(
         strict=False, interpolation=None, default_section=' '
@@ -156,9 +164,11 @@ def parse_nova_conf(text: str) -> dict[str, str]:
 
 
 def parse_threads(text: str) -> dict[str, set[int]]:
-    """Read lines of ``thread's name<TAB>CPU list``, of /proc.
+    """Parse lines with a thread name, a tab and a CPU list.
 
-    Threads of one name are taken together.
+    The CPUs of threads with the same name are combined.
+
+    :param text: lines from /proc.
     """
     cpus_by_thread: dict[str, set[int]] = {}
     for line in text.splitlines():
@@ -169,5 +179,5 @@ def parse_threads(text: str) -> dict[str, set[int]]:
 
 
 def cpu_set(values: Mapping[str, str], name: str) -> Collection[int]:
-    """Return a CPU set of nova.conf, nothing where it is not set."""
+    """Return a CPU set of nova.conf; an empty set if it is not set."""
     return parse_cpu_list(values.get(f'compute.{name}', ''))

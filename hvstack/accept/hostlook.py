@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at compute hosts: libvirt's XML, /proc, nova.conf. Read only."""
+"""Read-only inspection of compute hosts: libvirt's XML, /proc, nova.conf."""
 
 import shlex
 import shutil
@@ -15,14 +15,14 @@ from hvstack.cluster.base import ShellNode
 from hvstack.cluster.command import CommandNode
 from hvstack.cluster.ssh import SSHNode
 
-#: How a compute host can be reached.
+#: Methods of access to compute hosts.
 ACCESS = ('none', 'local', 'command', 'ssh')
 _HOST_PLACEHOLDER = '{host}'
 _SECONDS = 60
 
-#: What nova-compute reads of interest, in oslo.config's order: default files
-#: and folders where its command line names none, then what that names. Its
-#: passwords stay on the host.
+#: Prints the options of nova-compute that tests need, in the order of
+#: oslo.config: default files and directories if its command line names none,
+#: then those on the command line. Its passwords stay on the host.
 _NOVA_CONF = r"""
 export LC_ALL=C
 for p in /proc/[0-9]*; do
@@ -66,7 +66,7 @@ done
 echo 'no nova-compute runs here' >&2
 exit 3
 """
-#: Each thread of a guest's QEMU with the CPUs that it may run on.
+#: Prints each thread of a guest's QEMU with its allowed CPUs.
 _THREADS = r"""
 name=%s
 for p in /proc/[0-9]*; do
@@ -81,7 +81,7 @@ done
 echo 'no QEMU of that name runs here' >&2
 exit 3
 """
-#: The file system that each path is on.
+#: Prints the file system of each path.
 _FILE_SYSTEMS = r"""
 for path in %s; do
     if [ -b "$path" ]; then
@@ -98,14 +98,14 @@ done
 
 @dataclass(frozen=True)
 class Access:
-    """How compute hosts are reached.
+    """Access to compute hosts.
 
     :param kind: one of :data:`ACCESS`.
-    :param command: program that runs another one on ``{host}``.
+    :param command: command that runs a program on ``{host}``.
     :param key: private key for ssh as root.
-    :param uri: of libvirt on the host.
-    :param directory: nobody else's, for ssh's connections, which :meth:`close`
-        ends.
+    :param uri: URI of libvirt on the host.
+    :param directory: private directory for ssh connections, which
+        :meth:`close` closes; None without ssh.
     """
 
     kind: str = 'none'
@@ -117,7 +117,8 @@ class Access:
     def node(self, host: str) -> ShellNode:
         """Return a host as a node that runs commands.
 
-        :raises hvstack.errors.InputError: there is no way to it.
+        :param host: host name.
+        :raises hvstack.errors.InputError: the access is not configured.
         """
         names: dict[str, Any] = {
             'name': host,
@@ -136,13 +137,13 @@ class Access:
                 **names, key=Path(self.key), folder=self.directory / host
             )
         raise errors.InputError(
-            f"host_access is '{self.kind}': give local, command with "
-            f"host_command ('... {_HOST_PLACEHOLDER} ...'), or ssh with "
-            'host_ssh_key'
+            f"Cannot access hosts (host_access '{self.kind}'): the access is "
+            'not configured. Use local, command with host_command '
+            f"('... {_HOST_PLACEHOLDER} ...'), or ssh with host_ssh_key."
         )
 
     def close(self) -> None:
-        """End ssh's connections to all hosts, and remove their folder."""
+        """Close the ssh connections to all hosts, and delete the directory."""
         if self.directory is None:
             return
         for host_dir in self.directory.glob('*'):
@@ -153,9 +154,10 @@ class Access:
 
 
 def split_command(command: str, host: str) -> list[str]:
-    """Return a command for a host as words.
+    """Return the arguments of a command for a host.
 
-    :param command: with ``{host}`` in it.
+    :param command: command line that contains ``{host}``.
+    :param host: host name.
     """
     return [
         word.replace(_HOST_PLACEHOLDER, host) for word in shlex.split(command)
@@ -163,27 +165,31 @@ def split_command(command: str, host: str) -> list[str]:
 
 
 def run_power_command(command: str, host: str) -> None:
-    """Run a command of this machine that takes or gives a host's power.
+    """Run a local command that powers a host off or on.
 
-    :raises hvstack.errors.CommandFailed: it failed.
+    :param command: command line that contains ``{host}``.
+    :param host: host name.
+    :raises hvstack.errors.CommandFailed: the command failed.
     """
     shell.run(split_command(command, host), timeout=300)
 
 
 def read_domain(access: Access, host: str, instance: str) -> Domain:
-    """Return a running guest as libvirt has it.
+    """Return the libvirt domain of a running guest.
 
+    :param access: access to the host.
+    :param host: host name.
     :param instance: Nova's instance name.
-    :raises hvstack.errors.HVStackError: the host cannot be reached, or has
-        no such guest.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or the
+        guest does not run.
     """
-    # A name may be any text, even an option or a command of the shell.
+    # A name can be any text, even an option or a shell command.
     name = shlex.quote(f'--domain={instance}')
     return domain.parse_domain(_virsh(access, host, f'dumpxml {name}'))
 
 
 def list_domains(access: Access, host: str) -> list[Domain]:
-    """Return all guests that run on a host, whoever has them.
+    """Return all guests that run on a host, of all projects.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached.
     """
@@ -197,7 +203,7 @@ def list_domains(access: Access, host: str) -> list[Domain]:
         try:
             domains.append(read_domain(access, host, name))
         except errors.CloudError:
-            # Others' guests may end while we look.
+            # Guests of other users may end in the meantime.
             if name in names():
                 raise
     return domains
@@ -206,10 +212,10 @@ def list_domains(access: Access, host: str) -> list[Domain]:
 def file_systems(
     access: Access, host: str, paths: Sequence[str]
 ) -> dict[str, str]:
-    """Return on which kind of file system each path is, or ``device``.
+    """Return the type of the file system of each path, or ``device``.
 
-    :raises hvstack.errors.HVStackError: the host cannot be reached, or has
-        no such path.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or a path
+        does not exist.
     """
     text = _run(access, host, _FILE_SYSTEMS % shlex.join(paths))
     kinds = (line.partition('\t') for line in text.splitlines())
@@ -227,10 +233,10 @@ def read_cells(access: Access, host: str) -> dict[int, set[int]]:
 def read_threads(
     access: Access, host: str, instance: str
 ) -> dict[str, set[int]]:
-    """Return where each thread of a guest's QEMU may run.
+    """Return the allowed CPUs of each thread of a guest's QEMU.
 
-    :raises hvstack.errors.HVStackError: the host cannot be reached, or no
-        such process is there.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or the
+        process does not exist.
     """
     return domain.parse_threads(
         _run(access, host, _THREADS % shlex.quote(instance))
@@ -238,10 +244,10 @@ def read_threads(
 
 
 def read_nova_conf(access: Access, host: str) -> dict[str, str]:
-    """Return what a host's nova-compute reads of ratios and CPU sets.
+    """Return the allocation ratios and CPU sets of a host's nova-compute.
 
-    :raises hvstack.errors.HVStackError: the host cannot be reached, or no
-        nova-compute runs there.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or
+        nova-compute does not run.
     """
     return domain.parse_nova_conf(_run(access, host, _NOVA_CONF))
 
@@ -252,9 +258,9 @@ def _virsh(access: Access, host: str, command: str) -> str:
 
 
 def _run(access: Access, host: str, command: str) -> str:
-    """Run a command on a host and return what it printed.
+    """Run a command on a host and return its output.
 
-    :raises hvstack.errors.CloudError: it failed; says what to look at.
+    :raises hvstack.errors.CloudError: the command failed.
     """
     node = access.node(host)
     try:
@@ -264,7 +270,7 @@ def _run(access: Access, host: str, command: str) -> str:
     except errors.DeadlineExceeded:
         reason = f'no answer in {_SECONDS} s'
     raise errors.CloudError(
-        f'host {host} cannot be looked at: {reason[-300:]}: see to [hvstack] '
-        f'host_access ({access.kind}) and libvirt_uri ({access.uri}), or take '
-        'host_access none, which leaves hosts not checked'
+        f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '
+        f'host_access ({access.kind}) and libvirt_uri ({access.uri}), or use '
+        'host_access none, so that hosts are not checked.'
     )

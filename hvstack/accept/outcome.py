@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of an acceptance, read from stestr's own stream.
+"""Results of an acceptance, from the stream of stestr.
 
-So ``stestr last`` and the report have the same counts. What could not be
-looked at is "not checked", never passed.
+``stestr last`` and the report therefore have the same counts. A test that
+could not check anything is "not checked", never passed.
 """
 
 import io
@@ -16,13 +16,13 @@ from hvstack import errors
 from hvstack.accept import judge
 from hvstack.accept.judge import CheckResult
 
-#: Name of the detail with which a test hands over its judgements.
+#: Name of the detail of a test with its checks.
 DETAIL = 'judgements'
 SCOPES = ('tenant', 'operator', 'host')
 PACKAGE = 'hvstack.tempest_plugin.tests'
 PASSED, FAILED, UNCHECKED = 'passed', 'failed', 'not checked'
 _TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<ring>\w+)\.(?P<rest>[\w.]+)')
-#: How a traceback names the error in the end, and one of our own.
+#: The last line of a traceback, and that of an error of hvstack.
 _ERROR = re.compile(r'[A-Za-z_][\w.]*: ')
 _HVSTACK_ERROR = re.compile(r'^hvstack\.errors\.\w+: ')
 _TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
@@ -30,12 +30,15 @@ _TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
 
 @dataclass(frozen=True)
 class AcceptanceTestResult:
-    """What became of one test, or of a class that could not begin.
+    """The result of a test, or of a class whose set-up failed.
 
-    :param test: module, class and test, without the ring's package.
+    :param ring: scope of the test.
+    :param test: module, class and test, without the package of the scope.
     :param verdict: ``passed``, ``failed`` or ``not checked``.
-    :param reason: why it is not passed.
-    :param ran: it stands in stestr's stream.
+    :param seconds: duration in seconds.
+    :param reason: why the test did not pass.
+    :param judgements: checks of the test.
+    :param ran: whether the stream of stestr contains the test.
     """
 
     ring: str
@@ -49,10 +52,11 @@ class AcceptanceTestResult:
 
 @dataclass
 class AcceptanceResult:
-    """All results of one acceptance.
+    """The results of an acceptance.
 
-    :param cloud: its name.
-    :param started_at: date and time.
+    :param cloud: name of the cloud.
+    :param started_at: date and time of the start.
+    :param results: results of the tests.
     """
 
     cloud: str
@@ -61,7 +65,7 @@ class AcceptanceResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What stestr counts."""
+        """Number of tests by verdict, as stestr counts them."""
         counts = Counter(
             result.verdict for result in self.results if result.ran
         )
@@ -74,23 +78,23 @@ class AcceptanceResult:
 
     @property
     def verdict(self) -> str:
-        """``failed``, ``not checked`` or ``passed``, the worst of all."""
+        """``failed``, ``not checked`` or ``passed``, the worst verdict."""
         verdicts = {result.verdict for result in self.results}
         if FAILED in verdicts:
             return FAILED
         return UNCHECKED if UNCHECKED in verdicts or not verdicts else PASSED
 
     def exit_status(self, allow_unchecked: bool) -> int:
-        """Return the exit status: 0 only where nothing is wrong or unseen.
+        """Return the exit status: 0 only if all tests passed.
 
-        :param allow_unchecked: what could not be looked at may be passed
-            over.
+        :param allow_unchecked: whether tests that are not checked count as
+            passed.
         """
         allowed = (PASSED, UNCHECKED) if allow_unchecked else (PASSED,)
         return int(self.verdict not in allowed)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return plain data, as the report's JSON."""
+        """Return the data of the JSON report."""
         return {
             'cloud': self.cloud,
             'began': self.started_at,
@@ -103,14 +107,14 @@ class AcceptanceResult:
 def read_results(
     stream: bytes, test_ids: Iterable[str]
 ) -> list[AcceptanceTestResult]:
-    """Return results by ring.
+    """Return the results, sorted by scope.
 
-    :param stream: of ``stestr last --subunit``.
-    :param test_ids: ids of the tests that should have run: one that is
+    :param stream: output of ``stestr last --subunit``.
+    :param test_ids: IDs of the tests that should have run: a test that is
         missing is "not checked".
-    :raises hvstack.errors.RunFailed: it is no such stream.
+    :raises hvstack.errors.RunFailed: the stream has no results.
     """
-    # Of the extra 'tempest', like all that leaves such a stream.
+    # These packages belong to the extra 'tempest'.
     import subunit
     import testtools
 
@@ -132,7 +136,8 @@ def read_results(
         reader.stopTestRun()
     if stream and not started_ids:
         raise errors.RunFailed(
-            'stestr left no results: run it again, then look at its log'
+            'Cannot read the results of the tests: stestr wrote none. Run the '
+            'tests again, and check the log of stestr.'
         )
     classes = {
         result.test for result in results if result.test.startswith('all of ')
@@ -158,7 +163,7 @@ def _scope_order(name: str) -> int:
 
 
 def parse_test_id(test_id: str) -> tuple[str, str]:
-    """Return a test's ring and its short name."""
+    """Return the scope and the short name of a test."""
     match = _TEST.search(test_id)
     if match is None:
         return '', _TAGS.sub('', test_id)
@@ -169,7 +174,7 @@ def parse_test_id(test_id: str) -> tuple[str, str]:
 
 
 def test_tags(test_id: str) -> set[str]:
-    """Return a test's tags, such as ``smoke``."""
+    """Return the tags of a test, such as ``smoke``."""
     match = _TAGS.search(test_id)
     return set(match['tags'].split(',')) if match else set()
 
@@ -189,7 +194,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
         reason = reason.removeprefix('not checked: ')
     elif status not in ('success', 'xfail'):
         reason = _failure_reason(details, check_results)
-    # A test that judged nothing has not looked at anything.
+    # A test without checks has not checked anything.
     empty = status == 'success' and scope in SCOPES and not check_results
     begin, end = test_dict['timestamps']
     return AcceptanceTestResult(
@@ -201,7 +206,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
         seconds=(
             round((end - begin).total_seconds(), 1) if begin and end else 0.0
         ),
-        reason='it looked at nothing' if empty else reason,
+        reason='it checked nothing' if empty else reason,
         judgements=tuple(check_results),
     )
 
@@ -209,7 +214,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
 def _failure_reason(
     details: dict[str, Any], check_results: Sequence[CheckResult]
 ) -> str:
-    """Return why a test failed in one line: a promise, or the error."""
+    """Return why a test failed in one line: failed checks, or the error."""
     bad = [
         f'{check.what}: promised {check.promised}, seen {check.seen}'
         for check in check_results
@@ -223,7 +228,8 @@ def _failure_reason(
         if name.startswith('traceback')
     )
     lines = [line for line in text.splitlines() if line.strip()]
-    # After the last frame, which is indented; perhaps of several lines.
+    # The error follows the last frame, which is indented, and may have
+    # several lines.
     first = max(
         (
             number
@@ -233,4 +239,4 @@ def _failure_reason(
         default=len(lines) - 1,
     )
     message = ' '.join(' '.join(lines[first:]).split())
-    return _HVSTACK_ERROR.sub('', message)[:500] or 'it was cut off'
+    return _HVSTACK_ERROR.sub('', message)[:500] or 'it was interrupted'

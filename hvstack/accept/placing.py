@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster that is only placed: on hosts without guests, for instance.
+"""Clusters that are only scheduled, for example on fake hosts.
 
-Flavors, hosts and numbers come from a catalogue and from Placement; no
-hypervisor has to run what Nova puts there.
+Flavors, hosts and numbers come from a catalogue and from Placement. No
+hypervisor has to run the servers that Nova places.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from hvstack.model.flavor import Flavor
 from hvstack.model.host import HostProfile
 from hvstack.model.slots import ClusterSize, compute_cluster_size
 
-#: Where a host's controllers are told from each other, they have one shape.
+#: Roles of controllers; separate controllers have the same flavor size.
 _CONTROLLERS = ('controller', 'namenode')
 
 
@@ -30,13 +30,15 @@ def plan_cluster(
     catalogues: Sequence[tuple[Catalogue, HostProfile]],
     configuration: Configuration,
 ) -> tuple[Plan, ClusterSize]:
-    """Plan a cluster that fills all hosts that its flavor can land on.
+    """Plan a cluster that fills all hosts that can run its flavor.
 
-    :param conn: an administrator's.
-    :param catalogues: published ones, each with the profile of its hosts.
-    :raises hvstack.errors.InputError: no such flavors, or too few hosts.
-    :raises hvstack.errors.CloudError: no host takes them, or hosts of
-        several kinds do.
+    :param conn: connection of an administrator.
+    :param catalogues: published catalogues, each with its host profile.
+    :param configuration: configuration of the cluster.
+    :raises hvstack.errors.InputError: no catalogue has the flavors, or there
+        are too few hosts.
+    :raises hvstack.errors.CloudError: no host can run the flavors, or hosts of
+        several hypervisor types can.
     """
     worker, profile = _find_flavor(catalogues, configuration, ('worker',))
     controller, _ = _find_flavor(catalogues, configuration, _CONTROLLERS)
@@ -68,13 +70,14 @@ def _find_flavor(
             ):
                 return entry.flavor, profile
     raise errors.InputError(
-        f'no catalogue has a {roles[0]} of {configuration.label}: give one '
-        'that has with --catalogue, or another --configuration'
+        f'Cannot plan the cluster: no catalogue has a {roles[0]} flavor of '
+        f'{configuration.label}. Use another --catalogue or another '
+        '--configuration.'
     )
 
 
 def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
-    """Return the hosts that a flavor can land on: UUID by name."""
+    """Return the hosts that can run a flavor, UUIDs by name."""
     traits = ','.join(
         name.removeprefix('trait:')
         for name in sorted(worker.extra_specs)
@@ -97,14 +100,15 @@ def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
     kinds = sorted({hosts_by_name[name].kind for name in providers})
     if not providers:
         raise errors.CloudError(
-            f"no host that is up takes {worker.name}: see 'openstack "
-            "hypervisor list' and 'hvstack doctor'"
+            f'Cannot plan the cluster: no host that is up can run '
+            f"{worker.name}. Check 'openstack hypervisor list' and 'hvstack "
+            "doctor'."
         )
     if len(kinds) > 1:
         raise errors.CloudError(
-            f'{worker.name} can land on hosts of several kinds '
-            f'({", ".join(kinds)}): take a flavor that only one of them has '
-            'CPUs or a trait for'
+            f'Cannot plan the cluster: hosts of several hypervisor types '
+            f'({", ".join(kinds)}) can run {worker.name}. Use a flavor with '
+            'CPUs or a trait of a single type.'
         )
     return providers
 
@@ -117,8 +121,13 @@ def build_request(
     image: str,
     network: str,
 ) -> dict[str, Any]:
-    """Return the body of Heat's request for such a cluster.
+    """Return the body of the request to Heat for such a cluster.
 
+    :param conn: connection of an administrator.
+    :param cluster_plan: plan of the cluster.
+    :param size: size of the cluster.
+    :param image: image of the servers.
+    :param network: network of the servers.
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     body = settings.build_stack_request(
@@ -131,6 +140,6 @@ def build_request(
         host_keys=False,
     )
     if size.slots_per_controller > 1:
-        # Workers would leave single slots on many hosts.
+        # Otherwise, workers would leave single slots on many hosts.
         body['parameters']['controllers_first'] = True
     return body

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts' power, of which a note stays until it is back.
+"""Power of hosts, with a note on disk until a host is powered on again.
 
-Who kills a test while a host is without power leaves a host that no clean-up
-would know of.
+If a test is killed while a host is powered off, the next command reads the
+note and powers the host on.
 """
 
 import json
@@ -19,13 +19,14 @@ def _note_path(directory: Path, host: str) -> Path:
 
 
 def power_off(directory: Path, host: str, off: str, on: str) -> None:
-    """Cut a host's power, once it is noted how it gets it back.
+    """Power a host off, after writing a note with the command that undoes it.
 
-    :param directory: the workspace.
-    :param off: command that cuts the power of ``{host}``.
-    :param on: command that powers it on again.
-    :raises hvstack.errors.CommandFailed: it failed.
-    :raises OSError: there is no room for the note; the power is not cut.
+    :param directory: directory of the workspace.
+    :param host: host name.
+    :param off: command that powers ``{host}`` off.
+    :param on: command that powers ``{host}`` on.
+    :raises hvstack.errors.CommandFailed: the command failed.
+    :raises OSError: the note cannot be written; the host is still on.
     """
     note = json.dumps({'host': host, 'command': on}) + '\n'
     paths.write_whole(_note_path(directory, host), note, 0o600)
@@ -33,18 +34,19 @@ def power_off(directory: Path, host: str, off: str, on: str) -> None:
 
 
 def power_on(directory: Path, host: str, on: str) -> None:
-    """Power a host on, and forget that it had to be.
+    """Power a host on, and delete its note.
 
-    :raises hvstack.errors.CommandFailed: it failed; the note stays.
+    :raises hvstack.errors.CommandFailed: the command failed; the note remains.
     """
     hostlook.run_power_command(on, host)
     _note_path(directory, host).unlink(missing_ok=True)
 
 
 def restore_power(directory: Path) -> Iterator[str]:
-    """Power on what killed tests left without power; yield the hosts.
+    """Power on the hosts that killed tests left off; yield their names.
 
-    :raises hvstack.errors.CloudError: one cannot be powered on.
+    :param directory: directory of the workspace.
+    :raises hvstack.errors.CloudError: a host cannot be powered on.
     """
     for path in sorted(directory.glob('without-power-*.json')):
         try:
@@ -56,7 +58,7 @@ def restore_power(directory: Path) -> Iterator[str]:
             power_on(directory, host, fields.text('command'))
         except errors.HVStackError as exc:
             raise errors.CloudError(
-                'a test was killed while a host had no power, and it cannot '
-                f'be powered on ({exc}): do so, then delete {path}'
+                'Cannot power on a host that a killed test left powered off '
+                f'({path}): {exc}. Power the host on, then delete {path}.'
             ) from exc
         yield host

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of an acceptance's report: JSON, JUnit, HTML."""
+"""Reports of an acceptance as JSON, JUnit XML and HTML."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ _NAMES = ('report.json', 'report.xml', 'report.html')
 
 
 def write_report(acceptance: AcceptanceResult, directory: Path) -> list[Path]:
-    """Write all forms and return their files."""
+    """Write the report in all formats and return the files."""
     texts = (
         json.dumps(acceptance.to_mapping(), indent=1) + '\n',
         render_junit(acceptance),
@@ -34,13 +34,13 @@ def write_report(acceptance: AcceptanceResult, directory: Path) -> list[Path]:
 
 
 def delete_report(directory: Path) -> None:
-    """Delete an earlier run's report: a run that dies leaves none."""
+    """Delete the report of an earlier run, so that a failed run has none."""
     for name in _NAMES:
         (directory / name).unlink(missing_ok=True)
 
 
 def render_junit(acceptance: AcceptanceResult) -> str:
-    """Return the results as JUnit's XML; "not checked" is skipped there."""
+    """Return the results as JUnit XML, where "not checked" is skipped."""
     root = ElementTree.Element('testsuites', name='hvstack accept')
     for scope in (*SCOPES, ''):
         results = [
@@ -94,14 +94,14 @@ def _case(suite: ElementTree.Element, result: AcceptanceTestResult) -> None:
 
 
 def _remove_control_characters(text: str) -> str:
-    """Return a text without what XML cannot hold."""
+    """Return a text without characters that XML does not allow."""
     return ''.join(
         char for char in text if char.isprintable() or char in '\n\t'
     )
 
 
 def render_page(acceptance: AcceptanceResult) -> str:
-    """Return the results as a page that opens offline."""
+    """Return the results as an HTML page that needs no network."""
     jinja_env = Environment(
         loader=PackageLoader('hvstack.accept', ''),
         autoescape=True,
@@ -116,7 +116,7 @@ def render_page(acceptance: AcceptanceResult) -> str:
 
 
 def _format_verdict(verdict: str) -> Markup:
-    """Return a verdict that stands out where it is not good."""
+    """Return a verdict with markup that highlights bad verdicts."""
     return Markup('<span class="{}">{}</span>').format(
         verdict.partition(' ')[0], escape(verdict)
     )

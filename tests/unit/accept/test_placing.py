@@ -110,15 +110,15 @@ class PlacingTest(testtools.TestCase):
     def test_refusals(self) -> None:
         self.answer(('lxc1', 'LXC', self.small))
         told = self.refused(errors.CloudError, 'i4-dedicated')
-        self.assertIn('no host that is up takes hv-vsphere6-worker', told)
+        self.assertIn('no host that is up can run hv-vsphere6-worker', told)
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.large))
         told = self.refused(errors.CloudError, 'i4-dedicated')
-        self.assertIn('several kinds (QEMU, fake)', told)
+        self.assertIn('several hypervisor types (QEMU, fake)', told)
         self.answer(*self.fakes(1))
         told = self.refused(errors.InputError, 'i1-dedicated')
         self.assertIn('give more hosts', told)
         told = self.refused(errors.InputError, 'i4-dedicated', 'i2')
-        self.assertIn('no catalogue has a worker of i2', told)
+        self.assertIn('no catalogue has a worker flavor of i2', told)
 
     def test_shared_cpus_are_other_hosts(self) -> None:
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.shared))

@@ -617,7 +617,7 @@ class HostLookTest(testtools.TestCase):
                 look,
                 *(Access('command', command), 'h1', *words),
             )
-            self.assertIn('host h1 cannot be looked at: no route', str(error))
+            self.assertIn('the host h1: no route', str(error))
             self.assertIn('host_access none', str(error))
             self.assertNotIn('\n', str(error))
 
