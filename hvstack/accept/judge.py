@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was promised against what was seen: pure, one function per promise.
+"""Comparison of expected and observed values, with a function per check.
 
-Everything is plain data, as Nova, Placement, libvirt and HDFS give it.
+The functions have no side effects. Their arguments are plain data, as Nova,
+Placement, libvirt and HDFS return it.
 """
 
 import json
@@ -20,19 +21,22 @@ from hvstack.model.host import HostProfile
 
 _NONE = 'none'
 _SIZES = ('vcpus', 'ram', 'disk')
-#: QEMU's threads that carry no vCPU begin otherwise.
+#: Beginning of the names of QEMU's vCPU threads.
 _VCPU = 'CPU '
-#: Sizes of pages in KiB by Nova's words (its "Huge pages"); ``large`` is any
-#: of them.
+#: Sizes of pages in KiB by their names in Nova ("Huge pages"); ``large`` means
+#: any of them.
 _PAGES = {'2MB': 2048, '2MiB': 2048, '1GB': 1048576, '1GiB': 1048576}
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One promise, and what became of it.
+    """The result of a check.
 
-    :param what: what was looked at.
-    :param evidence: excerpt of what was seen, where it is longer.
+    :param what: subject of the check.
+    :param promised: expected value.
+    :param seen: observed value.
+    :param good: whether the check passed.
+    :param evidence: longer excerpt of the observed data; may be empty.
     """
 
     what: str
@@ -43,19 +47,19 @@ class CheckResult:
 
 
 def dump_results(check_results: Iterable[CheckResult]) -> str:
-    """Return judgements as the text that a test attaches to its result."""
+    """Return the results as the text that a test attaches to its result."""
     return json.dumps([asdict(check) for check in check_results], indent=1)
 
 
 def load_results(text: str) -> list[CheckResult]:
-    """Read what :func:`dumps` wrote."""
+    """Parse the text of :func:`dump_results`."""
     return [CheckResult(**fields) for fields in json.loads(text)]
 
 
 def check_equal(
     subject: str, expected: Any, observed: Any, evidence: str = ''
 ) -> CheckResult:
-    """Judge by equality."""
+    """Check that the observed value equals the expected value."""
     return CheckResult(
         subject, str(expected), str(observed), expected == observed, evidence
     )
@@ -68,11 +72,12 @@ def check_flavors(
     candidates: bool,
     public: bool,
 ) -> list[CheckResult]:
-    """Judge Nova's flavors by catalogues.
+    """Check that Nova has the flavors of the catalogues.
 
-    :param nova_flavors: Nova's flavors by name, ``extra_specs`` among them.
-    :param candidates: those without approval are promised too.
-    :param public: access that was promised: for everybody, or for some.
+    :param catalogues: published catalogues.
+    :param nova_flavors: Nova's flavors by name, with their ``extra_specs``.
+    :param candidates: whether flavors without approval are expected too.
+    :param public: whether the flavors are expected to be public.
     """
     check_results = []
     for catalogue in catalogues:
@@ -118,7 +123,7 @@ def check_flavors(
 
 
 def _check_evidence(name: str, observed: Mapping[str, Any]) -> CheckResult:
-    """Judge that an approved flavor shows what it has earned."""
+    """Check that an approved flavor contains its evidence."""
     text = str(observed['description'])
     return CheckResult(
         f'{name}: evidence',
@@ -133,11 +138,12 @@ def check_unmanaged_flavors(
     catalogues: Sequence[Catalogue],
     nova_flavors: Mapping[str, Mapping[str, Any]],
 ) -> list[CheckResult]:
-    """Judge that nothing else claims the name space of the catalogues.
+    """Check that no other flavor uses the name prefix of the catalogues.
 
-    A retired flavor that nobody may use any more claims nothing.
+    Retired flavors that no project can use are ignored.
 
-    :param nova_flavors: Nova's flavors by name, ``extra_specs`` among them.
+    :param catalogues: published catalogues.
+    :param nova_flavors: Nova's flavors by name, with their ``extra_specs``.
     """
     prefixes = tuple(f'hv-{catalogue.host}-' for catalogue in catalogues)
     names = {
@@ -170,9 +176,11 @@ def check_inventory(
     inventories: Mapping[str, Mapping[str, Any]],
     profile: HostProfile,
 ) -> list[CheckResult]:
-    """Judge what a host promises in Placement.
+    """Check the inventories of a host in Placement.
 
-    :param inventories: its inventories by resource class.
+    :param host: host name.
+    :param inventories: inventories of the host by resource class.
+    :param profile: host profile.
     """
     check_results = [
         check_equal(
@@ -208,7 +216,7 @@ def check_inventory(
 
 
 def required_resources(flavor: Flavor) -> dict[str, int]:
-    """Return what a guest takes of its host, by resource class."""
+    """Return the resources of a guest by resource class."""
     dedicated = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
     kind = 'PCPU' if dedicated else 'VCPU'
     return {kind: flavor.vcpus, 'MEMORY_MB': flavor.ram}
@@ -217,10 +225,12 @@ def required_resources(flavor: Flavor) -> dict[str, int]:
 def can_hold(
     inventories: Mapping[str, Mapping[str, Any]], requested: Mapping[str, int]
 ) -> bool:
-    """Tell whether a host is large enough, whatever it reserves.
+    """Return whether a host is large enough for a guest.
 
-    :param inventories: its inventories by resource class.
-    :param requested: of one guest, by resource class.
+    Reserved resources are ignored.
+
+    :param inventories: inventories of the host by resource class.
+    :param requested: resources of the guest by resource class.
     """
     return all(
         kind in inventories and inventories[kind]['total'] >= count
@@ -229,10 +239,10 @@ def can_hold(
 
 
 def vcpus_above_half(total: int, cells: int) -> int:
-    """Return the fewest vCPUs that fit a host once, but not twice.
+    """Return the smallest number of vCPUs that fits a host only once.
 
-    :param total: CPUs of the host.
-    :param cells: NUMA cells that the guest is spread over evenly.
+    :param total: number of CPUs of the host.
+    :param cells: number of NUMA cells over which the guest is spread evenly.
     """
     return (total // (2 * cells) + 1) * cells
 
@@ -242,9 +252,14 @@ def check_capacity(
     inventories: Mapping[str, Mapping[str, Any]],
     usages: Mapping[str, int],
 ) -> list[CheckResult]:
-    """Judge that a host's guests take no more than it physically has.
+    """Check that the guests use at most the physical resources of a host.
 
-    Whatever its ratios are: total less reserved.
+    The limit is the total without the reserved part, whatever the allocation
+    ratios are.
+
+    :param host: host name.
+    :param inventories: inventories of the host by resource class.
+    :param usages: used resources of the host by resource class.
     """
     return [
         CheckResult(
@@ -261,9 +276,11 @@ def check_capacity(
 def check_room(
     host: str, inventories: Mapping[str, Mapping[str, Any]], entry: Entry
 ) -> CheckResult:
-    """Judge that Placement has room for I workers on a host, and no more.
+    """Check that Placement allows at most I workers on a host.
 
-    :param inventories: its inventories by resource class.
+    :param host: host name.
+    :param inventories: inventories of the host by resource class.
+    :param entry: catalogue entry of the workers' flavor.
     """
     count = entry.configuration.instances
     fit = min(
@@ -286,9 +303,10 @@ def check_room(
 def check_nova_conf_ratios(
     host: str, options: Mapping[str, str]
 ) -> list[CheckResult]:
-    """Judge that nova.conf leaves the ratios to Placement.
+    """Check that nova.conf does not set allocation ratios.
 
-    :param options: what the compute service reads, as ``section.name``.
+    :param host: host name.
+    :param options: options that nova-compute reads, as ``section.name``.
     """
     return [
         check_equal(
@@ -308,15 +326,18 @@ def check_pins(
     cells: Mapping[int, Collection[int]] | None = None,
     threads: Mapping[str, Collection[int]] | None = None,
 ) -> list[CheckResult]:
-    """Judge one guest's pins.
+    """Check the CPU and memory pinning of a guest.
 
-    :param specs: its flavor's extra specs.
-    :param nodes: of Nova's ``/servers/{id}/topology``.
-    :param dedicated: the host's ``cpu_dedicated_set``.
-    :param shared: its ``cpu_shared_set``, where emulator threads may float.
-    :param cells: CPUs of the host's NUMA cells, as libvirt has them.
-    :param threads: CPUs that each of the guest's threads may run on, by
-        name, from /proc.
+    :param guest: libvirt domain of the guest.
+    :param specs: extra specs of its flavor.
+    :param nodes: nodes in Nova's ``/servers/{id}/topology``.
+    :param dedicated: ``cpu_dedicated_set`` of the host.
+    :param shared: ``cpu_shared_set`` of the host, where emulator threads may
+        run.
+    :param cells: CPUs of the host's NUMA cells in libvirt; None skips this
+        check.
+    :param threads: allowed CPUs of the guest's threads in /proc, by name; None
+        skips this check.
     """
     name, evidence = guest.name, guest.excerpt
     expected = {
@@ -437,12 +458,13 @@ def check_disjoint_cpus(
     others: Sequence[Domain],
     dedicated: Collection[int],
 ) -> list[CheckResult]:
-    """Judge that no two guests of a host share a dedicated CPU.
+    """Check that no two guests of a host share a dedicated CPU.
 
-    :param guests: those that were promised CPUs of their own.
-    :param others: all of the host; those among them that have dedicated
-        CPUs, too, count.
-    :param dedicated: its ``cpu_dedicated_set``.
+    :param host: host name.
+    :param guests: guests that must have dedicated CPUs.
+    :param others: all guests of the host, which are checked if they use
+        dedicated CPUs.
+    :param dedicated: ``cpu_dedicated_set`` of the host.
     """
     owned = set(dedicated).union(*(guest.cpus for guest in guests))
     named = {guest.name: guest for guest in (*others, *guests)}
@@ -473,7 +495,7 @@ def check_numa_topology(
     vcpus: int,
     nodes: Sequence[Mapping[str, Any]],
 ) -> list[CheckResult]:
-    """Judge what Nova says of a dedicated guest, without its host."""
+    """Check the NUMA topology of a dedicated guest in Nova's API."""
     pinned = [
         cpu
         for node in nodes
@@ -500,12 +522,12 @@ def check_placement(
     per_host: int,
     shared: bool,
 ) -> list[CheckResult]:
-    """Judge where a cluster's nodes are.
+    """Check the hosts of the nodes of a cluster.
 
     :param workers: Nova's ``hostId`` by worker.
-    :param controllers: likewise.
-    :param per_host: I, the workers on a host.
-    :param shared: controllers may stand beside workers.
+    :param controllers: Nova's ``hostId`` by controller.
+    :param per_host: maximum number of workers per host (I).
+    :param shared: whether hosts of workers may also run controllers.
     """
     counts = Counter(workers.values())
     check_results = [
@@ -566,12 +588,12 @@ def check_node_groups(
     hosts: Mapping[str, str],
     names: Mapping[str, str],
 ) -> list[CheckResult]:
-    """Judge node groups by Nova's hosts: the same ones share a group.
+    """Check that nodes share a node group if they share a host in Nova.
 
-    :param where: what knows the groups, for a person.
+    :param where: source of the groups, as human-readable text.
     :param groups_by_address: ``/rack/nodegroup`` by address.
     :param hosts: ``hostId`` by address, or by name.
-    :param names: what each is called, for a person.
+    :param names: names of the nodes, as human-readable text.
     """
     check_results = [
         check_equal(
@@ -605,10 +627,12 @@ def check_replicas(
     replication: int,
     count: int,
 ) -> list[CheckResult]:
-    """Judge that each block has its replicas, on as many hosts.
+    """Check that each block has all replicas, and on different hosts.
 
-    :param hosts: ``hostId`` by DataNode's address.
-    :param count: of the files that were written.
+    :param files: files with their blocks.
+    :param hosts: ``hostId`` by address of the DataNode.
+    :param replication: expected number of replicas.
+    :param count: number of files that were written.
     """
     blocks = [block for file in files for block in file.blocks]
     low = sum(block.live < replication for block in blocks)
@@ -625,7 +649,7 @@ def check_replicas(
 def check_refused(
     subject: str, status: str, fault: str, allocations: Mapping[str, Any]
 ) -> list[CheckResult]:
-    """Judge that Nova found no place for a server, and kept nothing for it."""
+    """Check that Nova rejected a server and that it has no allocations."""
     return [
         CheckResult(
             subject,
@@ -643,12 +667,12 @@ def check_full_cluster(
     before: Mapping[str, Mapping[str, int]],
     after: Mapping[str, Mapping[str, int]],
 ) -> list[CheckResult]:
-    """Judge that a full cluster cannot grow, and that nothing is kept for it.
+    """Check that a full cluster cannot grow, and that its usage is the same.
 
-    :param status: of the stack after an update to one worker more.
-    :param reasons: why resources of it failed.
-    :param before: what is taken of each host, by resource class.
-    :param after: likewise.
+    :param status: status of the stack after an update to an additional worker.
+    :param reasons: why resources of the stack failed.
+    :param before: used resources of each host before the update.
+    :param after: used resources of each host after the update.
     """
     return [
         CheckResult(
@@ -666,7 +690,7 @@ def check_full_cluster(
     ]
 
 
-#: What HDFS keeps replicas on different hosts by (hvstack.hadoop.sites).
+#: Properties that keep replicas on different hosts (hvstack.hadoop.sites).
 _NODE_GROUPS = {
     'net.topology.impl': 'NetworkTopologyWithNodeGroup',
     'dfs.block.replicator.classname': 'BlockPlacementPolicyWithNodeGroup',
@@ -675,9 +699,9 @@ _NODE_GROUPS = {
 
 
 def check_hve_properties(properties: Mapping[str, str]) -> list[CheckResult]:
-    """Judge that the running NameNode knows hosts (HVE).
+    """Check that the running NameNode uses node groups (HVE).
 
-    :param properties: its properties in force.
+    :param properties: effective properties of the NameNode.
     """
     return [
         check_equal(
@@ -692,9 +716,9 @@ def check_hve_properties(properties: Mapping[str, str]) -> list[CheckResult]:
 def check_deleted(
     names_by_kind: Mapping[str, Sequence[str]],
 ) -> list[CheckResult]:
-    """Judge that nothing is left of what was deleted.
+    """Check that all resources of a cluster were deleted.
 
-    :param names_by_kind: names of what is there, by kind.
+    :param names_by_kind: names of the remaining resources, by kind.
     """
     return [
         check_equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
@@ -703,9 +727,11 @@ def check_deleted(
 
 
 def check_rebooted(before: str, after: str) -> CheckResult:
-    """Judge that a guest has booted again.
+    """Check that a guest has rebooted.
 
-    :param before: what tells its boots apart; nothing if it did not answer.
+    :param before: identification of the first boot; empty if the guest did
+        not answer.
+    :param after: identification of the second boot.
     """
     first_boot, second_boot = (
         ' '.join(text.split()) for text in (before, after)
@@ -718,8 +744,7 @@ def check_rebooted(before: str, after: str) -> CheckResult:
     )
 
 
-#: File systems whose bytes are not, or not only, on the host itself. Those
-#: of FUSE have a prefix.
+#: Network and cluster file systems. Those of FUSE have a prefix.
 _REMOTE_FILE_SYSTEMS = (
     'afs',
     'beegfs',
@@ -750,9 +775,10 @@ _REMOTE_FILE_SYSTEMS = (
 def check_local_disks(
     guest: Domain, kinds: Mapping[str, str]
 ) -> list[CheckResult]:
-    """Judge that a guest's disks are on its own host.
+    """Check that the disks of a guest are on its host.
 
-    :param kinds: file system, or ``device``, of those that are paths.
+    :param guest: libvirt domain of the guest.
+    :param kinds: type of the file system, or ``device``, by path.
     """
     return [
         CheckResult(
@@ -781,12 +807,13 @@ def check_volume_backend(
     host: str,
     pools: Iterable[Mapping[str, Any]],
 ) -> list[CheckResult]:
-    """Judge on which backend a volume of a type is.
+    """Check the backend of a volume.
 
-    :param expected: the backend's ``volume_backend_name``.
-    :param specs: the type's extra specs.
-    :param host: where Cinder put the volume: ``host@backend#pool``.
-    :param pools: Cinder's, with their capabilities.
+    :param volume_type: volume type.
+    :param expected: expected ``volume_backend_name``.
+    :param specs: extra specs of the volume type.
+    :param host: host of the volume in Cinder: ``host@backend#pool``.
+    :param pools: pools of Cinder with their capabilities.
     """
     backend_names = [
         str(pool['capabilities'].get('volume_backend_name'))
@@ -811,11 +838,10 @@ def check_volume_backend(
 def check_own_disks(
     disk_owners: Iterable[tuple[str, str]], owner_kind: str = 'servers'
 ) -> list[CheckResult]:
-    """Judge that no two of something have volumes on one disk.
+    """Check that no two owners have volumes on the same disk.
 
-    :param disk_owners: disk, as Cinder names it, and whose it is, of each
-        volume.
-    :param owner_kind: who must not share one.
+    :param disk_owners: disk in Cinder and owner of each volume.
+    :param owner_kind: description of the owners.
     """
     owners_by_disk: dict[str, set[str]] = {}
     for disk, owner in disk_owners:
@@ -835,10 +861,10 @@ def check_volume_types(
     expected: Sequence[Sequence[str]],
     types_by_worker: Mapping[str, Sequence[str]],
 ) -> list[CheckResult]:
-    """Judge which volumes workers have, or that they have none.
+    """Check the types of the workers' volumes.
 
-    :param expected: types of one worker's volumes, for each slot of a host.
-    :param types_by_worker: types of a worker's volumes, by its name.
+    :param expected: volume types of a worker for each slot of a host.
+    :param types_by_worker: types of the volumes by worker.
     """
     allowed = sorted({_join_names(types) for types in expected})
     return [
@@ -859,13 +885,13 @@ def _join_names(names: Iterable[str]) -> str:
 def check_volume_locality(
     name: str, server: str, volumes: Mapping[str, str]
 ) -> list[CheckResult]:
-    """Judge that volumes are on the host of their server.
+    """Check that volumes are on the host of their server.
 
-    Cinder's InstanceLocalityFilter goes by these names.
+    Cinder's InstanceLocalityFilter compares these host names.
 
-    :param name: of the server, for a person.
-    :param server: its host, as Nova names it.
-    :param volumes: ``host@backend#pool`` by id.
+    :param name: name of the server, as human-readable text.
+    :param server: host of the server in Nova.
+    :param volumes: ``host@backend#pool`` by volume ID.
     """
     return [
         check_equal(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the acceptance tests with stestr, and reading what came of it."""
+"""Run the acceptance tests with stestr, and read the results."""
 
 import contextlib
 import datetime
@@ -22,21 +22,21 @@ from hvstack.accept.outcome import AcceptanceTestResult
 from hvstack.accept.settings import Workspace
 
 _LIST_SECONDS = 300
-#: Seconds for tests to clean up once they were interrupted.
+#: Seconds for tests to clean up after an interruption.
 _END_SECONDS = 60
-#: Seconds between two looks at what stestr prints.
+#: Seconds between two polls of the output of stestr.
 _LOOK_SECONDS = 0.3
 _DESTRUCTIVE = r'\[.*\bdestructive\b'
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which tests.
+    """Selection of tests.
 
-    :param scopes: of :data:`hvstack.accept.outcome.SCOPES`.
-    :param smoke: those that change nothing, only.
-    :param destructive: also those that take a host away.
-    :param only: those whose name has this regular expression.
+    :param scopes: scopes in :data:`hvstack.accept.outcome.SCOPES`.
+    :param smoke: whether only tests without changes run.
+    :param destructive: whether tests that power a host off run too.
+    :param only: regular expression for the names; empty selects all.
     """
 
     scopes: Collection[str]
@@ -68,9 +68,9 @@ def _stestr(workspace: Workspace, *args: str) -> shell.Result:
 
 
 def list_tests(workspace: Workspace, chosen: Selection) -> list[str]:
-    """Return the ids of the chosen tests.
+    """Return the IDs of the selected tests.
 
-    :raises hvstack.errors.CommandFailed: tempest.conf is wrong, or the
+    :raises hvstack.errors.CommandFailed: tempest.conf is not valid, or the
         tests cannot be loaded.
     """
     if not (workspace.directory / '.stestr').is_dir():
@@ -87,17 +87,21 @@ def run_tests(
     concurrency: int,
     held: Collection[int] = (),
 ) -> list[AcceptanceTestResult]:
-    """Run the chosen tests, one line each on standard error.
+    """Run the selected tests, with a line per test on standard error.
 
-    :param concurrency: so many at the same time; those that need the whole
-        cloud wait for the others.
-    :param held: descriptors of locks that stay held as long as stestr runs.
-    :raises hvstack.errors.RunFailed: no test was begun, or stestr did not
-        come to its end.
+    :param workspace: workspace of the tests.
+    :param chosen: selected tests.
+    :param concurrency: number of tests that run at the same time; tests that
+        need the whole cloud run alone.
+    :param held: file descriptors of locks to hold as long as stestr runs.
+    :raises hvstack.errors.RunFailed: no test was started, or stestr failed.
     """
     expected = list_tests(workspace, chosen)
     if not expected:
-        raise errors.RunFailed('no test is chosen: give other --ring or tags')
+        raise errors.RunFailed(
+            'Cannot run tests: no test is selected. Use another --ring or '
+            'other tags.'
+        )
     before = _next_stream(workspace)
     argv = [sys.executable, '-m', 'stestr', 'run']
     argv += ['--concurrency', str(concurrency), *chosen.stestr_args]
@@ -108,7 +112,8 @@ def run_tests(
             cwd=workspace.directory,
             env={**os.environ, **workspace.process_env()},
             stdin=subprocess.DEVNULL,
-            # No pipe: stestr would die with this process, its workers not.
+            # With a pipe, stestr would end with this process, but its workers
+            # would not.
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -124,32 +129,33 @@ def run_tests(
             _end_session(process.pid)
             raise
     if _next_stream(workspace) == before:
-        # It refused, or was killed: its last results are another run's.
+        # stestr failed or was killed, so the last results are of another run.
         _end_session(process.pid)
         output = shell.tail(
             workspace.log.read_text(errors='replace', encoding='utf-8'), 3
         )
         raise errors.RunFailed(
-            f'stestr ended with status {process.returncode} and left no '
-            f'results: {" ".join(output.split()) or "it printed nothing"}: '
-            f'see {workspace.log}'
+            f'Cannot read the results of the tests ({workspace.log}): stestr '
+            f'exited with status {process.returncode} without results: '
+            f'{" ".join(output.split()) or "it printed nothing"}. Check the '
+            'log.'
         )
     return load_last_results(workspace, expected)
 
 
 def _next_stream(workspace: Workspace) -> str:
-    """Return the number of stestr's next run: it counts them as they end."""
+    """Return the number of stestr's next run, which grows when a run ends."""
     path = workspace.directory / '.stestr' / 'next-stream'
     return path.read_text(encoding='utf-8').strip() if path.exists() else ''
 
 
 def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Show on standard error what a program writes, until it ends."""
+    """Copy the log of a program to standard error until the program ends."""
     with log.open(encoding='utf-8', errors='replace') as stream:
         ended = False
         while not ended:
             ended = process.poll() is not None
-            # Standard output is the report's alone.
+            # Standard output is reserved for the report.
             sys.stderr.write(stream.read())
             sys.stderr.flush()
             if not ended:
@@ -159,16 +165,17 @@ def _follow(process: subprocess.Popen[bytes], log: Path) -> None:
 def load_last_results(
     workspace: Workspace, expected: Collection[str] = ()
 ) -> list[AcceptanceTestResult]:
-    """Return what came of the last run, ``tempest run``'s included.
+    """Return the results of the last run, which may be a ``tempest run``.
 
-    :param expected: ids of the tests that should have run.
-    :raises hvstack.errors.RunFailed: there was none.
+    :param workspace: workspace of the tests.
+    :param expected: IDs of the tests that should have run.
+    :raises hvstack.errors.RunFailed: no test was run.
     """
     # The first run's name; stestr keeps all.
     if not (expected or (workspace.directory / '.stestr' / '0').exists()):
         raise errors.RunFailed(
-            f'no test was run in {workspace.directory}: run them first, or '
-            'give another --workspace'
+            f'Cannot report the last run ({workspace.directory}): no test was '
+            'run. Run the tests, or use another --workspace.'
         )
     done = subprocess.run(
         [sys.executable, '-m', 'stestr', 'last', '--subunit'],
@@ -183,13 +190,13 @@ def load_last_results(
 
 
 def last_run_time(workspace: Workspace) -> datetime.datetime:
-    """Return when stestr kept the last run."""
+    """Return the time when stestr stored the last run."""
     path = workspace.directory / '.stestr' / 'next-stream'
     return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
 
 
 def _end_session(session: int) -> None:
-    """End stestr and its workers: first asked, then forced."""
+    """End stestr and its workers with SIGINT, and then with SIGKILL."""
     for number in (signal.SIGINT, signal.SIGKILL):
         if not _session_processes(session):
             return
@@ -201,7 +208,7 @@ def _end_session(session: int) -> None:
 
 
 def _session_processes(session: int) -> list[int]:
-    """Return the processes of a session that still run."""
+    """Return the running processes of a session."""
     process_ids = []
     for path in Path('/proc').glob('[0-9]*/stat'):
         try:
@@ -217,9 +224,9 @@ def _session_processes(session: int) -> list[int]:
 
 @contextmanager
 def lock_workspace(workspace: Workspace) -> Iterator[None]:
-    """Hold a workspace, whose files are one run's.
+    """Lock a workspace, so that only a single run uses its files.
 
-    :raises hvstack.errors.Busy: somebody else holds it.
+    :raises hvstack.errors.Busy: another process has locked it.
     :raises hvstack.errors.InputError: hvstack did not create the directory.
     """
     try:
@@ -234,20 +241,22 @@ def lock_workspace(workspace: Workspace) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             raise errors.Busy(
-                f"another 'hvstack accept' runs in {workspace.directory}: "
-                'wait for it, or give another --workspace for another cloud'
+                f'Cannot use the workspace {workspace.directory}: another '
+                "'hvstack accept' runs in it. Wait until it has ended, or use "
+                'another --workspace for another cloud.'
             ) from exc
         yield
 
 
 @contextmanager
 def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
-    """Hold a cloud: a second run would delete what the first one made.
+    """Lock a cloud: a second run would delete the resources of the first one.
 
-    :param url: of its keystone.
-    :returns: a descriptor for :func:`run`, with which the cloud is held until
-        the tests end, even if this process is killed.
-    :raises hvstack.errors.Busy: tests of another workspace run there.
+    :param workspace: workspace of the tests.
+    :param url: URL of its Keystone.
+    :returns: a file descriptor for :func:`run_tests`, which holds the lock
+        until the tests end, even if this process is killed.
+    :raises hvstack.errors.Busy: tests of another workspace run on the cloud.
     """
     with _open_lock_file(workspace, url) as stream:
         try:
@@ -268,7 +277,7 @@ def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
 
 
 def _open_lock_file(workspace: Workspace, url: str) -> TextIO:
-    """Open a cloud's lock file beside the workspaces."""
+    """Open the lock file of a cloud in the directory of the workspaces."""
     bare = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
     name = re.sub(r'[^\w.-]', '_', bare) + '.held'
     try:
@@ -277,15 +286,16 @@ def _open_lock_file(workspace: Workspace, url: str) -> TextIO:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         return (directory / name).open('a+', encoding='utf-8')
     except OSError:
-        # Not root: beside the workspace that was given.
+        # Users other than root: the parent directory of the workspace.
         return (workspace.directory.parent / name).open('a+', encoding='utf-8')
 
 
 def handle_orphans(workspace: Workspace, *, end: bool) -> None:
-    """See to the tests of a run that was killed itself.
+    """End or report the tests of a run that was killed.
 
-    :param end: end them; else they are in the way.
-    :raises hvstack.errors.Busy: such tests run.
+    :param workspace: workspace of the tests.
+    :param end: whether to end such tests.
+    :raises hvstack.errors.Busy: such tests run, and ``end`` is not set.
     """
     process_ids = _find_orphans(workspace)
     if process_ids and not end:
@@ -300,15 +310,16 @@ def handle_orphans(workspace: Workspace, *, end: bool) -> None:
 
 
 def _find_orphans(workspace: Workspace) -> list[int]:
-    """Return the processes of the last run of tests that still run.
+    """Return the running processes of the last run of the tests.
 
-    To be asked by who holds the workspace: so their 'hvstack accept' is gone.
+    The caller holds the lock of the workspace, so the 'hvstack accept' of
+    these processes no longer runs.
     """
     record = jsonfile.load_if_whole(workspace.pid)
     session = record.get('pid')
     if record.get('boot') != pids.boot() or not isinstance(session, int):
         return []
-    # A session may outlive its leader, and its number be another's later.
+    # A session can outlive its leader, and its ID can be reused later.
     mark = f'TEMPEST_CONFIG_DIR={workspace.directory}'.encode()
     process_ids = []
     for pid in _session_processes(session):

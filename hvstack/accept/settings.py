@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tempest.conf, made from an entry of clouds.yaml and a cluster's plan."""
+"""Generate tempest.conf from an entry of clouds.yaml and a cluster plan."""
 
 import configparser
 import dataclasses
@@ -25,36 +25,37 @@ from hvstack.cluster import environments, launch
 from hvstack.cluster.launch import Plan
 from hvstack.model.fields import Fields
 
-#: Name of the key pair in a stack's request, which each test replaces.
+#: Name of the key pair in the request for a stack, which each test replaces.
 _KEY_NAME = 'hvaccept'
 #: Digits of the random ID in the names of what tests create. Keystone allows
 #: 64 characters in the name of a project, and Tempest adds a test's class.
 _ID_DIGITS = 10
-#: Heat's usual role for whoever makes stacks, beside ``member``.
+#: Heat's default role for users that create stacks, besides ``member``.
 _STACK_ROLE = 'heat_stack_owner'
 _PASSWORD = ('password', 'v3password')
-#: Types that Cinder has in catalogs, today's first.
+#: Service types of Cinder in service catalogs, the current one first.
 _VOLUME_TYPES = ('block-storage', 'volumev3')
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder in which Tempest runs.
+    """A directory in which Tempest runs.
 
-    :param directory: holds ``tempest.conf``, stestr's repository, reports.
+    :param directory: directory of ``tempest.conf``, the repository of stestr
+        and the reports.
     """
 
     directory: Path
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names of all that its tests create.
+        """Prefix of the names of all resources that its tests create.
 
-        It holds a random ID of the workspace, so that a clean-up deletes
-        nothing that another workspace or machine created.
+        It contains a random ID of the workspace, so that a clean-up deletes
+        no resources of another workspace or machine.
 
         :raises hvstack.errors.InputError: the file with the ID is damaged, or
-            hvstack did not create the folder.
+            hvstack did not create the directory.
         """
         path = self.directory / 'id'
         if not path.exists():
@@ -71,32 +72,33 @@ class Workspace:
 
     @property
     def conf(self) -> Path:
-        """The file ``tempest.conf``; it holds a password."""
+        """The file ``tempest.conf``, which contains a password."""
         return self.directory / 'tempest.conf'
 
     @property
     def stack_request(self) -> Path:
-        """The body of Heat's request for a cluster."""
+        """File with the body of the request to Heat for a cluster."""
         return self.directory / 'stack.json'
 
     @property
     def log(self) -> Path:
-        """What stestr printed in the last run."""
+        """File with the output of stestr in the last run."""
         return self.directory / 'stestr.log'
 
     @property
     def pid(self) -> Path:
-        """Which stestr runs the tests, with its start time."""
+        """File with the process ID of stestr and its start time."""
         return self.directory / 'stestr.pid'
 
     def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write tempest.conf, readable by its owner only, and stestr's.
+        """Write tempest.conf (readable only by its owner) and .stestr.conf.
 
-        :raises OSError: no room, no rights.
+        :param values: options by section.
+        :raises OSError: a file cannot be written.
         """
         parser = configparser.ConfigParser(interpolation=None)
         paths.claim(self.directory)
-        # Users that an interrupted run held are free again.
+        # Release the users that an interrupted run locked.
         shutil.rmtree(self.directory / 'lock', ignore_errors=True)
         lock = {'oslo_concurrency': {'lock_path': self.directory / 'lock'}}
         for section, options in {**values, **lock}.items():
@@ -118,12 +120,12 @@ class Workspace:
         )
 
     def process_env(self) -> dict[str, str]:
-        """Return what Tempest and stestr need to find the files."""
+        """Return the environment variables of Tempest and stestr."""
         return {
             'TEMPEST_CONFIG_DIR': str(self.directory),
             'TEMPEST_CONFIG': self.conf.name,
             'PYTHON': sys.executable,
-            # All requests of a test, which tempest.log has, too.
+            # The requests of a test are also in tempest.log.
             'OS_LOG_CAPTURE': '0',
         }
 
@@ -139,12 +141,13 @@ def _format_option(value: Any) -> str:
 def credential_sections(
     conn: Connection, accounts_file: Path | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the sections that tell Tempest who it is.
+    """Return the sections with the credentials of Tempest.
 
-    :param accounts_file: file of users that are there; else users and projects
-        are made with the administrator's rights, and deleted again.
+    :param conn: connection of an administrator.
+    :param accounts_file: file with existing users; None creates users and
+        projects as the administrator, and deletes them at the end.
     :raises hvstack.errors.InputError: the entry of clouds.yaml has no
-        password, or no rights.
+        password, or is not an administrator's.
     """
     config: Any = conn.config
     auth = config.config.get('auth', {})
@@ -169,8 +172,8 @@ def credential_sections(
     _password_auth(conn)
     if 'admin' not in connection.access(conn).role_names:
         raise errors.InputError(
-            f"cloud '{config.name}' is no administrator's, so no users can "
-            'be made for the tests: give --accounts FILE'
+            f"Cannot create users for the tests (cloud '{config.name}'): the "
+            'credential is not an administrator. Use --accounts FILE.'
         )
     with refused('roles cannot be listed'):
         role_names = {role.name for role in conn.identity.roles()}
@@ -195,14 +198,15 @@ def credential_sections(
 
 
 def render_accounts(tenant: Connection, admin: Connection) -> str:
-    """Return Tempest's accounts.yaml with two users that are there.
+    """Return the content of Tempest's accounts.yaml with two existing users.
 
-    :param tenant: whose project has the stack.
-    :raises hvstack.errors.InputError: one of them has no password.
+    :param tenant: connection of the user whose project has the stack.
+    :param admin: connection of the administrator.
+    :raises hvstack.errors.InputError: a user has no password.
     """
     users = []
     for conn, extra in (
-        # Tempest takes its primary user by this role, and none without it.
+        # Tempest selects its primary user by this role.
         (tenant, {'roles': ['member']}),
         (admin, {'types': ['admin']}),
     ):
@@ -225,14 +229,16 @@ def render_accounts(tenant: Connection, admin: Connection) -> str:
 def connect_users(path: Path, conn: Connection) -> list[Connection]:
     """Return connections of the users in Tempest's accounts.yaml.
 
-    :param conn: to the same cloud.
-    :raises hvstack.errors.InputError: it is no such file, or one of them
-        cannot log in.
+    :param path: the file.
+    :param conn: connection to the same cloud.
+    :raises hvstack.errors.InputError: the file is not valid, or a user cannot
+        log in.
     """
     account_list = yamlfile.load(path).data
     if not isinstance(account_list, list):
         raise errors.InputError(
-            f"{path} is no list of users: see Tempest's accounts.yaml.sample"
+            f'Cannot read the users in {path}: it is not a list. Use the '
+            "format of Tempest's accounts.yaml.sample."
         )
     config: Any = conn.config
     connections = []
@@ -246,8 +252,8 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
             or not account.get('password')
         ):
             raise errors.InputError(
-                f'{path}: user {number} needs username, password and '
-                'project_name'
+                f'Cannot read user {number} in {path}: username, password or '
+                'project_name is missing. Set all three.'
             )
         connections.append(
             connection.connect(
@@ -266,9 +272,9 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
 
 
 def _password_auth(conn: Connection) -> dict[str, Any]:
-    """Return how a cloud's user logs in.
+    """Return the password authentication of a user of a cloud.
 
-    :raises hvstack.errors.InputError: not by a password.
+    :raises hvstack.errors.InputError: the user has no password.
     """
     config: Any = conn.config
     auth: dict[str, Any] = config.config.get('auth', {})
@@ -279,9 +285,9 @@ def _password_auth(conn: Connection) -> dict[str, Any]:
     ]
     if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
         raise errors.InputError(
-            f"cloud '{config.name}' has no {', '.join(missing) or 'password'} "
-            'in clouds.yaml, which Tempest needs: give such an entry, or '
-            '--accounts FILE'
+            f"Cannot configure Tempest for the cloud '{config.name}': "
+            f'{", ".join(missing) or "password"} is missing in clouds.yaml. '
+            'Use an entry with a password, or --accounts FILE.'
         )
     return auth
 
@@ -294,18 +300,21 @@ def _versioned_url(url: str) -> str:
 def service_sections(
     conn: Connection, *, image: str, network: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the sections about the cloud's services.
+    """Return the sections about the services of the cloud.
 
-    :param image: name or id of an image that every flavor starts.
-    :raises hvstack.errors.InputError: no such image or network.
+    :param conn: connection to the cloud.
+    :param image: name or ID of an image that boots with every flavor.
+    :param network: name or ID of the network.
+    :raises hvstack.errors.InputError: the image or the network does not exist.
     """
     glance_image = servers.image(conn, image)
     with refused('networks cannot be listed'):
         net: Any = conn.network.find_network(network, ignore_missing=True)
     if net is None:
         raise errors.InputError(
-            f"network '{network}' is not on the cloud: set 'network' in "
-            "hvstack.conf to one of 'openstack network list'"
+            f"Cannot use the network '{network}': it does not exist. Set "
+            "'network' in hvstack.conf to a network that 'openstack network "
+            "list' shows."
         )
     catalog = connection.access(conn).service_catalog.catalog
     kinds = {item['type'] for item in catalog}
@@ -381,7 +390,7 @@ def build_stack_request(
 
 
 def has_separate_controller_hosts(cluster_plan: Plan) -> bool:
-    """Tell whether controllers have other hosts than workers."""
+    """Return whether controllers and workers have different hosts."""
     worker, controller = (
         {name for name in flavor.extra_specs if name.startswith('trait:')}
         for flavor in (cluster_plan.worker, cluster_plan.controller)
@@ -390,7 +399,7 @@ def has_separate_controller_hosts(cluster_plan: Plan) -> bool:
 
 
 def write_request(workspace: Workspace, body: Mapping[str, Any]) -> None:
-    """Write the request where tests find it."""
+    """Write the request to the file that the tests read."""
     paths.write_whole(
         workspace.stack_request, json.dumps(body, indent=1), 0o600
     )

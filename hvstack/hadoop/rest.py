@@ -35,7 +35,7 @@ class Runner(Protocol):
 
     @property
     def role(self) -> str:
-        """``controller``, ``worker``, or one of :data:`ALONE`."""
+        """``controller``, ``worker``, or a role in SINGLE_DAEMON_ROLES."""
 
     def run(
         self,

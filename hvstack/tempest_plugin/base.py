@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all acceptance tests share: catalogues, servers, judgements."""
+"""Base classes of the acceptance tests: catalogues, servers and checks."""
 
 import contextlib
 import json
@@ -26,30 +26,30 @@ from hvstack.model.host import HostProfile
 
 CONF = config.CONF
 
-#: Checks extra specs, lets a host be asked for, tells a server's topology.
+#: Validates extra specs, accepts a host, and returns a server's topology.
 COMPUTE_API = '2.86'
 #: Generations, and ``required`` traits in queries.
 PLACEMENT_API = '1.36'
-#: Bad judgements that a failure's text names; the report has all of them.
+#: Maximum number of failed checks in a message; the report has all of them.
 _SHOWN = 5
 
 
 class BaseTest(test.BaseTestCase):
-    """Judges what was promised by what is seen, and keeps both."""
+    """A test that compares expected and observed values and stores both."""
 
     credentials: list[Any] = ['primary']
 
     @classmethod
     def setup_credentials(cls) -> None:
-        """Take no networks of our own: guests use the given one."""
+        """Create no networks: guests use the configured network."""
         cls.set_network_resources()
         super().setup_credentials()
 
     @classmethod
     def _get_credentials_provider(cls) -> Any:
-        """Name projects and users as all else: cleaning up goes by it.
+        """Set the prefix of projects and users, which the clean-up needs.
 
-        Tempest begins them with ``tempest``, whatever the option says.
+        Tempest ignores the option and uses the prefix ``tempest``.
         """
         provider = super()._get_credentials_provider()
         if isinstance(provider, dynamic_creds.DynamicCredentialProvider):
@@ -58,7 +58,7 @@ class BaseTest(test.BaseTestCase):
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Look only where there is something to look at."""
+        """Skip the tests if no catalogues are configured."""
         super().skip_checks()
         if not CONF.hvstack.catalogues:
             raise cls.skipException(
@@ -67,7 +67,7 @@ class BaseTest(test.BaseTestCase):
             )
 
     def setUp(self) -> None:
-        """Begin a list of judgements, which goes with the result."""
+        """Attach the list of checks to the result."""
         super().setUp()
         self.check_results: list[CheckResult] = []
         self.addDetail(
@@ -85,7 +85,7 @@ class BaseTest(test.BaseTestCase):
         )
 
     def assert_results(self, check_results: Sequence[CheckResult]) -> None:
-        """Keep judgements, and fail where one is bad."""
+        """Store the results of checks, and fail if a check failed."""
         self.check_results += check_results
         bad = [check for check in check_results if not check.good]
         if bad:
@@ -98,20 +98,21 @@ class BaseTest(test.BaseTestCase):
             self.fail('; '.join(lines))
 
     def skip_unchecked(self, reason: str) -> NoReturn:
-        """End a test that could not look: that is no pass."""
+        """Skip a test that cannot check anything, so that it does not pass."""
         raise self.skipException(f'not checked: {reason}')
 
     def skip_if_unchecked(self, reason: str, names: Sequence[str]) -> None:
-        """End a test that has not looked at all that it would speak for.
+        """Skip a test that could not check everything.
 
-        :param reason: it could not look at these, for a person.
+        :param reason: why it could not check, as human-readable text.
+        :param names: names of what it could not check.
         """
         if names:
             self.skip_unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
 
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
-        """Return the given catalogues, each with the profile of its hosts."""
+        """Return the configured catalogues, each with its host profile."""
         return [
             profiles.read_catalogue(Path(path))
             for path in CONF.hvstack.catalogues
@@ -119,7 +120,7 @@ class BaseTest(test.BaseTestCase):
 
     @classmethod
     def expected_flavors(cls) -> list[tuple[Entry, HostProfile]]:
-        """Return the flavors that were promised."""
+        """Return the expected flavors with their host profiles."""
         return [
             (entry, profile)
             for catalogue, profile in cls.catalogues()
@@ -131,9 +132,11 @@ class BaseTest(test.BaseTestCase):
     def worker_flavors(
         cls, policy: str | None = None
     ) -> list[tuple[Entry, HostProfile]]:
-        """Return workers' promised flavors, the wanted configuration first.
+        """Return the expected flavors of workers.
 
-        :param policy: with this ``cpu_policy`` only.
+        Those of the option ``configuration`` are first.
+
+        :param policy: ``cpu_policy`` of the flavors; None for any.
         """
         return sorted(
             (
@@ -149,22 +152,22 @@ class BaseTest(test.BaseTestCase):
 
     @staticmethod
     def random_name(resource: str) -> str:
-        """Return a name of this run's own."""
+        """Return a unique name with the prefix of the workspace."""
         return str(
             data_utils.rand_name(resource, prefix=CONF.resource_name_prefix)
         )
 
 
 class Providers:
-    """What Placement tells of hosts.
+    """Queries to Placement about hosts.
 
-    :param providers_client: an administrator's.
+    :param providers_client: client of an administrator.
     """
 
     providers_client: Any
 
     def inventories(self, provider: str) -> dict[str, Any]:
-        """Return a host's inventories by resource class."""
+        """Return the inventories of a host by resource class."""
         return dict(
             self.providers_client.list_resource_provider_inventories(provider)[
                 'inventories'
@@ -172,7 +175,7 @@ class Providers:
         )
 
     def usages(self, provider: str) -> dict[str, int]:
-        """Return what is taken of a host by resource class."""
+        """Return the used resources of a host by resource class."""
         return dict(
             self.providers_client.list_resource_provider_usages(provider)[
                 'usages'
@@ -188,7 +191,7 @@ def volume_types_and_pools(
     Block Storage API v3, "List all volume types" and "List all back-end
     storage pools".
 
-    :param manager: an administrator's clients.
+    :param manager: clients of an administrator.
     """
     types = manager.volume_types_client_latest.list_volume_types()
     pools = manager.volume_scheduler_stats_client_latest.list_pools(
@@ -204,13 +207,13 @@ def volume_types_and_pools(
 
 
 class OperatorTest(Providers, BaseTest):
-    """A test with an administrator's API."""
+    """A test that uses the API of an administrator."""
 
     credentials = ['admin']
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Take the administrator's clients."""
+        """Set the clients of the administrator."""
         super().setup_clients()
         cls.flavors_client = cls.os_admin.flavors_client
         cls.servers_client = cls.os_admin.servers_client
@@ -225,10 +228,10 @@ class OperatorTest(Providers, BaseTest):
         return {flavor['name']: flavor for flavor in flavors}
 
     def candidate_hosts(self, entry: Entry) -> dict[str, str]:
-        """Return the hosts that a flavor can land on: UUID by name.
+        """Return the hosts that can run a flavor, UUIDs by name.
 
-        They have the traits that it requires, CPUs of its kind, and are as
-        large as it is.
+        They have the required traits, CPUs of the right resource class, and
+        are large enough.
         """
         required = [
             name.removeprefix('trait:')
@@ -248,7 +251,7 @@ class OperatorTest(Providers, BaseTest):
         }
 
     def hosts_of_flavors(self) -> tuple[dict[str, str], list[str]]:
-        """Return the hosts of all promised flavors, and flavors without any.
+        """Return the hosts of all expected flavors, and flavors without hosts.
 
         Hosts are UUIDs by name.
         """
@@ -267,13 +270,13 @@ class OperatorTest(Providers, BaseTest):
         return next(iter(judge.required_resources(entry.flavor)))
 
     def allocations(self, server: str) -> dict[str, Any]:
-        """Return what Placement keeps for a server."""
+        """Return the allocations of a server in Placement."""
         return dict(
             self.placement_client.list_allocations(server)['allocations']
         )
 
     def empty_host(self, entry: Entry) -> tuple[str, str]:
-        """Return name and UUID of a host without guests."""
+        """Return the name and the UUID of a host without guests."""
         for name, uuid in sorted(self.candidate_hosts(entry).items()):
             if not any(self.usages(uuid).values()):
                 self.wait_until_empty(name)
@@ -283,10 +286,10 @@ class OperatorTest(Providers, BaseTest):
         )
 
     def wait_until_empty(self, host: str) -> None:
-        """Wait until a host itself knows that its last guests are gone.
+        """Wait until a host reports that it has no guests.
 
-        It does so a moment after Placement, and the scheduler looks at the
-        cells that it reports.
+        It reports this later than Placement, and the scheduler uses the cells
+        that it reports.
         """
 
         def empty() -> bool:
@@ -297,14 +300,14 @@ class OperatorTest(Providers, BaseTest):
                 if hypervisor['hypervisor_hostname'] == host
             )
 
-        # What is not so in the end, the guests will tell.
+        # If the host is not empty, the next check of the guests fails.
         with contextlib.suppress(errors.DeadlineExceeded):
             shell.wait_for(empty, f'{host} to be empty', timeout=60)
 
     def worker(self, policy: str | None = None) -> tuple[Entry, HostProfile]:
-        """Return a promised worker's flavor, one that hosts take if any.
+        """Return an expected flavor of a worker, if possible one with hosts.
 
-        :param policy: with this ``cpu_policy`` only.
+        :param policy: ``cpu_policy`` of the flavor; None for any.
         """
         workers = self.worker_flavors(policy)
         if not workers:
@@ -318,9 +321,9 @@ class OperatorTest(Providers, BaseTest):
         )
 
     def worker_flavors_by_placement(self) -> list[tuple[Entry, HostProfile]]:
-        """Return a worker's flavor for each way in which these are placed.
+        """Return a flavor of a worker for each set of scheduling extra specs.
 
-        One that hosts take, if any.
+        If possible, the flavor has hosts.
         """
         workers_by_placement: dict[str, tuple[Entry, HostProfile]] = {}
         for worker in (self.worker(), *self.worker_flavors()):
@@ -332,9 +335,9 @@ class OperatorTest(Providers, BaseTest):
         return list(workers_by_placement.values())
 
     def boot_sample(self, entry: Entry) -> list[dict[str, Any]]:
-        """Start one guest of a flavor, if it is published and there is room.
+        """Start a guest with a flavor that is published and fits on a host.
 
-        :returns: the guest, or nothing.
+        :returns: a list with the guest; an empty list without a guest.
         """
         flavor = self.flavors().get(entry.flavor.name)
         if flavor is None:
@@ -349,9 +352,10 @@ class OperatorTest(Providers, BaseTest):
     def delete_guests(
         self, guests: Sequence[Mapping[str, Any]], host: str
     ) -> None:
-        """Delete guests: the next ones may need their room.
+        """Delete guests, whose resources the next guests may need.
 
-        :param host: that is empty then, if one is.
+        :param guests: guests to delete.
+        :param host: host to wait for until it is empty; empty for none.
         """
         for guest in guests:
             self.delete_server(guest['id'])
@@ -372,7 +376,7 @@ class OperatorTest(Providers, BaseTest):
 
     @staticmethod
     def placement_specs(entry: Entry) -> dict[str, str]:
-        """Return the extra specs that say where a flavor's guests go."""
+        """Return the extra specs that affect the scheduling of a flavor."""
         return {
             name: value
             for name, value in entry.flavor.extra_specs.items()
@@ -382,7 +386,7 @@ class OperatorTest(Providers, BaseTest):
     def create_small_flavor(
         self, vcpus: int, specs: Mapping[str, str] | None = None
     ) -> str:
-        """Make a flavor of our own and return its id."""
+        """Create a private flavor and return its ID."""
         flavor = self.flavors_client.create_flavor(
             name=self.random_name('flavor'),
             vcpus=vcpus,
@@ -396,9 +400,10 @@ class OperatorTest(Providers, BaseTest):
         return str(flavor['id'])
 
     def boot(self, flavor_id: str, host: str | None = None) -> dict[str, Any]:
-        """Ask for a server without network; return it as it settles.
+        """Create a server without a network; return it when it is built.
 
-        :param host: checked by the scheduler like any other.
+        :param flavor_id: ID of the flavor.
+        :param host: requested host, which the scheduler checks; None for any.
         """
         server = self.servers_client.create_server(
             name=self.random_name('server'),
@@ -411,7 +416,7 @@ class OperatorTest(Providers, BaseTest):
         return self.wait_for_server(server['id'])
 
     def wait_for_server(self, server: str) -> dict[str, Any]:
-        """Return a server once it is built, or has failed."""
+        """Return a server when it is built or has failed."""
         server_details: dict[str, Any] = {}
 
         def done() -> bool:
@@ -428,7 +433,7 @@ class OperatorTest(Providers, BaseTest):
         return server_details
 
     def delete_server(self, server: str) -> None:
-        """Delete a server and wait until it is gone."""
+        """Delete a server and wait until it is deleted."""
 
         def is_deleted() -> bool:
             try:
@@ -448,12 +453,12 @@ class OperatorTest(Providers, BaseTest):
         )
 
     def numa_cells(self, server: str) -> list[dict[str, Any]]:
-        """Return the cells of a server, as Nova's API tells them."""
+        """Return the NUMA cells of a server from Nova's API."""
         _, text = self.servers_client.get(f'servers/{server}/topology')
         return list(json.loads(text)['nodes'])
 
     def active(self, server: Mapping[str, Any]) -> None:
-        """Judge that a server runs."""
+        """Check that a server runs."""
         fault = (server.get('fault') or {}).get('message', '')
         self.assert_results(
             [
@@ -467,16 +472,16 @@ class OperatorTest(Providers, BaseTest):
 
 
 class HostTest(OperatorTest):
-    """A test that looks at compute hosts themselves.
+    """A test that inspects compute hosts.
 
-    :param access: how they are reached.
+    :param access: access to the hosts.
     """
 
     access: Access
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Say that hosts cannot be looked at where there is no way to them."""
+        """Skip the tests without access to compute hosts."""
         super().skip_checks()
         if CONF.hvstack.host_access == 'none':
             raise cls.skipException(
@@ -486,7 +491,7 @@ class HostTest(OperatorTest):
 
     @classmethod
     def resource_setup(cls) -> None:
-        """Say how hosts are reached, over ssh until the class ends."""
+        """Set the access to hosts, whose connections the class closes."""
         super().resource_setup()
         options = CONF.hvstack
         ssh = options.host_access == 'ssh'
@@ -500,7 +505,7 @@ class HostTest(OperatorTest):
         cls.addClassResourceCleanup(cls.access.close)
 
     def running_guests(self, entry: Entry) -> list[dict[str, Any]]:
-        """Return the guests of a flavor that run, anyone's."""
+        """Return the running guests of a flavor in all projects."""
         servers = self.servers_client.list_servers(
             detail=True, all_tenants=True, status='ACTIVE'
         )['servers']
@@ -512,7 +517,7 @@ class HostTest(OperatorTest):
 
 
 def admin_available() -> bool:
-    """Tell whether there are an administrator's credentials."""
+    """Return whether credentials of an administrator are available."""
     return bool(
         credentials_factory.is_admin_available(
             identity_version=CONF.identity.auth_version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small client for Heat, which Tempest does not have."""
+"""Client for Heat, which Tempest does not include."""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from hvstack import errors
 
 
 class StacksClient(rest_client.RestClient):
-    """Stacks of Heat's API v1."""
+    """Client for stacks in version 1 of Heat's API."""
 
     def create_stack(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a stack; returns its ``id``."""
+        """Start the creation of a stack; return its ``id``."""
         response, text = self.post('stacks', json.dumps(body))
         self.expected_success(201, response.status)
         return dict(json.loads(text)['stack'])
@@ -22,14 +22,15 @@ class StacksClient(rest_client.RestClient):
     def update_stack(
         self, name: str, stack_id: str, body: Mapping[str, Any]
     ) -> None:
-        """Change parameters; what is not named stays as it is."""
+        """Start an update of a stack; other parameters keep their values."""
         response, _ = self.patch(f'stacks/{name}/{stack_id}', json.dumps(body))
         self.expected_success(202, response.status)
 
     def find_stack(self, name: str) -> str:
-        """Return the id of a stack.
+        """Return the ID of a stack.
 
-        :raises hvstack.errors.InputError: there is none of that name.
+        :param name: name of the stack.
+        :raises hvstack.errors.InputError: the stack does not exist.
         """
         response, text = self.get(f'stacks?name={name}')
         self.expected_success(200, response.status)
@@ -37,8 +38,9 @@ class StacksClient(rest_client.RestClient):
             if stack['stack_name'] == name:
                 return str(stack['id'])
         raise errors.InputError(
-            f"[hvstack] stack: there is no '{name}' in the test user's "
-            "project, see 'openstack stack list'"
+            f"Cannot use the stack '{name}' ([hvstack] stack): it does not "
+            "exist in the project of the test user. Check 'openstack stack "
+            "list'."
         )
 
     def show_stack(self, name: str, stack_id: str) -> dict[str, Any]:
@@ -48,7 +50,7 @@ class StacksClient(rest_client.RestClient):
         return dict(json.loads(text)['stack'])
 
     def list_resources(self, name: str, stack_id: str) -> list[dict[str, Any]]:
-        """Return the resources of a stack, nested ones too."""
+        """Return the resources of a stack and its nested stacks."""
         response, text = self.get(
             f'stacks/{name}/{stack_id}/resources?nested_depth=5'
         )
@@ -56,6 +58,6 @@ class StacksClient(rest_client.RestClient):
         return list(json.loads(text)['resources'])
 
     def delete_stack(self, name: str, stack_id: str) -> None:
-        """Begin to delete a stack."""
+        """Start the deletion of a stack."""
         response, _ = self.delete(f'stacks/{name}/{stack_id}')
         self.expected_success(204, response.status)

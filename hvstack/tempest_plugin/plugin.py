@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin that Tempest finds by its entry point."""
+"""Tempest plugin of hvstack, which Tempest loads by its entry point."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ class HVStackTempestPlugin(plugins.TempestPlugin):
     """Tests and options of hvstack."""
 
     def load_tests(self) -> tuple[str, str]:
-        """Return the folder of the tests, and that above the package."""
+        """Return the directories of the tests and of the package's parent."""
         package_dir = Path(__file__).resolve().parent
         return str(package_dir / 'tests'), str(package_dir.parent.parent)
 

@@ -148,7 +148,7 @@ class CredentialsTest(testtools.TestCase):
         error = self.assertRaises(
             errors.InputError, settings.credential_sections, self.conn, None
         )
-        self.assertIn('no password', str(error))
+        self.assertIn('password is missing', str(error))
 
     def test_accounts(self) -> None:
         found = settings.credential_sections(self.conn, Path('/accounts.yaml'))

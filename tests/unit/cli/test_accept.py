@@ -135,7 +135,7 @@ class AcceptTest(CloudTest):
             (('--catalogue', '/nowhere'), '/nowhere: cannot be read'),
             (('--catalogue', path, '--image', 'nobody'), "image 'nobody'"),
             (('--catalogue', path, '--configuration', 'x9'), "'x9'"),
-            (('--last',), 'no test was run in'),
+            (('--last',), 'no test was run'),
         ):
             self.assertIn(wanted, self.refused(*words))
 
