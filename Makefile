@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-.PHONY: demo test test-long test-machines unit lint docs sample clean
+.PHONY: demo test test-long test-machines unit lint docs sample requirements \
+	clean
 
 bootstrap = ./tools/bootstrap
 bin = .venv/bin
@@ -26,6 +27,19 @@ sample:
 	@$(bootstrap)
 	$(bin)/oslo-config-generator --namespace hvstack \
 		--output-file hvstack/share/hvstack.conf.sample
+
+# Renew the digests of all packages after a change of pyproject.toml, of a
+# constraints.txt or of build-requirements.in. Versions stay as they are.
+compile = $(bin)/uv pip compile -q --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --custom-compile-command 'make requirements'
+services = hvstack/share/lab
+requirements:
+	@[ -x $(bin)/uv ] || $(bootstrap)
+	$(compile) -c etc/constraints.txt --extra all --extra docs --extra test \
+		-o etc/requirements.txt pyproject.toml
+	$(compile) -o $(services)/requirements.txt $(services)/constraints.txt
+	$(compile) -o $(services)/build-requirements.txt \
+		$(services)/build-requirements.in
 
 # The site and the manual page; each warning is an error.
 docs: ; @$(bootstrap) && exec $(bin)/python tools/builddocs.py

@@ -16,6 +16,7 @@ def run(
     *,
     timeout: float = 600,
     env: Mapping[str, str] | None = None,
+    check: bool = True,
 ) -> shell.Result:
     """Run a program as :func:`hvstack.shell.run` does; the kernel kills it
     when this process dies.
@@ -23,6 +24,7 @@ def run(
     :param argv: the program and its arguments.
     :param timeout: seconds it may take.
     :param env: variables added to this process' environment.
+    :param check: raise if it exits with another status than 0.
     :raises hvstack.errors.CommandFailed: it failed.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
@@ -31,5 +33,6 @@ def run(
         ['setpriv', '--pdeathsig', 'KILL', '--', *words],
         timeout=timeout,
         env=env,
+        check=check,
         shown=words,
     )

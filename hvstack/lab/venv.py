@@ -2,17 +2,20 @@
 """The services' own virtual environment, apart from hvstack's.
 
 It sits in the cache under a digest of what goes into it, so that a changed
-constraints file makes a new one and an unchanged one is found by any clone.
+list of packages makes a new one and an unchanged one is found by any clone.
+Every file is compared with its SHA-256, those of the packages with which
+others are built included.
 """
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from hvstack import extras, paths, share, shell
+from hvstack import errors, extras, paths, share, shell
 from hvstack.lab import child
 
 #: uv trusts its own list of certificates, unless it is told to use the
@@ -20,18 +23,29 @@ from hvstack.lab import child
 _CERTIFICATES = Path('/etc/ssl/certs/ca-certificates.crt')
 #: Debian's own interpreter: native bindings of Debian's packages fit it.
 PYTHON = Path('/usr/bin/python3')
+#: What uv prints of a package whose file has another digest.
+_CHANGED = re.compile('Hash mismatch for `([^`]+)`')
 
 
-def constraints() -> Path:
-    """Return the file that pins every package of the services."""
-    return share.LAB / 'constraints.txt'
+def requirements() -> Path:
+    """Return the file with version and digests of every package."""
+    return share.LAB / 'requirements.txt'
+
+
+def build_requirements() -> Path:
+    """Return the same for the packages with which others are built."""
+    return share.LAB / 'build-requirements.txt'
 
 
 @cache
 def folder() -> Path:
     """Return where the environment is, or will be."""
-    text = constraints().read_bytes() + b'\0' + _version().encode()
-    digest = hashlib.sha256(text).hexdigest()[:12]
+    texts = [
+        requirements().read_bytes(),
+        build_requirements().read_bytes(),
+        _version().encode(),
+    ]
+    digest = hashlib.sha256(b'\0'.join(texts)).hexdigest()[:12]
     return paths.CACHE / f'venv-{digest}'
 
 
@@ -59,6 +73,8 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
 
     :param pauses: seconds to wait before each further try.
     :raises hvstack.errors.CommandFailed: a package cannot be had or built.
+    :raises hvstack.errors.MissingPrerequisite: the package index has another
+        file of a package.
     """
     if ready():
         return
@@ -69,14 +85,35 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     shell.run([uv, 'venv', '--quiet', '--python', PYTHON, target])
     install = [
         uv,
-        *('pip', 'install', '--quiet'),
+        *('pip', 'install', '--quiet', '--no-deps'),
+        *('--require-hashes', '--require-build-hashes'),
         *('--python', str(target / 'bin' / 'python')),
-        *('--requirement', str(constraints())),
+        *('--build-constraints', str(build_requirements())),
+        *('--requirement', str(requirements())),
     ]
     env = {}
     if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
         env['UV_SYSTEM_CERTS'] = '1'
-    shell.retried(
-        lambda: child.run(install, timeout=900, env=env), pauses=pauses
-    )
+    shell.retried(lambda: _install(install, env), pauses=pauses)
     (target / '.complete').touch()
+
+
+def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run uv.
+
+    :raises hvstack.errors.CommandFailed: it failed, and may succeed later.
+    :raises hvstack.errors.MissingPrerequisite: a file has another digest.
+    """
+    result = child.run(argv, timeout=900, env=env, check=False)
+    if result.returncode == 0:
+        return
+    package = _CHANGED.search(result.stderr)
+    if package:
+        raise errors.MissingPrerequisite(
+            f'Cannot install {package[1]}: the SHA-256 of its file differs '
+            f'from {requirements()} or {build_requirements().name}. Check the '
+            'package index or mirror that uv uses.'
+        )
+    raise errors.CommandFailed(
+        list(argv), result.returncode, shell.tail(result.stderr)
+    )

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages are installed only if their files have the expected digests."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import errors, extras, share
+from hvstack.lab import venv
+
+TOP = Path(__file__).parents[3]
+#: uv's message, with more digests than an error message has lines.
+MISMATCH = (
+    """error: Failed to download `cffi==2.1.1`
+  cause: Hash mismatch for `cffi==2.1.1`
+
+         Expected:
+"""
+    + 60 * '           sha256:00\n'
+)
+
+
+class InstallTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, value in (
+            ('hvstack.lab.venv.folder', lambda: self.directory / 'venv'),
+            ('hvstack.extras.program', lambda _: self.directory / 'uv'),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+
+    def uv(self, message: str, status: int) -> None:
+        """Write a program that notes its calls and prints a message."""
+        (self.directory / 'message').write_text(message)
+        program = self.directory / 'uv'
+        program.write_text(
+            '#!/bin/sh\n'
+            f'[ "$1" = pip ] || {{ mkdir -p {venv.folder()}; exit 0; }}\n'
+            f'echo "$@" >>{self.directory}/calls\n'
+            f'cat {self.directory}/message >&2\n'
+            f'exit {status}\n'
+        )
+        program.chmod(0o755)
+
+    def calls(self) -> list[str]:
+        return (self.directory / 'calls').read_text().splitlines()
+
+    def test_another_digest(self) -> None:
+        self.uv(MISMATCH, 1)
+        error = self.assertRaises(
+            errors.MissingPrerequisite, venv.ensure, (0, 0)
+        )
+        self.assertIn('Cannot install cffi==2.1.1: the SHA-256', str(error))
+        self.assertNotIn('\n', str(error))
+        self.assertEqual(1, len(self.calls()))
+        self.assertFalse(venv.ready())
+
+    def test_failure_that_may_pass(self) -> None:
+        self.uv('error: connection reset', 2)
+        error = self.assertRaises(errors.CommandFailed, venv.ensure, (0, 0))
+        self.assertIn('connection reset', str(error))
+        self.assertEqual(3, len(self.calls()))
+
+    def test_all_digests_are_required(self) -> None:
+        self.uv('', 0)
+        venv.ensure(())
+        (call,) = self.calls()
+        for option in (
+            '--require-hashes',
+            '--require-build-hashes',
+            '--no-deps',
+            f'--requirement {venv.requirements()}',
+            f'--build-constraints {venv.build_requirements()}',
+        ):
+            self.assertIn(f' {option}', call)
+        self.assertTrue(venv.ready())
+
+
+class DigestsTest(testtools.TestCase):
+    """The files that 'make requirements' writes."""
+
+    def packages(self, path: Path) -> dict[str, str]:
+        """Return the version of each package, after a check of its form."""
+        text = path.read_text(encoding='utf-8')
+        self.assertNotIn('://', text)
+        # Entries begin in the first column, digests do not.
+        entries = re.split(r'(?m)^(?=[a-z0-9])', text)[1:]
+        versions = {}
+        for entry in entries:
+            self.assertRegex(
+                entry,
+                r'\A[a-z0-9.-]+==[0-9][^ ]*( ; [^\\]+)?'
+                r'( \\\n    --hash=sha256:[0-9a-f]{64})+\n\Z',
+            )
+            name, _, version = entry.split()[0].partition('==')
+            versions[name] = version
+        return versions
+
+    def test_services(self) -> None:
+        pinned = (share.LAB / 'constraints.txt').read_text().splitlines()
+        versions = self.packages(venv.requirements())
+        for line in pinned:
+            if line and not line.startswith('#'):
+                name, _, version = line.partition('==')
+                self.assertEqual(version, versions.get(name), name)
+
+    def test_clients_and_builds(self) -> None:
+        data = tomllib.loads((TOP / 'pyproject.toml').read_text())
+        optional = data['project']['optional-dependencies']
+        installed = [
+            *data['project']['dependencies'],
+            *(optional['rally'] + optional['tempest'] + optional['lab']),
+            *(optional['docs'] + optional['test']),
+        ]
+        for path, requirements in (
+            (TOP / 'etc' / 'requirements.txt', installed),
+            (venv.build_requirements(), data['build-system']['requires']),
+        ):
+            versions = self.packages(path)
+            for requirement in requirements:
+                name = re.split('[<>=!]', requirement)[0]
+                self.assertIn(extras.normalize(name), versions)
+
+
+class BootstrapTest(testtools.TestCase):
+    """The shell function that finds the package in messages."""
+
+    def changed(self, message: str) -> str:
+        script = (TOP / 'tools' / 'bootstrap').read_text()
+        body = re.search(r'(?ms)^changed\(\) \{.*?^\}\n', script)
+        assert body
+        return subprocess.run(
+            ['sh', '-c', f'{body[0]}changed /dev/stdin'],
+            input=message,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    def test_uv(self) -> None:
+        self.assertEqual('cffi==2.1.1\n', self.changed(MISMATCH))
+
+    def test_pip(self) -> None:
+        message = (
+            'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE '
+            'REQUIREMENTS FILE.\n'
+            '    uv==0.13.8 from https://index.test/uv.whl (from -r uv.txt):\n'
+            '        Expected sha256 00\n'
+        )
+        self.assertEqual('uv==0.13.8\n', self.changed(message))
+
+    def test_other_failures(self) -> None:
+        self.assertEqual('', self.changed('error: connection reset\n'))
