@@ -96,17 +96,27 @@ class WorkspaceTest(testtools.TestCase):
     def test_directory_of_another_program(self) -> None:
         """Its report.* and lock were deleted."""
         folder = Path(self.useFixture(fixtures.TempDir()).path)
-        names = ('report.odt', 'lock')
-        for name in names:
-            (folder / name).write_text('text')
         workspace = Workspace(folder)
-        for call in (
-            runner.lock_workspace(workspace).__enter__,
-            lambda: workspace.write({}),
-        ):
-            error = self.assertRaises(errors.InputError, call)
-            self.assertIn(f'Cannot use {folder}: hvstack did not', str(error))
-        self.assertEqual(set(names), {path.name for path in folder.iterdir()})
+        files = (folder / 'report.odt', folder / 'lock' / 'text')
+        files[1].parent.mkdir()
+        for path in files:
+            path.write_text('text')
+
+        def prepare() -> None:
+            """Do what the command does before the first test."""
+            with runner.lock_workspace(workspace):
+                workspace.write({})
+                report.delete_report(folder)
+
+        for call in (prepare, lambda: workspace.write({})):
+            message = ''
+            try:
+                call()
+            except errors.InputError as exc:
+                message = str(exc)
+            for path in files:
+                self.assertTrue(path.exists(), path)
+            self.assertIn(f'Cannot use {folder}: hvstack did not', message)
 
     def test_other_reports_stay(self) -> None:
         folder = Path(self.useFixture(fixtures.TempDir()).path)

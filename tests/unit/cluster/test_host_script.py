@@ -14,6 +14,7 @@ import fixtures
 import testtools
 
 from hvstack.cluster import host_script
+from hvstack.hadoop import osprofiles
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: Of no process of a baseline or another worker of the tests.
@@ -156,6 +157,38 @@ class DisksTest(RootTest):
     def test_user_that_exists(self) -> None:
         text = host_script.command('check', str(self.root), '0')
         self.assertIn('user ID 0', run(text).stderr)
+
+    def test_blank_disks_that_the_inventory_does_not_name(self) -> None:
+        """Those of physical hosts were formatted and mounted like a guest's.
+
+        The kernel of a mount namespace shows the loop device as a disk.
+        """
+        block = self.root / 'sys/block/sdz'
+        block.mkdir(parents=True)
+        for name in ('ro', 'removable'):
+            (block / name).write_text('0\n')
+        for path in (
+            *('proc/mounts', 'proc/swaps', 'proc/1/environ'),
+            *('etc/hadoop/hdfs-site.xml', 'etc/hadoop/yarn-site.xml'),
+            'etc/hvstack/disks',
+        ):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).touch()
+        numbers = Path(self.loop).stat().st_rdev
+        script = self.folder / 'setup'
+        for is_guest in (False, True):
+            script.write_text(
+                'mount -t tmpfs tmpfs /dev\n'
+                f'mknod /dev/sdz b {os.major(numbers)} {os.minor(numbers)}\n'
+                'mknod /dev/null c 1 3\n'
+                + osprofiles.fragment('amd', disk_table=not is_guest)
+            )
+            done = run(
+                f'unshare -m sh -eu {script}', HVSTACK_ROOT=str(self.root)
+            )
+            self.assertEqual(0, done.returncode, done.stderr)
+            status = run(f'blkid -p {self.loop}').returncode
+            self.assertEqual(not is_guest, status == 2, done.stdout)
 
     def test_only_its_own_file_system_is_erased(self) -> None:
         other = UUID.replace('0f', '1f')
