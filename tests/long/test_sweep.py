@@ -1,27 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small sweep that is killed, and goes on from its records alone."""
 
-import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-import testtools
 
 from hvstack import shell
-from hvstack.cloud import connection, journal, placement, ratios
+from hvstack.cloud import journal, ratios
 from hvstack.cluster import hosts
 from hvstack.results import record
-from hvstack.sweep import recovery, state
+from hvstack.sweep import state
+from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
 
-HVSTACK = str(Path(sys.executable).with_name('hvstack'))
-#: A sweep that finds function, not figures.
-SIZE = '20MB'
-BY_HAND = 1.5
 _SECONDS = 900.0
 
 
@@ -35,51 +26,7 @@ def noted(kind: str) -> bool:
     return any(one.kind == kind for one in journal.entries())
 
 
-class SweepTest(testtools.TestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        if not os.environ.get('HVSTACK_LAB'):
-            self.skipTest('needs a lab that is up (make test)')
-        self.cloud = connection.connect('hvstack-lab')
-        self.addCleanup(self.cloud.close)
-        recovery.recover([self.cloud])
-        self.addCleanup(recovery.recover, [self.cloud])
-        self.flavors = self.flavor_names()
-        self.by_hand()
-
-    def by_hand(self) -> None:
-        """Set the ratio that somebody has set before us."""
-        self.providers = {
-            host.name: placement.providers(self.cloud)[host.name]
-            for host in hosts.read()
-            if host.role == 'worker'
-        }
-        before = ratios.current(self.cloud, self.providers)
-        self.set_cpu_ratio(dict.fromkeys(self.providers, BY_HAND))
-        self.addCleanup(
-            self.set_cpu_ratio,
-            {name: one['VCPU'] for name, one in before.items()},
-        )
-
-    def set_cpu_ratio(self, wanted: dict[str, float]) -> None:
-        for name, ratio in wanted.items():
-            path = f'/resource_providers/{self.providers[name]}/inventories'
-            content = self.cloud.placement.get(path).json()
-            self.cloud.placement.put(
-                f'{path}/VCPU',
-                json={
-                    **content['inventories']['VCPU'],
-                    'allocation_ratio': ratio,
-                    'resource_provider_generation': content[
-                        'resource_provider_generation'
-                    ],
-                },
-            ).raise_for_status()
-
-    def flavor_names(self) -> set[str]:
-        found = self.cloud.compute.flavors(is_public=None)
-        return {one.name for one in found}
-
+class SweepTest(SweepCase):
     def killed(self, words: list[str], moment: Callable[[], bool]) -> str:
         """Start a command, SIGKILL it at a moment, and return its sweep."""
         with subprocess.Popen(
@@ -100,17 +47,6 @@ class SweepTest(testtools.TestCase):
         # Rally dies with it; a moment later nothing of it writes any more.
         shell.wait_for(self.quiet, 'Rally to die', timeout=30)
         return state.list_sweeps()[-1].id
-
-    def quiet(self) -> bool:
-        return not any(one.alive for one in journal.entries())
-
-    def files(self, sweep: str) -> dict[str, bytes]:
-        """Return the content of a sweep's records."""
-        return {
-            path.name: path.read_bytes()
-            for path in state.RECORDS_DIR.glob('*.json')
-            if json.loads(path.read_text())['sweep'] == sweep
-        }
 
     def finish(self, sweep: str, runs: dict[str, int]) -> None:
         """Let a sweep go on to its end; nothing of it may be left."""
@@ -135,13 +71,6 @@ class SweepTest(testtools.TestCase):
         self.assertFalse(taken())
         now = ratios.current(self.cloud, self.providers)
         self.assertEqual({BY_HAND}, {one['VCPU'] for one in now.values()})
-
-    def words(self, *values: str) -> list[str]:
-        return [
-            *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
-            *('--values', *values, '--size', SIZE, '--runs', '1'),
-            *('--os-cloud', 'hvstack-lab'),
-        ]
 
     def test_ended_in_a_run(self) -> None:
         """Rally's runner loses Ctrl-C: no other workload may begin."""

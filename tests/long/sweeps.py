@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of sweeps that are killed share."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import testtools
+
+from hvstack.cloud import connection, journal, placement, ratios
+from hvstack.cluster import hosts
+from hvstack.sweep import recovery, state
+
+HVSTACK = str(Path(sys.executable).with_name('hvstack'))
+#: A sweep that finds function, not figures.
+SIZE = '20MB'
+BY_HAND = 1.5
+
+
+class SweepCase(testtools.TestCase):
+    """A lab with an allocation ratio that hvstack did not set."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        self.cloud = connection.connect('hvstack-lab')
+        self.addCleanup(self.cloud.close)
+        recovery.recover([self.cloud])
+        self.addCleanup(recovery.recover, [self.cloud])
+        self.flavors = self.flavor_names()
+        self.by_hand()
+
+    def by_hand(self) -> None:
+        """Set the ratio that somebody has set before us."""
+        self.providers = {
+            host.name: placement.providers(self.cloud)[host.name]
+            for host in hosts.read()
+            if host.role == 'worker'
+        }
+        before = ratios.current(self.cloud, self.providers)
+        self.set_cpu_ratio(dict.fromkeys(self.providers, BY_HAND))
+        self.addCleanup(
+            self.set_cpu_ratio,
+            {name: one['VCPU'] for name, one in before.items()},
+        )
+
+    def set_cpu_ratio(self, wanted: dict[str, float]) -> None:
+        for name, ratio in wanted.items():
+            path = f'/resource_providers/{self.providers[name]}/inventories'
+            content = self.cloud.placement.get(path).json()
+            self.cloud.placement.put(
+                f'{path}/VCPU',
+                json={
+                    **content['inventories']['VCPU'],
+                    'allocation_ratio': ratio,
+                    'resource_provider_generation': content[
+                        'resource_provider_generation'
+                    ],
+                },
+            ).raise_for_status()
+
+    def flavor_names(self) -> set[str]:
+        found = self.cloud.compute.flavors(is_public=None)
+        return {one.name for one in found}
+
+    def quiet(self) -> bool:
+        return not any(one.alive for one in journal.entries())
+
+    def files(self, sweep: str) -> dict[str, bytes]:
+        """Return the content of a sweep's records."""
+        return {
+            path.name: path.read_bytes()
+            for path in state.RECORDS_DIR.glob('*.json')
+            if json.loads(path.read_text())['sweep'] == sweep
+        }
+
+    def words(self, *values: str) -> list[str]:
+        return [
+            *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
+            *('--values', *values, '--size', SIZE, '--runs', '1'),
+            *('--os-cloud', 'hvstack-lab'),
+        ]
