@@ -106,7 +106,7 @@ class Scale(ShowOne):
                     ),
                     timeout=parsed_args.timeout,
                     progress=progress,
-                    given=parsed_args.map,
+                    map_file=parsed_args.map,
                 )
                 shown['workers_now'] = [
                     one['name'] for one in after['workers']

@@ -26,7 +26,7 @@ def settle(
     nodes: Sequence[Runner],
     *,
     quiet: float = QUIET_SECONDS,
-    most: float = MOST_SECONDS,
+    max_seconds: float = MOST_SECONDS,
     interval: float = 1.0,
 ) -> str:
     """Wait until no node's disks are written to for some seconds.
@@ -35,7 +35,7 @@ def settle(
     are not waited for.
 
     :param quiet: for how long, in seconds.
-    :param most: seconds to wait.
+    :param max_seconds: seconds to wait.
     :param interval: seconds between two looks.
     :returns: which node still writes and how much; nothing if none does.
     :raises hvstack.errors.HVStackError: a node cannot be looked at.
@@ -54,11 +54,11 @@ def settle(
             since = now
         elif now - since >= quiet:
             break
-        if now - begin >= most:
+        if now - begin >= max_seconds:
             name = getattr(nodes[rates.index(busiest)], 'name', 'a node')
             return (
                 f'disks of {name} were still written to with '
-                f'{busiest / 1e6:.1f} MB/s after {most:.0f} s'
+                f'{busiest / 1e6:.1f} MB/s after {max_seconds:.0f} s'
             )
         before, last = after, now
     return ''
@@ -66,9 +66,13 @@ def settle(
 
 def _written(nodes: Sequence[Runner]) -> list[int]:
     """Return bytes written to each node's disks since it started."""
-    found = run_on_nodes(nodes, 'cat /proc/diskstats', timeout=60, check=False)
+    results = run_on_nodes(
+        nodes, 'cat /proc/diskstats', timeout=60, check=False
+    )
     return [
         _SECTOR_BYTES
-        * sum(int(one['written']) for one in _WHOLE.finditer(result.stdout))
-        for result in found
+        * sum(
+            int(match['written']) for match in _WHOLE.finditer(result.stdout)
+        )
+        for result in results
     ]

@@ -169,7 +169,7 @@ def parameters(layout: Layout) -> dict[str, Any]:
         'controller_env': sites.render_node_env(
             sites.CONTROLLER_ROLES, layout.controller_vcpus
         ),
-        'volume_types': [list(one) for one in layout.disk_types],
+        'volume_types': [list(slot_types) for slot_types in layout.disk_types],
         'disk_gb': layout.disk_gb,
     }
     if layout.compute_workers:

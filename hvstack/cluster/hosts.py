@@ -155,10 +155,10 @@ def lab_backend(profile: HostProfile) -> str | None:
     """
     if profile.cpu_cap is None or not os.path.lexists(LAB):
         return None
-    found = {host.backend for host in read(LAB) if host.role == 'worker'}
-    if len(found) != 1:
+    backends = {host.backend for host in read(LAB) if host.role == 'worker'}
+    if len(backends) != 1:
         return None
-    return found.pop() or None
+    return backends.pop() or None
 
 
 def environment(hosts: Sequence[Host]) -> dict[str, Any]:
@@ -171,17 +171,17 @@ def environment(hosts: Sequence[Host]) -> dict[str, Any]:
         for host in hosts
         if host.cpu_cap is not None or host.memory_cap_mib is not None
     }
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         'hosts': len(hosts),
         'worker_hosts': sum(host.role == 'worker' for host in hosts),
     }
     if caps:
-        found['caps'] = caps
-        found['scale_model'] = any(
+        facts['caps'] = caps
+        facts['scale_model'] = any(
             host.cpu_cap is not None and host.cpu_cap < host.vcpus
             for host in hosts
         )
-    return found
+    return facts
 
 
 def recover() -> list[str]:

@@ -39,20 +39,25 @@ def os_state(nodes: Sequence[Node]) -> OsState:
     """
     command = f'[ ! -e {osprofiles.STATE} ] || cat {osprofiles.STATE}'
     results = run_on_nodes(nodes, command, timeout=60)
-    found = {
+    profile_results = {
         node.name: osprofiles.parse_state(result.stdout)
         for node, result in zip(nodes, results, strict=True)
     }
-    names = sorted({one.profile or 'none' for one in found.values()})
+    names = sorted(
+        {
+            profile_result.profile or 'none'
+            for profile_result in profile_results.values()
+        }
+    )
     where: dict[str, list[str]] = defaultdict(list)
-    for name, one in found.items():
-        for setting in one.not_set:
+    for name, profile_result in profile_results.items():
+        for setting in profile_result.not_set:
             where[setting].append(name)
     return OsState(
         profile=' and '.join(names),
         not_set=tuple(
             setting
-            if len(on) == len(found)
+            if len(on) == len(profile_results)
             else f'{setting} ({", ".join(on)})'
             for setting, on in where.items()
         ),
@@ -74,7 +79,7 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
         for daemon in ('datanode', 'nodemanager')
     )
     job_conf = f'/ws/v1/history/mapreduce/jobs/{job}/conf'
-    asked: dict[str, tuple[rest.Runner, str, str, _Reader]] = {
+    sources: dict[str, tuple[rest.Runner, str, str, _Reader]] = {
         'namenode': (gateway, 'namenode', '/conf', _of_daemon),
         'resourcemanager': (manager, 'resourcemanager', '/conf', _of_daemon),
         'datanode': (storing, 'datanode', '/conf', _of_daemon),
@@ -83,27 +88,29 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
     }
 
     def ask(name: str) -> dict[str, str] | str:
-        node, role, path, read = asked[name]
+        node, role, path, read = sources[name]
         try:
             return read(rest.get_json(node, role, path))
         except (errors.HVStackError, KeyError, TypeError) as exc:
             return f'{name}: {" ".join(str(exc).split())[:200]}'
 
-    with ThreadPoolExecutor(max_workers=len(asked)) as pool:
-        answers = dict(zip(asked, pool.map(ask, asked), strict=True))
-    found: dict[str, Any] = {
-        name: one for name, one in answers.items() if isinstance(one, dict)
+    with ThreadPoolExecutor(max_workers=len(sources)) as pool:
+        answers = dict(zip(sources, pool.map(ask, sources), strict=True))
+    properties: dict[str, Any] = {
+        name: answer
+        for name, answer in answers.items()
+        if isinstance(answer, dict)
     }
-    unread = [one for one in answers.values() if isinstance(one, str)]
-    return {**found, 'unread': unread} if unread else found
+    unread = [answer for answer in answers.values() if isinstance(answer, str)]
+    return {**properties, 'unread': unread} if unread else properties
 
 
 def _of_daemon(answer: dict[str, Any]) -> dict[str, str]:
     """Read what its ConfServlet says."""
     return {
-        one['key']: one['value']
-        for one in answer['properties']
-        if not str(one['resource']).endswith(_DEFAULTS)
+        hadoop_property['key']: hadoop_property['value']
+        for hadoop_property in answer['properties']
+        if not str(hadoop_property['resource']).endswith(_DEFAULTS)
     }
 
 

@@ -167,7 +167,7 @@ def plan(
     secondary_namenode: bool | None = False,
     gateway: bool = False,
     readiness: bool = False,
-    asked: Volumes | None = None,
+    requested_volumes: Volumes | None = None,
 ) -> Plan:
     """Derive a cluster for a cloud and refuse what it cannot honour.
 
@@ -192,7 +192,7 @@ def plan(
     :param gateway: take a node more, for clients; on the lab only where
         the workers leave a slot.
     :param readiness: have nodes tell Heat when their daemons run.
-    :param asked: other volumes on Ceph than the usual ones.
+    :param requested_volumes: other volumes on Ceph than the usual ones.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their backend or the deployment, there are more replicas than
         hosts or more workers than slots, no such profiles or no such volume
@@ -201,13 +201,15 @@ def plan(
     """
     osprofiles.settings(os_profile)
     profile = profiles.load(options.host_profile)
-    chief = profiles.load(controller_profile(options))
+    controller_host_profile = profiles.load(controller_profile(options))
     trait = profile.traits.get('worker')
-    known = {one.name: one for one in hosts.hypervisors(conn)}
+    hypervisors_by_name = {
+        hypervisor.name: hypervisor for hypervisor in hosts.hypervisors(conn)
+    }
     providers = {
         name: uuid
         for name, uuid in placement.providers(conn, trait).items()
-        if name in known and known[name].up
+        if name in hypervisors_by_name and hypervisors_by_name[name].up
     }
     if not providers:
         raise errors.CloudError(
@@ -218,11 +220,16 @@ def plan(
     if deployment is not None:
         refusals.deployment(deployment, configuration)
     if controllers == 'separate':
-        able = placement.providers(conn, chief.traits.get('controller'))
-        up = sum(name in known and known[name].up for name in able)
-        refusals.controllers(controllers, up, chief)
+        able = placement.providers(
+            conn, controller_host_profile.traits.get('controller')
+        )
+        up = sum(
+            name in hypervisors_by_name and hypervisors_by_name[name].up
+            for name in able
+        )
+        refusals.controllers(controllers, up, controller_host_profile)
     backend = hosts.backend(
-        [known[name] for name in providers],
+        [hypervisors_by_name[name] for name in providers],
         options.backend or bare.lab_backend(profile),
     )
     refused = unsupported_parameter(configuration, backend)
@@ -235,10 +242,10 @@ def plan(
         cpu_shares=profile.cpu_cap is not None,
     )
     controller = derive_flavor(
-        chief,
+        controller_host_profile,
         configuration,
         'controller',
-        cpu_shares=chief.cpu_cap is not None,
+        cpu_shares=controller_host_profile.cpu_cap is not None,
     )
     room = _room(
         profile, configuration, len(providers), controllers, deployment
@@ -253,11 +260,11 @@ def plan(
     worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
     refusals.replication(replicas, worker_hosts)
-    refusals.volumes(configuration, asked)
+    refusals.volumes(configuration, requested_volumes)
     on_ceph = (
         configuration.storage == 'ceph' and not configuration.disk_pinning
     )
-    wanted = Plan(
+    cluster_plan = Plan(
         configuration=configuration,
         worker=worker,
         controller=controller,
@@ -266,11 +273,19 @@ def plan(
         replication=replicas,
         backend=backend,
         sizing=size_node(worker.vcpus, worker.ram, tuning=tuning),
-        environment=_environment(conn, profile, backend, known, providers),
+        environment=_environment(
+            conn, profile, backend, hypervisors_by_name, providers
+        ),
         shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
         host_profiles={
-            flavor.role: {'name': one.name, 'digest': one.digest}
-            for flavor, one in ((worker, profile), (controller, chief))
+            flavor.role: {
+                'name': host_profile.name,
+                'digest': host_profile.digest,
+            }
+            for flavor, host_profile in (
+                (worker, profile),
+                (controller, controller_host_profile),
+            )
         },
         tuning=tuning,
         os_profile=os_profile,
@@ -286,13 +301,15 @@ def plan(
         ),
         gateway=gateway,
         readiness=readiness,
-        volumes=asked or Volumes(),
+        volumes=requested_volumes or Volumes(),
         volume_type=(
-            volumes.check(conn, asked or Volumes()) if on_ceph else {}
+            volumes.check(conn, requested_volumes or Volumes())
+            if on_ceph
+            else {}
         ),
     )
-    refusals.readiness(readiness, wanted.controllers_first)
-    return wanted
+    refusals.readiness(readiness, cluster_plan.controllers_first)
+    return cluster_plan
 
 
 def controller_profile(options: Any) -> str:
@@ -347,11 +364,11 @@ def _room(
     size = compute_cluster_size(
         profile, configuration, hosts_up, controllers='combined'
     )
-    taken = size.slots_per_controller
+    controller_slots = size.slots_per_controller
     return _Room(
-        size.workers - (nodes - 1) * taken,
-        hosts_up - nodes * (taken == configuration.instances),
-        controller_slots=taken,
+        size.workers - (nodes - 1) * controller_slots,
+        hosts_up - nodes * (controller_slots == configuration.instances),
+        controller_slots=controller_slots,
     )
 
 
@@ -359,11 +376,13 @@ def _environment(
     conn: Connection,
     profile: HostProfile,
     backend: str,
-    known: dict[str, hosts.Hypervisor],
+    hypervisors_by_name: dict[str, hosts.Hypervisor],
     providers: dict[str, str],
 ) -> dict[str, Any]:
-    found = hosts.versions(conn, [known[name] for name in providers])
-    facts = {'backend': backend, **found}
+    versions = hosts.versions(
+        conn, [hypervisors_by_name[name] for name in providers]
+    )
+    facts = {'backend': backend, **versions}
     if profile.cpu_cap is not None and bare.LAB.exists():
         facts |= bare.environment(bare.read(bare.LAB))
         own = probe.host(bare.lab_machine())
@@ -374,7 +393,7 @@ def _environment(
 
 
 def publish(
-    admin: Connection, wanted: Plan, project_ids: list[str]
+    admin: Connection, cluster_plan: Plan, project_ids: list[str]
 ) -> dict[str, str]:
     """Publish a plan's flavors and return their ids by role.
 
@@ -382,12 +401,12 @@ def publish(
     """
     return {
         flavor.role: flavors.publish(admin, flavor, project_ids).id
-        for flavor in (wanted.worker, wanted.controller)
+        for flavor in (cluster_plan.worker, cluster_plan.controller)
     }
 
 
 def layout(
-    wanted: Plan,
+    cluster_plan: Plan,
     flavor_ids: dict[str, str],
     *,
     image: str,
@@ -400,49 +419,57 @@ def layout(
     :param host_keys: see :class:`hvstack.cluster.environments.Layout`.
     """
     # Disks that are passed through come with the flavor, not as volumes.
-    passed = _PASSED in wanted.worker.extra_specs
-    disks, disk_gb = wanted.worker.disks, wanted.worker.disk_size_gb
-    if wanted.volumes.count is not None:
+    passed = _PASSED in cluster_plan.worker.extra_specs
+    disks, disk_gb = (
+        cluster_plan.worker.disks,
+        cluster_plan.worker.disk_size_gb,
+    )
+    if cluster_plan.volumes.count is not None:
         # As much room, on more or fewer volumes.
-        disk_gb = disks * disk_gb // wanted.volumes.count
-        disks = wanted.volumes.count
+        disk_gb = disks * disk_gb // cluster_plan.volumes.count
+        disks = cluster_plan.volumes.count
     return environments.Layout(
-        configuration=wanted.configuration,
+        configuration=cluster_plan.configuration,
         worker_flavor=flavor_ids['worker'],
         controller_flavor=flavor_ids['controller'],
-        sizing=wanted.sizing,
-        tuning=wanted.tuning,
-        os_profile=wanted.os_profile,
-        node_setup=osprofiles.fragment(wanted.os_profile),
-        controller_vcpus=wanted.controller.vcpus,
-        workers=wanted.workers,
+        sizing=cluster_plan.sizing,
+        tuning=cluster_plan.tuning,
+        os_profile=cluster_plan.os_profile,
+        node_setup=osprofiles.fragment(cluster_plan.os_profile),
+        controller_vcpus=cluster_plan.controller.vcpus,
+        workers=cluster_plan.workers,
         workers_per_host=max(
-            wanted.shares[0],
-            math.ceil(wanted.workers / len(wanted.providers)),
+            cluster_plan.shares[0],
+            math.ceil(cluster_plan.workers / len(cluster_plan.providers)),
         ),
-        replication=wanted.replication,
+        replication=cluster_plan.replication,
         image=image,
         network=network,
         key_name=key_name,
         disk_types=environments.disk_types(
-            wanted.configuration, 0 if passed else disks, wanted.volumes.type
+            cluster_plan.configuration,
+            0 if passed else disks,
+            cluster_plan.volumes.type,
         ),
         disk_gb=disk_gb or 1,
-        deployment=wanted.deployment or min(2, wanted.configuration.instances),
-        controllers=wanted.controllers,
-        controllers_first=wanted.controllers_first,
-        compute_workers=wanted.compute_workers,
-        compute_per_host=max(1, wanted.shares[1]),
-        compute_flavor=flavor_ids['worker'] if wanted.compute_workers else '',
-        namenode_handlers=wanted.namenode_handlers,
-        gateway=wanted.gateway,
-        readiness=wanted.readiness,
-        secondary_namenode=wanted.secondary_namenode,
+        deployment=cluster_plan.deployment
+        or min(2, cluster_plan.configuration.instances),
+        controllers=cluster_plan.controllers,
+        controllers_first=cluster_plan.controllers_first,
+        compute_workers=cluster_plan.compute_workers,
+        compute_per_host=max(1, cluster_plan.shares[1]),
+        compute_flavor=flavor_ids['worker']
+        if cluster_plan.compute_workers
+        else '',
+        namenode_handlers=cluster_plan.namenode_handlers,
+        gateway=cluster_plan.gateway,
+        readiness=cluster_plan.readiness,
+        secondary_namenode=cluster_plan.secondary_namenode,
         host_keys=host_keys,
     )
 
 
-def check(tenant: Connection, wanted: Plan, options: Any) -> None:
+def check(tenant: Connection, cluster_plan: Plan, options: Any) -> None:
     """Refuse a plan that its project has no room for; change nothing.
 
     :param tenant: whose stack it is.
@@ -455,30 +482,31 @@ def check(tenant: Connection, wanted: Plan, options: Any) -> None:
     credentials.check(tenant, options)
     flavor_ids = {
         flavor.role: flavor.name
-        for flavor in (wanted.worker, wanted.controller)
+        for flavor in (cluster_plan.worker, cluster_plan.controller)
     }
     laid_out = layout(
-        wanted,
+        cluster_plan,
         flavor_ids,
         image=options.image,
         network=options.network,
         key_name='',
         host_keys=options.host_key_source == 'heat',
     )
-    refusals.readiness(wanted.readiness, environments.early(laid_out))
+    refusals.readiness(cluster_plan.readiness, environments.early(laid_out))
     refusals.stack(laid_out, options.max_resources_per_stack)
     stacks.refuse_user_data(environments.parameters(laid_out))
     servers.image(tenant, options.image)
     volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
     quotas.check(
-        tenant, refusals.needs(laid_out, wanted.worker, wanted.controller)
+        tenant,
+        refusals.needs(laid_out, cluster_plan.worker, cluster_plan.controller),
     )
 
 
 def launch(
     admin: Connection,
     tenant: Connection,
-    wanted: Plan,
+    cluster_plan: Plan,
     flavor_ids: dict[str, str],
     name: str,
     options: Any,
@@ -494,9 +522,9 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
-    check(tenant, wanted, options)
+    check(tenant, cluster_plan, options)
     laid_out = layout(
-        wanted,
+        cluster_plan,
         flavor_ids,
         image=options.image,
         network=options.network,
@@ -504,7 +532,7 @@ def launch(
         host_keys=options.host_key_source == 'heat',
     )
     key = keys.create(tenant, name)
-    longer = timeout_factor(wanted.backend)
+    longer = timeout_factor(cluster_plan.backend)
     stack_id = stacks.create(
         tenant,
         name,
@@ -516,21 +544,30 @@ def launch(
         tenant,
         stack_id,
         timeout=longer * options.stack_timeout
-        + (_SIGNAL_SECONDS if wanted.readiness or laid_out.host_keys else 0),
+        + (
+            _SIGNAL_SECONDS
+            if cluster_plan.readiness or laid_out.host_keys
+            else 0
+        ),
         progress=progress,
     )
-    ratios.check(admin, wanted.providers, wanted.ratios, shared=wanted.shared)
-    found = seen(admin, wanted, outputs)
+    ratios.check(
+        admin,
+        cluster_plan.providers,
+        cluster_plan.ratios,
+        shared=cluster_plan.shared,
+    )
+    observed = seen(admin, cluster_plan, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
         key,
         name=name,
-        processors=wanted.sizing.processors,
-        ram_mib=wanted.worker.ram,
-        environment=wanted.environment | storage(wanted, found),
-        seen=found,
-        drop_command=LOCAL_DROP_CACHES if wanted.shared_kernel else None,
-        tuning=wanted.tuning,
+        processors=cluster_plan.sizing.processors,
+        ram_mib=cluster_plan.worker.ram,
+        environment=cluster_plan.environment | storage(cluster_plan, observed),
+        observed=observed,
+        drop_command=LOCAL_DROP_CACHES if cluster_plan.shared_kernel else None,
+        tuning=cluster_plan.tuning,
         console=host_keys.console_of(tenant),
         console_timeout=longer * options.ready_timeout,
     )
@@ -550,7 +587,7 @@ def launch(
 
 def settle(
     cluster: StackCluster,
-    places: Topology,
+    expected_topology: Topology,
     ready_timeout: float,
     progress: Progress | None = None,
     *,
@@ -558,8 +595,8 @@ def settle(
 ) -> None:
     """Wait until Hadoop on a complete stack sees every worker in its place.
 
-    :param places: the template knows no zones, and not the controller's own
-        host.
+    :param expected_topology: topology of the nodes, with the zones and the
+        host of the controller, which the template does not know.
     :param ready_timeout: seconds.
     :param controllers_first: they wait for their places before they start.
     :raises hvstack.errors.HVStackError: it does not.
@@ -567,24 +604,26 @@ def settle(
     if progress is not None:
         progress.say('  stack complete, waiting for HDFS and YARN')
     if controllers_first:
-        topology.place(cluster, places, ready_timeout)
+        topology.place(cluster, expected_topology, ready_timeout)
     daemons.wait_ready(cluster, ready_timeout)
-    topology.refresh(cluster, places, progress=progress)
+    topology.refresh(cluster, expected_topology, progress=progress)
 
 
-def storage(wanted: Plan, found: dict[str, Any]) -> dict[str, Any]:
+def storage(cluster_plan: Plan, observed: dict[str, Any]) -> dict[str, Any]:
     """Return how data disks are reached that are none of the guest's own.
 
-    :param found: of :func:`seen`.
+    :param observed: of :func:`seen`.
     """
-    if _PASSED in wanted.worker.extra_specs:
+    if _PASSED in cluster_plan.worker.extra_specs:
         return {'storage': 'PCI pass-through'}
-    protocols = {one['protocol'] for one in found.get('volume_backends', ())}
+    protocols = {
+        backend['protocol'] for backend in observed.get('volume_backends', ())
+    }
     return {'storage': ', '.join(sorted(protocols))} if protocols else {}
 
 
 def seen(
-    admin: Connection, wanted: Plan, outputs: dict[str, Any]
+    admin: Connection, cluster_plan: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what Nova and Placement have while the cluster is there.
 
@@ -597,34 +636,37 @@ def seen(
         *(controller, *([other] if other else [])),
         *(*workers, *(outputs.get('compute') or [])),
     ]
-    ids = {one['name']: one['server_id'] for one in nodes}
+    ids = {node['name']: node['server_id'] for node in nodes}
     on_ceph: dict[str, Any] = {}
-    if wanted.volume_type:
+    if cluster_plan.volume_type:
         on_ceph['volumes'] = {
-            'of_a_worker': wanted.volumes.count or wanted.worker.disks,
-            **wanted.volume_type,
+            'of_a_worker': cluster_plan.volumes.count
+            or cluster_plan.worker.disks,
+            **cluster_plan.volume_type,
         }
-        if found := volumes.pools(wanted.volume_type):
-            on_ceph['ceph_pools'] = found
-    configuration = wanted.configuration
-    if _PASSED not in wanted.worker.extra_specs and (
+        if pools := volumes.pools(cluster_plan.volume_type):
+            on_ceph['ceph_pools'] = pools
+    configuration = cluster_plan.configuration
+    if _PASSED not in cluster_plan.worker.extra_specs and (
         configuration.storage == 'ceph' or configuration.disk_pinning
     ):
         on_ceph['volume_backends'] = volumes.backends(
-            admin, [one['server_id'] for one in workers]
+            admin, [worker['server_id'] for worker in workers]
         )
     return {
         **on_ceph,
         'hvstack': metadata.version('hvstack'),
-        'host_profile': wanted.host_profiles,
+        'host_profile': cluster_plan.host_profiles,
         'flavor': {
             'worker': servers.flavor(admin, workers[0]['server_id']),
             'controller': servers.flavor(admin, controller['server_id']),
         },
-        'inventory': placement.seen_inventories(admin, wanted.providers),
+        'inventory': placement.seen_inventories(admin, cluster_plan.providers),
         'allocations': placement.allocations(admin, ids),
         'allocation_ratio': {
-            'during': one_for_all(ratios.current(admin, wanted.providers))
+            'during': one_for_all(
+                ratios.current(admin, cluster_plan.providers)
+            )
         },
     }
 

@@ -155,24 +155,25 @@ def _machine(conn: Connection, name: str) -> Any:
 
     :raises hvstack.errors.InputError: it would be a guest: no bare metal.
     """
-    found = flavors.visible(conn, name)
-    specs = found.extra_specs or {}
+    flavor = flavors.visible(conn, name)
+    specs = flavor.extra_specs or {}
     if not any(
         key.startswith(f'resources:{_CLASS}') and value == '1'
         for key, value in specs.items()
     ):
         raise errors.InputError(
-            f"flavor '{found.name}' takes no machine of Ironic's: its servers "
-            "would be guests; take one with 'resources:CUSTOM_<resource "
+            f"flavor '{flavor.name}' takes no machine of Ironic's: its "
+            'servers would be guests; take one with '
+            "'resources:CUSTOM_<resource "
             'class>=1\' (Ironic, "Create flavors for use with the Bare Metal '
             'service")'
         )
-    return found
+    return flavor
 
 
 @contextmanager
 def taken(
-    conn: Connection, wanted: Machines, options: Any, progress: Progress
+    conn: Connection, machines: Machines, options: Any, progress: Progress
 ) -> Iterator[MachineCluster]:
     """Take the machines and start Hadoop on them; give them back at the end.
 
@@ -186,8 +187,8 @@ def taken(
     failure: errors.HVStackError | None = None
     try:
         with progress.stage(f'bare metal: stack {name}'):
-            outputs, key = _create(conn, wanted, name, options, progress)
-            cluster = _cluster(conn, wanted, name, outputs, key)
+            outputs, key = _create(conn, machines, name, options, progress)
+            cluster = _cluster(conn, machines, name, outputs, key)
             _check(cluster)
             launch.settle(
                 cluster,
@@ -199,7 +200,7 @@ def taken(
                 ),
                 max(options.ready_timeout, _READY_SECONDS),
                 progress,
-                controllers_first=environments.early(wanted.layout),
+                controllers_first=environments.early(machines.layout),
             )
         yield cluster
     except errors.HVStackError as exc:
@@ -217,24 +218,24 @@ def taken(
 
 def _create(
     conn: Connection,
-    wanted: Machines,
+    machines: Machines,
     name: str,
     options: Any,
     progress: Progress,
 ) -> tuple[dict[str, Any], Any]:
     """Create the stack; return its outputs and the private key's file."""
     key = keys.create(conn, name)
-    layout = replace(wanted.layout, key_name=name)
-    folder = share.HEAT_TEMPLATES
+    layout = replace(machines.layout, key_name=name)
+    template_dir = share.HEAT_TEMPLATES
     stack_id = stacks.create(
         conn,
         name,
-        folder / environments.TEMPLATE,
+        template_dir / environments.TEMPLATE,
         # With node groups, as every other cluster that is compared with it.
         environments.parameters(layout),
         [
             *environments.files(layout),
-            folder / 'environments' / ENVIRONMENT,
+            template_dir / 'environments' / ENVIRONMENT,
         ],
     )
     outputs = stacks.wait(
@@ -248,13 +249,13 @@ def _create(
 
 def _cluster(
     conn: Connection,
-    wanted: Machines,
+    machines: Machines,
     name: str,
     outputs: Mapping[str, Any],
     key: Any,
 ) -> MachineCluster:
     nodes = [outputs['controller'], *outputs['workers']]
-    ids = {one['name']: one['server_id'] for one in nodes}
+    ids = {node['name']: node['server_id'] for node in nodes}
     allocations = placement.allocations(conn, ids)
     for node, resources in allocations.items():
         custom = {kind for kind in resources if kind.startswith(_CLASS)}
@@ -268,15 +269,15 @@ def _cluster(
     # Nova has all machines on one host: each is its own here.
     own = {
         'controller': _alone(outputs['controller']),
-        'workers': [_alone(one) for one in outputs['workers']],
+        'workers': [_alone(worker) for worker in outputs['workers']],
     }
     cluster = MachineCluster.from_outputs(
         own,
         key,
         name=name,
-        processors=wanted.vcpus,
-        ram_mib=wanted.ram,
-        tuning=wanted.layout.tuning,
+        processors=machines.vcpus,
+        ram_mib=machines.ram,
+        tuning=machines.layout.tuning,
         console=host_keys.console_of(conn),
         console_timeout=_READY_SECONDS,
     )

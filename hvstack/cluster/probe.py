@@ -96,12 +96,12 @@ def cores(text: str) -> float:
     """Return CPU seconds per second from what the busy loop printed."""
     lines = text.splitlines()
     try:
-        began, ended = (float(line.split()[0]) for line in lines[:2])
+        uptime_before, ended = (float(line.split()[0]) for line in lines[:2])
         spent = sum(
             int(minutes) * 60 + float(seconds)
             for minutes, seconds in _TIME.findall(lines[3])
         )
-        return round(spent / (ended - began), 3)
+        return round(spent / (ended - uptime_before), 3)
     except (ValueError, IndexError, ZeroDivisionError) as exc:
         raise errors.CommandFailed(['times'], 0, text) from exc
 

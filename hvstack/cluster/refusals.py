@@ -98,18 +98,18 @@ def deployment(number: int, configuration: Configuration) -> None:
     :raises hvstack.errors.InputError: the configuration has too few slots,
         or other ones than it needs.
     """
-    least = {1: 1, 2: 2, 3: 2, 4: 4}[number]
+    min_slots = {1: 1, 2: 2, 3: 2, 4: 4}[number]
     count = configuration.instances
     if number == 1 and count > 1:
         raise errors.InputError(
             f'deployment 1 is one worker a host, and {configuration.label} '
             f'has {count}: take instances 1, or deployment 2'
         )
-    if count < least:
+    if count < min_slots:
         raise errors.InputError(
-            f'deployment {number} needs {least} or more slots a host, and '
-            f'{configuration.label} has {count}: take instances {least} or '
-            'more'
+            f'deployment {number} needs {min_slots} or more slots a host, and '
+            f'{configuration.label} has {count}: take instances {min_slots} '
+            'or more'
         )
     if number > 2 and configuration.disk_pinning:
         raise errors.InputError(
@@ -136,12 +136,12 @@ def disks(profile: HostProfile, configuration: Configuration) -> None:
         )
 
 
-def volumes(configuration: Configuration, asked: Volumes | None) -> None:
+def volumes(configuration: Configuration, requested: Volumes | None) -> None:
     """Refuse volumes on Ceph for a configuration without them.
 
     :raises hvstack.errors.InputError: its disks are not to be chosen.
     """
-    if asked is None:
+    if requested is None:
         return
     if configuration.storage != 'ceph' or configuration.disk_pinning:
         raise errors.InputError(
@@ -151,13 +151,13 @@ def volumes(configuration: Configuration, asked: Volumes | None) -> None:
         )
 
 
-def readiness(asked: bool, controllers_first: bool) -> None:
+def readiness(requested: bool, controllers_first: bool) -> None:
     """Refuse to wait for nodes that wait for the stack to be complete.
 
     :raises hvstack.errors.InputError: controllers come first, and get their
         topology afterwards.
     """
-    if asked and controllers_first:
+    if requested and controllers_first:
         raise errors.InputError(
             'nodes cannot tell Heat that they are ready where controllers '
             'come before the workers (separate ones, compute workers): these '
@@ -222,10 +222,10 @@ def needs(
     )
 
 
-def stack(layout: Layout, most: int) -> None:
+def stack(layout: Layout, max_resources: int) -> None:
     """Refuse more resources than Heat takes in one stack.
 
-    :param most: its ``max_resources_per_stack``; -1 is no limit.
+    :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: there are more.
     """
     needed = (
@@ -234,7 +234,7 @@ def stack(layout: Layout, most: int) -> None:
         + resources([0] * layout.compute_workers, layout.host_keys)
         + resources(_volumes(layout), layout.host_keys)
     )
-    stack_of(layout.workers + layout.compute_workers, needed, most)
+    stack_of(layout.workers + layout.compute_workers, needed, max_resources)
 
 
 def resources(volumes: Sequence[int], host_keys: bool) -> int:
@@ -250,21 +250,22 @@ def resources(volumes: Sequence[int], host_keys: bool) -> int:
     )
 
 
-def stack_of(count: int, needed: int, most: int) -> None:
+def stack_of(count: int, needed: int, max_resources: int) -> None:
     """Refuse more resources than Heat takes in one stack.
 
     :param count: of workers.
     :param needed: resources.
-    :param most: its ``max_resources_per_stack``; -1 is no limit.
+    :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: there are more.
     """
-    if most < 0 or needed <= most:
+    if max_resources < 0 or needed <= max_resources:
         return
     raise errors.InputError(
         f'a stack of {count} workers has {needed} resources and Heat takes '
-        f'{most}: have an administrator set max_resources_per_stack in '
-        f'heat.conf to {needed} or -1, and [cloud] max_resources_per_stack in '
-        'hvstack.conf to the same, or take a smaller cluster'
+        f'{max_resources}: have an administrator set max_resources_per_stack '
+        f'in heat.conf to {needed} or -1, and [cloud] '
+        'max_resources_per_stack in hvstack.conf to the same, or take a '
+        'smaller cluster'
     )
 
 

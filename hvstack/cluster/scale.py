@@ -95,8 +95,8 @@ class Change:
             'workers_before': self.before,
             'workers': self.after,
             'added': max(0, self.after - self.before),
-            'removed': [one.name for one in self.remove],
-            'replaced': [one.name for one in self.replace],
+            'removed': [worker.name for worker in self.remove],
+            'replaced': [worker.name for worker in self.replace],
         }
 
 
@@ -125,7 +125,7 @@ def plan(
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
         left, or there is no such worker.
     """
-    names = {one.name for one in (*workers, *compute)}
+    names = {worker.name for worker in (*workers, *compute)}
     for name in replace:
         if name not in names:
             raise errors.InputError(
@@ -135,20 +135,25 @@ def plan(
     staying = list(workers)
     removed = []
     while len(staying) > max(after, 0):
-        counts = Counter(one.host for one in staying)
+        counts = Counter(worker.host for worker in staying)
         chosen = max(
             staying,
-            key=lambda one: (
-                one.unhealthy or one.name in replace,
-                one.name in going,
-                counts[one.host],
-                int(one.member.name),
+            key=lambda worker: (
+                worker.unhealthy or worker.name in replace,
+                worker.name in going,
+                counts[worker.host],
+                int(worker.member.name),
             ),
         )
         staying.remove(chosen)
         removed.append(chosen)
-    there = [one for one in staying if one.host]
-    apart = len({one.host if node_groups else one.name for one in there})
+    placed_workers = [worker for worker in staying if worker.host]
+    apart = len(
+        {
+            worker.host if node_groups else worker.name
+            for worker in placed_workers
+        }
+    )
     if removed and apart < replication:
         kind = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
@@ -162,9 +167,9 @@ def plan(
         after,
         tuple(removed),
         tuple(
-            one
-            for one in (*staying, *compute)
-            if one.unhealthy or one.name in replace
+            worker
+            for worker in (*staying, *compute)
+            if worker.unhealthy or worker.name in replace
         ),
     )
 
@@ -184,20 +189,24 @@ def workers(
             f"'{_REMOVED}', create it from this hvstack's heat-templates"
         )
     by_server = {node.server_id: node for node in nodes}
-    found = []
+    group_workers = []
     for member in updates.members(conn, stack, group):
         node = next(
-            (by_server[one] for one in member.server_ids if one in by_server),
+            (
+                by_server[server_id]
+                for server_id in member.server_ids
+                if server_id in by_server
+            ),
             None,
         )
-        found.append(
+        group_workers.append(
             Worker(node.name, node.host, member)
             if node
             else Worker(
                 f'{stack.name}-{GROUPS[group]}-{member.name}', '', member
             )
         )
-    return found
+    return group_workers
 
 
 def refuse(
@@ -205,28 +214,28 @@ def refuse(
     stack: Any,
     change: Change,
     nodes: Sequence[topology.Node],
-    most: int,
+    max_resources: int,
 ) -> None:
     """Refuse more workers than there is room for, before anything changes.
 
     :param conn: of the stack's project; only an administrator's sees how
         many slots hosts have left.
     :param nodes: of :func:`hvstack.cluster.topology.nodes`.
-    :param most: Heat's ``max_resources_per_stack``; -1 is no limit.
+    :param max_resources: Heat's ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
         enough.
     """
     added = change.after - change.before
     if added <= 0:
         return
-    given = {
+    sizes = {
         name: yaml.safe_load(str(value))
         for name, value in stack.parameters.items()
         if name in _SIZES
     }
     flavor = flavors.visible(conn, str(stack.parameters['worker_flavor']))
-    per_host = given['workers_per_host']
-    if given['anti_affinity'] == 'strict':
+    per_host = sizes['workers_per_host']
+    if sizes['anti_affinity'] == 'strict':
         free = _free(conn, flavor, per_host, nodes)
         if free is not None and added > free:
             raise errors.InputError(
@@ -235,8 +244,8 @@ def refuse(
                 'workers, or more hosts'
             )
     types = (
-        given['volume_types']
-        if given['storage'] == 'ceph' or given['disk_pinning']
+        sizes['volume_types']
+        if sizes['storage'] == 'ceph' or sizes['disk_pinning']
         else [[]]
     )
     volumes = [
@@ -246,10 +255,10 @@ def refuse(
     refusals.stack_of(
         change.after,
         len(stacks.resources(conn, stack))
-        + refusals.resources(volumes, bool(given.get('host_keys'))),
-        most,
+        + refusals.resources(volumes, bool(sizes.get('host_keys'))),
+        max_resources,
     )
-    groups = per_host if given['disk_pinning'] else 1
+    groups = per_host if sizes['disk_pinning'] else 1
     quotas.check(
         conn,
         Need(
@@ -257,10 +266,10 @@ def refuse(
             cores=added * flavor.vcpus,
             ram=added * flavor.ram,
             server_group_members=math.ceil(change.after / groups)
-            if given['anti_affinity'] != 'none'
+            if sizes['anti_affinity'] != 'none'
             else 0,
             volumes=sum(volumes),
-            gigabytes=sum(volumes) * given['disk_gb'],
+            gigabytes=sum(volumes) * sizes['disk_gb'],
         ),
     )
 
@@ -278,25 +287,29 @@ def _free(
         if name.startswith('trait:') and value == 'required'
     ]
     try:
-        up = {one.name for one in hosts.hypervisors(conn) if one.up}
+        up = {
+            hypervisor.name
+            for hypervisor in hosts.hypervisors(conn)
+            if hypervisor.up
+        }
         able = placement.providers(conn, ','.join(traits))
         with refused('servers cannot be listed'):
-            there = {one.id: one for one in conn.compute.servers()}
+            servers = {server.id: server for server in conn.compute.servers()}
     except errors.CloudError:
         return None
-    left = dict.fromkeys(up & set(able), per_host)
+    free_slots = dict.fromkeys(up & set(able), per_host)
     for node in nodes:
-        server = there.get(node.server_id)
-        if server is None or server.hypervisor_hostname not in left:
+        server = servers.get(node.server_id)
+        if server is None or server.hypervisor_hostname not in free_slots:
             continue
         # A compute worker has a place beside these slots.
         if node.role != 'compute':
-            left[server.hypervisor_hostname] -= (
+            free_slots[server.hypervisor_hostname] -= (
                 1
                 if node.role == 'worker'
                 else math.ceil(server.flavor.vcpus / flavor.vcpus)
             )
-    return sum(max(0, count) for count in left.values())
+    return sum(max(0, count) for count in free_slots.values())
 
 
 def replication(controller: Runner) -> int:
@@ -307,7 +320,11 @@ def replication(controller: Runner) -> int:
 def going(cluster: StackCluster) -> set[str]:
     """Return names of the workers that are being drained."""
     addresses = drain.read_excluded(cluster.gateway)
-    return {one.name for one in cluster.workers if one.address in addresses}
+    return {
+        worker.name
+        for worker in cluster.workers
+        if worker.address in addresses
+    }
 
 
 def scale(
@@ -319,22 +336,24 @@ def scale(
     *,
     timeout: float,
     progress: Progress,
-    given: Path | None = None,
+    map_file: Path | None = None,
 ) -> dict[str, Any]:
     """Drain what goes, update the stack, and bring in what is new.
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
     :param timeout: seconds that draining, and the update, may take each.
-    :param given: a file that says the nodes' hosts and racks instead of
+    :param map_file: a file that says the nodes' hosts and racks instead of
         Nova, those of new workers too.
     :returns: the stack's outputs.
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
     """
-    names = {one.name for one in change.leaving}
-    leaving = [one for one in cluster.workers if one.name in names]
-    staying = [one for one in cluster.workers if one.name not in names]
+    names = {worker.name for worker in change.leaving}
+    leaving = [worker for worker in cluster.workers if worker.name in names]
+    staying = [
+        worker for worker in cluster.workers if worker.name not in names
+    ]
     if leaving:
         with progress.stage(f'drain {", ".join(sorted(names))}'):
             drain.drain(
@@ -350,8 +369,10 @@ def scale(
         or change.after != change.before
         or stack.status == 'UPDATE_FAILED'
     ):
-        for one in change.replace:
-            updates.mark_unhealthy(conn, one.member, 'hvstack cluster scale')
+        for worker in change.replace:
+            updates.mark_unhealthy(
+                conn, worker.member, 'hvstack cluster scale'
+            )
         # New workers come into HDFS after the update, which must not wait
         # for them; and Keystone takes an old signature no more.
         parameters: dict[str, Any] = {
@@ -360,7 +381,7 @@ def scale(
         }
         if change.remove:
             parameters[_REMOVED] = ','.join(
-                one.member.name for one in change.remove
+                worker.member.name for worker in change.remove
             )
         with progress.stage(f'stack update to {change.after} workers'):
             outputs = updates.update(
@@ -371,7 +392,9 @@ def scale(
         if drain.read_excluded(now.gateway):
             drain.exclude_nodes(now, [], timeout)
         with progress.stage('topology'):
-            found = topology.of_nodes(topology.nodes(conn, outputs, given))
+            expected_topology = topology.of_nodes(
+                topology.nodes(conn, outputs, map_file)
+            )
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceeded):
                 shell.wait_for(
@@ -381,7 +404,7 @@ def scale(
                 )
             # A NodeManager that YARN let go of has ended, and may stay now.
             daemons.start(topology.answering(now)[0].workers)
-            away = topology.refresh(now, found, progress=progress)
+            away = topology.refresh(now, expected_topology, progress=progress)
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')
     return outputs

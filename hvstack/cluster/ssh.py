@@ -128,5 +128,5 @@ class SSHNode(ShellNode):
         """Close the shared connection, if one was opened."""
         if not any(path.is_socket() for path in self.folder.glob('*')):
             return
-        words = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
-        shell.run(words, check=False, timeout=30)
+        args = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
+        shell.run(args, check=False, timeout=30)

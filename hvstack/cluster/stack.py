@@ -44,7 +44,7 @@ class StackCluster(Members):
         processors: int,
         ram_mib: int = 0,
         environment: Mapping[str, Any] | None = None,
-        seen: Mapping[str, Any] | None = None,
+        observed: Mapping[str, Any] | None = None,
         drop_command: Sequence[str] | None = None,
         tuning: str = sizing.DEFAULT,
         console: Callable[[str], str] | None = None,
@@ -59,14 +59,14 @@ class StackCluster(Members):
         :param key_path: private key of the stack's key pair.
         :param processors: vCPUs of a worker.
         :param environment: facts that nodes cannot see; they win.
-        :param seen: what was seen of the cloud, such as allocations.
+        :param observed: what was seen of the cloud, such as allocations.
         :param drop_command: see :class:`hvstack.cluster.base.Members`.
         :param tuning: profile of its settings.
         :param console: see :func:`hvstack.cloud.host_keys.record`.
         :param console_timeout: seconds to wait for host keys on consoles.
         :raises hvstack.errors.InputError: an output is missing.
         """
-        folder = Path(tempfile.mkdtemp(prefix='hvssh'))
+        directory = Path(tempfile.mkdtemp(prefix='hvssh'))
 
         known_hosts = host_keys.file_of(name)
 
@@ -77,7 +77,7 @@ class StackCluster(Members):
                 role=role,
                 host=str(output.get('host_id') or output['name']),
                 key=key_path,
-                folder=folder,
+                folder=directory,
                 known_hosts=known_hosts,
             )
 
@@ -90,21 +90,21 @@ class StackCluster(Members):
                 resourcemanager=node(other, 'controller') if other else None,
                 workers=[
                     *(
-                        node(one, 'data' if compute else 'worker')
-                        for one in outputs['workers']
+                        node(worker, 'data' if compute else 'worker')
+                        for worker in outputs['workers']
                     ),
-                    *(node(one, 'compute') for one in compute),
+                    *(node(worker, 'compute') for worker in compute),
                 ],
                 processors=processors,
                 given=dict(environment or {}),
                 drop_command=drop_command,
                 tuning=tuning,
                 ram_mib=ram_mib,
-                placement=dict(seen or {}),
-                folder=folder,
+                placement=dict(observed or {}),
+                folder=directory,
             )
         except (KeyError, TypeError) as exc:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             raise errors.InputError(
                 f"stack '{name}': its outputs lack {exc}, create it from "
                 'heat-templates/hadoop-cluster.yaml'
@@ -114,15 +114,15 @@ class StackCluster(Members):
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
-        found: dict[str, Any] = dict(probe.facts(self.workers[0]))
+        facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
         if self.given.get('backend') != 'lxc':
             for name in HOST_FACTS:
-                found.pop(name, None)
+                facts.pop(name, None)
         hosts = {node.host for node in self.nodes}
         return {
             'hosts': len(hosts),
             'worker_hosts': self.worker_hosts,
-            **found,
+            **facts,
             **self.given,
         }
 

@@ -230,12 +230,13 @@ class Sampler:
 
     def collect(
         self,
-        began: float,
+        started_at: float,
         phases: Mapping[str, tuple[float, float]],
     ) -> Telemetry:
         """Stop sampling and return what was sampled.
 
-        :param began: Unix time of the run's start, by this machine's clock.
+        :param started_at: Unix time of the run's start, by the clock of this
+            machine.
         :param phases: Unix times of begin and end by name.
         """
         parse = cgroup if self.source == 'cgroup' else sysstat
@@ -244,7 +245,7 @@ class Sampler:
             command = self._command(_COLLECT, node)
             text = node.run(command, timeout=120, check=False).stdout
             times, rates, disks, cpus = parse(text)
-            zero = began + self.offsets[node.name]
+            zero = started_at + self.offsets[node.name]
             return telemetry.NodeTelemetry(
                 name=node.name,
                 role='worker'
@@ -258,17 +259,21 @@ class Sampler:
             )
 
         sampled = [node for node in self.nodes if node.name in self.offsets]
-        found = self._each('no samples', one, sampled)
-        for node in found.values():
+        nodes_by_name = self._each('no samples', one, sampled)
+        for node in nodes_by_name.values():
             self._pauses(node)
         return Telemetry(
             source=self.source,
             interval=self.interval,
             phases=[
-                (name, round(begin - began, 2), round(end - began, 2))
+                (
+                    name,
+                    round(begin - started_at, 2),
+                    round(end - started_at, 2),
+                )
                 for name, (begin, end) in phases.items()
             ],
-            nodes=list(found.values()),
+            nodes=list(nodes_by_name.values()),
             gaps=self.gaps,
         )
 
@@ -282,7 +287,7 @@ class Sampler:
         )
 
     def _each(
-        self, what: str, work: Callable[[Node], _T], nodes: Sequence[Node]
+        self, failure: str, work: Callable[[Node], _T], nodes: Sequence[Node]
     ) -> dict[str, _T]:
         """Do something with all nodes at once; errors are gaps."""
 
@@ -290,11 +295,13 @@ class Sampler:
             try:
                 return work(node)
             except _TROUBLE as exc:
-                return f'{node.name}: {what} ({" ".join(str(exc).split())})'
+                return f'{node.name}: {failure} ({" ".join(str(exc).split())})'
 
         with ThreadPoolExecutor(max_workers=32) as pool:
             results = list(pool.map(one, nodes))
-        self.gaps += [one[:300] for one in results if isinstance(one, str)]
+        self.gaps += [
+            error[:300] for error in results if isinstance(error, str)
+        ]
         return {
             node.name: result
             for node, result in zip(nodes, results, strict=True)
@@ -379,34 +386,38 @@ def sysstat(text: str) -> Parsed:
 
     :raises ValueError: there is no sample, or a field is missing.
     """
-    device, _, found = text.partition('\n')
-    host = json.loads(found)['sysstat']['hosts'][0]
+    device, _, document = text.partition('\n')
+    host = json.loads(document)['sysstat']['hosts'][0]
     cpus = int(host['number-of-cpus'])
-    samples = [one for one in host['statistics'] if 'cpu-load' in one]
+    samples = [sample for sample in host['statistics'] if 'cpu-load' in sample]
     if not samples:
         raise ValueError('fewer than two samples')
-    stamps = [one['timestamp'] for one in samples]
+    stamps = [sample['timestamp'] for sample in samples]
     times = [
-        datetime.fromisoformat(f'{one["date"]}T{one["time"]}')
+        datetime.fromisoformat(f'{stamp["date"]}T{stamp["time"]}')
         .replace(tzinfo=UTC)
         .timestamp()
-        for one in stamps
+        for stamp in stamps
     ]
     times.insert(0, times[0] - float(stamps[0]['interval']))
-    load = [one['cpu-load'][0] for one in samples]
+    load = [sample['cpu-load'][0] for sample in samples]
     net = [
-        {x['iface']: x for x in one['network']['net-dev']}[device]
-        for one in samples
+        {x['iface']: x for x in sample['network']['net-dev']}[device]
+        for sample in samples
     ]
     rates: dict[str, Values] = {
         'cpu': [
-            round(cpus * (100 - sum(one[key] for key in _NOT_BUSY)) / 100, 4)
-            for one in load
+            round(
+                cpus * (100 - sum(cpu_load[key] for key in _NOT_BUSY)) / 100, 4
+            )
+            for cpu_load in load
         ],
-        'steal': [round(cpus * one['steal'] / 100, 4) for one in load],
+        'steal': [
+            round(cpus * cpu_load['steal'] / 100, 4) for cpu_load in load
+        ],
         'swap': [
-            one['swap-pages']['pswpin'] + one['swap-pages']['pswpout']
-            for one in samples
+            sample['swap-pages']['pswpin'] + sample['swap-pages']['pswpout']
+            for sample in samples
         ],
         **{way: [1024 * x[f'{way}kB'] for x in net] for way in ('rx', 'tx')},
         **{
@@ -416,7 +427,7 @@ def sysstat(text: str) -> Parsed:
     }
     disks: dict[str, dict[str, Values]] = {}
     for name in dict(_disks(samples[0])):
-        rows = [dict(_disks(one)).get(name) for one in samples]
+        rows = [dict(_disks(sample)).get(name) for sample in samples]
         disks[name] = {
             series: [None if x is None else x[key] * unit for x in rows]
             for series, key, unit in (
@@ -429,7 +440,7 @@ def sysstat(text: str) -> Parsed:
 
 
 def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for one in sample.get('disk', ()):
-        name = str(one['disk-device'])
+    for disk in sample.get('disk', ()):
+        name = str(disk['disk-device'])
         if not name.startswith(_NO_DISKS):
-            yield name, one
+            yield name, disk

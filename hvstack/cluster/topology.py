@@ -76,32 +76,35 @@ class Part:
 
 
 def nodes(
-    conn: Connection, outputs: Mapping[str, Any], given: Path | None = None
+    conn: Connection, outputs: Mapping[str, Any], map_file: Path | None = None
 ) -> list[Node]:
     """Return a stack's nodes with their places, the controllers first.
 
     :param conn: of the stack's project; no other rights are needed.
     :param outputs: of the stack: mappings, or lists of them, with ``name``,
         ``address`` and ``server_id``.
-    :param given: a file that says the nodes' hosts and racks instead of Nova.
+    :param map_file: file with the hosts and racks of the nodes; None uses the
+        hosts in Nova.
     :raises hvstack.errors.InputError: the file is wrong, or a server is on
         no host.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    found = sorted(set(_of_outputs(outputs)), key=lambda one: one.name)
-    known = {} if given is None else _read_map(given, found)
-    there = servers.places(conn)
+    stack_nodes = sorted(set(_of_outputs(outputs)), key=lambda node: node.name)
+    overrides = {} if map_file is None else _read_map(map_file, stack_nodes)
+    server_locations = servers.places(conn)
     placed = []
-    for node in found:
-        seen = there.get(node.server_id, servers.Place('', '', False))
-        told = known.get(node.name, {})
+    for node in stack_nodes:
+        location = server_locations.get(
+            node.server_id, servers.Place('', '', False)
+        )
+        override = overrides.get(node.name, {})
         placed.append(
             dataclasses.replace(
                 node,
-                host=told.get('host', seen.host_id),
-                zone=seen.zone,
-                rack=told.get('rack', ''),
-                on_volumes=seen.on_volumes,
+                host=override.get('host', location.host_id),
+                zone=location.zone,
+                rack=override.get('rack', ''),
+                on_volumes=location.on_volumes,
             )
         )
     return sorted(placed, key=lambda node: node.role == 'worker')
@@ -117,7 +120,7 @@ def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[Node]:
                 )
 
 
-def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
+def _read_map(path: Path, nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
     """Return ``host`` and ``rack`` by node from a file.
 
     One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
@@ -137,7 +140,7 @@ def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
         data[name] = {'host': fields.identifier('host')}
         if fields.has('rack'):
             data[name]['rack'] = fields.identifier('rack')
-    missing = [node.name for node in found if node.name not in data]
+    missing = [node.name for node in nodes if node.name not in data]
     if missing:
         raise errors.InputError(
             f"{path}: node '{missing[0]}' is not in it: name every node of "
@@ -146,31 +149,33 @@ def _read_map(path: Path, found: Sequence[Node]) -> dict[str, dict[str, str]]:
     return data
 
 
-def of_nodes(found: Sequence[Node]) -> Topology:
+def of_nodes(nodes: Sequence[Node]) -> Topology:
     """Return the topology of nodes that have their places.
 
     :raises hvstack.errors.InputError: a server is on no host, or one host is
         in two racks.
     """
-    groups = derive_node_groups({node.name: node.host for node in found})
-    given = {node.name: node.rack for node in found if node.rack}
+    groups = derive_node_groups({node.name: node.host for node in nodes})
+    mapped_racks = {node.name: node.rack for node in nodes if node.rack}
     # Compute workers beside data workers are no controllers: they do not
     # make theirs a group of another kind.
-    beside = {groups[node.name] for node in found if node.role != _COMPUTE}
+    non_compute_groups = {
+        groups[node.name] for node in nodes if node.role != _COMPUTE
+    }
     return build_topology(
-        {node.name: node.address for node in found},
+        {node.name: node.address for node in nodes},
         groups,
         assign_racks(
             {
                 node.name: groups[node.name]
-                for node in found
-                if given
+                for node in nodes
+                if mapped_racks
                 or node.role != _COMPUTE
-                or groups[node.name] not in beside
+                or groups[node.name] not in non_compute_groups
             },
-            [node.name for node in found if node.role == 'worker'],
-            {node.name: node.zone for node in found},
-            given,
+            [node.name for node in nodes if node.role == 'worker'],
+            {node.name: node.zone for node in nodes},
+            mapped_racks,
         ),
     )
 
@@ -184,8 +189,8 @@ def hdfs_places(controller: Runner) -> dict[str, str]:
     """Return where HDFS has its live DataNodes, by address."""
     info = rest.get_namenode_bean(controller, 'NameNodeInfo')
     return {
-        str(one['xferaddr']).rpartition(':')[0]: str(one['location'])
-        for one in json.loads(info['LiveNodes']).values()
+        str(datanode['xferaddr']).rpartition(':')[0]: str(datanode['location'])
+        for datanode in json.loads(info['LiveNodes']).values()
     }
 
 
@@ -195,18 +200,18 @@ def yarn_places(controller: Runner) -> dict[str, str]:
         controller, 'resourcemanager', '/ws/v1/cluster/nodes'
     )
     return {
-        str(one['nodeHostName']): str(one['rack'])
-        for one in (answer.get('nodes') or {}).get('node') or []
-        if one.get('state') == 'RUNNING'
+        str(nodemanager['nodeHostName']): str(nodemanager['rack'])
+        for nodemanager in (answer.get('nodes') or {}).get('node') or []
+        if nodemanager.get('state') == 'RUNNING'
     }
 
 
 def running_jobs(controller: Runner) -> int:
     """Return how many applications YARN runs, or will."""
-    found = rest.get_json(
+    metrics = rest.get_json(
         controller, 'resourcemanager', '/ws/v1/cluster/metrics'
     )['clusterMetrics']
-    return int(found['appsRunning']) + int(found['appsPending'])
+    return int(metrics['appsRunning']) + int(metrics['appsPending'])
 
 
 def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
@@ -230,9 +235,9 @@ def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
         Part(
             cluster.gateway,
             cluster.manager,
-            [node for node, there in pairs if there],
+            [node for node, is_alive in pairs if is_alive],
         ),
-        [node.name for node, there in pairs if not there],
+        [node.name for node, is_alive in pairs if not is_alive],
     )
 
 
@@ -280,21 +285,21 @@ def refresh(
     """
     say = progress.say if progress else _silent
     gateway = cluster.gateway
-    there, away = answering(
+    reachable, away = answering(
         Part(gateway, cluster.manager, (*cluster.workers, *others))
     )
     names = {node.name for node in cluster.workers}
     part = Part(
         gateway,
         cluster.manager,
-        [one for one in there.workers if one.name in names],
+        [worker for worker in reachable.workers if worker.name in names],
     )
     with_groups = grouped(gateway)
     lines = topology.map_paths(node_groups=with_groups)
     table = topology.format_table(node_groups=with_groups)
     for node in rest.list_controllers(cluster):
         node.put(table, sites.TABLE)
-    for node in there.workers:
+    for node in reachable.workers:
         if node.name not in names:
             node.put(table, sites.TABLE)
     say(f'topology: written, waiting for {len(part.workers)} workers')
@@ -302,41 +307,44 @@ def refresh(
 
     def stale() -> tuple[set[str], set[str]]:
         """Return names of nodes in a wrong place: moved ones, early ones."""
-        moved, early = set(), set()
+        moved, unplaced = set(), set()
         for service, controller in (
             (hdfs_places, gateway),
             (yarn_places, cluster.manager),
         ):
-            found = _by_address(service(controller), there)
-            for node in there.workers:
-                place, path = found[node.address], lines[node.address]
-                if service is yarn_places and place == _UNPLACED != path:
-                    early.add(node.name)
-                elif place not in ('', path):
+            locations = _by_address(service(controller), reachable)
+            for node in reachable.workers:
+                location, path = locations[node.address], lines[node.address]
+                if service is yarn_places and location == _UNPLACED != path:
+                    unplaced.add(node.name)
+                elif location not in ('', path):
                     moved.add(node.name)
-        return moved, early
+        return moved, unplaced
 
-    moved, early = stale()
+    moved, unplaced = stale()
     if moved:
-        who, jobs = ', '.join(sorted(moved)), running_jobs(cluster.manager)
+        moved_names, jobs = (
+            ', '.join(sorted(moved)),
+            running_jobs(cluster.manager),
+        )
         if jobs:
             raise errors.Busy(
-                f'{who}: moved, and {jobs} jobs run: the table '
+                f'{moved_names}: moved, and {jobs} jobs run: the table '
                 'is written, refresh again when they have ended, since '
                 'NameNode and ResourceManager must start again'
             )
-        say(f'topology: {who} moved, the controllers restart')
+        say(f'topology: {moved_names} moved, the controllers restart')
         if cluster.manager is gateway:
             _restart(gateway, 'namenode', 'resourcemanager')
         else:
             _restart(gateway, 'namenode')
             _restart(cluster.manager, 'resourcemanager')
-    elif early:
-        say(f'topology: {len(early)} NodeManagers register anew')
-        for node in there.workers:
-            if node.name in early:
+    elif unplaced:
+        say(f'topology: {len(unplaced)} NodeManagers register anew')
+        for node in reachable.workers:
+            if node.name in unplaced:
                 _restart(node, 'nodemanager')
-    if moved or early:
+    if moved or unplaced:
         daemons.wait_ready(part, timeout)
         shell.wait_for(
             lambda: stale() == (set(), set()),
@@ -352,19 +360,22 @@ def _silent(_text: str) -> None:
 
 
 def _restart(node: Runner, *roles: str) -> None:
-    words = ' '.join(roles)
+    daemon_names = ' '.join(roles)
     node.run(
-        f'{daemons.NODE} stop {words}; {daemons.NODE} start {words}',
+        f'{daemons.NODE} stop {daemon_names}; '
+        f'{daemons.NODE} start {daemon_names}',
         timeout=120,
     )
 
 
 def _by_address(
-    found: Mapping[str, str], cluster: HadoopNodes
+    locations: Mapping[str, str], cluster: HadoopNodes
 ) -> dict[str, str]:
     """Return places by the nodes' addresses: a service may use names."""
     return {
-        node.address: found.get(node.address) or found.get(node.name) or ''
+        node.address: locations.get(node.address)
+        or locations.get(node.name)
+        or ''
         for node in cluster.workers
     }
 
@@ -386,37 +397,41 @@ def check(
     part, away = answering(cluster)
     lines = topology.map_paths(node_groups=grouped(gateway))
     workers = {node.address for node in cluster.workers}
-    group = {place.address: place.group for place in topology.locations}
+    group = {
+        location.address: location.group for location in topology.locations
+    }
     holding = {group[address] for address in workers}
     expected = {
         key: lines[key]
-        for place in topology.locations
-        if place.group in holding
-        for key in (place.address, place.node)
+        for location in topology.locations
+        if location.group in holding
+        for key in (location.address, location.node)
     }
-    found = [
+    mismatches = [
         Mismatch('node', name, 'does not answer', 'its table') for name in away
     ]
     for node in (*rest.list_controllers(cluster), *part.workers):
         text = node.run(f'cat {sites.TABLE}', check=False, timeout=60).stdout
-        found += find_mismatches(
+        mismatches += find_mismatches(
             f'table on {node.name}', parse_table(text), expected
         )
     if tables_only:
-        return found
-    for service, daemon, places in (
+        return mismatches
+    for service, daemon, locations in (
         ('HDFS', 'datanode', hdfs_places(gateway)),
         ('YARN', 'nodemanager', yarn_places(manager)),
     ):
-        seen = _by_address(places, cluster)
+        observed = _by_address(locations, cluster)
         nodes = rest.nodes_with_daemon(cluster.workers, daemon)
-        found += find_mismatches(
+        mismatches += find_mismatches(
             service,
-            {node.name: seen[node.address] or 'none' for node in nodes},
+            {node.name: observed[node.address] or 'none' for node in nodes},
             {node.name: expected[node.address] for node in nodes},
         )
-    names = {place.address: place.node for place in topology.locations}
-    found += [
+    names = {
+        location.address: location.node for location in topology.locations
+    }
+    mismatches += [
         Mismatch(
             'block',
             f'{shared.path} {shared.block}',
@@ -426,4 +441,4 @@ def check(
         )
         for shared in fsck.find_shared_blocks(fsck.run(gateway), group)
     ]
-    return found
+    return mismatches

@@ -416,7 +416,7 @@ def _plan_or_skip(
             configuration,
             task.options.cloud,
             config.get('replication'),
-            asked=session.requested_volumes(config),
+            requested_volumes=session.requested_volumes(config),
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
         )

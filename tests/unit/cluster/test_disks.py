@@ -33,8 +33,10 @@ class Disks:
         return shell.Result(0, text if count else '', '')
 
 
-def settle(*nodes: Disks, most: float = 10) -> str:
-    return disks.settle(nodes, quiet=0.01, most=most, interval=0.005)  # type: ignore[arg-type]
+def settle(*nodes: Disks, max_seconds: float = 10) -> str:
+    return disks.settle(
+        nodes, quiet=0.01, max_seconds=max_seconds, interval=0.005
+    )  # type: ignore[arg-type]
 
 
 class DisksTest(testtools.TestCase):
@@ -49,7 +51,7 @@ class DisksTest(testtools.TestCase):
 
     def test_a_node_that_never_stops_is_named(self) -> None:
         busy = Disks('busy', [n * 10**6 for n in range(1, 10**4)])
-        said = settle(Disks('idle', [5]), busy, most=0.05)
+        said = settle(Disks('idle', [5]), busy, max_seconds=0.05)
         self.assertIn('disks of busy were still written to with', said)
 
     def test_a_little_is_none(self) -> None:

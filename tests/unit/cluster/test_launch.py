@@ -581,7 +581,10 @@ class OnCeph(testtools.TestCase):
 
     def plan(self, label: str, asked: Volumes | None = None) -> launch.Plan:
         return launch.plan(
-            self.cloud.connect(), parse(label), self.options, asked=asked
+            self.cloud.connect(),
+            parse(label),
+            self.options,
+            requested_volumes=asked,
         )
 
     def test_the_type_is_looked_at(self) -> None:

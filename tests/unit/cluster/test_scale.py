@@ -240,7 +240,7 @@ class MapTest(testtools.TestCase):
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
             timeout=5,
             progress=Progress(stream=io.StringIO()),
-            given=given,
+            map_file=given,
         )
         return parse_table(self.cluster.gateway.files[TABLE])
 

@@ -147,7 +147,7 @@ class SessionTest(testtools.TestCase):
             {
                 'tuning': 'amd',
                 'os_profile': 'stock',
-                'asked': Volumes(count=2),
+                'requested_volumes': Volumes(count=2),
             },
             asked,
         )
