@@ -94,7 +94,7 @@ def _become(name: str, argv: list[str]) -> None:
         raise errors.MissingPrerequisite(
             f"{name} is off: 'hvstack lab host on {name}' starts it"
         )
-    program = str(host.folder(one.name) / 'enter')
+    program = str(host.directory(one.name) / 'enter')
     sys.stdout.flush()
     os.execv(program, [program, *argv])  # noqa: S606
 

@@ -41,16 +41,16 @@ _ATTACHED = (
 )
 
 
-def plan(wanted: LabSettings, progress: Progress) -> list[Stage]:
+def plan(lab_settings: LabSettings, progress: Progress) -> list[Stage]:
     """Return what starts Ceph, or takes away that of before."""
-    if wanted.ceph:
-        return [Stage('Ceph', 300, lambda: up(wanted, progress))]
+    if lab_settings.ceph:
+        return [Stage('Ceph', 300, lambda: up(lab_settings, progress))]
     if stages.marked(_MARK) is None:
         return []
     return [Stage('taking Ceph away', 120, leave)]
 
 
-def up(wanted: LabSettings, progress: Progress) -> None:
+def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring Ceph up with its pools; what is done already is left alone.
 
     :raises hvstack.errors.CommandFailed: a program of Ceph's failed.
@@ -61,17 +61,17 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     _monitor()
     monitors, disks = services.ceph_monitors(), services.ceph_osds()
     control.launch(monitors)
-    for number in range(settings.OSDS):
-        _disk(number)
+    for index in range(settings.OSDS):
+        _disk(index)
     control.launch(disks)
-    layout = commands(wanted.ceph_copies)
+    layout = commands(lab_settings.ceph_copies)
     if stages.marked('ceph-layout') != json.dumps(layout):
         control.wait(disks[-1].name, lambda: _disks_up(_status()), 120)
-        for words in layout:
-            ceph(*words)
+        for args in layout:
+            ceph(*args)
         stages.mark('ceph-layout', json.dumps(layout))
     control.wait(monitors[0].name, clean, 120)
-    if wanted.ceph_copies == 1:
+    if lab_settings.ceph_copies == 1:
         progress.say(
             f"pool '{values.SHARED_POOL}' keeps one copy of each object: for "
             'benchmarks only, a lost disk loses data'
@@ -90,7 +90,9 @@ def leave() -> None:
                 f'servers have volumes attached ({", ".join(attached)}): '
                 'delete these servers before Ceph is taken away'
             )
-    names = [one.name for one in (*services.cinder(), *services.ceph())]
+    names = [
+        service.name for service in (*services.cinder(), *services.ceph())
+    ]
     control.halt(names)
     for name in names:
         supervise.remove(name)
@@ -98,26 +100,26 @@ def leave() -> None:
 
 
 def _folders() -> None:
-    for folder in (CEPH, CEPH / 'crash', CEPH / 'mgr', paths.RUN / 'ceph'):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o750)
-        _own(folder)
+    for directory in (CEPH, CEPH / 'crash', CEPH / 'mgr', paths.RUN / 'ceph'):
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o750)
+        _own(directory)
 
 
 def _own(path: Path) -> None:
     shutil.chown(path, services.CEPH_USER, services.CEPH_USER)
 
 
-def _made(folder: Path) -> bool:
-    return stages.marked(f'made:{folder}') is not None
+def _is_created(directory: Path) -> bool:
+    return stages.marked(f'made:{directory}') is not None
 
 
-def _make(folder: Path, *argv: str) -> None:
+def _make(directory: Path, *argv: str) -> None:
     """Make a daemon's data; an interrupted try is thrown away."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    _own(folder.parent)
-    _own(folder)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    _own(directory.parent)
+    _own(directory)
     user = services.CEPH_USER
     child.run(
         [
@@ -128,26 +130,26 @@ def _make(folder: Path, *argv: str) -> None:
         ],
         timeout=120,
     )
-    stages.mark(f'made:{folder}')
+    stages.mark(f'made:{directory}')
 
 
 def _monitor() -> None:
-    folder = CEPH / 'mon'
-    if not _made(folder):
+    directory = CEPH / 'mon'
+    if not _is_created(directory):
         keys = str(services.CEPH_KEYS.target)
-        _make(folder, 'ceph-mon', '--id', 'a', '--keyring', keys)
+        _make(directory, 'ceph-mon', '--id', 'a', '--keyring', keys)
 
 
-def _disk(number: int) -> None:
-    folder = CEPH / 'osd' / str(number)
-    if _made(folder):
+def _disk(index: int) -> None:
+    directory = CEPH / 'osd' / str(index)
+    if _is_created(directory):
         return
     monitor = services.ceph_monitors()[0].name
     control.wait(monitor, lambda: _status() is not None, 60)
-    identity = values.generated_uuid(f'ceph_osd_{number}')
+    identity = values.generated_uuid(f'ceph_osd_{index}')
     # Ceph hands out numbers: ask for this one before its data is made.
-    ceph('osd', 'new', identity, str(number))
-    _make(folder, 'ceph-osd', '--id', str(number), '--osd-uuid', identity)
+    ceph('osd', 'new', identity, str(index))
+    _make(directory, 'ceph-osd', '--id', str(index), '--osd-uuid', identity)
 
 
 def commands(copies: int) -> list[tuple[str, ...]]:
@@ -155,11 +157,11 @@ def commands(copies: int) -> list[tuple[str, ...]]:
 
     :param copies: of each object of the pool over all disks.
     """
-    found: list[tuple[str, ...]] = []
+    layout: list[tuple[str, ...]] = []
     crush = ('osd', 'crush')
-    for number, slot in enumerate(values.SLOTS):
-        osd = f'osd.{number}'
-        found += [
+    for index, slot in enumerate(values.SLOTS):
+        osd = f'osd.{index}'
+        layout += [
             (*crush, 'set-device-class', slot, osd),
             (
                 *crush,
@@ -172,7 +174,7 @@ def commands(copies: int) -> list[tuple[str, ...]]:
             ),
             *_pool(slot, slot, 1),
         ]
-    return [*found, *_pool(values.SHARED_POOL, _ANY_DISK, copies)]
+    return [*layout, *_pool(values.SHARED_POOL, _ANY_DISK, copies)]
 
 
 def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:
@@ -186,7 +188,7 @@ def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:
     ]
 
 
-def ceph(*words: str, timeout: float = 60) -> str:
+def ceph(*args: str, timeout: float = 60) -> str:
     """Run a command of Ceph's as its administrator; return its output.
 
     :raises hvstack.errors.CommandFailed: Ceph refuses.
@@ -194,7 +196,7 @@ def ceph(*words: str, timeout: float = 60) -> str:
     """
     conf = str(services.CEPH_CONF.target)
     return shell.run(
-        ['ceph', '--conf', conf, '--connect-timeout', '10', *words],
+        ['ceph', '--conf', conf, '--connect-timeout', '10', *args],
         timeout=timeout,
     ).stdout
 
@@ -202,10 +204,10 @@ def ceph(*words: str, timeout: float = 60) -> str:
 def _status() -> dict[str, Any] | None:
     """Return what Ceph says of itself, nothing if it does not answer."""
     try:
-        found: dict[str, Any] = json.loads(ceph('status', '--format', 'json'))
+        status: dict[str, Any] = json.loads(ceph('status', '--format', 'json'))
     except (errors.CommandFailed, errors.DeadlineExceeded):
         return None
-    return found
+    return status
 
 
 def _disks_up(status: dict[str, Any] | None) -> bool:

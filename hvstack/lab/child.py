@@ -28,11 +28,11 @@ def run(
     :raises hvstack.errors.CommandFailed: it failed.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    words = [os.fspath(word) for word in argv]
+    command = [os.fspath(word) for word in argv]
     return shell.run(
-        ['setpriv', '--pdeathsig', 'KILL', '--', *words],
+        ['setpriv', '--pdeathsig', 'KILL', '--', *command],
         timeout=timeout,
         env=env,
         check=check,
-        shown=words,
+        shown=command,
     )

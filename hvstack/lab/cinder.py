@@ -19,17 +19,17 @@ def link_bindings() -> None:
 
     :raises hvstack.errors.MissingPrerequisite: there are none.
     """
-    site = next((venv.folder() / 'lib').glob('python3*/site-packages'))
+    site = next((venv.directory() / 'lib').glob('python3*/site-packages'))
     for name in ('rados', 'rbd'):
-        found = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
-        if found is None:
+        binding = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
+        if binding is None:
             raise errors.MissingPrerequisite(
                 f"{_BINDINGS} has no '{name}': install python3-{name}"
             )
-        link = site / found.name
+        link = site / binding.name
         if not link.exists():
             link.unlink(missing_ok=True)
-            link.symlink_to(found)
+            link.symlink_to(binding)
 
 
 def volume_types(copies: int) -> dict[str, str]:
@@ -37,17 +37,19 @@ def volume_types(copies: int) -> dict[str, str]:
 
     :param copies: that Ceph keeps of a volume over all disks.
     """
-    words = 'one copy, for benchmarks' if copies == 1 else f'{copies} copies'
+    copies_text = (
+        'one copy, for benchmarks' if copies == 1 else f'{copies} copies'
+    )
     return {
-        values.SHARED_POOL: f'Ceph over all disks, {words}',
+        values.SHARED_POOL: f'Ceph over all disks, {copies_text}',
         **{
-            slot: f'Ceph on osd.{number} only, one copy'
-            for number, slot in enumerate(values.SLOTS)
+            slot: f'Ceph on osd.{index} only, one copy'
+            for index, slot in enumerate(values.SLOTS)
         },
     }
 
 
-def fill(admin: Any, wanted: LabSettings) -> None:
+def fill(admin: Any, lab_settings: LabSettings) -> None:
     """Wait for Cinder's backends, and make their volume types.
 
     :param admin: the administrator's openstacksdk connection.
@@ -60,20 +62,22 @@ def fill(admin: Any, wanted: LabSettings) -> None:
         interval=1,
         why=lambda: supervise.log_tail('cinder-volume'),
     )
-    types = volume_types(wanted.ceph_copies)
+    types = volume_types(lab_settings.ceph_copies)
     copies = dict.fromkeys(types, '1')
-    copies[values.SHARED_POOL] = str(wanted.ceph_copies)
+    copies[values.SHARED_POOL] = str(lab_settings.ceph_copies)
     mark = json.dumps([types, copies])
     if stages.marked('volume-types') == mark:
         return
     storage = admin.block_storage
-    known = {kind.name: kind for kind in storage.types()}
+    types_by_name = {
+        volume_type.name: volume_type for volume_type in storage.types()
+    }
     for name, text in types.items():
-        kind = known.get(name) or storage.create_type(
+        volume_type = types_by_name.get(name) or storage.create_type(
             name=name, extra_specs={'volume_backend_name': name}
         )
-        storage.update_type(kind, description=text)
-        storage.update_type_extra_specs(kind, **{COPIES: copies[name]})
+        storage.update_type(volume_type, description=text)
+        storage.update_type_extra_specs(volume_type, **{COPIES: copies[name]})
     stages.mark('volume-types', mark)
 
 

@@ -9,7 +9,7 @@ from hvstack.lab import identity, values
 POOL = ('10.252.0.100', '10.252.0.250')
 #: Networks that may open connections to guests: the provider network and
 #: the machine itself.
-FRIENDS = '10.252.0.0/24'
+TRUSTED_CIDR = '10.252.0.0/24'
 
 
 def fill(admin: Any) -> None:
@@ -31,7 +31,7 @@ def fill(admin: Any) -> None:
             name=values.PHYSNET,
             network_id=network.id,
             ip_version=4,
-            cidr=FRIENDS,
+            cidr=TRUSTED_CIDR,
             gateway_ip=values.PROVIDER,
             allocation_pools=[{'start': POOL[0], 'end': POOL[1]}],
             # None: otherwise guests are handed the machine's own resolver,
@@ -51,14 +51,14 @@ def _open_default_group(cloud: Any) -> None:
     group = next(
         cloud.network.security_groups(name='default', project_id=project)
     )
-    wanted = {'direction': 'ingress', 'remote_ip_prefix': FRIENDS}
+    attributes = {'direction': 'ingress', 'remote_ip_prefix': TRUSTED_CIDR}
     if any(
-        all(getattr(rule, key) == value for key, value in wanted.items())
+        all(getattr(rule, key) == value for key, value in attributes.items())
         for rule in cloud.network.security_group_rules(
             security_group_id=group.id
         )
     ):
         return
     cloud.network.create_security_group_rule(
-        security_group_id=group.id, ether_type='IPv4', **wanted
+        security_group_id=group.id, ether_type='IPv4', **attributes
     )

@@ -49,7 +49,7 @@ _FOLDERS = (
 
 
 def plan(
-    wanted: LabSettings,
+    lab_settings: LabSettings,
     before: Callable[[], None],
     storage: Sequence[Stage] = (),
 ) -> list[Stage]:
@@ -61,15 +61,15 @@ def plan(
     """
 
     def check() -> None:
-        machine.check(wanted)
-        ports.check(ceph=wanted.ceph)
+        machine.check(lab_settings)
+        ports.check(ceph=lab_settings.ceph)
         before()
 
     return [
         Stage('machine', 30, check),
-        Stage('packages', 1500, lambda: _packages(wanted)),
+        Stage('packages', 1500, lambda: _packages(lab_settings)),
         Stage("services' environment", 900, _environment),
-        Stage('bridges', 30, lambda: network.ensure(wanted.untested)),
+        Stage('bridges', 30, lambda: network.ensure(lab_settings.untested)),
         Stage('configuration', 60, configure),
         Stage('databases and queues', 180, _infrastructure),
         *storage,
@@ -87,17 +87,17 @@ def _environment() -> None:
         cinder.link_bindings()
 
 
-def _packages(wanted: LabSettings) -> None:
-    packages.install(packages.needed(ceph=wanted.ceph))
+def _packages(lab_settings: LabSettings) -> None:
+    packages.install(packages.needed(ceph=lab_settings.ceph))
 
 
 def configure() -> None:
     """Write every configuration file that differs from its template."""
     for name, owner in _FOLDERS:
-        folder = settings.LAB / name
-        paths.make_directory(folder)
+        directory = settings.LAB / name
+        paths.make_directory(directory)
         if owner:
-            shutil.chown(folder, owner, owner)
+            shutil.chown(directory, owner, owner)
     (settings.LAB / 'tmp').chmod(0o1777)
     # What is in here is trusted by commands that run as root.
     paths.make_directory(paths.RUN)
@@ -120,13 +120,13 @@ def digest(service: services.Service) -> str:
     return hashlib.sha256(b'\0'.join(parts)).hexdigest()[:16]
 
 
-def launch(wanted: Iterable[services.Service]) -> None:
+def launch(requested: Iterable[services.Service]) -> None:
     """Start services that do not run, restart those that were changed.
 
     :raises hvstack.errors.CommandFailed: one ended at once; with its log.
     """
     supervise.ensure()
-    every = list(wanted)
+    every = list(requested)
     supervise.add_all(service.program for service in every)
     states = supervise.status()
     todo = [
@@ -160,7 +160,7 @@ def _rabbit_answers() -> bool:
 
 def _ovn_answers() -> bool:
     return all(
-        (paths.RUN / f'ovn-{kind}.sock').exists() for kind in ('nb', 'sb')
+        (paths.RUN / f'ovn-{name}.sock').exists() for name in ('nb', 'sb')
     )
 
 
@@ -175,23 +175,23 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
     :raises hvstack.errors.DeadlineExceeded: the same for one that hangs.
     """
 
-    def given_up() -> bool:
+    def has_failed() -> bool:
         return supervise.status()[name].state == 'FATAL'
 
     shell.wait_for(
-        lambda: condition() or given_up(),
+        lambda: condition() or has_failed(),
         f'{name} to answer',
         timeout=seconds,
         interval=0.3,
         why=lambda: supervise.log_tail(name),
     )
-    if given_up():
+    if has_failed():
         raise errors.CommandFailed([name], 1, supervise.log_tail(name))
 
 
 def _schemas() -> None:
     # The environment's digest names the services' versions.
-    database.sync(venv.folder().name)
+    database.sync(venv.directory().name)
 
 
 def _identity() -> None:

@@ -43,12 +43,12 @@ def initialise() -> None:
         )
         done.touch()
     services.OVN.mkdir(parents=True, exist_ok=True)
-    for kind in ('nb', 'sb'):
-        target = services.OVN / f'{kind}.db'
+    for name in ('nb', 'sb'):
+        target = services.OVN / f'{name}.db'
         if not target.exists():
             fresh = target.with_suffix('.new')
             fresh.unlink(missing_ok=True)
-            schema = f'/usr/share/ovn/ovn-{kind}.ovsschema'
+            schema = f'/usr/share/ovn/ovn-{name}.ovsschema'
             shell.run(['ovsdb-tool', 'create', fresh, schema])
             fresh.rename(target)
 
@@ -60,8 +60,8 @@ def ovn_listen() -> None:
     """
     target = f'ptcp:{values.PORTS["ovn-sb"]}:{values.MGMT}'
     command = ['ovn-sbctl', f'--db=unix:{paths.RUN}/ovn-sb.sock']
-    shown = shell.run([*command, 'get-connection'], timeout=30).stdout
-    if target in shown:
+    connections = shell.run([*command, 'get-connection'], timeout=30).stdout
+    if target in connections:
         return
     shell.run(
         [
@@ -114,9 +114,9 @@ def create(names: Iterable[str], *, afresh: bool = False) -> None:
     sql('\n'.join(lines))
 
 
-def _manage(program: str, config: services.File, *words: str) -> None:
+def _manage(program: str, config: services.File, *args: str) -> None:
     child.run(
-        [venv.program(program), '--config-file', str(config.target), *words],
+        [venv.program(program), '--config-file', str(config.target), *args],
         env=supervise.environment(),
         timeout=600,
     )
@@ -155,30 +155,30 @@ _CELLS = {
 
 def _cells() -> None:
     """Make Nova's cells, or correct where they are."""
-    shown = sql(
+    output = sql(
         'SELECT name, uuid, transport_url, database_connection '
         'FROM nova_api.cell_mappings;'
     )
-    known = {
+    existing_cells = {
         name: (uuid, transport, database)
         for name, uuid, transport, database in (
-            line.split('\t') for line in shown.splitlines()
+            line.split('\t') for line in output.splitlines()
         )
     }
     for name, (transport, database) in _CELLS.items():
-        uuid, *there = known.get(name, ('',))
-        if there == [transport, database]:
+        uuid, *urls = existing_cells.get(name, ('',))
+        if urls == [transport, database]:
             continue
-        words = ['--database_connection', database]
+        args = ['--database_connection', database]
         if uuid or name != 'cell0':
-            words += ['--transport-url', transport]
+            args += ['--transport-url', transport]
         if uuid:
-            words = ['update_cell', '--cell_uuid', uuid, *words]
+            args = ['update_cell', '--cell_uuid', uuid, *args]
         elif name == 'cell0':
-            words = ['map_cell0', *words]
+            args = ['map_cell0', *args]
         else:
-            words = ['create_cell', '--name', name, *words]
-        _manage('nova-manage', services.NOVA, 'cell_v2', *words)
+            args = ['create_cell', '--name', name, *args]
+        _manage('nova-manage', services.NOVA, 'cell_v2', *args)
 
 
 def _neutron() -> None:
@@ -236,7 +236,7 @@ def sync(version: str) -> None:
     :raises hvstack.errors.CommandFailed: one failed.
     """
 
-    def one(name: str) -> None:
+    def sync_schema(name: str) -> None:
         schemas[name].sync()
         with marking:
             stages.mark(f'schema:{name}', version)
@@ -252,7 +252,7 @@ def sync(version: str) -> None:
         elif name == 'nova':
             _cells()
     with ThreadPoolExecutor(max_workers=2) as pool:
-        running = [pool.submit(one, name) for name in todo]
+        running = [pool.submit(sync_schema, name) for name in todo]
         try:
             for future in running:
                 future.result()

@@ -45,14 +45,16 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Run every check; none of them changes anything."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in _CHECKS:
         try:
-            found += check()
+            findings += check()
         except errors.HVStackError as exc:
             name = check.__name__.strip('_').replace('_', ' ')
-            found.append(Finding(name, 'fault', str(exc), 'see the message'))
-    return found
+            findings.append(
+                Finding(name, 'fault', str(exc), 'see the message')
+            )
+    return findings
 
 
 def _machine() -> Iterator[Finding]:
@@ -65,11 +67,11 @@ def _machine() -> Iterator[Finding]:
     )
     yield _release()
     yield _memory()
-    for folder in (paths.STATE, paths.CACHE):
-        free = machine.free_gib(folder)
+    for directory in (paths.STATE, paths.CACHE):
+        free = machine.free_gib(directory)
         enough = free >= machine.DISK_GIB
         yield Finding(
-            f'disk {folder}',
+            f'disk {directory}',
             'ok' if enough else 'fault',
             f'{free:.0f} GiB free',
             '' if enough else f'free up to {machine.DISK_GIB} GiB there',
@@ -83,14 +85,15 @@ def _release() -> Finding:
             'distribution',
             'fault',
             'neither Debian nor Ubuntu',
-            f'use a machine with {packages.tried()}',
+            f'use a machine with {packages.tested_releases()}',
         )
     if not release.is_tried:
         return Finding(
             'distribution',
             'note',
             f'{release.title}: hvstack was never tried on it',
-            f"use {packages.tried()}, or 'hvstack lab up --untested'",
+            f'use {packages.tested_releases()}, or '
+            "'hvstack lab up --untested'",
         )
     return Finding('distribution', 'ok', release.title)
 
@@ -157,25 +160,25 @@ def _software() -> Iterator[Finding]:
     yield Finding(
         "services' environment",
         'ok' if ready else 'note',
-        str(venv.folder()) if ready else 'not built',
+        str(venv.directory()) if ready else 'not built',
         '' if ready else "'hvstack lab up' builds it",
     )
 
 
 def _ports() -> Iterator[Finding]:
-    taken = ports.conflicts(
+    conflicts = ports.conflicts(
         ports.listeners(),
         tracking.members(),
         ports.needed(ceph=settings.has_ceph()),
     )
-    for service, who in taken:
+    for service, listener in conflicts:
         yield Finding(
-            f'port {who.port} ({service})',
+            f'port {listener.port} ({service})',
             'fault',
-            f"taken by '{who.name}', pid {who.pid or 'unknown'}",
+            f"taken by '{listener.name}', pid {listener.pid or 'unknown'}",
             'stop that program',
         )
-    if not taken:
+    if not conflicts:
         yield Finding('ports', 'ok', 'no foreign program on a needed port')
 
 

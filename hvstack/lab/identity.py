@@ -34,16 +34,16 @@ def catalogue() -> tuple[tuple[str, str, str], ...]:
 def keys() -> None:
     """Make keystone's Fernet and credential keys; kept if they are there."""
     config = ('--config-file', str(services.KEYSTONE.target))
-    for kind in ('fernet', 'credential'):
-        folder = services.ETC / 'keystone' / f'{kind}-keys'
-        if not (folder / '1').exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o700)
+    for key_type in ('fernet', 'credential'):
+        directory = services.ETC / 'keystone' / f'{key_type}-keys'
+        if not (directory / '1').exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o700)
             owner = ('--keystone-user', 'root', '--keystone-group', 'root')
             shell.run(
                 [
                     venv.program('keystone-manage'),
-                    *(*config, f'{kind}_setup', *owner),
+                    *(*config, f'{key_type}_setup', *owner),
                 ],
                 env=supervise.environment(),
             )
@@ -125,17 +125,17 @@ def fill(cloud: Any) -> None:
     keeper = _user(identity, heat.id, 'heat_domain_admin')
     identity.assign_domain_role_to_user(heat, keeper, roles['admin'])
 
-    known = {entry.name: entry for entry in identity.services()}
+    services_by_name = {entry.name: entry for entry in identity.services()}
     urls = {
         (entry.service_id, entry.interface): entry
         for entry in identity.endpoints()
     }
-    if not cinder and CINDER[0] in known:
+    if not cinder and CINDER[0] in services_by_name:
         # Clients take a service that is listed for one that answers.
-        identity.delete_service(known[CINDER[0]])
-    for name, kind, path in catalogue():
-        entry = known.get(name) or identity.create_service(
-            name=name, type=kind
+        identity.delete_service(services_by_name[CINDER[0]])
+    for name, service_type, path in catalogue():
+        entry = services_by_name.get(name) or identity.create_service(
+            name=name, type=service_type
         )
         for interface in ('public', 'internal'):
             url = f'{values.url(name)}{path}'

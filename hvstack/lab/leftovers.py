@@ -10,22 +10,22 @@ from pathlib import Path
 from hvstack import errors, shell
 
 
-def mounts(folder: Path, table: str) -> list[str]:
+def mounts(directory: Path, table: str) -> list[str]:
     """Return the places below a folder where something is mounted.
 
     :param table: text of ``/proc/self/mounts``.
     :returns: the innermost first.
     """
-    places = [
+    mount_points = [
         # The kernel writes blanks and the like as octal escapes.
         line.split()[1].encode().decode('unicode_escape')
         for line in table.splitlines()
     ]
-    inside = [p for p in places if Path(p).is_relative_to(folder)]
+    inside = [p for p in mount_points if Path(p).is_relative_to(directory)]
     return sorted(inside, key=len, reverse=True)
 
 
-def loops(folder: Path, listing: str) -> list[str]:
+def loops(directory: Path, listing: str) -> list[str]:
     """Return the loop devices whose files are below a folder.
 
     :param listing: what ``losetup --json`` prints; nothing if there is
@@ -35,26 +35,26 @@ def loops(folder: Path, listing: str) -> list[str]:
     return [
         device['name']
         for device in devices
-        if Path(device['back-file'] or '/').is_relative_to(folder)
+        if Path(device['back-file'] or '/').is_relative_to(directory)
     ]
 
 
-def release(folder: Path) -> None:
+def release(directory: Path) -> None:
     """Unmount and detach everything below a folder.
 
     :raises hvstack.errors.Busy: something is still mounted there.
     """
     mounted = Path('/proc/self/mounts')
-    for place in mounts(folder, mounted.read_text(encoding='utf-8')):
-        shell.run(['umount', '--lazy', place], check=False)
+    for mount_point in mounts(directory, mounted.read_text(encoding='utf-8')):
+        shell.run(['umount', '--lazy', mount_point], check=False)
     listing = shell.run(
         ['losetup', '--json', '--list', '--output', 'NAME,BACK-FILE']
     )
-    for device in loops(folder, listing.stdout):
+    for device in loops(directory, listing.stdout):
         shell.run(['losetup', '--detach', device], check=False)
-    left = mounts(folder, mounted.read_text(encoding='utf-8'))
-    if left:
+    remaining = mounts(directory, mounted.read_text(encoding='utf-8'))
+    if remaining:
         raise errors.Busy(
-            f'{left[0]} cannot be unmounted: end what uses it, then run the '
-            'command again'
+            f'{remaining[0]} cannot be unmounted: end what uses it, then run '
+            'the command again'
         )

@@ -106,14 +106,14 @@ def up(
             _elsewhere(other, 'down')
     with lock.exclusive():
         before = settings.load()
-        wanted = change(before or LabSettings())
+        lab_settings = change(before or LabSettings())
         plan = [
             *control.plan(
-                wanted,
-                before=lambda: _begin(wanted, progress),
-                storage=ceph.plan(wanted, progress),
+                lab_settings,
+                before=lambda: _begin(lab_settings, progress),
+                storage=ceph.plan(lab_settings, progress),
             ),
-            Stage('hosts', 900, lambda: hosts.up(wanted, progress)),
+            Stage('hosts', 900, lambda: hosts.up(lab_settings, progress)),
             Stage('hvstack.conf', 30, _configure_client),
         ]
         try:
@@ -125,11 +125,11 @@ def up(
             raise
 
 
-def _begin(wanted: LabSettings, progress: Progress) -> None:
+def _begin(lab_settings: LabSettings, progress: Progress) -> None:
     # Refuses what can be known to be impossible now, not minutes later.
     _check_lab_directory()
-    hosts.planned(wanted, probing=False)
-    settings.save(wanted)
+    hosts.planned(lab_settings, probing=False)
+    settings.save(lab_settings)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')
     factor = speed.record()
@@ -169,17 +169,17 @@ def _remove_client_config() -> None:
         path.unlink()
 
 
-def _elsewhere(state: Path, *words: str) -> None:
+def _elsewhere(state: Path, *args: str) -> None:
     """Run a lab command for another state folder."""
     code = 'import sys; from hvstack.cli.app import main; sys.exit(main())'
     done = subprocess.run(
-        [sys.executable, '-c', code, 'lab', *words],
+        [sys.executable, '-c', code, 'lab', *args],
         env={**os.environ, 'HVSTACK_STATE_DIR': str(state)},
         check=False,
     )
     if done.returncode:
         raise errors.CommandFailed(
-            ['hvstack', 'lab', *words],
+            ['hvstack', 'lab', *args],
             done.returncode,
             f'see above (HVSTACK_STATE_DIR={state})',
         )
@@ -200,11 +200,11 @@ def down(progress: Progress) -> None:
 
 
 def _stop(progress: Progress) -> None:
-    wanted = settings.load() or LabSettings()
+    lab_settings = settings.load() or LabSettings()
     failed: errors.HVStackError | None = None
     with progress.stage('stopping hosts'):
         try:
-            hosts.down(wanted)
+            hosts.down(lab_settings)
         except errors.HVStackError as exc:
             # The control plane must not go on running because of it.
             failed = exc
@@ -292,13 +292,13 @@ def stays(*, keep_cache: bool = False) -> list[str]:
     """Return what destroying the lab does not take away."""
     every = (*packages.needed(ceph=True), *builder.PACKAGES)
     installed = sorted(set(every) - set(packages.missing(every)))
-    known = {
+    existing_users = {
         line.partition(':')[0]
         for line in Path('/etc/passwd')
         .read_text(encoding='utf-8')
         .splitlines()
     }
-    users = [name for name in PACKAGE_USERS if name in known]
+    users = [name for name in PACKAGE_USERS if name in existing_users]
     lines = [
         f'packages that stay: {" ".join(installed) or "none"}',
         f'users of theirs that stay: {" ".join(users) or "none"}',
@@ -322,21 +322,21 @@ def parts() -> list[Part]:
     """Return the state of every program of the control plane."""
     states = supervise.status()
     memory = _memory()
-    found = []
+    lab_parts = []
     for service in services.everything():
         state = states.get(service.name)
         if state is None:
-            found.append(Part(service.name, 'STOPPED', 0, 0.0, 0))
+            lab_parts.append(Part(service.name, 'STOPPED', 0, 0.0, 0))
             continue
         word = state.state
         if word == 'RUNNING' and not control.api_answers(service):
             word = 'NOT ANSWERING'
         family = _family(state.pid) if state.pid else set()
         pss = sum(memory.get(pid, 0.0) for pid in family)
-        found.append(
+        lab_parts.append(
             Part(service.name, word, state.pid, round(pss, 1), state.uptime)
         )
-    return found
+    return lab_parts
 
 
 def control_pss() -> float:
@@ -344,10 +344,10 @@ def control_pss() -> float:
 
     Fake computes run beside it and are not counted.
     """
-    ours = {service.name for service in services.everything()}
+    service_names = {service.name for service in services.everything()}
     others: set[int] = set()
     for name, state in supervise.status().items():
-        if name not in ours and state.pid:
+        if name not in service_names and state.pid:
             others |= _family(state.pid)
     memory = _memory()
     return round(
@@ -356,7 +356,7 @@ def control_pss() -> float:
 
 
 def _memory() -> dict[int, float]:
-    found = {}
+    mib_by_pid = {}
     for pid in tracking.members():
         try:
             text = Path(f'/proc/{pid}/smaps_rollup').read_text(
@@ -366,17 +366,17 @@ def _memory() -> dict[int, float]:
             continue
         for line in text.splitlines():
             if line.startswith('Pss:'):
-                found[pid] = int(line.split()[1]) / 1024
-    return found
+                mib_by_pid[pid] = int(line.split()[1]) / 1024
+    return mib_by_pid
 
 
 def _family(pid: int) -> set[int]:
     """Return a process and all its descendants."""
-    found, todo = set(), [pid]
+    family, todo = set(), [pid]
     while todo:
-        one = todo.pop()
-        found.add(one)
-        for task in Path(f'/proc/{one}/task').glob('*/children'):
+        member = todo.pop()
+        family.add(member)
+        for task in Path(f'/proc/{member}/task').glob('*/children'):
             try:
                 todo += [
                     int(word)
@@ -384,4 +384,4 @@ def _family(pid: int) -> set[int]:
                 ]
             except OSError:
                 continue
-    return found
+    return family

@@ -15,10 +15,10 @@ DISK_GIB = 15
 _HINT = "or use a cloud of your own with '--os-cloud NAME'"
 
 
-def check(wanted: LabSettings) -> None:
+def check(lab_settings: LabSettings) -> None:
     """Refuse a machine that cannot carry a lab, before anything is changed.
 
-    :param wanted: settings of the lab.
+    :param lab_settings: settings of the lab.
     :raises hvstack.errors.MissingPrerequisite: with the remedy.
     """
     if os.geteuid() != 0:
@@ -28,22 +28,23 @@ def check(wanted: LabSettings) -> None:
     release = packages.release()
     if release is None:
         raise errors.MissingPrerequisite(
-            f'the lab needs {packages.tried()}: take such a machine, {_HINT}'
+            f'the lab needs {packages.tested_releases()}: take such a '
+            f'machine, {_HINT}'
         )
-    if not release.is_tried and not wanted.untested:
+    if not release.is_tried and not lab_settings.untested:
         raise errors.MissingPrerequisite(
             f'Cannot bring up the lab ({release.title}): hvstack was never '
-            f'tried on this release, only on {packages.tried()}. Use one of '
-            'these, or add --untested to try it with the names of packages of '
-            f'the newest of them, {_HINT}.'
+            f'tried on this release, only on {packages.tested_releases()}. '
+            'Use one of these, or add --untested to try it with the names of '
+            f'packages of the newest of them, {_HINT}.'
         )
-    needed = sizes.minimum_mib(wanted.hosts) / 1024
+    needed = sizes.minimum_mib(lab_settings.hosts) / 1024
     memory = sizes.machine_mib() / 1024
     if memory < needed:
         count = sizes.largest_count(sizes.machine_mib())
         remedy = f'Use --hosts {count}' if count else 'Use a larger machine'
         raise errors.MissingPrerequisite(
-            f'Cannot bring up {wanted.hosts} lab hosts: they need '
+            f'Cannot bring up {lab_settings.hosts} lab hosts: they need '
             f'{needed:.2f} GiB of memory and this machine has {memory:.2f}. '
             f'{remedy}, {_HINT}.'
         )
@@ -56,17 +57,18 @@ def check_disk() -> None:
 
     :raises hvstack.errors.MissingPrerequisite: with the folder and sizes.
     """
-    for folder in (paths.STATE, paths.CACHE):
-        free = free_gib(folder)
+    for directory in (paths.STATE, paths.CACHE):
+        free = free_gib(directory)
         if free < DISK_GIB:
             raise errors.MissingPrerequisite(
-                f'{folder} has {free:.1f} GiB of free disk space and the lab '
-                f'needs {DISK_GIB}: free some, or mount a larger disk there'
+                f'{directory} has {free:.1f} GiB of free disk space and the '
+                f'lab needs {DISK_GIB}: free some, or mount a larger disk '
+                'there'
             )
 
 
-def free_gib(folder: Path) -> float:
+def free_gib(directory: Path) -> float:
     """Return the free space, in GiB, where a folder is or will be."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free / 2**30
+    while not directory.exists():
+        directory = directory.parent
+    return shutil.disk_usage(directory).free / 2**30

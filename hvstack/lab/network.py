@@ -81,8 +81,8 @@ def _quiet(name: str) -> None:
 
 
 def _addresses() -> list[dict[str, Any]]:
-    shown = shell.run(['ip', '-json', 'address', 'show']).stdout
-    return [link for link in json.loads(shown) if link.get('ifname')]
+    output = shell.run(['ip', '-json', 'address', 'show']).stdout
+    return [link for link in json.loads(output) if link.get('ifname')]
 
 
 def up() -> bool:
@@ -107,7 +107,7 @@ def is_owned(name: str) -> bool:
 
     :param name: of the interface.
     """
-    number = settings.lab_id()
+    lab_id = settings.lab_id()
     try:
         alias = (
             (_INTERFACES / name / 'ifalias')
@@ -116,7 +116,7 @@ def is_owned(name: str) -> bool:
         )
     except OSError:
         return False
-    return number is not None and alias == _alias(number)
+    return lab_id is not None and alias == _alias(lab_id)
 
 
 def delete(name: str) -> None:
@@ -132,9 +132,9 @@ def remove() -> None:
     """Delete all interfaces and the packet filter that this lab created."""
     for path in sorted(_INTERFACES.iterdir()):
         delete(path.name)
-    number = settings.lab_id()
-    if number is not None and shutil.which('nft'):
-        table = _table(number)
+    lab_id = settings.lab_id()
+    if lab_id is not None and shutil.which('nft'):
+        table = _table(lab_id)
         shell.run(['nft', 'delete', 'table', 'inet', table], check=False)
 
 
@@ -164,9 +164,9 @@ def _filter(untested: bool) -> None:
         ) from exc
 
 
-def _table(number: str) -> str:
-    return f'hvstack_{number.replace("-", "_")}'
+def _table(lab_id: str) -> str:
+    return f'hvstack_{lab_id.replace("-", "_")}'
 
 
-def _alias(number: str) -> str:
-    return f'hvstack:{number}'
+def _alias(lab_id: str) -> str:
+    return f'hvstack:{lab_id}'

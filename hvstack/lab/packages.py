@@ -100,7 +100,7 @@ def _data() -> dict[str, Any]:
     return data
 
 
-def tried() -> str:
+def tested_releases() -> str:
     """Return the names of all releases that hvstack was tried on."""
     return ', '.join(entry['title'] for entry in _data()['releases'].values())
 
@@ -128,15 +128,15 @@ def needed(*, ceph: bool, on: Release | None = None) -> tuple[str, ...]:
 
 def missing(names: Iterable[str]) -> list[str]:
     """Return those packages that are not installed."""
-    wanted = list(names)
+    requested = list(names)
     query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n']
-    shown = shell.run([*query, *wanted], check=False).stdout
+    output = shell.run([*query, *requested], check=False).stdout
     installed = {
         line.split()[0]
-        for line in shown.splitlines()
+        for line in output.splitlines()
         if line.endswith(' installed')
     }
-    return [name for name in wanted if name not in installed]
+    return [name for name in requested if name not in installed]
 
 
 def install(names: Iterable[str]) -> list[str]:
@@ -149,8 +149,8 @@ def install(names: Iterable[str]) -> list[str]:
     :returns: the packages that were missing.
     :raises hvstack.errors.MissingPrerequisite: a package cannot be had.
     """
-    wanted = missing(names)
-    if not wanted:
+    missing_names = missing(names)
+    if not missing_names:
         return []
 
     def fetch() -> None:
@@ -160,7 +160,7 @@ def install(names: Iterable[str]) -> list[str]:
             [
                 *_APT,
                 *('install', '-q', '-y', '--no-install-recommends'),
-                *wanted,
+                *missing_names,
             ],
             env=_ENV,
             timeout=1500,
@@ -172,10 +172,10 @@ def install(names: Iterable[str]) -> list[str]:
             shell.retried(fetch)
     except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
         raise errors.MissingPrerequisite(
-            f'cannot install {", ".join(wanted)}: {exc}'
+            f'cannot install {", ".join(missing_names)}: {exc}'
         ) from exc
     disable_units(enabled_units() - before)
-    return wanted
+    return missing_names
 
 
 def enabled_units(root: Path = Path('/')) -> set[str]:

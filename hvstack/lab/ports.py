@@ -8,7 +8,7 @@ import psutil
 from hvstack import errors
 from hvstack.lab import tracking, values
 
-_EVERYWHERE = ('0.0.0.0', '::')  # noqa: S104 - compared, never bound
+_WILDCARD_ADDRESSES = ('0.0.0.0', '::')  # noqa: S104 - compared, never bound
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Listener:
 
 def listeners() -> list[Listener]:
     """Return every TCP listener of this network namespace."""
-    found = []
+    tcp_listeners = []
     for entry in psutil.net_connections(kind='tcp'):
         if entry.status != psutil.CONN_LISTEN:
             continue
-        found.append(
+        tcp_listeners.append(
             Listener(
                 entry.laddr.ip, entry.laddr.port, entry.pid, _name(entry.pid)
             )
         )
-    return found
+    return tcp_listeners
 
 
 def _name(pid: int | None) -> str:
@@ -67,26 +67,26 @@ def needed(*, ceph: bool = False) -> dict[tuple[str, int], str]:
 
 
 def conflicts(
-    found: list[Listener],
-    ours: set[int],
-    wanted: dict[tuple[str, int], str],
+    tcp_listeners: list[Listener],
+    lab_pids: set[int],
+    needed_ports: dict[tuple[str, int], str],
 ) -> list[tuple[str, Listener]]:
     """Return (service, listener) of foreign programs on needed ports.
 
-    :param found: who listens.
-    :param ours: processes of the lab's.
-    :param wanted: as :func:`needed` gives them.
+    :param tcp_listeners: programs that listen.
+    :param lab_pids: processes of the lab's.
+    :param needed_ports: as :func:`needed` gives them.
     """
-    taken = []
-    for (address, port), service in wanted.items():
-        for listener in found:
+    foreign_listeners = []
+    for (address, port), service in needed_ports.items():
+        for listener in tcp_listeners:
             if (
                 listener.port == port
-                and listener.address in (address, *_EVERYWHERE)
-                and listener.pid not in ours
+                and listener.address in (address, *_WILDCARD_ADDRESSES)
+                and listener.pid not in lab_pids
             ):
-                taken.append((service, listener))
-    return taken
+                foreign_listeners.append((service, listener))
+    return foreign_listeners
 
 
 def check(*, ceph: bool = False) -> None:
@@ -95,13 +95,16 @@ def check(*, ceph: bool = False) -> None:
     :param ceph: with Ceph's and Cinder's.
     :raises hvstack.errors.Busy: with its name and pid.
     """
-    taken = conflicts(listeners(), tracking.members(), needed(ceph=ceph))
-    if taken:
+    foreign_listeners = conflicts(
+        listeners(), tracking.members(), needed(ceph=ceph)
+    )
+    if foreign_listeners:
         raise errors.Busy(
             '; '.join(
-                f"port {who.port} for {service} is taken by '{who.name}' "
-                f'(pid {who.pid or "unknown"}, {who.address})'
-                for service, who in taken
+                f'port {listener.port} for {service} is taken by '
+                f"'{listener.name}' "
+                f'(pid {listener.pid or "unknown"}, {listener.address})'
+                for service, listener in foreign_listeners
             )
             + ': stop it first'
         )

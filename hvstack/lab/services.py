@@ -74,11 +74,11 @@ class Service:
         return self.program.name
 
 
-def _ovsdb(kind: str) -> Service:
-    name = f'ovn-{kind}'
+def _ovsdb(database: str) -> Service:
+    name = f'ovn-{database}'
     # Only the southbound database is needed on other hosts. Its TCP listener,
     # with a patient probe, is a row in the database.
-    is_remote = kind == 'sb'
+    is_remote = database == 'sb'
     remotes = [f'--remote=punix:{paths.RUN}/{name}.sock']
     if is_remote:
         remotes.append('--remote=db:OVN_Southbound,SB_Global,connections')
@@ -87,7 +87,7 @@ def _ovsdb(kind: str) -> Service:
         '--no-chdir',
         *remotes,
         f'--unixctl={paths.RUN}/{name}.ctl',
-        str(OVN / f'{kind}.db'),
+        str(OVN / f'{database}.db'),
     )
     return Service(
         supervise.Program(name, command), port=name if is_remote else None
@@ -112,12 +112,12 @@ _CEPH_CLIENTS = tuple(
 )
 
 
-def _ceph(kind: str, identifier: str, number: str = '') -> Service:
+def _ceph(daemon: str, identifier: str, index: str = '') -> Service:
     return Service(
         supervise.Program(
-            f'ceph-{kind}{number}',
+            f'ceph-{daemon}{index}',
             (
-                f'/usr/bin/ceph-{kind}',
+                f'/usr/bin/ceph-{daemon}',
                 '-f',
                 *('--id', identifier, '--conf', str(CEPH_CONF.target)),
             ),
@@ -125,7 +125,7 @@ def _ceph(kind: str, identifier: str, number: str = '') -> Service:
             stop_seconds=30,
         ),
         (CEPH_CONF, CEPH_KEYS),
-        port='ceph-mon' if kind == 'mon' else None,
+        port='ceph-mon' if daemon == 'mon' else None,
     )
 
 
@@ -269,11 +269,11 @@ def _daemon(
     *,
     config: tuple[Path, ...],
 ) -> Service:
-    words = [venv.program(command or name)]
+    argv = [venv.program(command or name)]
     for path in config:
-        words += ['--config-file', str(path)]
+        argv += ['--config-file', str(path)]
     return Service(
-        supervise.Program(name, words, start_seconds=2, stop_seconds=20),
+        supervise.Program(name, argv, start_seconds=2, stop_seconds=20),
         files,
     )
 
@@ -312,7 +312,7 @@ def identity() -> Service:
 def openstack() -> tuple[Service, ...]:
     """Return the OpenStack services beside keystone."""
     # Its first file is taken as the paste configuration.
-    nova_files = f'{venv.folder()}/etc/nova/api-paste.ini;{NOVA.target}'
+    nova_files = f'{venv.directory()}/etc/nova/api-paste.ini;{NOVA.target}'
     nova = {'OS_NOVA_CONFIG_FILES': nova_files}
     neutron_files = (NEUTRON, ML2)
     neutron_config = tuple(f.target for f in neutron_files)

@@ -143,14 +143,16 @@ def secrets(*names: str) -> dict[str, str]:
 
     :raises hvstack.errors.InputError: the file is damaged.
     """
-    known: dict[str, str] = {}
+    passwords: dict[str, str] = {}
     with contextlib.suppress(textfile.MissingFileError):
-        known = jsonfile.load_texts(_SECRETS)
-    missing = [name for name in names if name not in known]
+        passwords = jsonfile.load_texts(_SECRETS)
+    missing = [name for name in names if name not in passwords]
     if missing:
-        known |= {name: random.token_hex(16) for name in missing}
-        paths.write_whole(_SECRETS, json.dumps(known, indent=1), mode=0o600)
-    return {name: known[name] for name in names}
+        passwords |= {name: random.token_hex(16) for name in missing}
+        paths.write_whole(
+            _SECRETS, json.dumps(passwords, indent=1), mode=0o600
+        )
+    return {name: passwords[name] for name in names}
 
 
 def lab_id() -> str | None:

@@ -23,13 +23,13 @@ class Stage:
     :param title: words for the person who watches.
     :param seconds: deadline on an ordinary server; multiplied by
         :func:`hvstack.speed.factor`.
-    :param work: does it; must be harmless and quick where nothing is left
+    :param action: does it; must be harmless and quick where nothing is left
         to do.
     """
 
     title: str
     seconds: float
-    work: Callable[[], None]
+    action: Callable[[], None]
 
 
 class _StageTimeout(BaseException):
@@ -49,7 +49,7 @@ def deadline(title: str, seconds: float) -> Iterator[None]:
     :raises hvstack.errors.DeadlineExceeded: the time is over.
     """
 
-    def expire(number: int, frame: FrameType | None) -> NoReturn:
+    def expire(signum: int, frame: FrameType | None) -> NoReturn:
         raise _StageTimeout
 
     before = signal.signal(signal.SIGALRM, expire)
@@ -77,7 +77,7 @@ def run(stages: Sequence[Stage], progress: Progress) -> None:
         # The first stage measures the factor of the others.
         seconds = stage.seconds * speed.factor()
         with progress.stage(stage.title), deadline(stage.title, seconds):
-            stage.work()
+            stage.action()
 
 
 def marked(name: str) -> str | None:

@@ -179,7 +179,7 @@ def environment() -> dict[str, str]:
     """Return the variables that every program of the lab starts with."""
     path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
     return {
-        'PATH': f'{venv.folder()}/bin:{path}',
+        'PATH': f'{venv.directory()}/bin:{path}',
         'HOME': str(settings.LAB / 'etc' / 'home'),
         'TMPDIR': str(settings.LAB / 'tmp'),
         'LANG': 'C.UTF-8',
@@ -235,14 +235,14 @@ def _section(program: Program) -> str:
     def quoted(text: str) -> str:
         return text.replace('%', '%%')
 
-    words = [
+    quoted_args = [
         word if word.replace('-', '').isalnum() else f'"{word}"'
         for word in program.command
     ]
     env = ','.join(f'{k}="{v}"' for k, v in program.env.items())
     lines = [
         f'[program:{program.name}]',
-        f'command={quoted(" ".join(words))}',
+        f'command={quoted(" ".join(quoted_args))}',
         *([f'environment={quoted(env)}'] if env else []),
         *([f'user={program.user}'] if program.user else []),
         f'stdout_logfile={settings.log_path(program.name)}',
@@ -304,7 +304,7 @@ def status() -> dict[str, State]:
 def shutdown(timeout: float = 60) -> None:
     """Stop all programs at once, then supervisord; end what is left."""
     pid = pids.read(_PID)
-    known = tracking.members()
+    lab_pids = tracking.members()
     if alive():
         _call('stopAllProcesses', True)
         _call('shutdown')
@@ -317,7 +317,7 @@ def shutdown(timeout: float = 60) -> None:
     elif pid is not None:
         pids.end([pid], grace=timeout)
     tracking.end(grace=5)
-    tracking.wait_reaped(known)
+    tracking.wait_reaped(lab_pids)
     _PID.unlink(missing_ok=True)
     SOCKET.unlink(missing_ok=True)
 

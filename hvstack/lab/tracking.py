@@ -18,16 +18,16 @@ NAME = 'hvstack-control'
 
 
 def _hierarchies() -> list[Path]:
-    found: list[Path] = []
+    hierarchies: list[Path] = []
     for line in (
         Path('/proc/self/mounts').read_text(encoding='utf-8').splitlines()
     ):
-        _, place, kind, options = line.split()[:4]
-        if kind == 'cgroup2':
-            found.insert(0, Path(place))
-        elif kind == 'cgroup' and 'freezer' in options.split(','):
-            found.append(Path(place))
-    return found
+        _, mount_point, fs_type, options = line.split()[:4]
+        if fs_type == 'cgroup2':
+            hierarchies.insert(0, Path(mount_point))
+        elif fs_type == 'cgroup' and 'freezer' in options.split(','):
+            hierarchies.append(Path(mount_point))
+    return hierarchies
 
 
 def _groups() -> list[Path]:
@@ -59,24 +59,24 @@ def join(pid: int) -> None:
 
 def members() -> set[int]:
     """Return the process ids of the control plane."""
-    found: set[int] = set()
+    member_pids: set[int] = set()
     for group in _groups():
         try:
             text = (group / 'cgroup.procs').read_text(encoding='utf-8')
         except OSError:
             continue
-        found |= {int(word) for word in text.split()}
-    return found
+        member_pids |= {int(word) for word in text.split()}
+    return member_pids
 
 
-def wait_reaped(known: set[int], seconds: float = 10) -> None:
+def wait_reaped(ended_pids: set[int], seconds: float = 10) -> None:
     """Wait until ended processes are no zombies any more.
 
     Some machines' PID 1 takes its time to collect them.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if not any(Path(f'/proc/{pid}').exists() for pid in known):
+        if not any(Path(f'/proc/{pid}').exists() for pid in ended_pids):
             return
         time.sleep(0.1)
 
@@ -84,10 +84,10 @@ def wait_reaped(known: set[int], seconds: float = 10) -> None:
 def end(grace: float = 0) -> None:
     """End every process of the control plane and drop the cgroup."""
     for _ in range(3):
-        left = members()
-        if not left:
+        remaining = members()
+        if not remaining:
             break
-        pids.end(left, grace=grace)
+        pids.end(remaining, grace=grace)
     for group in _groups():
         try:
             group.rmdir()

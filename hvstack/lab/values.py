@@ -140,7 +140,7 @@ def context() -> dict[str, Any]:
         'state': lab_settings.LAB,
         'run': paths.RUN,
         'etc': lab_settings.LAB / 'etc',
-        'venv': venv.folder(),
+        'venv': venv.directory(),
     }
 
 

@@ -38,7 +38,7 @@ def build_requirements() -> Path:
 
 
 @cache
-def folder() -> Path:
+def directory() -> Path:
     """Return where the environment is, or will be."""
     texts = [
         requirements().read_bytes(),
@@ -58,12 +58,12 @@ def _version() -> str:
 
 def ready() -> bool:
     """Tell whether the environment is complete."""
-    return (folder() / '.complete').exists()
+    return (directory() / '.complete').exists()
 
 
 def program(name: str) -> str:
     """Return the path of a program of the environment."""
-    return str(folder() / 'bin' / name)
+    return str(directory() / 'bin' / name)
 
 
 def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
@@ -78,7 +78,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     """
     if ready():
         return
-    target = folder()
+    target = directory()
     paths.make_directory(target.parent)
     shutil.rmtree(target, ignore_errors=True)
     uv = str(extras.program('uv'))

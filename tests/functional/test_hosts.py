@@ -213,7 +213,7 @@ class AgentsTest(HostsTest):
         for agent in ('nova-compute', 'ovs', 'libvirtd'):
             shell.run(
                 [
-                    *(host.folder(LAST) / 'enter', 'kill', '-KILL'),
+                    *(host.directory(LAST) / 'enter', 'kill', '-KILL'),
                     before[agent],
                 ]
             )
@@ -310,7 +310,7 @@ class BareTest(HostsTest):
             [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
         )
         self.assertNotEqual(0, left.returncode)
-        self.assertFalse((host.folder(LAST) / 'bare.raw').exists())
+        self.assertFalse((host.directory(LAST) / 'bare.raw').exists())
         self.assertEqual('up', self.service(LAST))
         self.answers(self.active(self.start(self.flavor(), LAST)))
 
@@ -323,7 +323,7 @@ class BareTest(HostsTest):
 
     def enter(self) -> list[str]:
         """Return how to enter the last host."""
-        return [str(host.folder(LAST) / 'enter')]
+        return [str(host.directory(LAST) / 'enter')]
 
     def hostname(self, name: str) -> str:
         """Return what a host calls itself."""

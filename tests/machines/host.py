@@ -45,7 +45,7 @@ _XML = """<domain type='lxc'>
 
 def start_guest(name: str, weight: int, size: sizes.HostSize) -> None:
     """Start a container that keeps a CPU busy."""
-    root = host.folder(size.name) / 'guests' / name
+    root = host.directory(size.name) / 'guests' / name
     for directory in ('bin', 'dev', 'proc', 'sys', 'run', 'tmp'):
         (root / directory).mkdir(parents=True, exist_ok=True)
     shell.run(['cp', '/bin/busybox', root / 'bin/busybox'])

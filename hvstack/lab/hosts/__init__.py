@@ -21,7 +21,9 @@ BASELINE = settings.LAB / 'baseline.json'
 _READY_SECONDS = 240
 
 
-def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
+def planned(
+    lab_settings: LabSettings, *, probing: bool = True
+) -> list[HostSize]:
     """Return the hosts that settings ask for, with real backends.
 
     :param probing: try what ``auto`` is, if that is not known yet.
@@ -29,33 +31,33 @@ def planned(wanted: LabSettings, *, probing: bool = True) -> list[HostSize]:
     :raises hvstack.errors.InputError: dedicated CPUs, or Ceph, where no
         guest could use them.
     """
-    found = sizes.plan(
-        wanted.change(
-            compute=backend.resolve(wanted.compute, probing=probing),
+    hosts = sizes.plan(
+        lab_settings.change(
+            compute=backend.resolve(lab_settings.compute, probing=probing),
             host_compute={
-                name: backend.resolve(one, probing=probing)
-                for name, one in wanted.host_compute.items()
+                name: backend.resolve(compute, probing=probing)
+                for name, compute in lab_settings.host_compute.items()
             },
         )
     )
-    backends = {one.name: one.backend for one in found}
-    for name in wanted.options.get('dedicated', {}):
+    backends = {size.name: size.backend for size in hosts}
+    for name in lab_settings.options.get('dedicated', {}):
         if backends.get(name, 'lxc') == 'lxc':
             raise errors.InputError(
                 f'--dedicated {name}: only a kvm or qemu host gives out '
                 f'dedicated CPUs: take --host-compute {name}=qemu, or '
                 f'--dedicated {name}= for none'
             )
-    if wanted.ceph and all(one.backend == 'lxc' for one in found):
+    if lab_settings.ceph and all(size.backend == 'lxc' for size in hosts):
         raise errors.InputError(
             '--with ceph: all hosts are lxc, and containers cannot attach '
             'volumes of Ceph: take --compute qemu, or --host-compute '
-            f'{found[-1].name}=qemu'
+            f'{hosts[-1].name}=qemu'
         )
-    return found
+    return hosts
 
 
-def dedicated(wanted: LabSettings, mode: str) -> dict[str, str]:
+def dedicated(lab_settings: LabSettings, mode: str) -> dict[str, str]:
     """Return the CPUs that guests get for themselves, by host.
 
     All of a worker's host, so that a configuration is the same hardware in
@@ -63,19 +65,21 @@ def dedicated(wanted: LabSettings, mode: str) -> dict[str, str]:
 
     :param mode: ``shared`` for none, else ``dedicated``.
     """
-    free = wanted.change(options={**wanted.options, 'dedicated': {}})
-    first = int(wanted.hosts == 1)
+    free = lab_settings.change(
+        options={**lab_settings.options, 'dedicated': {}}
+    )
+    first = int(lab_settings.hosts == 1)
     return {
-        one.name: f'{first}-{one.cpus - 1}'
-        for one in planned(free, probing=False)
+        size.name: f'{first}-{size.cpus - 1}'
+        for size in planned(free, probing=False)
         if mode == 'dedicated'
-        and one.role == 'worker'
-        and one.backend != 'lxc'
-        and one.cpus > first
+        and size.role == 'worker'
+        and size.backend != 'lxc'
+        and size.cpus > first
     }
 
 
-def up(wanted: LabSettings, progress: Progress) -> None:
+def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring the lab's hosts to what is wanted.
 
     Hosts too many go, unless they have servers; changed ones are started
@@ -84,35 +88,37 @@ def up(wanted: LabSettings, progress: Progress) -> None:
     :raises hvstack.errors.Busy: servers are in the way; they are named.
     :raises hvstack.errors.DeadlineExceeded: a host does not come up.
     """
-    hosts = planned(wanted)
+    hosts = planned(lab_settings)
     cloud = nova.connect()
     _drop_others(cloud, hosts)
-    for one in hosts:
-        if host.is_bare(one.name) and host.is_abandoned(one.name):
-            progress.say(f'{one.name} was left without Nova: starting it anew')
-            host.shut_down(one.name)
+    for size in hosts:
+        if host.is_bare(size.name) and host.is_abandoned(size.name):
+            progress.say(
+                f'{size.name} was left without Nova: starting it anew'
+            )
+            host.shut_down(size.name)
     backend.warn(hosts, progress)
     started = {}
-    for one in hosts:
-        since = _ensure(cloud, one, wanted, progress)
+    for size in hosts:
+        since = _ensure(cloud, size, lab_settings, progress)
         if since is not None:
-            started[one.name] = since
-    names = [one.name for one in hosts if not host.is_bare(one.name)]
+            started[size.name] = since
+    names = [size.name for size in hosts if not host.is_bare(size.name)]
     # One that was up a moment ago still looks so.
     _wait(cloud, names, started)
     if started:
         nova.discover()
-    nova.set_traits(cloud, [one for one in hosts if one.name in names])
+    nova.set_traits(cloud, [size for size in hosts if size.name in names])
     nova.set_zones(cloud, hosts)
-    profiles = sizes.profiles(hosts, ceph=wanted.ceph).values()
+    profiles = sizes.profiles(hosts, ceph=lab_settings.ceph).values()
     sizes.write_profiles(profiles)
     sizes.write_catalogues(profiles)
     write_baseline(hosts)
-    fake.up(wanted, progress)
+    fake.up(lab_settings, progress)
 
 
 def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
-    extra = set(host.known()) - {one.name for one in hosts}
+    extra = set(host.list_names()) - {size.name for size in hosts}
     busy = nova.servers(cloud, extra) if extra else {}
     if busy:
         named = '; '.join(f'{k}: {", ".join(v)}' for k, v in busy.items())
@@ -126,49 +132,49 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
 
 
 def _ensure(
-    cloud: Any, one: HostSize, wanted: LabSettings, progress: Progress
+    cloud: Any, size: HostSize, lab_settings: LabSettings, progress: Progress
 ) -> float | None:
     """Configure and start one host.
 
     :returns: when, in seconds since the epoch; None if it ran already.
     """
-    running = host.pid(one.name) is not None
-    before = _recorded(one.name)
-    now = repr(one)
+    running = host.pid(size.name) is not None
+    before = _recorded(size.name)
+    now = repr(size)
     if running and before and before != now:
-        busy = nova.servers(cloud, [one.name])
+        busy = nova.servers(cloud, [size.name])
         if busy:
             raise errors.Busy(
-                f'{one.name} has servers ({", ".join(busy[one.name])}): '
+                f'{size.name} has servers ({", ".join(busy[size.name])}): '
                 'delete these before its backend or size is changed'
             )
-        host.shut_down(one.name)
+        host.shut_down(size.name)
         running = False
-    stale = host.configure(one, wanted.options)
-    if running and not host.is_bare(one.name):
+    stale = host.configure(size, lab_settings.options)
+    if running and not host.is_bare(size.name):
         # Starts what has another command now, and what is new.
-        host.supervisorctl(one.name, 'update')
+        host.supervisorctl(size.name, 'update')
         if stale:
-            host.supervisorctl(one.name, 'restart', *sorted(stale))
+            host.supervisorctl(size.name, 'restart', *sorted(stale))
     if running:
         return None
     progress.say(
-        f'{one.name}: {one.backend}, {one.cpu_cap:g} cores and '
-        f'{one.memory_mib} MiB shared by all in it, reports {one.cpus} CPUs'
+        f'{size.name}: {size.backend}, {size.cpu_cap:g} cores and '
+        f'{size.memory_mib} MiB shared by all in it, reports {size.cpus} CPUs'
     )
-    if not (host.folder(one.name) / 'nova' / 'compute_id').exists():
+    if not (host.directory(size.name) / 'nova' / 'compute_id').exists():
         # Nova refuses to start as a host that it knows but that has lost
         # its identity: a new host of an old name.
-        nova.forget(cloud, one.name)
+        nova.forget(cloud, size.name)
     # Not before: until it is shut down, it reports.
     since = time.time()
-    host.start(one)
-    paths.write_whole(_record_path(one.name), now)
+    host.start(size)
+    paths.write_whole(_record_path(size.name), now)
     return since
 
 
 def _record_path(name: str) -> Path:
-    return host.folder(name) / 'size'
+    return host.directory(name) / 'size'
 
 
 def _recorded(name: str) -> str:
@@ -176,20 +182,20 @@ def _recorded(name: str) -> str:
     return path.read_text(encoding='utf-8') if path.exists() else ''
 
 
-def power_on(one: HostSize, progress: Progress) -> None:
+def power_on(size: HostSize, progress: Progress) -> None:
     """Start a host that was off and wait until Nova says it is up.
 
     :raises hvstack.errors.DeadlineExceeded: it does not come up.
     """
-    wanted = settings.load() or LabSettings()
+    lab_settings = settings.load() or LabSettings()
     cloud = nova.connect()
-    since = _ensure(cloud, one, wanted, progress)
+    since = _ensure(cloud, size, lab_settings, progress)
     if since is not None:
-        _wait(cloud, [one.name], {one.name: since})
+        _wait(cloud, [size.name], {size.name: since})
 
 
 def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
-    def why() -> str:
+    def describe_late_hosts() -> str:
         states = nova.computes(cloud)
         late = [name for name in names if states.get(name) != 'up'] or names
         return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
@@ -199,74 +205,74 @@ def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,
         interval=1,
-        why=why,
+        why=describe_late_hosts,
     )
 
 
-def down(wanted: LabSettings) -> None:
+def down(lab_settings: LabSettings) -> None:
     """Stop all hosts, also those of a crashed lab; their data stays."""
-    fake.down(wanted)
+    fake.down(lab_settings)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(host.shut_down, host.known()))
+        list(pool.map(host.shut_down, host.list_names()))
     host.detach_loops(host.HOSTS)
 
 
-def destroy(wanted: LabSettings) -> None:
+def destroy(lab_settings: LabSettings) -> None:
     """Remove everything that hosts ever had."""
-    fake.destroy(wanted)
-    for name in host.known():
+    fake.destroy(lab_settings)
+    for name in host.list_names():
         host.forget(name)
     host.detach_loops(host.HOSTS)
 
 
-def status(wanted: LabSettings) -> list[HostStatus]:
+def status(lab_settings: LabSettings) -> list[HostStatus]:
     """Look at every host; change nothing."""
-    found: list[HostStatus] = []
-    if not host.known():
-        return found
+    statuses: list[HostStatus] = []
+    if not host.list_names():
+        return statuses
     try:
-        hosts = planned(wanted, probing=False)
+        hosts = planned(lab_settings, probing=False)
     except errors.HVStackError:
-        return found
-    for one in hosts:
-        states = host.agents(one.name)
+        return statuses
+    for size in hosts:
+        states = host.agents(size.name)
         state = 'off'
         if states:
             good = all(word == 'RUNNING' for word in states.values())
             state = 'up' if good else 'starting'
-        if host.is_bare(one.name) and states:
+        if host.is_bare(size.name) and states:
             state = 'bare'
-        guests = host.guests(one.name) if state == 'up' else []
-        scale = ' (scale model)' if one.cpu_cap < one.cpus else ''
-        found.append(
+        guests = host.guests(size.name) if state == 'up' else []
+        scale = ' (scale model)' if size.cpu_cap < size.cpus else ''
+        statuses.append(
             HostStatus(
-                one.name,
+                size.name,
                 state,
-                host.memory_mib(one.name),
-                f'{one.backend}, {one.role}, {one.cpus} CPUs reported, cap '
-                f'{one.cpu_cap:g} cores{scale} {one.memory_mib} MiB, '
-                f'{len(guests)} guests' + (f', {one.zone}' * bool(one.zone)),
+                host.memory_mib(size.name),
+                f'{size.backend}, {size.role}, {size.cpus} CPUs reported, cap '
+                f'{size.cpu_cap:g} cores{scale} {size.memory_mib} MiB, '
+                f'{len(guests)} guests' + (f', {size.zone}' * bool(size.zone)),
             )
         )
-    return [*found, *fake.status(wanted)]
+    return [*statuses, *fake.status(lab_settings)]
 
 
 def write_baseline(hosts: list[HostSize]) -> None:
     """Describe the hosts for a baseline: how to enter and prepare them."""
     entries = []
-    for one in hosts:
-        here = host.folder(one.name)
+    for size in hosts:
+        host_dir = host.directory(size.name)
         entries.append(
             {
-                'name': one.name,
-                'role': one.role,
-                'address': one.tunnel,
-                'vcpus': one.cpus,
-                'memory_mib': one.memory_mib,
-                'cpu_cap': one.cpu_cap,
-                'memory_cap_mib': one.memory_mib,
-                'backend': one.backend,
-                'enter': [str(here / 'enter-bare')],
+                'name': size.name,
+                'role': size.role,
+                'address': size.tunnel,
+                'vcpus': size.cpus,
+                'memory_mib': size.memory_mib,
+                'cpu_cap': size.cpu_cap,
+                'memory_cap_mib': size.memory_mib,
+                'backend': size.backend,
+                'enter': [str(host_dir / 'enter-bare')],
                 'lab': True,
             }
         )
@@ -279,10 +285,10 @@ def find(name: str) -> HostSize:
     :raises hvstack.errors.InputError: there is none of that name.
     """
     hosts = planned(settings.load() or LabSettings())
-    for one in hosts:
-        if one.name == name:
-            return one
+    for size in hosts:
+        if size.name == name:
+            return size
     raise errors.InputError(
         f"there is no lab host '{name}': take one of "
-        f'{", ".join(one.name for one in hosts)}'
+        f'{", ".join(size.name for size in hosts)}'
     )

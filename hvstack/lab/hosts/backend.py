@@ -9,22 +9,22 @@ from hvstack.lab.hosts.sizes import HostSize
 from hvstack.progress import Progress
 
 
-def resolve(wanted: str, *, probing: bool = True) -> str:
+def resolve(compute: str, *, probing: bool = True) -> str:
     """Return the backend to use.
 
-    :param wanted: ``auto``, or one that must be had.
+    :param compute: ``auto``, or one that must be had.
     :param probing: try whether KVM works if that is not known yet; without
         it ``auto`` may stay ``auto``.
     :raises hvstack.errors.MissingPrerequisite: ``kvm`` boots no kernel here.
     """
-    if wanted in ('lxc', 'qemu'):
-        return wanted
-    works = probe.kvm_boots() if probing else probe.known()
+    if compute in ('lxc', 'qemu'):
+        return compute
+    works = probe.kvm_boots() if probing else probe.load_answer()
     if works is None:
-        return wanted
+        return compute
     if works:
         return 'kvm'
-    if wanted == 'kvm':
+    if compute == 'kvm':
         raise errors.MissingPrerequisite(
             'no kernel boots under /dev/kvm on this machine: take --compute '
             'lxc for speed, or qemu for function'
@@ -34,7 +34,7 @@ def resolve(wanted: str, *, probing: bool = True) -> str:
 
 def warn(hosts: Iterable[HostSize], progress: Progress) -> None:
     """Say what the user must know of the backends in use."""
-    backends = {one.backend for one in hosts}
+    backends = {size.backend for size in hosts}
     if 'lxc' in backends:
         progress.say(
             'lxc: guests are containers on this kernel without user-id maps: '

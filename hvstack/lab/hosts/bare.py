@@ -38,7 +38,7 @@ def prepare(name: str, image: Path | None = None) -> None:
     :raises hvstack.errors.Busy: guests run on the host.
     :raises hvstack.errors.MissingPrerequisite: there is no image.
     """
-    one = find(name)
+    size = find(name)
     if host.is_bare(name) and _mounted(name):
         return
     running = host.guests(name)
@@ -58,12 +58,12 @@ def prepare(name: str, image: Path | None = None) -> None:
     # are given back at the next 'lab up'.
     pids.write(host.bare_record(name), os.getppid())
     host.supervisorctl(name, 'stop', 'all')
-    here = host.folder(name)
-    raw, root = here / 'bare.raw', here / 'bare'
+    host_dir = host.directory(name)
+    raw, root = host_dir / 'bare.raw', host_dir / 'bare'
     _end(name)
     raw.touch(mode=0o600)
     shell.run(['cp', '--sparse=always', image, raw])
-    shell.run(['truncate', '-s', f'{profile(one).root_gb}G', raw])
+    shell.run(['truncate', '-s', f'{profile(size).root_gb}G', raw])
     shell.run(['resize2fs', '-f', raw])
     host.enter(name, 'sh', '-c', _MOUNT, 'mount', str(raw), str(root))
     host.enter(
@@ -72,23 +72,23 @@ def prepare(name: str, image: Path | None = None) -> None:
             'sh',
             '-c',
             'cat > "$1"/etc/hosts <<EOF\n'
-            f'127.0.0.1 localhost\n{one.tunnel} {name}\nEOF',
+            f'127.0.0.1 localhost\n{size.tunnel} {name}\nEOF',
         ),
         *('hosts', str(root)),
     )
 
 
 def _mounted(name: str) -> bool:
-    root = str(host.folder(name) / 'bare')
+    root = str(host.directory(name) / 'bare')
     done = host.enter(name, 'mountpoint', '-q', root, check=False)
     return done.returncode == 0
 
 
 def _end(name: str) -> None:
     """End what runs on bare metal, unmount and forget its disk."""
-    here = host.folder(name)
-    host.enter(name, *host_script.end(str(here / 'bare')))
-    (here / 'bare.raw').unlink(missing_ok=True)
+    host_dir = host.directory(name)
+    host.enter(name, *host_script.end(str(host_dir / 'bare')))
+    (host_dir / 'bare.raw').unlink(missing_ok=True)
 
 
 def release(name: str) -> None:

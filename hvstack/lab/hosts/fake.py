@@ -43,7 +43,7 @@ DEFAULT_PROFILE: dict[str, Any] = {
 
 def install() -> None:
     """Put the drivers into the services' environment."""
-    site = next((venv.folder() / 'lib').glob('python3*/site-packages'))
+    site = next((venv.directory() / 'lib').glob('python3*/site-packages'))
     source = share.LAB / 'fake'
     shutil.copyfile(
         source / 'nova_driver.py', site / 'nova' / 'virt' / 'hvstack_fake.py'
@@ -81,9 +81,9 @@ def from_profile(
                 'dedicated': list(cell.cpus) if own else [],
                 # Linux counts the first threads of all cores first.
                 'siblings': [
-                    found
+                    threads
                     for core in range(cores)
-                    if (found := [c for c in cell.cpus if c % cores == core])
+                    if (threads := [c for c in cell.cpus if c % cores == core])
                 ],
                 'memory_mib': cell.memory_mib,
                 'hugepages_2m': pages if own else 0,
@@ -97,23 +97,23 @@ def from_profile(
 
 def names(count: int) -> list[str]:
     """Return the names of so many fake hosts."""
-    return [f'{PREFIX}{number}' for number in range(1, count + 1)]
+    return [f'{PREFIX}{index}' for index in range(1, count + 1)]
 
 
-def up(wanted: LabSettings, progress: Progress) -> None:
+def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring fake hosts to the wanted number.
 
     :raises hvstack.errors.DeadlineExceeded: one does not come up.
     """
-    chosen = names(wanted.fake_hosts)
+    chosen = names(lab_settings.fake_hosts)
     cloud = nova.connect()
-    for name in sorted(set(_known()) - set(chosen)):
+    for name in sorted(set(_list_names()) - set(chosen)):
         supervise.remove(name)
         nova.forget(cloud, name)
         shutil.rmtree(FOLDER / name, ignore_errors=True)
     if not chosen:
         return
-    profile = wanted.options.get('fake_profile', DEFAULT_PROFILE)
+    profile = lab_settings.options.get('fake_profile', DEFAULT_PROFILE)
     programs = [_program(name, profile) for name in chosen]
     changed = supervise.add_all(programs)
     states = supervise.status()
@@ -138,22 +138,24 @@ def up(wanted: LabSettings, progress: Progress) -> None:
         nova.discover()
 
 
-def _known() -> list[str]:
+def _list_names() -> list[str]:
     return [path.name for path in FOLDER.glob(f'{PREFIX}*')]
 
 
 def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
-    folder = FOLDER / name
-    (folder / 'instances').mkdir(parents=True, exist_ok=True)
-    (folder / 'lock').mkdir(exist_ok=True)
-    paths.write_whole(folder / 'profile.json', json.dumps(profile))
-    config = folder / 'nova.conf'
+    directory = FOLDER / name
+    (directory / 'instances').mkdir(parents=True, exist_ok=True)
+    (directory / 'lock').mkdir(exist_ok=True)
+    paths.write_whole(directory / 'profile.json', json.dumps(profile))
+    config = directory / 'nova.conf'
     render.write(
-        'fake/nova.conf.j2', config, context={'name': name, 'folder': folder}
+        'fake/nova.conf.j2',
+        config,
+        context={'name': name, 'folder': directory},
     )
     driver = share.LAB / 'fake' / 'nova_driver.py'
     digest = hashlib.sha256()
-    for file in (folder / 'profile.json', config, driver):
+    for file in (directory / 'profile.json', config, driver):
         digest.update(file.read_bytes())
     return supervise.Program(
         name,
@@ -163,22 +165,22 @@ def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
     )
 
 
-def down(wanted: LabSettings) -> None:
+def down(lab_settings: LabSettings) -> None:
     """Stop fake hosts; they are programs of the control plane's."""
     if supervise.alive():
-        for name in _known():
+        for name in _list_names():
             supervise.stop(name, wait=False)
 
 
-def destroy(wanted: LabSettings) -> None:
+def destroy(lab_settings: LabSettings) -> None:
     """Remove fake hosts and what they kept."""
     if supervise.alive():
-        for name in _known():
+        for name in _list_names():
             supervise.remove(name)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 
-def status(wanted: LabSettings) -> list[HostStatus]:
+def status(lab_settings: LabSettings) -> list[HostStatus]:
     """Look at the fake hosts; change nothing."""
     states = supervise.status()
     return [
@@ -188,6 +190,6 @@ def status(wanted: LabSettings) -> list[HostStatus]:
             0.0,
             'fake: no guests, for scheduling only',
         )
-        for name in names(wanted.fake_hosts)
+        for name in names(lab_settings.fake_hosts)
         if name in states
     ]

@@ -83,19 +83,19 @@ _PYTHON_AGENTS = (
 _LOST_DISK = re.compile(r'/([0-9a-f-]{36}/disk\S*|bare\.raw) \(deleted\)')
 
 
-def folder(name: str) -> Path:
+def directory(name: str) -> Path:
     """Return where a host keeps everything."""
     return HOSTS / name
 
 
 def pid(name: str) -> int | None:
     """Return a host's PID 1, as the machine numbers it, if it runs."""
-    return pids.read(folder(name) / 'pid.json')
+    return pids.read(directory(name) / 'pid.json')
 
 
 def bare_record(name: str) -> Path:
     """Return the file that says for whom a host is without Nova."""
-    return folder(name) / 'bare.json'
+    return directory(name) / 'bare.json'
 
 
 def is_bare(name: str) -> bool:
@@ -110,7 +110,7 @@ def is_abandoned(name: str) -> bool:
 
 def programs(host: HostSize) -> list[tuple[str, str, int]]:
     """Return name, command and start order of what a host runs."""
-    here = folder(host.name)
+    host_dir = directory(host.name)
     socket = 'unix:/run/openvswitch/db.sock'
     every = [
         (
@@ -122,16 +122,16 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
         ),
         ('ovs', f'ovs-vswitchd {socket}', 20),
         ('ovn', f'ovn-controller {socket}', 30),
-        ('libvirtd', f'libvirtd -f {here}/libvirtd.conf', 30),
+        ('libvirtd', f'libvirtd -f {host_dir}/libvirtd.conf', 30),
         (
             'nova-compute',
-            f'{here}/bin/nova-compute --config-file {here}/nova.conf',
+            f'{host_dir}/bin/nova-compute --config-file {host_dir}/nova.conf',
             50,
         ),
         (
             'metadata',
-            f'{here}/bin/neutron-ovn-metadata-agent '
-            f'--config-file {here}/metadata.ini',
+            f'{host_dir}/bin/neutron-ovn-metadata-agent '
+            f'--config-file {host_dir}/metadata.ini',
             50,
         ),
     ]
@@ -148,13 +148,13 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     :returns: the agents that read another file than before, so that they
         must be started again.
     """
-    here = folder(host.name)
+    host_dir = directory(host.name)
     for name in _FOLDERS:
-        (here / name).mkdir(parents=True, exist_ok=True)
+        (host_dir / name).mkdir(parents=True, exist_ok=True)
     dedicated = options.get('dedicated', {}).get(host.name, '')
     context = {
         'host': host,
-        'folder': here,
+        'folder': host_dir,
         'programs': programs(host),
         'cgroup_version': cgroups.version(),
         'hierarchies': cgroups.hierarchies(),
@@ -164,19 +164,19 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     }
     stale = set()
     if not settings.has_ceph():
-        shutil.rmtree(here / _LIBVIRT_SECRETS, ignore_errors=True)
+        shutil.rmtree(host_dir / _LIBVIRT_SECRETS, ignore_errors=True)
     for template, target, mode, agent in _files(host):
         if render.write(
-            f'host/{template}', here / target, mode=mode, context=context
+            f'host/{template}', host_dir / target, mode=mode, context=context
         ):
             stale.add(agent)
     for agent, program, module, contexts in _PYTHON_AGENTS:
         names = {**context, 'module': module, 'contexts': contexts}
-        path = here / 'bin' / program
+        path = host_dir / 'bin' / program
         if render.write('host/agent.j2', path, mode=0o755, context=names):
             stale.add(agent)
     for file, text in _texts(host).items():
-        path = here / file
+        path = host_dir / file
         if not path.exists() or path.read_text(encoding='utf-8') != text:
             # In place: the running host has these files bind-mounted.
             path.write_text(text, encoding='utf-8')
@@ -188,10 +188,10 @@ def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
     if host.backend != 'lxc' and settings.has_ceph():
         # The key that QEMU attaches volumes with, by Cinder's name for it.
         secret = f'{_LIBVIRT_SECRETS}/{values.generated_uuid("ceph_libvirt")}'
-        for kind in ('xml', 'base64'):
+        for suffix in ('xml', 'base64'):
             yield (
-                f'ceph-secret.{kind}.j2',
-                f'{secret}.{kind}',
+                f'ceph-secret.{suffix}.j2',
+                f'{secret}.{suffix}',
                 0o600,
                 'libvirtd',
             )
@@ -244,13 +244,13 @@ def start(host: HostSize) -> None:
 
 
 def _launch(host: HostSize, joined: list[str]) -> None:
-    here = folder(host.name)
-    with (here / 'log' / 'init.log').open('ab') as log:
+    host_dir = directory(host.name)
+    with (host_dir / 'log' / 'init.log').open('ab') as log:
         process = subprocess.Popen(
             [
                 *joined,
                 *('unshare', '-m', '-u', '-i', '-p', '-f', '-n', '-C'),
-                *('--propagation', 'private', str(here / 'init')),
+                *('--propagation', 'private', str(host_dir / 'init')),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -258,7 +258,7 @@ def _launch(host: HostSize, joined: list[str]) -> None:
             start_new_session=True,
             cwd='/',
             env={
-                'PATH': f'{venv.folder()}/bin:/usr/local/sbin:'
+                'PATH': f'{venv.directory()}/bin:/usr/local/sbin:'
                 '/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
                 'LANG': 'C.UTF-8',
             },
@@ -267,14 +267,17 @@ def _launch(host: HostSize, joined: list[str]) -> None:
 
     def child() -> int:
         try:
-            words = children.read_text(encoding='utf-8').split()
+            child_pids = children.read_text(encoding='utf-8').split()
         except OSError:
             return 0
         # The shell's own child is not it: wait until unshare has forked.
         name = Path(f'/proc/{process.pid}/comm')
-        if not words or name.read_text(encoding='utf-8').strip() != 'unshare':
+        if (
+            not child_pids
+            or name.read_text(encoding='utf-8').strip() != 'unshare'
+        ):
             return 0
-        return int(words[0])
+        return int(child_pids[0])
 
     shell.wait_for(
         lambda: process.poll() is not None or child() != 0,
@@ -286,17 +289,17 @@ def _launch(host: HostSize, joined: list[str]) -> None:
         raise errors.CommandFailed(
             ['unshare', host.name], process.returncode, log_tail(host.name)
         )
-    number = child()
+    init_pid = child()
     # Its child, the host's PID 1, goes there by itself.
     cgroups.admit(host.name, process.pid)
-    pids.write(here / 'pid.json', number)
+    pids.write(host_dir / 'pid.json', init_pid)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'
         network.delete(outside)
         shell.run(
             [
                 *('ip', 'link', 'add', outside, 'type', 'veth'),
-                *('peer', 'name', inside, 'netns', str(number)),
+                *('peer', 'name', inside, 'netns', str(init_pid)),
             ]
         )
         network.claim(outside)
@@ -306,18 +309,18 @@ def _launch(host: HostSize, joined: list[str]) -> None:
 
 def power_off(name: str) -> None:
     """Cut a host's power: everything in it ends at once."""
-    number = pid(name)
-    if number is not None:
-        os.kill(number, signal.SIGKILL)
+    init_pid = pid(name)
+    if init_pid is not None:
+        os.kill(init_pid, signal.SIGKILL)
     if cgroups.exists(name):
         cgroups.remove(name)
-    (folder(name) / 'pid.json').unlink(missing_ok=True)
+    (directory(name) / 'pid.json').unlink(missing_ok=True)
     bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
     for bridge, _ in _LINKS:
         network.delete(f'hv-{bridge}{digits}')
-    detach_loops(folder(name))
-    (folder(name) / 'bare.raw').unlink(missing_ok=True)
+    detach_loops(directory(name))
+    (directory(name) / 'bare.raw').unlink(missing_ok=True)
 
 
 def detach_loops(below: Path) -> None:
@@ -363,18 +366,18 @@ def enter(
     :raises hvstack.errors.CommandFailed: it failed, or the host is off.
     """
     return shell.run(
-        [folder(name) / 'enter', *argv], timeout=timeout, check=check
+        [directory(name) / 'enter', *argv], timeout=timeout, check=check
     )
 
 
-def supervisorctl(name: str, *words: str, timeout: float = 90) -> str:
+def supervisorctl(name: str, *args: str, timeout: float = 90) -> str:
     """Drive a host's supervisord; returns what it says."""
-    config = str(folder(name) / 'supervisord.conf')
+    config = str(directory(name) / 'supervisord.conf')
     return enter(
         name,
         venv.program('supervisorctl'),
         *('-c', config),
-        *words,
+        *args,
         timeout=timeout,
         check=False,
     ).stdout
@@ -386,7 +389,9 @@ def agents(name: str) -> dict[str, str]:
         return {}
     lines = supervisorctl(name, 'status').splitlines()
     return {
-        words[0]: words[1] for line in lines if len(words := line.split()) > 1
+        columns[0]: columns[1]
+        for line in lines
+        if len(columns := line.split()) > 1
     }
 
 
@@ -405,23 +410,23 @@ def guests(name: str) -> list[str]:
     """Return the running guests of a host, by libvirt's names."""
     if pid(name) is None:
         return []
-    found = []
+    guest_names = []
     for uri in ('lxc:///', 'qemu:///system'):
         done = enter(
             name, 'virsh', '-q', '-c', uri, 'list', '--name', check=False
         )
         if done.returncode == 0:
-            found += done.stdout.split()
-    return found
+            guest_names += done.stdout.split()
+    return guest_names
 
 
 def memory_mib(name: str) -> float:
     """Return the memory of a host's agents in MiB (PSS), without guests."""
     total = 0
-    number = pid(name)
-    if number is None:
+    init_pid = pid(name)
+    if init_pid is None:
         return 0.0
-    namespace = Path(f'/proc/{number}/ns/pid').readlink()
+    namespace = Path(f'/proc/{init_pid}/ns/pid').readlink()
     for member in cgroups.members(name):
         try:
             if Path(f'/proc/{member}/ns/pid').readlink() != namespace:
@@ -439,7 +444,7 @@ def memory_mib(name: str) -> float:
 
 def log_tail(name: str, agent: str = 'init') -> str:
     """Return a log's last lines and its path."""
-    path = folder(name) / 'log' / f'{agent}.log'
+    path = directory(name) / 'log' / f'{agent}.log'
     try:
         text = path.read_text(errors='replace', encoding='utf-8')[-6000:]
     except FileNotFoundError:
@@ -447,7 +452,7 @@ def log_tail(name: str, agent: str = 'init') -> str:
     return f'{shell.tail(text, 8)}\n(log: {path})'
 
 
-def known() -> list[str]:
+def list_names() -> list[str]:
     """Return every host that has a folder or a cgroup, in order."""
     names = set(cgroups.names())
     if HOSTS.exists():
@@ -458,4 +463,4 @@ def known() -> list[str]:
 def forget(name: str) -> None:
     """Remove a host's files; it is powered off first."""
     power_off(name)
-    shutil.rmtree(folder(name), ignore_errors=True)
+    shutil.rmtree(directory(name), ignore_errors=True)

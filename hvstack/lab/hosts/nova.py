@@ -41,11 +41,11 @@ def _lost_libvirt(service: Any) -> bool:
 
 def agents(cloud: Any) -> dict[str, int]:
     """Return how many of each host's network agents are alive."""
-    found: dict[str, int] = {}
+    agent_counts: dict[str, int] = {}
     for agent in cloud.network.agents():
         if agent.is_alive:
-            found[agent.host] = found.get(agent.host, 0) + 1
-    return found
+            agent_counts[agent.host] = agent_counts.get(agent.host, 0) + 1
+    return agent_counts
 
 
 def ready(
@@ -64,9 +64,11 @@ def ready(
         and not _lost_libvirt(service)
     }
     alive = agents(cloud)
-    listed = {item.name for item in cloud.compute.hypervisors()}
+    hypervisor_names = {item.name for item in cloud.compute.hypervisors()}
     return all(
-        up.get(name) == 'up' and alive.get(name, 0) >= 2 and name in listed
+        up.get(name) == 'up'
+        and alive.get(name, 0) >= 2
+        and name in hypervisor_names
         for name in names
     )
 
@@ -86,12 +88,14 @@ def discover() -> None:
 
 def servers(cloud: Any, names: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of the servers on hosts, of every project."""
-    wanted = set(names)
-    found: dict[str, list[str]] = {}
+    host_names = set(names)
+    server_names: dict[str, list[str]] = {}
     for server in cloud.compute.servers(all_projects=True):
-        if server.compute_host in wanted:
-            found.setdefault(server.compute_host, []).append(server.name)
-    return found
+        if server.compute_host in host_names:
+            server_names.setdefault(server.compute_host, []).append(
+                server.name
+            )
+    return server_names
 
 
 def _providers(cloud: Any) -> dict[str, str]:
@@ -114,14 +118,14 @@ def set_traits(cloud: Any, hosts: Iterable[HostSize]) -> None:
         path = f'/resource_providers/{providers[host.name]}/traits'
         for _ in range(5):
             now = cloud.placement.get(path, headers=_PLACEMENT).json()
-            wanted = (set(now['traits']) - _OUR_TRAITS) | {host.trait}
-            if wanted == set(now['traits']):
+            traits = (set(now['traits']) - _OUR_TRAITS) | {host.trait}
+            if traits == set(now['traits']):
                 break
             answer = cloud.placement.put(
                 path,
                 headers=_PLACEMENT,
                 json={
-                    'traits': sorted(wanted),
+                    'traits': sorted(traits),
                     'resource_provider_generation': now[
                         'resource_provider_generation'
                     ],

@@ -21,7 +21,7 @@ _SECONDS = 20
 _GREETING = b'Linux version'
 
 
-def known() -> bool | None:
+def load_answer() -> bool | None:
     """Return what was found since the machine booted, if it was tried."""
     if not _DEVICE.exists():
         return False
@@ -36,7 +36,7 @@ def kvm_boots() -> bool:
 
     The answer is kept until the machine boots again.
     """
-    boots = known()
+    boots = load_answer()
     if boots is None:
         boots = _try()
         record = {
@@ -51,10 +51,10 @@ def _try() -> bool:
     from hvstack.lab.images import kernel
 
     (settings.LAB / 'tmp').mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=settings.LAB / 'tmp') as folder:
-        work = Path(folder)
-        with kernel.unpacked(work) as tree:
-            return _greets(tree.image, work / 'serial')
+    with tempfile.TemporaryDirectory(dir=settings.LAB / 'tmp') as directory:
+        work_dir = Path(directory)
+        with kernel.unpacked(work_dir) as tree:
+            return _greets(tree.image, work_dir / 'serial')
 
 
 def _greets(image: Path, serial: Path) -> bool:

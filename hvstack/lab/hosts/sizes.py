@@ -106,9 +106,9 @@ class HostSize:
         return WORKER_TRAIT if self.role == 'worker' else CONTROLLER_TRAIT
 
 
-def name_of(number: int) -> str:
+def name_of(index: int) -> str:
     """Return the name of the n-th host."""
-    return f'hv-host{number}'
+    return f'hv-host{index}'
 
 
 def machine_mib() -> int:
@@ -139,7 +139,10 @@ def _control_mib(count: int) -> int:
 
 
 def plan(
-    wanted: LabSettings, *, cores: int | None = None, memory: int | None = None
+    lab_settings: LabSettings,
+    *,
+    cores: int | None = None,
+    memory: int | None = None,
 ) -> list[HostSize]:
     """Size all hosts of a lab.
 
@@ -155,15 +158,15 @@ def plan(
     """
     cores = cores or os.cpu_count() or 1
     memory = memory or machine_mib()
-    count = wanted.hosts
-    left = memory - _control_mib(count)
-    each = min(_LARGEST_MIB, left // count // _STEP_MIB * _STEP_MIB)
+    count = lab_settings.hosts
+    available_mib = memory - _control_mib(count)
+    each = min(_LARGEST_MIB, available_mib // count // _STEP_MIB * _STEP_MIB)
     first = each
     if count > 1:
         first = min(4096, each)
         each = min(
             _LARGEST_MIB,
-            (left - first) // (count - 1) // _STEP_MIB * _STEP_MIB,
+            (available_mib - first) // (count - 1) // _STEP_MIB * _STEP_MIB,
         )
     if min(first, each) < _SMALLEST_MIB:
         raise errors.MissingPrerequisite(
@@ -171,31 +174,33 @@ def plan(
             f'control plane in {memory} MiB of memory: take fewer with --hosts'
         )
     control = cores * _CONTROLLER_SHARE
-    rest = cores * _SHARE - control
+    worker_cores = cores * _SHARE - control
     sizes = []
-    for number in range(1, count + 1):
-        controller = number == 1 and count > 1
-        cap = control if controller else rest / max(1, count - 1)
-        worker = number - (1 if count > 1 else 0)
+    for index in range(1, count + 1):
+        controller = index == 1 and count > 1
+        cap = control if controller else worker_cores / max(1, count - 1)
+        worker = index - (1 if count > 1 else 0)
         size = HostSize(
-            name=name_of(number),
-            number=number,
+            name=name_of(index),
+            number=index,
             role='controller' if controller else 'worker',
             cpu_cap=round(cap, 3),
             memory_mib=first if controller else each,
             cpus=cores,
             reserved_mib=RESERVED_MIB,
-            backend=wanted.host_compute.get(name_of(number), wanted.compute),
+            backend=lab_settings.host_compute.get(
+                name_of(index), lab_settings.compute
+            ),
             zone=(
-                f'rack{(worker - 1) % wanted.racks + 1}'
-                if wanted.racks and not controller
+                f'rack{(worker - 1) % lab_settings.racks + 1}'
+                if lab_settings.racks and not controller
                 else ''
             ),
         )
         sizes.append(size)
-    if {one.backend for one in sizes if one.role == 'worker'} == {'qemu'}:
-        sizes = [_emulated(one) for one in sizes]
-    return [_changed(one, wanted.options) for one in sizes]
+    if {size.backend for size in sizes if size.role == 'worker'} == {'qemu'}:
+        sizes = [_emulated(size) for size in sizes]
+    return [_changed(size, lab_settings.options) for size in sizes]
 
 
 def _emulated(size: HostSize) -> HostSize:
@@ -221,22 +226,26 @@ def rest_of(dedicated: str, cpus: int) -> str:
     """
     if not dedicated:
         return ''
-    taken = set()
+    dedicated_cpus = set()
     for word in dedicated.split(','):
         first, dash, last = word.partition('-')
         try:
-            taken |= set(range(int(first), int(last if dash else first) + 1))
+            dedicated_cpus |= set(
+                range(int(first), int(last if dash else first) + 1)
+            )
         except ValueError:
             raise errors.InputError(
                 f"--dedicated: '{dedicated}' is not a set of CPUs: give one "
                 "such as '1' or '2-3,6'"
             ) from None
-    if not taken <= set(range(cpus)):
+    if not dedicated_cpus <= set(range(cpus)):
         raise errors.InputError(
             f"--dedicated: '{dedicated}' of {cpus} CPUs: name none above "
             f'{cpus - 1}'
         )
-    return ','.join(str(cpu) for cpu in sorted(set(range(cpus)) - taken))
+    return ','.join(
+        str(cpu) for cpu in sorted(set(range(cpus)) - dedicated_cpus)
+    )
 
 
 def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
@@ -280,20 +289,22 @@ def profiles(
 
     :param ceph: there is one, whose disks workers can have volumes on.
     """
-    backends = {one.backend for one in hosts if one.role == 'worker'}
+    backends = {size.backend for size in hosts if size.role == 'worker'}
     disks = _DISKS if ceph and 'lxc' not in backends else None
     return {
-        one.name: one
+        host_profile.name: host_profile
         for size in hosts
-        for one in [profile(size, disks if size.role == 'worker' else None)]
+        for host_profile in [
+            profile(size, disks if size.role == 'worker' else None)
+        ]
     }
 
 
-def write_profiles(found: Iterable[HostProfile]) -> None:
+def write_profiles(host_profiles: Iterable[HostProfile]) -> None:
     """Write the lab's host profiles for flavors to be derived from."""
     named = {}
-    for one in found:
-        data = one.to_mapping()
+    for host_profile in host_profiles:
+        data = host_profile.to_mapping()
         named[data.pop('name')] = data
     paths.write_whole(
         PROFILES, yaml.safe_dump({'profiles': named}, sort_keys=False)
@@ -306,28 +317,30 @@ def write_catalogues(every: Iterable[HostProfile]) -> None:
     What a catalogue says of a flavor that is still the same stays, such as
     its evidence; flavors of other sizes go.
     """
-    for found in every:
-        path = CATALOGUES / f'{found.name}.yaml'
+    for host_profile in every:
+        path = CATALOGUES / f'{host_profile.name}.yaml'
         before = {}
         if path.exists():
             old = yamlfile.load(path).data
-            before = {one['name']: one for one in old['flavors']}
-        data = catalogue.build_catalogue(found, _fitting(found))
+            before = {flavor['name']: flavor for flavor in old['flavors']}
+        data = catalogue.build_catalogue(host_profile, _fitting(host_profile))
         # The lab's agents share its hosts' small caps with the guests.
         data['min_percent'] = MIN_PERCENT
         data['flavors'] = [
-            before.get(one['name'], one) for one in data['flavors']
+            before.get(flavor['name'], flavor) for flavor in data['flavors']
         ]
         paths.write_whole(path, yaml.safe_dump(data, sort_keys=False))
 
 
-def _fitting(found: HostProfile) -> list[Configuration]:
+def _fitting(host_profile: HostProfile) -> list[Configuration]:
     """Return what a lab's hosts can be cut into, over-subscribed by none."""
     good = []
     for count in _INSTANCES:
         try:
             derive_flavor(
-                found, Configuration(count), next(iter(found.traits))
+                host_profile,
+                Configuration(count),
+                next(iter(host_profile.traits)),
             )
         except errors.InputError:
             continue

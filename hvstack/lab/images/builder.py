@@ -31,14 +31,14 @@ PACKAGES = (*TOOLS, *MAVEN, *QEMU)
 #: Room that a build takes at most, in MiB, with its caches.
 ROOM_MIB = {'hadoop': 4096, 'tiny': 512}
 #: Outputs that are made unless others are asked for.
-USUAL = ('rootfs', 'lxc')
+DEFAULT_OUTPUTS = ('rootfs', 'lxc')
 
 
 def build(
     name: str,
     progress: Progress | None = None,
     *,
-    outputs: Sequence[str] = USUAL,
+    outputs: Sequence[str] = DEFAULT_OUTPUTS,
     tarball: Path | None = None,
     maven: bool = False,
     force: bool = False,
@@ -57,10 +57,10 @@ def build(
     :raises hvstack.errors.CommandFailed: a download or a step failed.
     """
     recipe = recipes.recipe(name)
-    for kind in outputs:
-        if kind not in store.OUTPUTS:
+    for output in outputs:
+        if output not in store.OUTPUTS:
             raise errors.InputError(
-                f"there is no output '{kind}', take one of "
+                f"there is no output '{output}', take one of "
                 f'{", ".join(store.OUTPUTS)}'
             )
     if recipe.hadoop:
@@ -76,8 +76,8 @@ def build(
         raise errors.MissingPrerequisite(
             'building guest images needs root: run it with sudo'
         )
-    say = (progress or Progress()).say
-    with store.building() as work:
+    report = (progress or Progress()).say
+    with store.building() as work_dir:
         # Another process may have built it while this one waited.
         ready = store.find(name)
         if ready and not force and set(outputs) <= set(ready.outputs):
@@ -87,8 +87,8 @@ def build(
         begin = time.monotonic()
         # What the image had stays, and a tar of the tree is always made.
         kinds = {'rootfs', *outputs, *(ready.outputs if ready else ())}
-        image = _build(recipe, kinds, work, say)
-        say(
+        image = _build(recipe, kinds, work_dir, report)
+        report(
             f'image {name} {image.digest}: '
             f'{", ".join(sorted(image.outputs))} after '
             f'{time.monotonic() - begin:.0f} s'
@@ -124,63 +124,71 @@ def _choose(tarball: Path | None, maven: bool) -> None:
 
 
 def _install_tools(recipe: recipes.Recipe, outputs: Sequence[str]) -> None:
-    wanted = [*TOOLS]
+    package_names = [*TOOLS]
     if recipe.hadoop and not store.chosen_tarball()[0]:
-        wanted += MAVEN
+        package_names += MAVEN
     if 'qemu' in outputs:
-        wanted += QEMU
-    packages.install(wanted)
+        package_names += QEMU
+    packages.install(package_names)
 
 
 def _build(
     recipe: recipes.Recipe,
     kinds: Collection[str],
-    work: Path,
-    say: Callable[[str], None],
+    work_dir: Path,
+    report: Callable[[str], None],
 ) -> store.Image:
     tarball, sha256 = store.chosen_tarball() if recipe.hadoop else (None, '')
     digest = recipes.digest(recipe, sha256)
     begin = time.monotonic()
-    tree = work / 'root'
-    new = work / 'image'
+    tree = work_dir / 'root'
+    new = work_dir / 'image'
     new.mkdir()
-    say(f"image {recipe.name}: Debian {recipes.SUITE}'s packages")
-    rootfs.unpack(rootfs.base(recipe.base, work), tree)
+    report(f"image {recipe.name}: Debian {recipes.SUITE}'s packages")
+    rootfs.unpack(rootfs.base(recipe.base, work_dir), tree)
     rootfs.merge_usr(tree)
     versions = {'debian': recipes.SUITE, **_java(tree)}
     if recipe.hadoop:
-        say(f'image {recipe.name}: Hadoop from {tarball or "Maven Central"}')
+        report(
+            f'image {recipe.name}: Hadoop from {tarball or "Maven Central"}'
+        )
         versions['hadoop'] = hadoop.install(tree, tarball)
     identity = {'name': recipe.name, 'digest': digest, **versions}
     rootfs.finish(tree, recipe, identity)
     if recipe.hadoop:
-        say(f'image {recipe.name}: class data of a first run')
+        report(f'image {recipe.name}: class data of a first run')
         classdata.make(tree)
-    made: dict[str, Path] = {}
+    output_paths: dict[str, Path] = {}
     sizes = {'slack_mib': recipe.slack_mib, 'journal_mib': recipe.journal_mib}
     # The last one adds a kernel to the tree.
-    for kind in ('rootfs', 'lxc', 'qemu'):
-        if kind not in kinds:
+    for output in ('rootfs', 'lxc', 'qemu'):
+        if output not in kinds:
             continue
-        say(f'image {recipe.name}: {kind}')
-        made[kind] = new / store.OUTPUTS[kind]
-        if kind == 'rootfs':
-            rootfs.pack(tree, made[kind])
-        elif kind == 'lxc':
+        report(f'image {recipe.name}: {output}')
+        output_paths[output] = new / store.OUTPUTS[output]
+        if output == 'rootfs':
+            rootfs.pack(tree, output_paths[output])
+        elif output == 'lxc':
             disks.make_ext4(
                 tree,
-                made[kind],
+                output_paths[output],
                 size_mib=disks.file_system_mib(tree, **sizes),
                 journal_mib=recipe.journal_mib,
             )
         else:
-            with kernel.unpacked(work) as boot:
+            with kernel.unpacked(work_dir) as boot:
                 versions['kernel'] = boot.version
-                disks.make_qcow2(tree, made[kind], boot, work=work, **sizes)
+                disks.make_qcow2(
+                    tree,
+                    output_paths[output],
+                    boot,
+                    work_dir=work_dir,
+                    **sizes,
+                )
     seconds = time.monotonic() - begin
-    image = store.Image(recipe.name, digest, made, versions, seconds)
+    image = store.Image(recipe.name, digest, output_paths, versions, seconds)
     store.save(image, new)
-    target = image.folder
+    target = image.directory
     shutil.rmtree(target, ignore_errors=True)
     new.replace(target)
     whole = store.load(target)
@@ -191,9 +199,9 @@ def _build(
 def _java(tree: Path) -> dict[str, str]:
     """Return the JRE's version in a tree, if it has one."""
     for path in tree.glob('usr/lib/jvm/*/release'):
-        found = re.search(
+        match = re.search(
             r'^JAVA_VERSION="([^"]+)"', path.read_text(encoding='utf-8'), re.M
         )
-        if found:
-            return {'java': found[1]}
+        if match:
+            return {'java': match[1]}
     return {}

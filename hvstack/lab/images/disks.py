@@ -58,19 +58,19 @@ def make_qcow2(
     *,
     slack_mib: int,
     journal_mib: int,
-    work: Path,
+    work_dir: Path,
 ) -> None:
     """Write a folder as a disk that a PC's BIOS boots.
 
     :param root: the root file system; kernel and RAM disk are added to it.
     :param boot: kernel and boot loader.
-    :param work: a folder for the raw disk, which is removed.
+    :param work_dir: a folder for the raw disk, which is removed.
     """
     (root / 'boot').mkdir(exist_ok=True)
     shutil.copyfile(boot.image, root / 'boot/vmlinuz')
     kernel.write_initramfs(boot, root / 'boot/initrd')
     size = file_system_mib(root, slack_mib=slack_mib, journal_mib=journal_mib)
-    raw = work / 'disk.raw'
+    raw = work_dir / 'disk.raw'
     raw.unlink(missing_ok=True)
     with raw.open('wb') as stream:
         stream.truncate(FIRST_SECTOR * SECTOR + size * MIB)

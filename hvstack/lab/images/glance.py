@@ -89,25 +89,26 @@ def _upload(
     name: str,
     visibility: str,
 ) -> str:
-    wanted = {DIGEST: image.digest, OUTPUT: output}
-    found = ''
+    build_properties = {DIGEST: image.digest, OUTPUT: output}
+    uploaded_id = ''
     others = []
-    for known in conn.image.images(name=name):
-        if not _is_managed(conn, known):
-            _check_foreign(conn, known)
+    for candidate in conn.image.images(name=name):
+        if not _is_managed(conn, candidate):
+            _check_foreign(conn, candidate)
             continue
         same = all(
-            known.properties.get(key) == value for key, value in wanted.items()
+            candidate.properties.get(key) == value
+            for key, value in build_properties.items()
         )
-        if same and known.status == 'active' and not found:
-            found = known.id
+        if same and candidate.status == 'active' and not uploaded_id:
+            uploaded_id = candidate.id
         else:
-            others.append(known.id)
+            others.append(candidate.id)
     path = image.outputs[output]
-    if not found:
+    if not uploaded_id:
         image_id = str(uuid.uuid4())
         properties: dict[str, Any] = {
-            **wanted,
+            **build_properties,
             **METADATA,
             IDENTITY: image_id,
         }
@@ -131,10 +132,10 @@ def _upload(
             meta={'id': image_id},
             **properties,
         )
-        found = str(created.id)
+        uploaded_id = str(created.id)
     for other in others:
         conn.image.delete_image(other, ignore_missing=True)
-    return found
+    return uploaded_id
 
 
 def _is_managed(conn: Connection, image: Any) -> bool:

@@ -113,7 +113,7 @@ def install_release(tarball: Path, home: Path) -> None:
     try:
         with tarfile.open(tarball) as archive:
             for member in archive:
-                target = _place(member.name, home)
+                target = _target_path(member.name, home)
                 if target is None or member.isdir():
                     continue
                 stream = archive.extractfile(member)
@@ -128,7 +128,7 @@ def install_release(tarball: Path, home: Path) -> None:
         ) from exc
 
 
-def _place(member: str, home: Path) -> Path | None:
+def _target_path(member: str, home: Path) -> Path | None:
     """Return where a release's file goes, if it goes anywhere."""
     if '..' in Path(member).parts:
         return None
@@ -157,27 +157,27 @@ def install(root: Path, tarball: Path | None) -> str:
         shutil.copytree(maven_jars(), home / 'lib', dirs_exist_ok=True)
         rootfs.overlay(root, 'webapps')
     source = tarball or recipes.POM
-    version = _one(home, 'hadoop-common', source)
-    examples = _one(home, 'hadoop-mapreduce-examples', source)
-    _one(home, 'hadoop-hdfs', source)
-    _one(home, 'hadoop-yarn-server-resourcemanager', source)
+    version = _jar_version(home, 'hadoop-common', source)
+    examples = _jar_version(home, 'hadoop-mapreduce-examples', source)
+    _jar_version(home, 'hadoop-hdfs', source)
+    _jar_version(home, 'hadoop-yarn-server-resourcemanager', source)
     stable = home / 'hadoop-mapreduce-examples.jar'
     stable.unlink(missing_ok=True)
     stable.symlink_to(f'lib/hadoop-mapreduce-examples-{examples}.jar')
     return version
 
 
-def _one(home: Path, artifact: str, source: Path) -> str:
+def _jar_version(home: Path, artifact: str, source: Path) -> str:
     """Return the version of a jar that must be there once."""
     pattern = re.compile(rf'{artifact}-(\d[\w.]*(?:-SNAPSHOT)?)\.jar')
-    found = [
+    versions = [
         match[1]
         for path in (home / 'lib').iterdir()
         if (match := pattern.fullmatch(path.name))
     ]
-    if len(found) != 1:
+    if len(versions) != 1:
         raise errors.InputError(
-            f'{source} has {len(found)} jars of {artifact} where one is '
+            f'{source} has {len(versions)} jars of {artifact} where one is '
             'needed: give a complete Hadoop release'
         )
-    return found[0]
+    return versions[0]

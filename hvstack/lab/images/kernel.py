@@ -65,14 +65,14 @@ class Kernel:
 
 
 @contextmanager
-def unpacked(work: Path) -> Iterator[Kernel]:
+def unpacked(work_dir: Path) -> Iterator[Kernel]:
     """Give kernel and boot loader; the tree is removed afterwards.
 
-    :param work: a folder to unpack in.
+    :param work_dir: a folder to unpack in.
     :raises hvstack.errors.MissingPrerequisite: the packages hold no kernel.
     """
-    root = work / 'kernel'
-    rootfs.unpack(rootfs.base(recipes.KERNEL, work), root)
+    root = work_dir / 'kernel'
+    rootfs.unpack(rootfs.base(recipes.KERNEL, work_dir), root)
     try:
         images = sorted((root / 'boot').glob('vmlinuz-*'))
         if not images:
@@ -92,25 +92,25 @@ def modules(kernel: Kernel) -> list[Path]:
 
     What the kernel has built in, or was built without, is left out.
     """
-    folder = kernel.root / 'lib/modules' / kernel.version
+    directory = kernel.root / 'lib/modules' / kernel.version
     needs: dict[str, list[str]] = {}
     for line in (
-        (folder / 'modules.dep').read_text(encoding='utf-8').splitlines()
+        (directory / 'modules.dep').read_text(encoding='utf-8').splitlines()
     ):
-        name, _, rest = line.partition(':')
-        needs[name] = rest.split()
+        name, _, dependencies = line.partition(':')
+        needs[name] = dependencies.split()
     by_name = {
         Path(name).name.partition('.')[0].replace('-', '_'): name
         for name in needs
     }
     order: list[str] = []
-    for wanted in MODULES:
-        found = by_name.get(wanted)
-        if found:
+    for module in MODULES:
+        module_path = by_name.get(module)
+        if module_path:
             # modules.dep names the last to be loaded first.
-            order += [*reversed(needs[found]), found]
+            order += [*reversed(needs[module_path]), module_path]
     # dict.fromkeys keeps the first place of each.
-    return [folder / name for name in dict.fromkeys(order)]
+    return [directory / name for name in dict.fromkeys(order)]
 
 
 def write_initramfs(
@@ -143,14 +143,14 @@ def write_initramfs(
 
 def boot_sectors(kernel: Kernel) -> tuple[bytes, bytes]:
     """Return GRUB's first sector, and what goes into the sectors after it."""
-    folder = 'usr/lib/grub/i386-pc'
+    grub_dir = 'usr/lib/grub/i386-pc'
     (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG, encoding='utf-8')
     shell.run(
         [
             *('chroot', kernel.root, 'grub-mkimage', '-O', 'i386-pc'),
-            *('-d', f'/{folder}', '-p', '/boot/grub', '-c', '/boot.cfg'),
+            *('-d', f'/{grub_dir}', '-p', '/boot/grub', '-c', '/boot.cfg'),
             *('-o', '/core.img', *GRUB),
         ]
     )
-    first = (kernel.root / folder / 'boot.img').read_bytes()
+    first = (kernel.root / grub_dir / 'boot.img').read_bytes()
     return first, (kernel.root / 'core.img').read_bytes()

@@ -31,24 +31,24 @@ REMOVED = (
 )
 
 
-def base(wanted: recipes.Base, work: Path) -> Path:
+def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
     """Return a tar of a base's packages, made once and kept.
 
-    :param work: a folder to work in; /tmp may be too small.
+    :param work_dir: a folder to work in; /tmp may be too small.
     :raises hvstack.errors.CommandFailed: the packages cannot be had.
     """
-    target = store.root() / 'bases' / f'{wanted.digest}.tar'
+    target = store.root() / 'bases' / f'{base_recipe.digest}.tar'
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob('.*.tar'):
-        left.unlink()
+    for stale_tar in target.parent.glob('.*.tar'):
+        stale_tar.unlink()
     partial = target.with_name(f'.{target.name}')
     argv = [
         'mmdebstrap',
         '--quiet',
-        f'--variant={wanted.variant}',
-        f'--include={",".join(wanted.packages)}',
+        f'--variant={base_recipe.variant}',
+        f'--include={",".join(base_recipe.packages)}',
         # Without the folder of man pages, which is left out below, the JRE's
         # update-alternatives fails.
         '--setup-hook=mkdir -p "$1/usr/share/man/man1"',
@@ -62,7 +62,7 @@ def base(wanted: recipes.Base, work: Path) -> Path:
         str(partial),
     ]
     shell.retried(
-        lambda: shell.run(argv, timeout=900, env={'TMPDIR': str(work)})
+        lambda: shell.run(argv, timeout=900, env={'TMPDIR': str(work_dir)})
     )
     partial.replace(target)
     return target
@@ -126,10 +126,10 @@ def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
     trim(root)
     for name in recipe.overlays:
         overlay(root, name)
-    for folder in ('proc', 'sys', 'dev', 'run', 'tmp', *recipe.folders):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    for folder in ('var/lib/hvstack', 'var/log'):
-        (root / folder).mkdir(parents=True, exist_ok=True)
+    for directory in ('proc', 'sys', 'dev', 'run', 'tmp', *recipe.folders):
+        (root / directory).mkdir(parents=True, exist_ok=True)
+    for directory in ('var/lib/hvstack', 'var/log'):
+        (root / directory).mkdir(parents=True, exist_ok=True)
     (root / 'tmp').chmod(0o1777)
     (root / 'root').chmod(0o700)
     for path, target in recipe.links.items():
@@ -149,13 +149,13 @@ def _busybox(root: Path) -> None:
     """Link busybox' programs where the packages bring none of that name."""
     program = root / 'usr/bin/busybox'
     for line in shell.run([program, '--list']).stdout.split():
-        places = [
-            root / folder / line
-            for folder in ('usr/bin', 'usr/sbin', 'usr/local/sbin')
+        candidates = [
+            root / directory / line
+            for directory in ('usr/bin', 'usr/sbin', 'usr/local/sbin')
         ]
         # lexists: a link whose target is absolute dangles out here.
-        if not any(os.path.lexists(place) for place in places):
-            places[0].symlink_to('busybox')
+        if not any(os.path.lexists(candidate) for candidate in candidates):
+            candidates[0].symlink_to('busybox')
 
 
 def pack(root: Path, target: Path) -> None:

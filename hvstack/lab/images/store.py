@@ -43,9 +43,9 @@ class Image:
     seconds: float = 0.0
 
     @property
-    def folder(self) -> Path:
+    def directory(self) -> Path:
         """Where the image is."""
-        return folder(self.name, self.digest)
+        return directory(self.name, self.digest)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def root() -> Path:
     return paths.CACHE / 'images'
 
 
-def folder(name: str, digest: str) -> Path:
+def directory(name: str, digest: str) -> Path:
     """Return the folder of one image."""
     return root() / f'{name}-{digest}'
 
@@ -83,7 +83,9 @@ def save(image: Image, target: Path) -> None:
     data = {
         'name': image.name,
         'digest': image.digest,
-        'outputs': {kind: path.name for kind, path in image.outputs.items()},
+        'outputs': {
+            output: path.name for output, path in image.outputs.items()
+        },
         'versions': image.versions,
         'build_seconds': round(image.seconds, 1),
     }
@@ -92,27 +94,31 @@ def save(image: Image, target: Path) -> None:
     )
 
 
-def load(place: Path) -> Image | None:
+def load(image_dir: Path) -> Image | None:
     """Return the image in a folder; none if it is not whole."""
-    data = jsonfile.load_if_whole(place / 'manifest.json')
+    data = jsonfile.load_if_whole(image_dir / 'manifest.json')
     try:
         manifest = to_dataclass(
             _Manifest,
             {key: data[key] for key in _MANIFEST_KEYS & set(data)},
-            str(place),
+            str(image_dir),
         )
     except errors.InputError:
         return None
     # Its name and digest make the directory that is deleted later.
-    is_own = place.name == f'{manifest.name}-{manifest.digest}' and all(
-        OUTPUTS.get(kind) == name for kind, name in manifest.outputs.items()
+    is_own = image_dir.name == f'{manifest.name}-{manifest.digest}' and all(
+        OUTPUTS.get(output) == name
+        for output, name in manifest.outputs.items()
     )
     if not is_own:
         return None
     image = Image(
         manifest.name,
         manifest.digest,
-        {kind: place / name for kind, name in manifest.outputs.items()},
+        {
+            output: image_dir / name
+            for output, name in manifest.outputs.items()
+        },
         manifest.versions,
         manifest.build_seconds,
     )
@@ -127,17 +133,17 @@ def find(name: str) -> Image | None:
     """
     recipe = recipes.recipe(name)
     tarball = chosen_tarball()[1] if recipe.hadoop else ''
-    return load(folder(name, recipes.digest(recipe, tarball)))
+    return load(directory(name, recipes.digest(recipe, tarball)))
 
 
 def built() -> list[Image]:
     """Return every image on this machine, newest first."""
-    places = sorted(
+    manifests = sorted(
         root().glob('*/manifest.json'),
         key=lambda path: path.stat().st_mtime,
         reverse=True,
     )
-    images = [load(path.parent) for path in places]
+    images = [load(path.parent) for path in manifests]
     return [image for image in images if image]
 
 
@@ -145,7 +151,7 @@ def prune(name: str) -> None:
     """Remove images of one name but for the newest :data:`KEPT`."""
     same = [image for image in built() if image.name == name]
     for image in same[KEPT:]:
-        shutil.rmtree(image.folder, ignore_errors=True)
+        shutil.rmtree(image.directory, ignore_errors=True)
 
 
 def choose_tarball(path: Path | None, sha256: str = '') -> None:
@@ -153,12 +159,12 @@ def choose_tarball(path: Path | None, sha256: str = '') -> None:
 
     :param path: its tarball; none for Maven Central's jars.
     """
-    place = root() / 'hadoop-tarball.json'
+    choice_path = root() / 'hadoop-tarball.json'
     if path is None:
-        place.unlink(missing_ok=True)
+        choice_path.unlink(missing_ok=True)
         return
     paths.write_whole(
-        place, json.dumps({'path': str(path), 'sha256': sha256}) + '\n'
+        choice_path, json.dumps({'path': str(path), 'sha256': sha256}) + '\n'
     )
 
 
@@ -189,17 +195,17 @@ def chosen_tarball() -> tuple[Path | None, str]:
 
 
 @contextlib.contextmanager
-def building(patience: float = 900) -> Iterator[Path]:
+def building(timeout_seconds: float = 900) -> Iterator[Path]:
     """Hold the right to build, and give a folder to build in.
 
     What an interrupted build left is removed first.
 
-    :param patience: seconds to wait for another build to end.
+    :param timeout_seconds: seconds to wait for another build to end.
     :raises hvstack.errors.Busy: it did not end.
     """
     paths.make_directory(root())
     with (root() / '.lock').open('w', encoding='utf-8') as lock:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_seconds
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,14 +214,15 @@ def building(patience: float = 900) -> Iterator[Path]:
                 if time.monotonic() > deadline:
                     raise errors.Busy(
                         'another hvstack process has been building guest '
-                        f'images for {patience:.0f} s: wait until it ends'
+                        f'images for {timeout_seconds:.0f} s: wait until it '
+                        'ends'
                     ) from None
                 time.sleep(1)
-        for left in root().glob('.build-*'):
-            shutil.rmtree(left, ignore_errors=True)
-        work = root() / f'.build-{os.getpid()}'
-        work.mkdir()
+        for build_dir in root().glob('.build-*'):
+            shutil.rmtree(build_dir, ignore_errors=True)
+        work_dir = root() / f'.build-{os.getpid()}'
+        work_dir.mkdir()
         try:
-            yield work
+            yield work_dir
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(work_dir, ignore_errors=True)

@@ -218,7 +218,7 @@ class FilesTest(testtools.TestCase):
         self.swap('hvstack.lab.settings._SECRETS', self.folder / 'secrets')
         self.swap('hvstack.lab.settings._SETTINGS', self.folder / 'settings')
         self.swap('hvstack.lab.hosts.host.HOSTS', self.folder)
-        self.swap('hvstack.lab.venv.folder', lambda: Path('/venv'))
+        self.swap('hvstack.lab.venv.directory', lambda: Path('/venv'))
 
     def swap(self, name: str, value: Any) -> None:
         self.useFixture(fixtures.MonkeyPatch(name, value))
@@ -229,7 +229,7 @@ class FilesTest(testtools.TestCase):
         one = dataclasses.replace(plan()[1], backend=backend, **fields)
         options = {'dedicated': {one.name: dedicated}}
         stale = host.configure(one, options)
-        return host.folder(one.name), stale
+        return host.directory(one.name), stale
 
     def nova(self, folder: Path) -> configparser.ConfigParser:
         parser = configparser.ConfigParser(interpolation=None)

@@ -41,7 +41,7 @@ class ImagesCase(testtools.TestCase):
 
     def put(self, name: str, digest: str, *kinds: str) -> store.Image:
         """Write an image with empty files."""
-        place = store.folder(name, digest)
+        place = store.directory(name, digest)
         place.mkdir(parents=True)
         outputs = {kind: place / store.OUTPUTS[kind] for kind in kinds}
         for path in outputs.values():
@@ -210,23 +210,23 @@ class TestClassData(testtools.TestCase):
 class TestStore(ImagesCase):
     def test_manifest_comes_back(self) -> None:
         image = self.put('tiny', 'abc', 'rootfs', 'lxc')
-        self.assertEqual(image, store.load(image.folder))
+        self.assertEqual(image, store.load(image.directory))
 
     def test_image_that_lost_a_file_is_none(self) -> None:
         image = self.put('tiny', 'abc', 'rootfs', 'lxc')
         image.outputs['lxc'].unlink()
-        self.assertIsNone(store.load(image.folder))
+        self.assertIsNone(store.load(image.directory))
 
     def test_half_a_manifest_is_none(self) -> None:
         image = self.put('tiny', 'abc', 'lxc')
         for text in ('', '[]', '{"name": "tiny"}', '{'):
-            (image.folder / 'manifest.json').write_text(text)
-            self.assertIsNone(store.load(image.folder), text)
+            (image.directory / 'manifest.json').write_text(text)
+            self.assertIsNone(store.load(image.directory), text)
 
     def test_manifest_of_another_directory_is_none(self) -> None:
         """Its name made the directory that is deleted."""
         image = self.put('tiny', 'abc', 'lxc')
-        path = image.folder / 'manifest.json'
+        path = image.directory / 'manifest.json'
         data = json.loads(path.read_text())
         for change in (
             *({'name': '../..'}, {'digest': 'x'}, {'name': ['tiny']}),
@@ -234,7 +234,7 @@ class TestStore(ImagesCase):
             {'versions': {'java': 17}},
         ):
             path.write_text(json.dumps({**data, **change}))
-            self.assertIsNone(store.load(image.folder), change)
+            self.assertIsNone(store.load(image.directory), change)
 
     def test_damaged_choice_of_a_release_is_named(self) -> None:
         """It meant the release of Maven Central."""
@@ -269,7 +269,7 @@ class TestStore(ImagesCase):
     def test_prune_keeps_the_newest_of_a_name(self) -> None:
         for number in range(4):
             image = self.put('tiny', f'd{number}', 'lxc')
-            os.utime(image.folder / 'manifest.json', (number, number))
+            os.utime(image.directory / 'manifest.json', (number, number))
         self.put('hadoop', 'h', 'lxc')
         store.prune('tiny')
         self.assertEqual(
@@ -288,7 +288,7 @@ class TestStore(ImagesCase):
     def test_two_builds_do_not_meet(self) -> None:
         with store.building():
             exc = self.assertRaises(
-                errors.Busy, store.building(patience=0).__enter__
+                errors.Busy, store.building(timeout_seconds=0).__enter__
             )
         self.assertIn('wait until it ends', str(exc))
 

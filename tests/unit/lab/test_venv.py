@@ -29,7 +29,7 @@ class InstallTest(testtools.TestCase):
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name, value in (
-            ('hvstack.lab.venv.folder', lambda: self.directory / 'venv'),
+            ('hvstack.lab.venv.directory', lambda: self.directory / 'venv'),
             ('hvstack.extras.program', lambda _: self.directory / 'uv'),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
@@ -40,7 +40,7 @@ class InstallTest(testtools.TestCase):
         program = self.directory / 'uv'
         program.write_text(
             '#!/bin/sh\n'
-            f'[ "$1" = pip ] || {{ mkdir -p {venv.folder()}; exit 0; }}\n'
+            f'[ "$1" = pip ] || {{ mkdir -p {venv.directory()}; exit 0; }}\n'
             f'echo "$@" >>{self.directory}/calls\n'
             f'cat {self.directory}/message >&2\n'
             f'exit {status}\n'
