@@ -28,10 +28,10 @@ LABEL = 'i4-dedicated'
 GOAL = 4.0
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(action: Callable[[], object]) -> float:
     """Return how long something takes."""
     begin = time.monotonic()
-    work()
+    action()
     return time.monotonic() - begin
 
 
@@ -54,8 +54,8 @@ def write(path: Path, names: dict[str, str]) -> None:
 def create(conn: Any, path: Path) -> None:
     """Create the stack and wait for it."""
     template = share.HEAT_TEMPLATES / environments.TEMPLATE
-    made = stacks.create(conn, NAME, template, {}, [path])
-    stacks.wait(conn, made, timeout=900)
+    stack_id = stacks.create(conn, NAME, template, {}, [path])
+    stacks.wait(conn, stack_id, timeout=900)
 
 
 def boot(conn: Any, image: str, flavor: str) -> list[Any]:
@@ -66,29 +66,29 @@ def boot(conn: Any, image: str, flavor: str) -> list[Any]:
     )
     servers = [
         conn.compute.create_server(
-            name=f'{NAME}-{number}',
+            name=f'{NAME}-{index}',
             image_id=image,
             flavor_id=flavor,
             networks=[{'uuid': network.id}],
             scheduler_hints={'group': group.id},
         )
-        for number in range(WORKERS + CONTROLLERS)
+        for index in range(WORKERS + CONTROLLERS)
     ]
-    for one in servers:
-        conn.compute.wait_for_server(one, wait=600)
+    for server in servers:
+        conn.compute.wait_for_server(server, wait=600)
     return servers
 
 
 def remove(conn: Any) -> None:
     """Delete the servers of :func:`boot` and their group."""
-    found = list(conn.compute.servers(name=NAME))
-    for one in found:
-        conn.compute.delete_server(one, ignore_missing=True)
-    for one in found:
-        conn.compute.wait_for_delete(one, wait=300)
-    for one in conn.compute.server_groups():
-        if one.name == NAME:
-            conn.compute.delete_server_group(one)
+    servers = list(conn.compute.servers(name=NAME))
+    for server in servers:
+        conn.compute.delete_server(server, ignore_missing=True)
+    for server in servers:
+        conn.compute.wait_for_delete(server, wait=300)
+    for group in conn.compute.server_groups():
+        if group.name == NAME:
+            conn.compute.delete_server_group(group)
 
 
 def main() -> int:
@@ -102,7 +102,7 @@ def main() -> int:
         wait=True,
     )
     try:
-        made = {
+        flavors_by_role = {
             role: flavors.publish(
                 conn,
                 derive_flavor(profiles.load('vsphere6'), parse(LABEL), role),
@@ -111,20 +111,30 @@ def main() -> int:
             for role in ('worker', 'controller')
         }
         keys.create(conn, NAME)
-        plain = seconds(lambda: boot(conn, image.id, made['worker'].id))
+        plain = seconds(
+            lambda: boot(conn, image.id, flavors_by_role['worker'].id)
+        )
         remove(conn)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / 'cluster.yaml'
-            write(path, {role: one.name for role, one in made.items()})
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / 'cluster.yaml'
+            write(
+                path,
+                {
+                    role: flavor.name
+                    for role, flavor in flavors_by_role.items()
+                },
+            )
             stack = seconds(lambda: create(conn, path))
-        gone = seconds(lambda: stacks.delete(conn, NAME, timeout=600))
+        delete_seconds = seconds(
+            lambda: stacks.delete(conn, NAME, timeout=600)
+        )
     finally:
         remove(conn)
         undo.undo_own([conn])
         conn.image.delete_image(image)
     print(f'{WORKERS + CONTROLLERS} plain boots   {plain:7.1f} s')
     print(f'stack create     {stack:7.1f} s')
-    print(f'stack delete     {gone:7.1f} s')
+    print(f'stack delete     {delete_seconds:7.1f} s')
     print(f'create / boots   {stack / plain:7.2f}, goal {GOAL}')
     return int(stack / plain > GOAL)
 

@@ -23,10 +23,10 @@ GOAL_PSS = 3 * 1024
 IDLE = 30
 
 
-def seconds(*words: str) -> float:
+def seconds(*args: str) -> float:
     """Return how long a lab command takes."""
     begin = time.monotonic()
-    shell.run([HVSTACK, 'lab', *words], timeout=1800)
+    shell.run([HVSTACK, 'lab', *args], timeout=1800)
     return time.monotonic() - begin
 
 

@@ -61,30 +61,30 @@ def flavors(count: int) -> list[dict[str, Any]]:
     """Return flavors, no two of one size."""
     return [
         {
-            'name': f'{PREFIX}{number:03}',
-            'vcpus': 1 + number % 8,
-            'ram': 1024 + 256 * number,
+            'name': f'{PREFIX}{index:03}',
+            'vcpus': 1 + index % 8,
+            'ram': 1024 + 256 * index,
             'disk': 10,
             # A copy: YAML would write an alias, which catalogues refuse.
             'extra_specs': dict(SPECS),
         }
-        for number in range(count)
+        for index in range(count)
     ]
 
 
 class Tools:
     """The three tools' commands for the same flavors.
 
-    :param folder: for their environments and inputs.
+    :param directory: for their environments and inputs.
     """
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.folder = folder
-        self.made = flavors(count)
+    def __init__(self, directory: Path, count: int) -> None:
+        self.directory = directory
+        self.flavors = flavors(count)
 
     def venv(self, name: str, *packages: str) -> Path:
         """Make an environment and return its folder of programs."""
-        target = self.folder / name
+        target = self.directory / name
         uv = str(BIN / 'uv')
         shell.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])
         shell.run(
@@ -98,38 +98,38 @@ class Tools:
 
     def hvstack(self) -> dict[str, list[str]]:
         """Return what hvstack is called with, by kind of work."""
-        path = self.folder / 'catalogue.yaml'
+        path = self.directory / 'catalogue.yaml'
         data = {
             'host': 'vsphere6',
             'flavors': [
-                {'role': 'worker', 'configuration': 'i1', **one}
-                for one in self.made
+                {'role': 'worker', 'configuration': 'i1', **flavor}
+                for flavor in self.flavors
             ],
         }
         path.write_text(yaml.safe_dump(data))
-        rest = [
+        arguments = [
             str(path),
             *('--include-candidates', '--no-lint', '-f', 'json'),
             *('--os-cloud', CLOUD),
         ]
         command = str(BIN / 'hvstack')
-        again = [command, 'flavor', 'publish', *rest]
+        again = [command, 'flavor', 'publish', *arguments]
         return {
             'first publish': again,
             'publish again': again,
-            'difference': [command, 'flavor', 'diff', *rest],
+            'difference': [command, 'flavor', 'diff', *arguments],
         }
 
     def ansible(self) -> dict[str, list[str]]:
         """Return what Ansible is called with."""
         # Its collection does not know later releases of the SDK.
         programs = self.venv('ansible', 'ansible', 'openstacksdk<=4.7.0')
-        playbook = self.folder / 'playbook.yaml'
+        playbook = self.directory / 'playbook.yaml'
         playbook.write_text(
             PLAYBOOK.format(python=programs / 'python', cloud=CLOUD)
         )
-        values = self.folder / 'values.yaml'
-        values.write_text(yaml.safe_dump({'flavors': self.made}))
+        values = self.directory / 'values.yaml'
+        values.write_text(yaml.safe_dump({'flavors': self.flavors}))
         again = [
             str(programs / 'ansible-playbook'),
             *('-i', 'localhost,', '-e', f'@{values}', str(playbook)),
@@ -143,16 +143,16 @@ class Tools:
     def flavor_manager(self) -> dict[str, list[str]]:
         """Return what openstack-flavor-manager is called with."""
         programs = self.venv('manager', 'openstack-flavor-manager')
-        path = self.folder / 'definitions.yaml'
+        path = self.directory / 'definitions.yaml'
         data = {
             'reference': [{'field': 'public', 'default': False}],
             'mandatory': [
                 {
-                    **{key: one[key] for key in ('name', 'ram', 'disk')},
-                    'cpus': one['vcpus'],
+                    **{key: flavor[key] for key in ('name', 'ram', 'disk')},
+                    'cpus': flavor['vcpus'],
                     **SPECS,
                 }
-                for one in self.made
+                for flavor in self.flavors
             ],
         }
         path.write_text(yaml.safe_dump(data))
@@ -167,14 +167,14 @@ class Tools:
 def clean() -> int:
     """Delete the flavors, and return how many there were."""
     conn = connection.connect(CLOUD)
-    found = [
+    published = [
         flavor
         for name, flavor in publish.existing(conn).items()
         if name.startswith(PREFIX)
     ]
-    for flavor in found:
+    for flavor in published:
         conn.compute.delete_flavor(flavor)
-    return len(found)
+    return len(published)
 
 
 def seconds(argv: list[str]) -> float:
@@ -191,8 +191,8 @@ def main() -> int:
     parser.add_argument('--flavors', type=int, default=200, metavar='N')
     count = parser.parse_args().flavors
     clean()
-    with tempfile.TemporaryDirectory(prefix='hvbench') as folder:
-        tools = Tools(Path(folder), count)
+    with tempfile.TemporaryDirectory(prefix='hvbench') as directory:
+        tools = Tools(Path(directory), count)
         makers: dict[str, Callable[[], dict[str, list[str]]]] = {
             'hvstack': tools.hvstack,
             'openstack-flavor-manager': tools.flavor_manager,
@@ -202,18 +202,18 @@ def main() -> int:
         for name, maker in makers.items():
             commands = maker()
             try:
-                for kind, argv in commands.items():
-                    took[name, kind] = seconds(argv)
-                    ratio = took[name, kind] / took['hvstack', kind]
+                for step, argv in commands.items():
+                    took[name, step] = seconds(argv)
+                    ratio = took[name, step] / took['hvstack', step]
                     print(
-                        f'{name:25} {kind:14} {took[name, kind]:8.1f} s'
+                        f'{name:25} {step:14} {took[name, step]:8.1f} s'
                         f' {ratio:7.1f} x',
                         flush=True,
                     )
             finally:
-                made = clean()
-            if made != count:
-                print(f'{name} published {made} of {count} flavors')
+                published_count = clean()
+            if published_count != count:
+                print(f'{name} published {published_count} of {count} flavors')
                 return 1
     return 0
 

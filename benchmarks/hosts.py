@@ -20,10 +20,10 @@ HVSTACK = Path(sys.executable).with_name('hvstack')
 GOAL_PSS = 690
 
 
-def seconds(*words: str) -> float:
+def seconds(*args: str) -> float:
     """Return how long a command about a host takes."""
     begin = time.monotonic()
-    shell.run([HVSTACK, 'lab', 'host', *words], timeout=600)
+    shell.run([HVSTACK, 'lab', 'host', *args], timeout=600)
     return time.monotonic() - begin
 
 
@@ -35,13 +35,13 @@ def main() -> int:
     if busy:
         print(f'{last} has servers: {", ".join(busy[last])}', file=sys.stderr)
         return 2
-    for words in (('off',), ('on',), ('prepare',), ('release',)):
-        print(f'{words[0]:24} {seconds(*words, last):8.1f} s')
+    for args in (('off',), ('on',), ('prepare',), ('release',)):
+        print(f'{args[0]:24} {seconds(*args, last):8.1f} s')
     worst = 0.0
-    for one in planned:
-        pss = host.memory_mib(one.name)
+    for size in planned:
+        pss = host.memory_mib(size.name)
         worst = max(worst, pss)
-        print(f'{one.name:24} {pss:8.1f} MiB, goal {GOAL_PSS}')
+        print(f'{size.name:24} {pss:8.1f} MiB, goal {GOAL_PSS}')
     return int(worst > GOAL_PSS)
 
 

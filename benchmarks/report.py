@@ -33,16 +33,16 @@ GOAL_SECONDS, GOAL_BYTES = 5.0, 10_000_000
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
-def node(number: int) -> telemetry.NodeTelemetry:
+def node(index: int) -> telemetry.NodeTelemetry:
     """Return a worker whose series are noise, which packs badly."""
 
-    def series(most: float) -> telemetry.Values:
-        return [round(random.uniform(0, most), 2) for _ in range(SAMPLES)]  # noqa: S311
+    def series(maximum: float) -> telemetry.Values:
+        return [round(random.uniform(0, maximum), 2) for _ in range(SAMPLES)]  # noqa: S311
 
     return telemetry.NodeTelemetry(
-        name=f'worker-{number}',
+        name=f'worker-{index}',
         role='worker',
-        host=f'host-{number}',
+        host=f'host-{index}',
         times=[INTERVAL * n for n in range(SAMPLES + 1)],
         rates={
             **{name: series(1e8) for name in ('rx', 'tx')},
@@ -99,12 +99,12 @@ def placement(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def make(patterns: list[record.Record], folder: Path) -> None:
+def make(patterns: list[record.Record], directory: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
     random.seed(1)
     # Of bare metal there may be runs of more data as well.
-    patterns = sorted(patterns, key=lambda one: -one.size_bytes)
-    kinds = {one.kind: one for one in patterns}
+    patterns = sorted(patterns, key=lambda run_record: -run_record.size_bytes)
+    kinds = {run_record.kind: run_record for run_record in patterns}
     names = [
         Configuration(instances, cpu_ratio, ram_ratio).name
         for instances in (1, 2, 4, 8, 16)
@@ -114,20 +114,20 @@ def make(patterns: list[record.Record], folder: Path) -> None:
     counts: Counter[str] = Counter()
     start = datetime(2026, 1, 1, tzinfo=UTC)
     end = INTERVAL * SAMPLES
-    told = telemetry.Telemetry(
+    node_telemetry = telemetry.Telemetry(
         source='sysstat',
         interval=INTERVAL,
         phases=[('HSGen', 0.0, end / 3), ('HSSort', end / 3, end)],
-        nodes=[node(number) for number in range(NODES)],
+        nodes=[node(index) for index in range(NODES)],
     )
-    for number in range(RUNS):
-        bare = number % 10 == 0
-        pattern = kinds['baseline' if bare else 'configuration']
-        name = record.BARE_METAL if bare else names[number % len(names)]
+    for index in range(RUNS):
+        is_baseline = index % 10 == 0
+        pattern = kinds['baseline' if is_baseline else 'configuration']
+        name = record.BARE_METAL if is_baseline else names[index % len(names)]
         factor = random.uniform(0.95, 1.05)  # noqa: S311
         seconds = pattern.total_seconds * factor
         ended = start + timedelta(seconds=seconds)
-        one = replace(
+        run_record = replace(
             pattern,
             sweep='benchmark',
             configuration=name,
@@ -137,37 +137,41 @@ def make(patterns: list[record.Record], folder: Path) -> None:
             phases=[scaled(phase, factor) for phase in pattern.phases],
             total_seconds=seconds,
             rate=record.compute_rate(pattern.size_bytes, seconds),
-            id=str(uuid.UUID(int=number, version=4)),
+            id=str(uuid.UUID(int=index, version=4)),
         )
         start = ended + timedelta(seconds=60)
-        one.seen = {**one.seen}
-        if not bare:
-            one.seen |= placement(parse(name))
-            one.seen.pop('allocations', None)
+        run_record.seen = {**run_record.seen}
+        if not is_baseline:
+            run_record.seen |= placement(parse(name))
+            run_record.seen.pop('allocations', None)
         if not counts[name]:
-            one.seen['telemetry'] = telemetry.save(told, folder, one.id)
+            run_record.seen['telemetry'] = telemetry.save(
+                node_telemetry, directory, run_record.id
+            )
         counts[name] += 1
-        record.save(one, folder)
+        record.save(run_record, directory)
 
 
 def main() -> int:
     """Measure and print; status 1 if a goal is missed."""
-    given = Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
-    every = record.load_all(given, unsigned=True)
-    patterns = [one for one in every if one.valid]
-    if len({one.kind for one in patterns}) < 2:
-        print(f'{given}: no valid runs of both kinds, run a sweep first')
+    records_dir = (
+        Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
+    )
+    every = record.load_all(records_dir, unsigned=True)
+    patterns = [run_record for run_record in every if run_record.valid]
+    if len({run_record.kind for run_record in patterns}) < 2:
+        print(f'{records_dir}: no valid runs of both kinds, run a sweep first')
         return 2
     missed = False
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make(patterns, folder)
+        directory = Path(name)
+        make(patterns, directory)
         for form in ('table', 'json', 'html'):
-            path = folder / f'report.{form}.txt'
+            path = directory / f'report.{form}.txt'
             begin = time.monotonic()
             shell.run(
                 [
-                    *(HVSTACK, 'report', '--records', folder),
+                    *(HVSTACK, 'report', '--records', directory),
                     *('-f', form, '-o', path),
                 ],
                 timeout=600,

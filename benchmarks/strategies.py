@@ -44,10 +44,14 @@ def noise(records: Iterable[Record]) -> list[float]:
     Stretched by what the mean of few runs hides of the scatter.
     """
     rows: dict[tuple[Any, ...], list[float]] = {}
-    for one in records:
-        if one.valid:
-            key = (one.sweep, one.configuration, one.size_bytes)
-            rows.setdefault(key, []).append(math.log(one.rate))
+    for run_record in records:
+        if run_record.valid:
+            key = (
+                run_record.sweep,
+                run_record.configuration,
+                run_record.size_bytes,
+            )
+            rows.setdefault(key, []).append(math.log(run_record.rate))
     return [
         (log - statistics.fmean(row)) * math.sqrt(len(row) / (len(row) - 1))
         for row in rows.values()
@@ -63,14 +67,14 @@ def surface(area: Space, source: random.Random) -> dict[str, float]:
     def effect(scale: float, *key: Any) -> float:
         return effects.setdefault(key, source.gauss(0, scale))
 
-    found = {}
-    for one in area.possible:
-        values = [(name, getattr(one, name)) for name in area.values]
-        found[one.name] = math.fsum(
+    log_rates = {}
+    for configuration in area.possible:
+        values = [(name, getattr(configuration, name)) for name in area.values]
+        log_rates[configuration.name] = math.fsum(
             [effect(EFFECT, value) for value in values]
             + [effect(INTERACTION, *two) for two in combinations(values, 2)]
         )
-    return found
+    return log_rates
 
 
 def sweep(
@@ -138,14 +142,14 @@ def main() -> int:
                 source = random.Random(seeds + seed)  # noqa: S311
                 results.append(sweep(strategy, truth, errors, source))
             counts, regrets = zip(*results, strict=True)
-            needed, lost = quantiles(counts), quantiles(regrets)
+            needed, losses = quantiles(counts), quantiles(regrets)
             middle = QUANTILES.index(50)
-            medians[name] = (needed[middle], lost[middle])
+            medians[name] = (needed[middle], losses[middle])
             print(
                 f'{f"{runs}, {name}":31}'
                 + ''.join(f'{value:7.0f}' for value in needed)
                 + ' ' * 11
-                + ''.join(f'{value:7.2f}' for value in lost),
+                + ''.join(f'{value:7.2f}' for value in losses),
                 flush=True,
             )
         race, full = medians['racing'], medians['full-factorial']

@@ -26,25 +26,28 @@ STAGES = ('phases', 'to bare metal', 'to a configuration', 'between runs')
 
 def stages(records: Sequence[Record]) -> dict[str, list[float]]:
     """Return seconds by stage, of runs in the order in which they were."""
-    found: dict[str, list[float]] = {name: [] for name in STAGES}
+    seconds_by_stage: dict[str, list[float]] = {name: [] for name in STAGES}
     last: Record | None = None
-    for one in records:
-        found['phases'].append(
-            one.total_seconds or sum(one.phase_seconds().values())
+    for run_record in records:
+        seconds_by_stage['phases'].append(
+            run_record.total_seconds
+            or sum(run_record.phase_seconds().values())
         )
         if last is not None:
-            gap = record.compute_seconds_between(last.ended, one.started)
+            gap = record.compute_seconds_between(
+                last.ended, run_record.started
+            )
             if 0 <= gap < LONGEST_GAP:
-                found[_stage(last, one)].append(gap)
-        last = one
-    return found
+                seconds_by_stage[_stage(last, run_record)].append(gap)
+        last = run_record
+    return seconds_by_stage
 
 
-def _stage(last: Record, one: Record) -> str:
-    if last.configuration == one.configuration:
+def _stage(last: Record, run_record: Record) -> str:
+    if last.configuration == run_record.configuration:
         return 'between runs'
-    bare = one.configuration == BARE_METAL
-    return 'to bare metal' if bare else 'to a configuration'
+    is_baseline = run_record.configuration == BARE_METAL
+    return 'to bare metal' if is_baseline else 'to a configuration'
 
 
 def main() -> int:
@@ -53,14 +56,14 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     records = record.load_all(Path(sys.argv[1]), *sys.argv[2:])
-    sweeps = {one.sweep for one in records}
+    sweeps = {run_record.sweep for run_record in records}
     if len(sweeps) != 1:
         print(f'name one of {len(sweeps)} sweeps: {", ".join(sorted(sweeps))}')
         return 2
-    found = stages(records)
-    whole = sum(map(sum, found.values()))
+    seconds_by_stage = stages(records)
+    whole = sum(map(sum, seconds_by_stage.values()))
     print(f'{"stage":20}{"times":>7}{"mean s":>9}{"sum s":>9}{"share %":>9}')
-    for name, seconds in found.items():
+    for name, seconds in seconds_by_stage.items():
         if seconds:
             mean = sum(seconds) / len(seconds)
             share = 100 * sum(seconds) / whole
@@ -68,7 +71,7 @@ def main() -> int:
                 f'{name:20}{len(seconds):7}{mean:9.1f}{sum(seconds):9.0f}'
                 f'{share:9.1f}'
             )
-    outside = 1 - sum(found['phases']) / whole
+    outside = 1 - sum(seconds_by_stage['phases']) / whole
     print(f'outside phases: {100 * outside:.1f} % (aim {100 * AIM:.0f})')
     return int(outside > AIM)
 

@@ -36,7 +36,8 @@ def sample_seconds(node: Node) -> float:
     text = node.run(command, stdin=telemetry._CGROUP, timeout=300).stdout
     children = text.splitlines()[-1].split()
     minutes, seconds = zip(
-        *(one.rstrip('s').split('m') for one in children), strict=True
+        *(cpu_time.rstrip('s').split('m') for cpu_time in children),
+        strict=True,
     )
     total = 60 * sum(map(int, minutes)) + sum(map(float, seconds))
     return total / _SAMPLES
@@ -52,25 +53,30 @@ def main() -> int:
     with hosts.BareHosts.from_file(progress=progress) as cluster:
         cost = sample_seconds(cluster.workers[0]) / interval
         print(f'a sample every {interval:g} s: {100 * cost:.2f} % of a core')
-        work = workload(cluster, bytes_, None, None)
+        sort_workload = workload(cluster, bytes_, None, None)
         if pairs:
-            run.warm_up(cluster, work)
-        for number in range(pairs):
+            run.warm_up(cluster, sort_workload)
+        for index in range(pairs):
             # Which one comes first alternates, against a drift.
-            order = list(rates) if number % 2 else list(rates)[::-1]
-            for one in order:
-                done = run.run(cluster, work, progress=progress, interval=one)
+            order = list(rates) if index % 2 else list(rates)[::-1]
+            for run_interval in order:
+                done = run.run(
+                    cluster,
+                    sort_workload,
+                    progress=progress,
+                    interval=run_interval,
+                )
                 if not done.is_valid:
                     print(done.reason, file=sys.stderr)
                     return 2
-                rates[one].append(done.rate)
-                print(f'interval {one:g}: {done.total_seconds:.1f} s')
+                rates[run_interval].append(done.rate)
+                print(f'interval {run_interval:g}: {done.total_seconds:.1f} s')
     if pairs:
         spread = stats.pool_variance(list(rates.values()))
-        found = stats.compute_ratio(rates[interval], rates[0.0], spread)
-        print(f'rate with telemetry: {found.percent:.1f} % of without', end='')
-        if found.low is not None:
-            print(f' (95 % interval {found.low:.1f} to {found.high:.1f})')
+        ratio = stats.compute_ratio(rates[interval], rates[0.0], spread)
+        print(f'rate with telemetry: {ratio.percent:.1f} % of without', end='')
+        if ratio.low is not None:
+            print(f' (95 % interval {ratio.low:.1f} to {ratio.high:.1f})')
         print()
     print(f'goal: {100 * GOAL} % of a core')
     return int(cost > GOAL)

@@ -68,24 +68,24 @@ def bare_metal() -> Record:
 
 def kit() -> Record:
     """Return a valid run of TPC's kit."""
-    made = factory.run(BARE_METAL, 0, 2000, size=10**12)
+    run_record = factory.run(BARE_METAL, 0, 2000, size=10**12)
     names = ('HSGen', 'HSSort', 'HSValidate')
-    made.phases = [{'name': name, 'seconds': 600.0} for name in names]
-    made.derived = False
-    made.seen['kit'] = {
+    run_record.phases = [{'name': name, 'seconds': 600.0} for name in names]
+    run_record.derived = False
+    run_record.seen['kit'] = {
         'version': '2.0.3',
-        'metric': round(made.rate, 4),
+        'metric': round(run_record.rate, 4),
         'run': 1,
         'role': 'performance',
     }
-    return made
+    return run_record
 
 
-def _completed(made: Record) -> Record:
+def _completed(run_record: Record) -> Record:
     start = record.compute_seconds_between(
-        '1970-01-01T00:00:00Z', made.started
+        '1970-01-01T00:00:00Z', run_record.started
     )
-    for phase in made.phases:
+    for phase in run_record.phases:
         phase['began'] = start
         start += phase['seconds']
         if 'job_id' in phase:
@@ -94,16 +94,16 @@ def _completed(made: Record) -> Record:
             phase['map_shuffle_seconds'] = phase['seconds'] - 3
             phase['reduce_merge_seconds'] = 2
             phase['maps'] = phase['reduces'] = factory.TASKS
-            phase['counters']['HDFS_BYTES_WRITTEN'] = made.size_bytes
-            phase['counters']['HDFS_BYTES_READ'] = made.size_bytes
-    made.seen['workers'] = 2
-    made.seen['worker_hosts'] = 2
-    made.seen['blocks'] = factory.TASKS
-    if made.kind == 'configuration':
-        worker = made.seen['flavor']['worker']
+            phase['counters']['HDFS_BYTES_WRITTEN'] = run_record.size_bytes
+            phase['counters']['HDFS_BYTES_READ'] = run_record.size_bytes
+    run_record.seen['workers'] = 2
+    run_record.seen['worker_hosts'] = 2
+    run_record.seen['blocks'] = factory.TASKS
+    if run_record.kind == 'configuration':
+        worker = run_record.seen['flavor']['worker']
         resources = {'VCPU': worker['vcpus'], 'MEMORY_MB': worker['ram']}
-        made.seen['allocations'] = {'worker-0': resources}
-    return made
+        run_record.seen['allocations'] = {'worker-0': resources}
+    return run_record
 
 
 def put(path: str, value: Any) -> Edit:
@@ -515,16 +515,16 @@ def digest(data: Data) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _result(folder: Path, unsigned: bool) -> str:
+def _result(directory: Path, unsigned: bool) -> str:
     """Return what a reader of a directory gets for its record."""
-    usable, invalid_records = record.load_usable(folder, unsigned)
+    usable, invalid_records = record.load_usable(directory, unsigned)
     if invalid_records:
-        return _short(invalid_records[0].reason, folder)
+        return _short(invalid_records[0].reason, directory)
     return COUNTS if usable[0].unverified else SILENT
 
 
-def _short(reason: str, folder: Path | str = '') -> str:
-    text = reason.replace(f'{folder}/', '').partition(': ')[2]
+def _short(reason: str, directory: Path | str = '') -> str:
+    text = reason.replace(f'{directory}/', '').partition(': ')[2]
     return textwrap.shorten(
         ascii(text)[1:-1].replace("\\'", "'"), 90, placeholder=' ...'
     )
@@ -660,19 +660,23 @@ FILES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def _file_row(title: str, folder: Path, change: Callable[[Path], None]) -> Row:
+def _file_row(
+    title: str, directory: Path, change: Callable[[Path], None]
+) -> Row:
     """Return what is done about a changed file, without and with a request.
 
     Nothing of it must be taken for an additional run.
     """
-    path = record.save(guests(), folder)
+    path = record.save(guests(), directory)
     change(path)
     results = []
     for unsigned in (False, False, True):
-        usable, invalid_records = record.load_usable(folder, unsigned)
-        verified = [one for one in usable if not one.unverified]
+        usable, invalid_records = record.load_usable(directory, unsigned)
+        verified = [
+            run_record for run_record in usable if not run_record.unverified
+        ]
         if invalid_records and len(verified) <= 1:
-            results.append(_short(invalid_records[0].reason, folder))
+            results.append(_short(invalid_records[0].reason, directory))
         else:
             results.append(COUNTS if len(verified) < len(usable) else SILENT)
     return Row(title, *results, plausible=COUNTS in results)

@@ -78,14 +78,14 @@ def systems() -> Iterator[str]:
     yield head('profile', 'kind', 'setting', 'value', 'source', 'why not')
     for name, settings in osprofiles.PROFILES.items():
         # A step has nothing that its profile has not.
-        for one in () if name in osprofiles.STEPS else settings:
+        for setting in () if name in osprofiles.STEPS else settings:
             yield line(
                 name,
-                one.kind.value,
-                code(one.name),
-                code(one.value),
-                one.source,
-                cell(one.reason),
+                setting.kind.value,
+                code(setting.name),
+                code(setting.value),
+                setting.source,
+                cell(setting.reason),
             )
 
 
@@ -101,8 +101,8 @@ def document() -> str:
 
 def renewed(text: str) -> str:
     """Return a document with its generated part written anew."""
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
+    before, _, remainder = text.partition(BEGIN)
+    after = remainder.partition(END)[2]
     return f'{before}{BEGIN}{document()}{END}{after}'
 
 

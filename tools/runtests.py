@@ -103,11 +103,11 @@ class Suite:
             done.set()
             thread.join()
 
-    def fail(self, what: str) -> None:
+    def fail(self, message: str) -> None:
         """Count and show one failure."""
         self.counts['failed'] += 1
-        self.failures.append(what.splitlines()[0])
-        print(f'FAIL {what}', flush=True)
+        self.failures.append(message.splitlines()[0])
+        print(f'FAIL {message}', flush=True)
 
     def check(self, stage: str, *argv: str, **env: str) -> bool:
         """Run a program that must succeed; count it as one test."""
@@ -163,8 +163,8 @@ class Suite:
             ) as process,
             self._limited(stage, process) as late,
         ):
-            seen = self.counts['passed'] + self.counts['failed']
-            result = testtools.StreamToDict(self._one)
+            test_count = self.counts['passed'] + self.counts['failed']
+            result = testtools.StreamToDict(self._count_test)
             result.startTestRun()
             subunit.ByteStreamToStreamResult(
                 process.stdout, non_subunit_name='output'
@@ -173,10 +173,10 @@ class Suite:
             status = process.wait()
             if late:
                 self.fail(f'{stage} tests took too long: {late[0]}')
-            elif self.counts['passed'] + self.counts['failed'] == seen:
+            elif self.counts['passed'] + self.counts['failed'] == test_count:
                 self.fail(f'{stage}: no test was run (status {status})')
 
-    def _one(self, test: dict) -> None:
+    def _count_test(self, test: dict) -> None:
         status = test['status']
         if status in ('exists', 'inprogress', None) or test['id'] == 'output':
             if status == 'inprogress':
@@ -243,19 +243,19 @@ class Suite:
             if ready and long:
                 self.stestr('long', './tests/long', '--serial')
         finally:
-            gone = self.check(
+            is_destroyed = self.check(
                 'destroy',
                 *(hvstack, 'lab', 'destroy', '--keep-cache', '--records'),
             )
-        if gone:
+        if is_destroyed:
             self.stestr('destroy', './tests/after', '--serial')
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
     """End a program and its children: first asked, then forced."""
-    for number in (signal.SIGINT, signal.SIGKILL):
+    for signum in (signal.SIGINT, signal.SIGKILL):
         try:
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signum)
             process.wait(60)
         except ProcessLookupError:
             return
