@@ -79,21 +79,21 @@ def _parse() -> argparse.Namespace:
 
 
 def _run_shards(args: argparse.Namespace) -> list[dict[str, Any]]:
-    words = ['--seed', args.seed, '--count', str(args.count)]
-    words += ['--only', args.only]
+    argv = ['--seed', args.seed, '--count', str(args.count)]
+    argv += ['--only', args.only]
     if args.case is not None:
-        words += ['--case', str(args.case)]
+        argv += ['--case', str(args.case)]
     jobs = 1 if args.case is not None else args.jobs
     with tempfile.TemporaryDirectory(prefix='hvstack-fuzz-') as name:
         processes = []
-        for number in range(jobs):
-            state = Path(name) / f'{number}'
+        for shard in range(jobs):
+            state = Path(name) / f'{shard}'
             state.mkdir()
-            log = Path(name) / f'{number}.json'
+            log = Path(name) / f'{shard}.json'
             process = subprocess.Popen(
                 [
-                    *(sys.executable, '-m', 'tests.fuzz', *words),
-                    *('--shard', f'{number}/{jobs}', '--json', str(log)),
+                    *(sys.executable, '-m', 'tests.fuzz', *argv),
+                    *('--shard', f'{shard}/{jobs}', '--json', str(log)),
                 ],
                 env={**os.environ, 'HVSTACK_STATE_DIR': str(state)},
             )
@@ -126,31 +126,33 @@ def _shard(args: argparse.Namespace) -> int:
         sandbox.load()
         gc.freeze()
         with args.json.open('w', encoding='utf-8') as log:
-            usual: dict[Any, str] = {}
-            for kind in corpus.ALL:
-                for reader in kind.readers:
+            control_messages: dict[Any, str] = {}
+            for file_type in corpus.ALL:
+                for reader in file_type.readers:
                     sandbox.empty(root)
-                    case = cases.control(kind, reader, root)
+                    case = cases.control(file_type, reader, root)
                     result = sandbox.run(-1, case, root)
-                    usual[kind.name, reader] = result.message
+                    control_messages[file_type.name, reader] = result.message
                     bad = set(result.classes) - {'unclear'}
                     if not first and (bad or (result.status and case.offline)):
                         result.classes = ['control']
                         log.write(result.line() + '\n')
             numbers = range(first, args.count, jobs)
-            for number in numbers if args.case is None else [args.case]:
-                rng = random.Random(f'{args.seed}:{number}')
-                url = f'http://127.0.0.1:{port}/{args.seed}-{number}/v3'
-                made = None
-                while made is None:
+            for case_index in numbers if args.case is None else [args.case]:
+                rng = random.Random(f'{args.seed}:{case_index}')
+                url = f'http://127.0.0.1:{port}/{args.seed}-{case_index}/v3'
+                candidate = None
+                while candidate is None:
                     sandbox.empty(root)
-                    made = cases.make(rng, root, url)
-                case = made
+                    candidate = cases.make(rng, root, url)
+                case = candidate
                 if not re.search(args.only, case.group):
                     continue
-                result = sandbox.run(number, case, root)
+                result = sandbox.run(case_index, case, root)
                 # What the valid document is refused for is no news.
-                if result.message == usual.get((case.group, case.reader)):
+                if result.message == control_messages.get(
+                    (case.group, case.reader)
+                ):
                     result.classes = [
                         name for name in result.classes if name != 'unclear'
                     ]

@@ -50,8 +50,8 @@ def topology(path: str) -> None:
     names = ['worker-0', 'worker-1', 'worker-2']
     outputs = {
         'workers': [
-            {'name': name, 'address': f'10.0.0.{number}', 'server_id': name}
-            for number, name in enumerate(names, 1)
+            {'name': name, 'address': f'10.0.0.{index}', 'server_id': name}
+            for index, name in enumerate(names, 1)
         ],
         'namenode': {
             'name': 'controller-0',
@@ -130,8 +130,8 @@ def _rally_tasks() -> Path:
     import hvstack
 
     root = Path(hvstack.__file__).parent
-    folder = root / 'share/rally-tasks'
-    return folder if folder.is_dir() else root.parent / 'rally-tasks'
+    directory = root / 'share/rally-tasks'
+    return directory if directory.is_dir() else root.parent / 'rally-tasks'
 
 
 def task(path: str) -> None:

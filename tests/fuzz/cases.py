@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz import corpus, mutations
-from tests.fuzz.corpus import Kind
+from tests.fuzz.corpus import FileType
 
 #: Values for options that are numbers; none of them is a count.
 NO_COUNTS = (
@@ -289,74 +289,82 @@ def make(rng: random.Random, root: Path, cloud_url: str) -> Case | None:
     return _file(rng, root, rng.choice(corpus.ALL), group)
 
 
-def control(kind: Kind, reader: tuple[str, ...], root: Path) -> Case:
+def control(file_type: FileType, reader: tuple[str, ...], root: Path) -> Case:
     """Prepare a case with nothing changed."""
     prepare(root)
-    _beside(kind, root)
-    _write(kind, _plain(kind), root / kind.path)
-    argv = _argv(kind, reader, root)
+    _write_other_files(file_type, root)
+    _write(file_type, _plain(file_type), root / file_type.path)
+    argv = _argv(file_type, reader, root)
     return Case(
-        *(kind.name, 'nothing', argv, False, ()),
-        offline=kind.offline,
+        *(file_type.name, 'nothing', argv, False, ()),
+        offline=file_type.offline,
         reader=reader,
     )
 
 
-def _beside(kind: Kind, root: Path) -> None:
-    for name, data in kind.beside.items():
+def _write_other_files(file_type: FileType, root: Path) -> None:
+    for name, data in file_type.other_files.items():
         write(root / name, data)
 
 
-def _argv(kind: Kind, reader: tuple[str, ...], root: Path) -> tuple[str, ...]:
-    path = os.path.relpath(root / kind.path, root / 'work')
+def _argv(
+    file_type: FileType, reader: tuple[str, ...], root: Path
+) -> tuple[str, ...]:
+    path = os.path.relpath(root / file_type.path, root / 'work')
     return tuple(path if word == 'FILE' else word for word in reader)
 
 
 def _file(
-    rng: random.Random, root: Path, kind: Kind, group: str
+    rng: random.Random, root: Path, file_type: FileType, group: str
 ) -> Case | None:
-    _beside(kind, root)
-    path = root / kind.path
+    _write_other_files(file_type, root)
+    path = root / file_type.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    reader = rng.choice(kind.readers)
+    reader = rng.choice(file_type.readers)
     field_name = ''
     if group == 'file':
-        if kind.is_foreign:
+        if file_type.is_foreign:
             return None
-        damaged = mutations.damage(rng, path, _plain(kind), kind.form)
+        damaged = mutations.damage(
+            rng, path, _plain(file_type), file_type.form
+        )
         if damaged is None:
             return None
         label, invalid = damaged
         # A missing file among others, or of options, is no mistake.
         if label == 'missing' and 'FILE' not in reader:
             invalid = False
-        if kind.form == 'ini' and label in ('deep', 'alias bomb', 'empty'):
+        if file_type.form == 'ini' and label in (
+            'deep',
+            'alias bomb',
+            'empty',
+        ):
             invalid = label != 'empty'
-        if kind.name == 'journal entry' and label == 'directory':
+        if file_type.name == 'journal entry' and label == 'directory':
             invalid = False
     else:
-        mutation = mutations.mutate(rng, kind.data, kind.rules)
+        mutation = mutations.mutate(rng, file_type.data, file_type.rules)
         data = copy.deepcopy(mutation.data)
-        if kind.seal:
-            data = kind.seal(data)
+        if file_type.seal:
+            data = file_type.seal(data)
         if mutation.field == 'digest':
             data = mutation.data
         label, invalid = mutation.label, mutation.invalid
         field_name = mutation.field
-        if kind.form == 'ini':
+        if file_type.form == 'ini':
             invalid = invalid and not _is_valid_option(mutation)
         try:
-            _write(kind, data, path)
+            _write(file_type, data, path)
         except (ValueError, TypeError):
             return None
     is_strict = not any(
-        reader[: len(words)] == words for words in kind.lenient
+        reader[: len(command)] == command for command in file_type.lenient
     )
     return Case(
-        kind.name,
+        file_type.name,
         label,
-        _argv(kind, reader, root),
-        invalid and kind.offline and is_strict,
+        _argv(file_type, reader, root),
+        invalid and file_type.offline and is_strict,
         tuple(
             filter(
                 None,
@@ -376,7 +384,7 @@ def _file(
                 ),
             )
         ),
-        offline=kind.offline,
+        offline=file_type.offline,
         reader=reader,
     )
 
@@ -396,14 +404,18 @@ def _is_valid_option(mutation: mutations.Mutation) -> bool:
     return (is_text and "'" not in value) or value == "'\\ud800'"
 
 
-def _plain(kind: Kind) -> Any:
-    return kind.data if kind.seal is None else kind.seal(dict(kind.data))
+def _plain(file_type: FileType) -> Any:
+    return (
+        file_type.data
+        if file_type.seal is None
+        else file_type.seal(dict(file_type.data))
+    )
 
 
-def _write(kind: Kind, data: Any, path: Path) -> None:
+def _write(file_type: FileType, data: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if kind.form != 'ini':
-        path.write_bytes(mutations.render(data, kind.form))
+    if file_type.form != 'ini':
+        path.write_bytes(mutations.render(data, file_type.form))
         return
     lines = []
     for section, options in _items(data):
@@ -425,7 +437,7 @@ def _items(data: Any) -> list[tuple[Any, Any]]:
 def _options(rng: random.Random, root: Path) -> Case:
     is_parsed = rng.random() < 0.35
     command = rng.choice(PARSED if is_parsed else COMMANDS)
-    positions = [number for number, (_, sort) in enumerate(command) if sort]
+    positions = [index for index, (_, sort) in enumerate(command) if sort]
     position = rng.choice(positions)
     sort = command[position][1]
     if sort == 'count' and rng.random() < 0.2:
@@ -516,7 +528,11 @@ def _cloud(rng: random.Random, root: Path, cloud_url: str) -> Case:
     data['clouds']['fuzz']['auth']['auth_url'] = cloud_url  # type: ignore[index]
     write(root / 'work/clouds.yaml', data)
     reader = rng.choice(
-        next(kind for kind in corpus.ALL if kind.name == 'clouds.yaml').readers
+        next(
+            file_type
+            for file_type in corpus.ALL
+            if file_type.name == 'clouds.yaml'
+        ).readers
     )
     return Case(
         'cloud',

@@ -21,7 +21,7 @@ CLOUD_URL = 'http://127.0.0.1:9/v3'
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileType:
     """A kind of file.
 
     :param path: where the file is, below the state directory, or below the
@@ -34,7 +34,7 @@ class Kind:
     :param seal: sets what depends on the rest of the document.
     :param offline: whether the readers end well with the valid document;
         they do not where they need a cloud.
-    :param beside: other files that the readers need, by path.
+    :param other_files: other files that the readers need, by path.
     :param lenient: first words of readers that may pass over what is wrong
         without a word, since what they print does not depend on it.
     :param is_foreign: another program reads the file, and hands over data.
@@ -48,7 +48,7 @@ class Kind:
     form: str = 'yaml'
     seal: Callable[[Any], Any] | None = None
     offline: bool = True
-    beside: dict[str, Any] = field(default_factory=dict)
+    other_files: dict[str, Any] = field(default_factory=dict)
     lenient: tuple[tuple[str, ...], ...] = ()
     is_foreign: bool = False
 
@@ -132,16 +132,16 @@ EVIDENCE = {
 }
 
 
-def _flavor(status: str, number: int) -> dict[str, Any]:
+def _flavor(status: str, index: int) -> dict[str, Any]:
     return {
         'status': status,
         'configuration': 'i4-c1-m1-local-dedicated-unpinned',
-        'name': f'hv-fuzz-worker-{number}',
+        'name': f'hv-fuzz-worker-{index}',
         'role': 'worker',
         'vcpus': 14,
         'ram': 49152,
         'disk': 40,
-        'ephemeral': number,
+        'ephemeral': index,
         'extra_specs': SPECS,
         'disks': 3,
         'disk_size_gb': 400,
@@ -204,13 +204,13 @@ INVENTORY: dict[str, Any] = {
         {
             'name': name,
             'role': role,
-            'address': f'10.0.0.{number}',
+            'address': f'10.0.0.{index}',
             'vcpus': 8,
             'memory_mib': 16384,
             'data': '/srv/hvstack-data',
             'cpu_cap': 4.5,
         }
-        for number, (name, role) in enumerate(
+        for index, (name, role) in enumerate(
             (('c1', 'controller'), ('w1', 'worker'), ('w2', 'worker')), 1
         )
     ],
@@ -236,7 +236,7 @@ BASELINE_HOSTS = [
     {
         'name': name,
         'role': role,
-        'address': f'10.0.0.{number}',
+        'address': f'10.0.0.{index}',
         'vcpus': 8,
         'memory_mib': 16384,
         'enter': ['true'],
@@ -244,7 +244,7 @@ BASELINE_HOSTS = [
         'memory_cap_mib': 2048,
         'backend': 'lxc',
     }
-    for number, (name, role) in enumerate(
+    for index, (name, role) in enumerate(
         (('c1', 'controller'), ('w1', 'worker')), 1
     )
 ]
@@ -260,8 +260,8 @@ BASELINE_RULES = Rules(
 )
 
 TOPOLOGY = {
-    f'worker-{number}': {'host': f'h{number}', 'rack': f'r{number % 2}'}
-    for number in range(3)
+    f'worker-{index}': {'host': f'h{index}', 'rack': f'r{index % 2}'}
+    for index in range(3)
 } | {'controller-0': {'host': 'h9', 'rack': 'r1'}}
 TOPOLOGY_RULES = Rules(
     names=('*.host', '*.rack'),
@@ -283,8 +283,8 @@ SWEEP = 'quick-20261121-054500-abcd'
 I1 = 'i1-c1-m1-local-shared-unpinned'
 
 
-def _id(number: int) -> str:
-    return f'00000000-0000-4000-8000-00000000000{number}'
+def _id(index: int) -> str:
+    return f'00000000-0000-4000-8000-00000000000{index}'
 
 
 def record(
@@ -376,10 +376,10 @@ def seal(data: Any) -> Any:
 
 
 RECORDS = {
-    f'records/2026112{number}T-{name}-{_id(number)}.json': seal(
-        record(number, name, *rest)
+    f'records/2026112{index}T-{name}-{_id(index)}.json': seal(
+        record(index, name, *arguments)
     )
-    for number, (name, *rest) in enumerate(
+    for index, (name, *arguments) in enumerate(
         (
             ('bare-metal', 0, 122.0),
             (I1, 0, 125.0),
@@ -605,7 +605,7 @@ HOSTS_RULES = Rules(
 )
 
 ALL = (
-    Kind(
+    FileType(
         'host profile',
         'work/host.yaml',
         PROFILE,
@@ -627,14 +627,14 @@ ALL = (
         ),
         PROFILE_RULES,
     ),
-    Kind(
+    FileType(
         'hosts of the lab',
         'lab/hosts.yaml',
         HOSTS,
         (('host', 'list'), ('host', 'show', 'lab-worker')),
         HOSTS_RULES,
     ),
-    Kind(
+    FileType(
         'catalogue',
         'work/catalogue.yaml',
         CATALOGUE,
@@ -646,7 +646,7 @@ ALL = (
         ),
         CATALOGUE_RULES,
     ),
-    Kind(
+    FileType(
         'catalogue for a cloud',
         'work/catalogue.yaml',
         CATALOGUE,
@@ -665,7 +665,7 @@ ALL = (
         CATALOGUE_RULES,
         offline=False,
     ),
-    Kind(
+    FileType(
         'search space',
         'work/space.yaml',
         SPACE,
@@ -678,14 +678,14 @@ ALL = (
         ),
         SPACE_RULES,
     ),
-    Kind(
+    FileType(
         'inventory',
         'work/inventory.yaml',
         INVENTORY,
         (('call:hosts', 'FILE'),),
         INVENTORY_RULES,
     ),
-    Kind(
+    FileType(
         'baseline hosts',
         'lab/baseline.json',
         BASELINE_HOSTS,
@@ -693,14 +693,14 @@ ALL = (
         BASELINE_RULES,
         'json',
     ),
-    Kind(
+    FileType(
         'topology map',
         'work/map.yaml',
         TOPOLOGY,
         (('call:topology', 'FILE'),),
         TOPOLOGY_RULES,
     ),
-    Kind(
+    FileType(
         'run record',
         f'records/20261129T-i1-{_id(9)}.json',
         record(9, I1, 2, 126.0),
@@ -721,10 +721,10 @@ ALL = (
         RECORD_RULES,
         'json',
         seal,
-        beside={**RECORDS, f'sweeps/{SWEEP}.json': MARKER},
+        other_files={**RECORDS, f'sweeps/{SWEEP}.json': MARKER},
         lenient=(('sweep', 'plan'), ('sweep', 'list'), ('sweep', 'show')),
     ),
-    Kind(
+    FileType(
         'baseline record',
         f'records/20261129T-bare-metal-{_id(9)}.json',
         record(9, 'bare-metal', 2, 124.0),
@@ -738,9 +738,9 @@ ALL = (
         RECORD_RULES,
         'json',
         seal,
-        beside=RECORDS,
+        other_files=RECORDS,
     ),
-    Kind(
+    FileType(
         'sweep marker',
         f'sweeps/{SWEEP}.json',
         MARKER,
@@ -752,38 +752,38 @@ ALL = (
         ),
         MARKER_RULES,
         'json',
-        beside=RECORDS,
+        other_files=RECORDS,
         lenient=(('report',),),
     ),
-    Kind(
+    FileType(
         'marker of a quick sweep',
         f'sweeps/{SWEEP}.json',
         QUICK_MARKER,
         (('sweep', 'list'), ('report',)),
         MARKER_RULES,
         'json',
-        beside=RECORDS,
+        other_files=RECORDS,
         lenient=(('report',),),
     ),
-    Kind(
+    FileType(
         'trials marker',
         f'trials/{TRIALS_ID}.json',
         TRIALS,
         (('sweep', 'trials', 'show', TRIALS_ID),),
         TRIALS_RULES,
         'json',
-        beside=RECORDS,
+        other_files=RECORDS,
     ),
-    Kind(
+    FileType(
         'skipped configurations',
         f'records/skipped/{SWEEP}.json',
         SKIPPED,
         (('report',), ('report', '-f', 'csv'), ('report', '-f', 'html')),
         Rules(strict=()),
         'json',
-        beside=RECORDS,
+        other_files=RECORDS,
     ),
-    Kind(
+    FileType(
         'journal entry',
         'journal/1763700000.000000-flavor-x.json',
         JOURNAL,
@@ -791,7 +791,7 @@ ALL = (
         JOURNAL_RULES,
         'json',
     ),
-    Kind(
+    FileType(
         'mark of acquired hosts',
         'journal/hosts/x.json',
         ACQUIRED,
@@ -805,7 +805,7 @@ ALL = (
         ),
         'json',
     ),
-    Kind(
+    FileType(
         'note of a host without power',
         'work/without-power-c1.json',
         POWER,
@@ -817,7 +817,7 @@ ALL = (
         ),
         'json',
     ),
-    Kind(
+    FileType(
         'settings of the lab',
         'lab/settings.json',
         LAB_SETTINGS,
@@ -830,7 +830,7 @@ ALL = (
         ),
         'json',
     ),
-    Kind(
+    FileType(
         'marks of the lab',
         'lab/marks.json',
         LAB_MARKS,
@@ -838,7 +838,7 @@ ALL = (
         Rules(strict=(), texts=('*',)),
         'json',
     ),
-    Kind(
+    FileType(
         'chosen Hadoop release',
         'work/hadoop-tarball.json',
         RELEASE,
@@ -850,7 +850,7 @@ ALL = (
         ),
         'json',
     ),
-    Kind(
+    FileType(
         'hvstack.conf',
         'hvstack.conf',
         CONF,
@@ -858,7 +858,7 @@ ALL = (
         CONF_RULES,
         'ini',
     ),
-    Kind(
+    FileType(
         'clouds.yaml',
         'work/clouds.yaml',
         CLOUDS,
@@ -877,7 +877,7 @@ ALL = (
         Rules(open=('clouds',), strict=()),
         offline=False,
     ),
-    Kind(
+    FileType(
         'accounts.yaml',
         'work/accounts.yaml',
         ACCOUNTS,
@@ -885,7 +885,7 @@ ALL = (
         Rules(strict=()),
         offline=False,
     ),
-    Kind(
+    FileType(
         'Rally task arguments',
         'work/arguments.json',
         TASK,

@@ -175,14 +175,16 @@ def mutate(rng: random.Random, data: Any, rules: Rules) -> Mutation:
         (key for key in reversed(path) if not key.isdigit()), path[-1]
     )
     if action == 'remove':
-        invalid = any(matches(path, one) for one in rules.required)
+        invalid = any(matches(path, pattern) for pattern in rules.required)
         return Mutation(_remove(data, path), f'{name} removed', field, invalid)
     if action == 'add':
         parent = _lookup(data, path[:-1])
         if isinstance(parent, dict):
             key = rng.choice(('zzz', 'mamory', '\x1b[2J', 'x' * 300))
             parent[key] = 1
-            invalid = any(matches(path[:-1], one) for one in rules.strict)
+            invalid = any(
+                matches(path[:-1], pattern) for pattern in rules.strict
+            )
             label = f'{".".join((*path[:-1], key))!r:.60} added'
             return Mutation(data, label, key, invalid)
         action = 'value'
@@ -225,25 +227,25 @@ def _is_invalid(
         if isinstance(value, bool | list | dict | str):
             return True
         if value is None:
-            return any(matches(path, one) for one in rules.required)
+            return any(matches(path, pattern) for pattern in rules.required)
         if value != value or abs(value) == INFINITY or value < 0:
             return True
         if value > 10**300:
             return True
         return value >= 10**9 and any(
-            matches(path, one) for one in rules.bounded
+            matches(path, pattern) for pattern in rules.bounded
         )
     if isinstance(before, str):
         if isinstance(value, list | dict):
             return True
         if isinstance(value, bool | int | float):
-            return any(matches(path, one) for one in rules.texts)
+            return any(matches(path, pattern) for pattern in rules.texts)
         if value is None:
-            return any(matches(path, one) for one in rules.required)
+            return any(matches(path, pattern) for pattern in rules.required)
         if value in BAD_TEXTS:
             return True
         return value in BAD_NAMES and any(
-            matches(path, one) for one in rules.names
+            matches(path, pattern) for pattern in rules.names
         )
     if isinstance(before, list):
         return isinstance(value, str | bool | int | float | dict)
@@ -360,11 +362,11 @@ def _damaged(rng: random.Random, name: str, text: bytes, form: str) -> bytes:
 def _duplicated(text: bytes, form: str) -> bytes:
     """Return a document whose first mapping has its first key twice."""
     if form == 'json':
-        head, _, rest = text.partition(b'{')
-        first = rest.lstrip().split(b':')[0]
-        return head + b'{' + first + b': 1,' + rest
+        head, _, remainder = text.partition(b'{')
+        first = remainder.lstrip().split(b':')[0]
+        return head + b'{' + first + b': 1,' + remainder
     lines = text.split(b'\n')
-    line = next(number for number, line in enumerate(lines) if b':' in line)
+    line = next(index for index, line in enumerate(lines) if b':' in line)
     indent = b' ' * (
         len(lines[line]) - len(lines[line].lstrip(b'- ').lstrip())
     )

@@ -99,7 +99,7 @@ def load() -> None:
     importlib.import_module('tests.fuzz.calls')
 
 
-def run(number: int, case: Case, root: Path) -> Result:
+def run(case_index: int, case: Case, root: Path) -> Result:
     """Run a case, and classify what it did."""
     reader = _hold_output(case)
     pid = os.fork()
@@ -110,7 +110,7 @@ def run(number: int, case: Case, root: Path) -> Result:
     finally:
         if reader is not None:
             os.close(reader)
-    return _classify(number, case, root, status)
+    return _classify(case_index, case, root, status)
 
 
 def _hold_output(case: Case) -> int | None:
@@ -169,15 +169,15 @@ def _child(case: Case, root: Path) -> None:
     status, failure = 99, ''
     try:
         os.setsid()
-        work = root / 'work'
-        os.chdir(work)
+        work_dir = root / 'work'
+        os.chdir(work_dir)
         _redirect(root)
         for name in list(os.environ):
             if name.startswith(('OS_', 'HVSTACK_')):
                 del os.environ[name]
         os.environ |= {
             'HOME': str(root / 'home'),
-            'OS_CLIENT_CONFIG_FILE': str(work / 'clouds.yaml'),
+            'OS_CLIENT_CONFIG_FILE': str(work_dir / 'clouds.yaml'),
             **case.env,
         }
         for limit, value in (
@@ -206,8 +206,8 @@ def _child(case: Case, root: Path) -> None:
 
 def _redirect(root: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    for number, name in ((1, 'stdout'), (2, 'stderr')):
-        os.dup2(os.open(root / name, flags, 0o600), number)
+    for descriptor, name in ((1, 'stdout'), (2, 'stderr')):
+        os.dup2(os.open(root / name, flags, 0o600), descriptor)
     os.dup2(os.open('/dev/null', os.O_RDONLY), 0)
     sys.stdout = open(1, 'w', encoding='utf-8', closefd=False)  # noqa: SIM115
     sys.stderr = open(  # noqa: SIM115
@@ -252,13 +252,13 @@ def _only_parse(argv: tuple[str, ...]) -> None:
     import importlib.metadata
 
     for entry in importlib.metadata.entry_points(group='hvstack.cli'):
-        words = tuple(entry.name.split('_'))
-        if argv[: len(words)] == words:
+        command = tuple(entry.name.split('_'))
+        if argv[: len(command)] == command:
             entry.load().run = lambda self, parsed_args: 0
 
 
 def _classify(
-    number: int, case: Case, root: Path, wait_status: int | None
+    case_index: int, case: Case, root: Path, wait_status: int | None
 ) -> Result:
     texts = {}
     for name in ('stdout', 'stderr', 'result'):
@@ -269,7 +269,9 @@ def _classify(
     if texts['result']:
         status, failure = json.loads(texts['result'])
     message = texts['stderr'].strip()[:3000]
-    result = Result(number, case.group, case.label, case.argv, status, message)
+    result = Result(
+        case_index, case.group, case.label, case.argv, status, message
+    )
     if wait_status is None:
         result.classes.append('hang')
         result.detail = f'asleep for {WALL_SECONDS:.0f} s'

@@ -37,22 +37,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self, rng: random.Random, base: str) -> tuple[int, bytes]:
         if 'auth/tokens' in self.path and rng.random() < 0.7:
             return 201, json.dumps(_token(base)).encode()
-        kind = rng.randrange(9)
-        if kind == 0:
+        choice = rng.randrange(9)
+        if choice == 0:
             return 500, b'{"error": {"message": "\\u001b[31mred"}}'
-        if kind == 1:
+        if choice == 1:
             return 200, b'<html>login</html>'
-        if kind == 2:
+        if choice == 2:
             return 200, b'{"flavors": [{"id": 1}], "stacks": 7}'
-        if kind == 3:
+        if choice == 3:
             return 200, b'[]'
-        if kind == 4:
+        if choice == 4:
             return 200, b'null'
-        if kind == 5:
+        if choice == 5:
             return 404, b''
-        if kind == 6:
+        if choice == 6:
             return 302, b''
-        if kind == 7:
+        if choice == 7:
             return 403, b'{"forbidden": {"message": "no", "code": 403}}'
         return 200, b'{"versions": [], "servers": [], "flavors": []}'
 

@@ -60,7 +60,7 @@ def main() -> int:
     else:
         lines = list(
             compare.differences(
-                compare.stored(), output, renames, words=args.words
+                compare.stored(), output, renames, wording=args.words
             )
         )
     for line in lines:

@@ -39,15 +39,17 @@ def read_renames(path: Path = RENAMES) -> list[Rename]:
     """
     renames: dict[tuple[str, str], Rename] = {}
     lines = path.read_text(encoding='utf-8').splitlines()
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         if not line or line.startswith('#'):
             continue
         fields = line.split('\t')
         if len(fields) != 3 or not all(fields):
-            raise ValueError(f'{path}:{number}: expected old, new, scope')
+            raise ValueError(f'{path}:{line_number}: expected old, new, scope')
         rename = Rename(*fields)
         if (rename.old, rename.scope) in renames:
-            raise ValueError(f'{path}:{number}: duplicate of {rename.old!r}')
+            raise ValueError(
+                f'{path}:{line_number}: duplicate of {rename.old!r}'
+            )
         renames[rename.old, rename.scope] = rename
     return list(renames.values())
 
@@ -75,9 +77,9 @@ def apply_renames(text: str, name: str, renames: list[Rename]) -> str:
 
 def _bounded(old: str) -> str:
     """Return a pattern that matches a name as a whole word."""
-    left = r'(?<!\w)' if re.match(r'\w', old) else ''
-    right = r'(?!\w)' if re.search(r'\w$', old) else ''
-    return f'{left}{re.escape(old)}{right}'
+    left_boundary = r'(?<!\w)' if re.match(r'\w', old) else ''
+    right_boundary = r'(?!\w)' if re.search(r'\w$', old) else ''
+    return f'{left_boundary}{re.escape(old)}{right_boundary}'
 
 
 def stored(directory: Path = DATA) -> dict[str, str]:
@@ -93,16 +95,16 @@ def differences(
     before: Mapping[str, str],
     after: Mapping[str, str],
     renames: list[Rename],
-    words: bool = False,
+    wording: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a difference, none if the output is the same.
 
     :param before: stored output by file name.
     :param after: today's output by file name.
-    :param words: compare the wording, and nothing else.
+    :param wording: compare the wording, and nothing else.
     """
     for name in sorted(before.keys() | after.keys()):
-        if name.startswith(WORDS) != words:
+        if name.startswith(WORDS) != wording:
             continue
         old = apply_renames(before.get(name, ''), name, renames).splitlines()
         new = after.get(name, '').splitlines()

@@ -83,25 +83,25 @@ def _without_paths(text: str) -> str:
     return text
 
 
-def _without_words(value: Any, words: _Words) -> Any:
+def _without_words(value: Any, sentences: _Words) -> Any:
     """Return plain data with each sentence replaced by its numbers.
 
     What a sentence says may be said better, what it counts stays.
 
-    :param words: gets the sentences.
+    :param sentences: gets the sentences.
     """
     if isinstance(value, dict):
         return {
-            _without_words(key, words): _without_words(item, words)
+            _without_words(key, sentences): _without_words(item, sentences)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_without_words(item, words) for item in value]
+        return [_without_words(item, sentences) for item in value]
     if not isinstance(value, str) or '\n' in value:
         return value
     if len(value.split(' ')) < SENTENCE_WORDS:
         return value
-    words.append(value)
+    sentences.append(value)
     numbers = sorted(set(_NUMBER.findall(value)), key=float)
     return f'<sentence {" ".join(numbers)}>'.replace(' >', '>')
 
@@ -113,11 +113,13 @@ def _dump(data: Any) -> str:
     )
 
 
-def _files(name: str, text: str, words: _Words) -> Iterator[tuple[str, str]]:
+def _files(
+    name: str, text: str, sentences: _Words
+) -> Iterator[tuple[str, str]]:
     """Yield a file of output, and one of its wording if it has any."""
     yield name, text
-    if words:
-        yield f'{compare.WORDS}{name}', '\n'.join(words) + '\n'
+    if sentences:
+        yield f'{compare.WORDS}{name}', '\n'.join(sentences) + '\n'
 
 
 def run(*argv: str) -> tuple[int, str, str]:
@@ -135,7 +137,7 @@ def run(*argv: str) -> tuple[int, str, str]:
 
 def _session(
     calls: Iterator[tuple[str, ...]],
-    words: _Words,
+    sentences: _Words,
     read: Callable[[str], Any] = json.loads,
     show: Callable[[Any], Any] = lambda data: data,
 ) -> str:
@@ -149,12 +151,12 @@ def _session(
         status, out, err = run(*argv)
         lines = [f'$ hvstack {" ".join(argv)}', f'status: {status}']
         if out:
-            data = show(_without_words(read(out), words))
+            data = show(_without_words(read(out), sentences))
             lines.append(_dump(data).rstrip())
         if err:
             # How lines are broken is no matter.
             lines.append(
-                f'error: {_without_words(" ".join(err.split()), words)}'
+                f'error: {_without_words(" ".join(err.split()), sentences)}'
             )
         parts.append('\n'.join(lines))
     return '\n\n'.join(parts) + '\n'
@@ -180,19 +182,19 @@ def flavors() -> Iterator[tuple[str, str]]:
         yield *derive, '--configuration', 'i2-nfs'
 
     for host in HOSTS:
-        words: _Words = []
-        text = _session(calls(host), words)
-        yield from _files(f'flavor-derive-{_name(host)}.txt', text, words)
-    words = []
+        sentences: _Words = []
+        text = _session(calls(host), sentences)
+        yield from _files(f'flavor-derive-{_name(host)}.txt', text, sentences)
+    sentences = []
     text = _session(
         (
             ('flavor', 'catalogue', '--host', host, 'i1', 'i2', 'i4-dedicated')
             for host in HOSTS
         ),
-        words,
+        sentences,
         yaml.safe_load,
     )
-    yield from _files('flavor-catalogue.txt', text, words)
+    yield from _files('flavor-catalogue.txt', text, sentences)
 
 
 def lint() -> Iterator[tuple[str, str]]:
@@ -206,8 +208,10 @@ def lint() -> Iterator[tuple[str, str]]:
         yield 'flavor', 'lint', bad, '--host', host, '-f', 'json'
         yield 'flavor', 'lint', 'vsphere6', '--host', 'vsan', '-f', 'json'
 
-    words: _Words = []
-    yield from _files('flavor-lint.txt', _session(calls(), words), words)
+    sentences: _Words = []
+    yield from _files(
+        'flavor-lint.txt', _session(calls(), sentences), sentences
+    )
 
 
 def sizes() -> Iterator[tuple[str, str]]:
@@ -223,8 +227,10 @@ def sizes() -> Iterator[tuple[str, str]]:
                 yield *size, '--hosts', '8', '--controllers', rule
             yield *size, '--hosts', '8', '--native'
 
-    words: _Words = []
-    yield from _files('cluster-size.txt', _session(calls(), words), words)
+    sentences: _Words = []
+    yield from _files(
+        'cluster-size.txt', _session(calls(), sentences), sentences
+    )
 
 
 def _show_environment(data: Any) -> Any:
@@ -287,12 +293,12 @@ def environments() -> Iterator[tuple[str, str]]:
             )
 
     def calls(host: str) -> Iterator[tuple[str, ...]]:
-        def call(name: str, *more: str) -> tuple[str, ...]:
+        def call(name: str, *options: str) -> tuple[str, ...]:
             flavor = name if name in _shapes(host) else 'i4'
             return (
                 *('cluster', 'environment', '--key-name', 'key'),
                 *('--worker-flavor', f'{_name(host)}-{flavor}'),
-                *('--hosts', '8', '--configuration', name, *more),
+                *('--hosts', '8', '--configuration', name, *options),
             )
 
         for name in _shapes(host):
@@ -343,19 +349,19 @@ def environments() -> Iterator[tuple[str, str]]:
             f'{fake.NOVA}/flavors/detail', json={'flavors': flavors}
         )
         for host in HOSTS:
-            words: _Words = []
+            sentences: _Words = []
             first: dict[str, Any] = {}
 
             def show(data: Any, first: dict[str, Any] = first) -> Any:
-                shown = _show_environment(data)
+                environment = _show_environment(data)
                 if first:
-                    return {'changes': _changes(first, shown)}
-                first |= shown
-                return shown
+                    return {'changes': _changes(first, environment)}
+                first |= environment
+                return environment
 
-            text = _session(calls(host), words, yaml.safe_load, show)
+            text = _session(calls(host), sentences, yaml.safe_load, show)
             name = f'cluster-environment-{_name(host)}.txt'
-            yield from _files(name, text, words)
+            yield from _files(name, text, sentences)
 
 
 def site_files() -> Iterator[tuple[str, str]]:
@@ -391,8 +397,8 @@ def _short(task: dict[str, Any]) -> dict[str, Any]:
         for workload in subtask['workloads']:
             (arguments,) = workload['scenario'].values()
             contexts = workload['contexts']
-            for name, given in contexts.items():
-                if given == arguments:
+            for name, context_arguments in contexts.items():
+                if context_arguments == arguments:
                     contexts[name] = 'as the scenario'
     return task
 
@@ -431,16 +437,18 @@ def tasks() -> Iterator[tuple[str, str]]:
                     'steal': 1,
                 },
             ]
-        words: _Words = []
+        sentences: _Words = []
         parts = []
         for arguments in cases:
             text = environment.get_template(path.name).render(**arguments)
             parts.append(
                 f'# {json.dumps(arguments)}\n'
-                + _dump(_without_words(_short(yaml.safe_load(text)), words))
+                + _dump(
+                    _without_words(_short(yaml.safe_load(text)), sentences)
+                )
             )
         yield from _files(
-            f'rally-tasks/{path.name}', '---\n'.join(parts), words
+            f'rally-tasks/{path.name}', '---\n'.join(parts), sentences
         )
 
 
@@ -456,8 +464,8 @@ def plans() -> Iterator[tuple[str, str]]:
     def calls() -> Iterator[tuple[str, ...]]:
         for host in HOSTS:
             plan = 'sweep', 'plan', '-f', 'json', '--host', host, '--values'
-            for words in values:
-                yield *plan, *words, '--backend', 'kvm'
+            for sweep_values in values:
+                yield *plan, *sweep_values, '--backend', 'kvm'
         plan = 'sweep', 'plan', '-f', 'json', '--host', 'vsphere6', '--values'
         for strategy in ('full-factorial', 'one-at-a-time', 'racing'):
             for backend in ('kvm', 'lxc', 'qemu'):
@@ -474,8 +482,10 @@ def plans() -> Iterator[tuple[str, str]]:
         yield *plan, 'instances=0', '--backend', 'kvm'
         yield *plan, 'speed=1', '--backend', 'kvm'
 
-    words: _Words = []
-    yield from _files('sweep-plan.txt', _session(calls(), words), words)
+    sentences: _Words = []
+    yield from _files(
+        'sweep-plan.txt', _session(calls(), sentences), sentences
+    )
 
 
 def _records(directory: Path) -> list[record.Record]:
@@ -501,17 +511,17 @@ def _records(directory: Path) -> list[record.Record]:
     ]
     records = []
     for sweep, factor in (('first', 1.0), ('second', 1.1)):
-        for number, (name, index, seconds, more) in enumerate(runs):
+        for run_index, (name, index, seconds, changes) in enumerate(runs):
             day = 21 if sweep == 'first' else 22
             run_record = factory.run(
                 *(name, index, seconds * factor),
                 sweep=sweep,
-                started=f'2026-11-{day}T{number:02d}:00:00Z',
+                started=f'2026-11-{day}T{run_index:02d}:00:00Z',
                 seen=dict(caps),
-                **more,
+                **changes,
             )
             run_record.id = str(
-                uuid.uuid5(uuid.NAMESPACE_URL, f'{sweep}/{number}')
+                uuid.uuid5(uuid.NAMESPACE_URL, f'{sweep}/{run_index}')
             )
             # A signature would need a key of the machine's.
             run_record.digest = run_record.computed_digest()
@@ -537,14 +547,14 @@ def reports() -> Iterator[tuple[str, str]]:
             ('two', ('first', 'second', '--changed', 'nova')),
         ):
             status, out, err = run(*report, *argv, '-f', 'json')
-            words: _Words = []
+            sentences: _Words = []
             # Where a record is, and so its path, is this run's.
             text = (out or f'{{"status": {status}}}').replace(
                 name, '<records>'
             )
-            words += err.replace(name, '<records>').splitlines()
-            data = _dump(_without_words(json.loads(text), words))
-            yield from _files(f'report-{title}.yaml', data, words)
+            sentences += err.replace(name, '<records>').splitlines()
+            data = _dump(_without_words(json.loads(text), sentences))
+            yield from _files(f'report-{title}.yaml', data, sentences)
         for form in ('csv', 'junit'):
             _, out, _ = run(*report, 'first', '-f', form)
             yield f'report.{form}', out.replace(name, '<records>')
@@ -643,7 +653,7 @@ def exit_codes() -> Iterator[tuple[str, str]]:
 def heat() -> Iterator[tuple[str, str]]:
     """Render parameters, outputs and resources of the Heat templates."""
     data: dict[str, Any] = {}
-    words: _Words = []
+    sentences: _Words = []
     for path in sorted(share.HEAT_TEMPLATES.rglob('*.yaml')):
         content = yaml.safe_load(path.read_text(encoding='utf-8'))
         name = str(path.relative_to(share.HEAT_TEMPLATES))
@@ -656,14 +666,16 @@ def heat() -> Iterator[tuple[str, str]]:
             if key in content:
                 data[name][key] = sorted(content[key])
     yield from _files(
-        'heat-templates.yaml', _dump(_without_words(data, words)), words
+        'heat-templates.yaml',
+        _dump(_without_words(data, sentences)),
+        sentences,
     )
 
 
 def plugins() -> Iterator[tuple[str, str]]:
     """Render Rally's plugins and their schemas."""
     data: dict[str, Any] = {}
-    words: _Words = []
+    sentences: _Words = []
     for module in (contexts, scenario, slas):
         for item in vars(module).values():
             if (
@@ -678,7 +690,7 @@ def plugins() -> Iterator[tuple[str, str]]:
                 'schema': getattr(item, 'CONFIG_SCHEMA', None),
             }
     yield from _files(
-        'rally-plugins.yaml', _dump(_without_words(data, words)), words
+        'rally-plugins.yaml', _dump(_without_words(data, sentences)), sentences
     )
 
 

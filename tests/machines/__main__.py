@@ -62,13 +62,13 @@ class Machine:
             'off': self.emulator.power_off,
         }
 
-    def run(self, words: str, hours: float) -> None:
+    def run(self, command: str, hours: float) -> None:
         """Run hvstack in the machine.
 
-        :param words: subcommand and its arguments.
+        :param command: subcommand and its arguments.
         :param hours: deadline.
         """
-        self.emulator.run(f'{_HVSTACK} {words}', hours * _HOUR)
+        self.emulator.run(f'{_HVSTACK} {command}', hours * _HOUR)
 
     def boot(self) -> None:
         """Boot with systemd and enough memory for a lab."""

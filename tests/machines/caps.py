@@ -201,8 +201,8 @@ class Caps:
         self.processes[-1].wait(120)
         self.kill([loop])
         _, rates, *_ = telemetry.cgroup(text.read_text())
-        known = [rate for rate in rates['cpu'] if rate is not None]
-        mean = sum(known) / len(known)
+        cpu_rates = [rate for rate in rates['cpu'] if rate is not None]
+        mean = sum(cpu_rates) / len(cpu_rates)
         self.check(
             'telemetry sampler',
             0 < mean < 1.2 * CORES and 'throttled' in rates,

@@ -56,9 +56,9 @@ def start_guest(name: str, weight: int, size: sizes.HostSize) -> None:
     virsh(size.name, 'create', str(path))
 
 
-def virsh(name: str, *words: str) -> str:
+def virsh(name: str, *args: str) -> str:
     """Run virsh for the containers of a host."""
-    argv = ('virsh', '-q', '-c', 'lxc:///', *words)
+    argv = ('virsh', '-q', '-c', 'lxc:///', *args)
     return host.enter(name, *argv, timeout=120).stdout
 
 

@@ -22,7 +22,7 @@ def check_help() -> list[str]:
     failures = []
     entry_points = metadata.entry_points(group='hvstack.cli')
     for entry_point in entry_points:
-        words = entry_point.name.split('_')
+        command = entry_point.name.split('_')
         output = io.StringIO()
         status: object = None
         with (
@@ -30,7 +30,7 @@ def check_help() -> list[str]:
             contextlib.redirect_stderr(output),
         ):
             try:
-                status = app.HVStack().run([*words, '--help'])
+                status = app.HVStack().run([*command, '--help'])
             except SystemExit as exc:
                 status = exc.code or 0
         if status or 'usage:' not in output.getvalue():

@@ -92,13 +92,13 @@ def run(
     :param argv: the program and its arguments.
     :param env: further variables.
     """
-    words = [os.fspath(word) for word in argv]
+    command = [os.fspath(word) for word in argv]
     if os.geteuid() == 0:
         ids = (f'--reuid={NOBODY}', f'--regid={NOBODY}', '--clear-groups')
-        words = ['setpriv', *ids, '--', *words]
+        command = ['setpriv', *ids, '--', *command]
     passed = {k: v for k, v in os.environ.items() if k.startswith(PASSED)}
     return subprocess.run(
-        words,
+        command,
         cwd=directory,
         env=passed
         | {
@@ -290,8 +290,8 @@ class _Cloud(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Give a token, with a catalogue of the services."""
         token = ksa.V3Token(project_id='p1', user_id='u1')
-        for kind, path in (('compute', 'v2.1'), ('identity', 'v3')):
-            service = token.add_service(kind)
+        for service_type, path in (('compute', 'v2.1'), ('identity', 'v3')):
+            service = token.add_service(service_type)
             service.add_standard_endpoints(
                 public=f'http://{self.headers["Host"]}/{path}', region='One'
             )
@@ -470,16 +470,16 @@ class InstalledTest(_PackageTest):
         """Check the commands of an extra that is installed."""
         directory, bin = home('venv'), environment()
         if extra == 'rally':
-            listed = must_run(directory, bin / 'rally', 'plugin', 'list')
+            output = must_run(directory, bin / 'rally', 'plugin', 'list')
             for plugin in ('HVStack.tpcx_hs', 'hvstack_cluster'):
-                self.assertIn(plugin, listed)
+                self.assertIn(plugin, output)
             must_run(
                 directory,
                 *(bin / 'python', '-I', scratch() / 'inside.py', 'tasks'),
             )
         elif extra == 'tempest':
-            listed = must_run(directory, bin / 'tempest', 'list-plugins')
-            self.assertIn('hvstack', listed)
+            output = must_run(directory, bin / 'tempest', 'list-plugins')
+            self.assertIn('hvstack', output)
         done = run(directory, bin / 'hvstack', *EXTRAS[extra][1])
         self.assertNotIn('pip install', done.stderr)
         self.assertNotIn('Traceback', done.stderr)

@@ -40,7 +40,7 @@ class GoldenTest(testtools.TestCase):
         self.assertEqual(['-x'], lines[3:])
         after['gone'] = 'x\n'
         self.assertEqual([], [*compare.differences(before, after, renames)])
-        lines = list(compare.differences(before, after, renames, words=True))
+        lines = list(compare.differences(before, after, renames, wording=True))
         self.assertEqual(['-a phrase', '+a sentence'], lines[3:])
 
     def test_tests_may_be_added_but_not_lost(self) -> None:
