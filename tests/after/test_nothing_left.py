@@ -26,35 +26,37 @@ class NothingLeftTest(testtools.TestCase):
             self.skipTest('runs after a lab was destroyed (make test)')
 
     def test_processes(self) -> None:
-        left = []
-        for folder in Path('/proc').glob('[0-9]*'):
+        processes = []
+        for process_dir in Path('/proc').glob('[0-9]*'):
             try:
                 cmdline = (
-                    (folder / 'cmdline').read_bytes().decode(errors='replace')
+                    (process_dir / 'cmdline')
+                    .read_bytes()
+                    .decode(errors='replace')
                 )
-                cgroup = (folder / 'cgroup').read_text()
+                cgroup = (process_dir / 'cgroup').read_text()
             except OSError:
                 continue
-            words = cmdline.replace('\0', ' ')
+            command = cmdline.replace('\0', ' ')
             if (
-                str(paths.STATE) in words
-                or str(paths.RUN) in words
-                or f'{paths.CACHE}/venv' in words
+                str(paths.STATE) in command
+                or str(paths.RUN) in command
+                or f'{paths.CACHE}/venv' in command
                 or '/hvstack' in cgroup
             ):
-                left.append(f'{folder.name} {words}')
-        self.assertEqual([], left)
+                processes.append(f'{process_dir.name} {command}')
+        self.assertEqual([], processes)
 
     def test_network_namespaces(self) -> None:
         self.assertEqual([], lines_of_ours('ip', 'netns'))
 
     def test_namespaces(self) -> None:
-        left = [
+        namespaces = [
             line
             for line in lines_of_ours('lsns', '-o', 'NS,TYPE,PID,COMMAND')
             if str(paths.STATE) in line
         ]
-        self.assertEqual([], left)
+        self.assertEqual([], namespaces)
 
     def test_mounts(self) -> None:
         self.assertEqual([], lines_of_ours('cat', '/proc/mounts'))
@@ -63,24 +65,24 @@ class NothingLeftTest(testtools.TestCase):
         self.assertEqual([], lines_of_ours('losetup', '-l', '-n'))
 
     def test_links(self) -> None:
-        left = lines_of_ours('ip', '-o', 'link')
-        self.assertEqual([], left)
+        links = lines_of_ours('ip', '-o', 'link')
+        self.assertEqual([], links)
 
     def test_packet_filter(self) -> None:
         self.assertEqual([], lines_of_ours('nft', 'list', 'tables'))
 
     def test_cgroups(self) -> None:
-        left = [
+        cgroups = [
             str(path)
             for path in Path('/sys/fs/cgroup').glob('*/*')
             if path.is_dir() and OURS.search(path.name)
         ]
-        self.assertEqual([], left)
+        self.assertEqual([], cgroups)
 
     def test_files(self) -> None:
         self.assertFalse(paths.STATE.exists(), paths.STATE)
-        left = list(paths.RUN.glob('*')) if paths.RUN.exists() else []
-        self.assertEqual([], left)
+        files = list(paths.RUN.glob('*')) if paths.RUN.exists() else []
+        self.assertEqual([], files)
 
     def test_clouds_yaml(self) -> None:
         path = Path('~/.config/openstack/clouds.yaml').expanduser()

@@ -44,38 +44,38 @@ class BaselineTest(testtools.TestCase):
         """Return what Nova says of each host's compute service."""
         names = {host.name for host in hosts.read()}
         return {
-            one.host: one.state
-            for one in self.cloud.compute.services(binary='nova-compute')
-            if one.host in names
+            service.host: service.state
+            for service in self.cloud.compute.services(binary='nova-compute')
+            if service.host in names
         }
 
     def assert_given_back(self) -> None:
         self.assertEqual({'up'}, set(self.states().values()))
         self.assertEqual([], list(hosts.TAKEN.glob('*.json')))
         for host in hosts.read():
-            found = shell.run([*host.enter, 'true'], check=False)
-            self.assertNotEqual(0, found.returncode, host.name)
+            done = shell.run([*host.enter, 'true'], check=False)
+            self.assertNotEqual(0, done.returncode, host.name)
 
 
 class RunTest(BaselineTest):
     def test_run(self) -> None:
         """The command line's run, and what it leaves."""
-        folder = self.useFixture(fixtures.TempDir()).path
-        words = ['--size', '10MB', '--runs', '1', '--records', folder]
+        directory = self.useFixture(fixtures.TempDir()).path
+        args = ['--size', '10MB', '--runs', '1', '--records', directory]
         result = shell.run(
-            [HVSTACK, 'baseline', 'run', '-f', 'json', *words], timeout=900
+            [HVSTACK, 'baseline', 'run', '-f', 'json', *args], timeout=900
         )
-        (shown,) = json.loads(result.stdout)
-        (found,) = record.load_all(Path(folder))
-        self.assertEqual(found.id, shown['ID'])
-        self.assertTrue(found.valid, found.reason)
+        (row,) = json.loads(result.stdout)
+        (run_record,) = record.load_all(Path(directory))
+        self.assertEqual(run_record.id, row['ID'])
+        self.assertTrue(run_record.valid, run_record.reason)
         self.assertEqual(
-            list(PHASES), [phase['name'] for phase in found.phases]
+            list(PHASES), [phase['name'] for phase in run_record.phases]
         )
-        self.assertEqual(2, found.replication)
-        self.assertEqual(0, found.seen['blocks_on_one_host'])
-        caps = found.environment['caps']
-        for name, share in found.seen['host_cpu_share'].items():
+        self.assertEqual(2, run_record.replication)
+        self.assertEqual(0, run_record.seen['blocks_on_one_host'])
+        caps = run_record.environment['caps']
+        for name, share in run_record.seen['host_cpu_share'].items():
             self.assertLess(share, caps[name]['cpu'] * 1.1)
         self.assert_given_back()
 

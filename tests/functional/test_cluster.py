@@ -63,15 +63,22 @@ class LabTest(testtools.TestCase):
         self.addCleanup(undo.undo_own, [self.conn])
         self.options = conf.load().cloud
 
-    def made(self) -> dict[str, set[str]]:
+    def list_resources(self) -> dict[str, set[str]]:
         """Return what is on the cloud, by kind."""
         return {
-            'stacks': {one.name for one in self.conn.orchestration.stacks()},
-            'servers': {one.name for one in self.conn.compute.servers()},
-            'flavors': {
-                one.name for one in self.conn.compute.flavors(is_public=None)
+            'stacks': {
+                resource.name for resource in self.conn.orchestration.stacks()
             },
-            'keys': {one.name for one in self.conn.compute.keypairs()},
+            'servers': {
+                resource.name for resource in self.conn.compute.servers()
+            },
+            'flavors': {
+                resource.name
+                for resource in self.conn.compute.flavors(is_public=None)
+            },
+            'keys': {
+                resource.name for resource in self.conn.compute.keypairs()
+            },
         }
 
     def workers(self) -> dict[str, str]:
@@ -82,24 +89,24 @@ class ClusterTest(LabTest):
     def test_cluster(self) -> None:
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
-        wanted = launch.plan(self.conn, parse('i1'), self.options)
-        self.assertEqual(2, wanted.workers)
+        plan = launch.plan(self.conn, parse('i1'), self.options)
+        self.assertEqual(2, plan.workers)
         project = str(self.conn.current_project_id)
-        before = self.made()
-        ids = launch.publish(self.conn, wanted, [project])
+        before = self.list_resources()
+        ids = launch.publish(self.conn, plan, [project])
         cluster, outputs = launch.launch(
-            self.conn, self.conn, wanted, ids, NAME, self.options
+            self.conn, self.conn, plan, ids, NAME, self.options
         )
         self.addCleanup(cluster.close)
         self.check_topology(cluster, outputs)
-        self.check_seen(cluster, wanted)
-        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
-        self.assertEqual('', outcome.reason)
-        self.assertGreater(outcome.rate, 0)
-        self.assertEqual(0, outcome.observations['blocks_on_one_host'])
+        self.check_seen(cluster, plan)
+        run_result = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        self.assertEqual('', run_result.reason)
+        self.assertGreater(run_result.rate, 0)
+        self.assertEqual(0, run_result.observations['blocks_on_one_host'])
         self.check_host_keys(cluster)
         undo.undo_own([self.conn])
-        self.assertEqual(before, self.made())
+        self.assertEqual(before, self.list_resources())
         self.assertEqual([], journal.own())
         self.assertFalse((keys.FOLDER / NAME).exists())
         self.assertFalse(host_keys.file_of(NAME).exists())
@@ -152,22 +159,27 @@ class ClusterTest(LabTest):
         self, cluster: StackCluster, outputs: dict[str, Any]
     ) -> None:
         """Node groups that HDFS has are the hosts that Nova names."""
-        shown = cluster.gateway.run('hdfs dfsadmin -printTopology').stdout
-        groups = {one['host_id'] for one in outputs['workers']}
+        output = cluster.gateway.run('hdfs dfsadmin -printTopology').stdout
+        groups = {worker['host_id'] for worker in outputs['workers']}
         self.assertEqual(2, len(groups))
         self.assertNotIn(outputs['controller']['host_id'], groups)
         for group in groups:
-            self.assertIn(f'/rack1/ng-{group}', shown)
+            self.assertIn(f'/rack1/ng-{group}', output)
 
-    def check_seen(self, cluster: StackCluster, wanted: launch.Plan) -> None:
+    def check_seen(self, cluster: StackCluster, plan: launch.Plan) -> None:
         """The record says which flavors and hosts these were."""
-        for flavor in (wanted.worker, wanted.controller):
-            there = cluster.placement['flavor'][flavor.role]
+        for flavor in (plan.worker, plan.controller):
+            recorded_flavor = cluster.placement['flavor'][flavor.role]
             self.assertEqual(
                 (flavor.name, flavor.vcpus, flavor.ram, flavor.disk),
-                tuple(there[key] for key in ('name', 'vcpus', 'ram', 'disk')),
+                tuple(
+                    recorded_flavor[key]
+                    for key in ('name', 'vcpus', 'ram', 'disk')
+                ),
             )
-            self.assertEqual(flavor.extra_specs, there['extra_specs'])
+            self.assertEqual(
+                flavor.extra_specs, recorded_flavor['extra_specs']
+            )
         profile = profiles.load(self.options.host_profile)
         self.assertEqual(
             {'name': profile.name, 'digest': profile.digest},
@@ -175,8 +187,8 @@ class ClusterTest(LabTest):
         )
         allocations = cluster.placement['allocations']
         self.assertEqual(3, len(allocations))
-        for name, one in allocations.items():
-            self.assertEqual(2, one['VCPU'], name)
+        for name, allocation in allocations.items():
+            self.assertEqual(2, allocation['VCPU'], name)
         self.assertEqual(
             {'VCPU': 1.0, 'MEMORY_MB': 1.0},
             cluster.placement['allocation_ratio']['during'],

@@ -50,10 +50,10 @@ class IdentityTest(LabTest):
         member = identity.connect(identity.TENANT, identity.MEMBER)
         token = member.auth_token
         identity.fill(admin)
-        found = admin.identity.get(
+        response = admin.identity.get(
             '/auth/tokens', headers={'X-Subject-Token': token}
         )
-        self.assertEqual(200, found.status_code, found.text)
+        self.assertEqual(200, response.status_code, response.text)
         admin.identity.update_user(member.current_user_id, password='another')
         identity.fill(admin)
         again = identity.connect(identity.TENANT, identity.MEMBER)
@@ -90,25 +90,28 @@ class RunningLabTest(LabTest):
         self.assertNotIn('Traceback', done.stderr)
 
     def test_nothing_listens_beyond_loopback_and_lab(self) -> None:
-        ours = tracking.members()
+        lab_pids = tracking.members()
         addresses = {
             entry.laddr.ip
             for entry in psutil.net_connections('inet')
-            if entry.pid in ours and entry.status == psutil.CONN_LISTEN
+            if entry.pid in lab_pids and entry.status == psutil.CONN_LISTEN
         }
         self.assertEqual(set(), addresses - {'127.0.0.1', '::1', values.MGMT})
         self.assertIn(values.MGMT, addresses)
 
     def test_no_file_with_a_password_is_readable_by_others(self) -> None:
-        known = set(
+        passwords = set(
             json.loads((settings.LAB / 'secrets.json').read_text()).values()
         )
-        for folder in (settings.LAB / 'etc', settings.LAB / 'supervisord.d'):
-            for path in folder.rglob('*'):
+        for directory in (
+            settings.LAB / 'etc',
+            settings.LAB / 'supervisord.d',
+        ):
+            for path in directory.rglob('*'):
                 if not path.is_file() or not path.stat().st_mode & 0o007:
                     continue
                 text = path.read_text(errors='replace')
-                for password in known:
+                for password in passwords:
                     self.assertNotIn(password, text, path)
 
     def test_killed_service_comes_back(self) -> None:

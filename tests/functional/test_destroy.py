@@ -32,9 +32,9 @@ class DestroyTest(HostsTest):
         self.state = Path(self.useFixture(fixtures.TempDir()).path) / 'state'
         self.env = {**os.environ, 'HVSTACK_STATE_DIR': str(self.state)}
 
-    def hvstack(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def hvstack(self, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [HVSTACK, *words],
+            [HVSTACK, *args],
             env=self.env,
             check=False,
             capture_output=True,

@@ -21,8 +21,8 @@ OPENSTACK = str(Path(sys.executable).with_name('openstack'))
 class PublishTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.path = folder / 'lab-worker.yaml'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = directory / 'lab-worker.yaml'
         text = (sizes.CATALOGUES / self.path.name).read_text()
         self.path.write_text(text)
         self.addCleanup(self.remove)
@@ -33,21 +33,21 @@ class PublishTest(HostsTest):
             if publish.ours(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
-    def hvstack(self, *words: str) -> Any:
+    def hvstack(self, *args: str) -> Any:
         """Return what a command of ours prints as JSON."""
-        done = shell.run([HVSTACK, 'flavor', *words, '-f', 'json'])
+        done = shell.run([HVSTACK, 'flavor', *args, '-f', 'json'])
         return json.loads(done.stdout)
 
-    def publish(self, *more: str) -> set[tuple[str, str]]:
+    def publish(self, *options: str) -> set[tuple[str, str]]:
         """Publish the catalogue; return action and field of each change."""
-        found = self.hvstack(
-            'publish', str(self.path), '--include-candidates', *more
+        changes = self.hvstack(
+            'publish', str(self.path), '--include-candidates', *options
         )
-        return {(one['Action'], one['Field']) for one in found}
+        return {(change['Action'], change['Field']) for change in changes}
 
-    def refused(self, *more: str) -> str:
+    def refused(self, *options: str) -> str:
         """Return why the catalogue is not published."""
-        error = self.assertRaises(errors.CommandFailed, self.publish, *more)
+        error = self.assertRaises(errors.CommandFailed, self.publish, *options)
         self.assertNotIn('Traceback', str(error))
         return str(error)
 
@@ -55,26 +55,26 @@ class PublishTest(HostsTest):
         """Return the catalogue as plain data."""
         return dict(yaml.safe_load(self.path.read_text()))
 
-    def shown(self, name: str) -> dict[str, Any]:
+    def show_flavor(self, name: str) -> dict[str, Any]:
         """Return what OpenStack's own command shows of a flavor."""
         done = shell.run([OPENSTACK, 'flavor', 'show', name, '-f', 'json'])
         return dict(json.loads(done.stdout))
 
     def test_converges(self) -> None:
-        wanted = self.catalogue()['flavors'][0]
-        name = wanted['name']
+        expected = self.catalogue()['flavors'][0]
+        name = expected['name']
         self.assertIn('candidate', self.not_earned())
         self.assertIn(('create', 'flavor'), self.publish('--dry-run'))
         self.assertEqual([], self.hvstack('list'))
         self.publish('--project', 'tenant')
-        shown = self.shown(name)
-        self.assertEqual(wanted['ram'], shown['ram'])
-        self.assertFalse(shown['os-flavor-access:is_public'])
-        self.assertEqual(1, len(shown['access_project_ids']))
-        specs = shown['properties']
+        output = self.show_flavor(name)
+        self.assertEqual(expected['ram'], output['ram'])
+        self.assertFalse(output['os-flavor-access:is_public'])
+        self.assertEqual(1, len(output['access_project_ids']))
+        specs = output['properties']
         self.assertIn('host=lab-worker ', specs['hvstack:flavor'])
         self.assertEqual(
-            wanted['extra_specs'],
+            expected['extra_specs'],
             {k: v for k, v in specs.items() if not k.startswith('hvstack:')},
         )
         self.assertEqual(set(), self.publish('--project', 'tenant'))
@@ -96,11 +96,11 @@ class PublishTest(HostsTest):
             },
             self.publish(),
         )
-        self.assertEqual(specs, self.shown(name)['properties'])
-        listed = self.hvstack('list')
+        self.assertEqual(specs, self.show_flavor(name)['properties'])
+        rows = self.hvstack('list')
         self.assertEqual(
-            [one['name'] for one in self.catalogue()['flavors']],
-            [one['Name'] for one in listed],
+            [flavor['name'] for flavor in self.catalogue()['flavors']],
+            [row['Name'] for row in rows],
         )
         exported = shell.run(
             [HVSTACK, 'flavor', 'export', '--host', 'lab-worker']
@@ -130,8 +130,8 @@ class PublishTest(HostsTest):
         }
         self.path.write_text(yaml.safe_dump(data))
         self.assertIn(('retire', 'flavor'), self.publish())
-        kept = self.shown(old['name'])
-        label = kept['properties']['hvstack:flavor']
+        retired = self.show_flavor(old['name'])
+        label = retired['properties']['hvstack:flavor']
         self.assertIn('status=retired', label)
         self.assertEqual(set(), self.publish())
         self.delete(server)
@@ -146,12 +146,12 @@ class PublishTest(HostsTest):
             is_public=False, **{name: entry[name] for name in sizes}
         )
         self.addCleanup(self.cloud.compute.delete_flavor, flavor)
-        before = self.shown(entry['name'])
+        before = self.show_flavor(entry['name'])
         self.assertIn('that hvstack did not publish', self.refused())
         data['flavors'] = data['flavors'][1:]
         self.path.write_text(yaml.safe_dump(data))
         self.publish()
-        self.assertEqual(before, self.shown(entry['name']))
+        self.assertEqual(before, self.show_flavor(entry['name']))
 
     def test_misspelt_spec(self) -> None:
         data = self.catalogue()
@@ -159,9 +159,9 @@ class PublishTest(HostsTest):
         specs['hw:cpu_polcy'] = 'dedicated'
         self.path.write_text(yaml.safe_dump(data))
         self.assertIn('hw:cpu_policy', self.refused())
-        told = self.refused('--no-lint')
-        self.assertIn('hw:cpu_polcy', told)
-        self.assertIn('400', told)
+        message = self.refused('--no-lint')
+        self.assertIn('hw:cpu_polcy', message)
+        self.assertIn('400', message)
         names = set(publish.existing(self.cloud))
         self.assertNotIn(data['flavors'][0]['name'], names)
 

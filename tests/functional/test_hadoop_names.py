@@ -31,12 +31,12 @@ OTHERWISE = {
 class HadoopNamesTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        found = sorted(
+        jars = sorted(
             (paths.CACHE / 'maven').glob(f'*/hadoop-common-{VERSION}.jar')
         )
-        if not found:
+        if not jars:
             self.skipTest("needs Hadoop's jars (hvstack image build hadoop)")
-        self.jars = found[0].parent
+        self.jars = jars[0].parent
 
     def read(self, jar: Path, name: str) -> bytes:
         with zipfile.ZipFile(jar) as archive:
@@ -47,8 +47,8 @@ class HadoopNamesTest(testtools.TestCase):
         for jar, name in DEFAULTS.items():
             text = self.read(self.jars / f'{jar}-{VERSION}.jar', name)
             names |= {
-                one.findtext('name', '').strip()
-                for one in ElementTree.fromstring(text).iter('property')
+                element.findtext('name', '').strip()
+                for element in ElementTree.fromstring(text).iter('property')
             }
         self.assertEqual(set(), set(KNOWN.read_text().split()) - names)
         self.assertEqual(set(), set(parameters.NOT_IN_DEFAULTS) & names)
@@ -78,8 +78,8 @@ class HadoopNamesTest(testtools.TestCase):
                 ]
             )
             for line in answer.stdout.splitlines():
-                old, _, rest = line.partition('\t')
-                new[old] = rest.strip()
+                old, _, replacement = line.partition('\t')
+                new[old] = replacement.strip()
         for table in (tables.VSPHERE6, tables.VSAN, tables.AMD):
             for row in rows(table):
                 if row.site in SITE_FILES and row.paper_name not in OTHERWISE:

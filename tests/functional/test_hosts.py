@@ -44,13 +44,13 @@ class HostsTest(GuestTest):
         self, suffix: str = '', *, ram: int = 128, disk: int = 1, **specs: str
     ) -> Any:
         """Return a small flavor of its own."""
-        made = self.cloud.compute.create_flavor(
+        flavor = self.cloud.compute.create_flavor(
             name=self.name + suffix, vcpus=1, ram=ram, disk=disk
         )
-        self.addCleanup(self.cloud.compute.delete_flavor, made)
+        self.addCleanup(self.cloud.compute.delete_flavor, flavor)
         if specs:
-            self.cloud.compute.create_flavor_extra_specs(made, specs)
-        return made
+            self.cloud.compute.create_flavor_extra_specs(flavor, specs)
+        return flavor
 
     def start(
         self, flavor: Any, where: str | None = None, image: str | None = None
@@ -92,12 +92,12 @@ class HostsTest(GuestTest):
 
     def address(self, server: Any) -> str:
         """Return a server's only address."""
-        (found,) = (
+        (address,) = (
             entry['addr']
             for entries in server.addresses.values()
             for entry in entries
         )
-        return str(found)
+        return str(address)
 
     def answers(self, server: Any, seconds: float = 90) -> None:
         """Wait until a server answers ping."""
@@ -153,24 +153,26 @@ class InventoryTest(HostsTest):
             ]
         }
         planned = hosts.planned(settings.load() or settings.LabSettings())
-        for one in planned:
-            url = f'/resource_providers/{providers[one.name]}'
-            found = placement.get(f'{url}/inventories').json()['inventories']
-            memory = found['MEMORY_MB']
-            self.assertEqual(one.cpus, found['VCPU']['total'])
-            self.assertEqual(one.memory_mib, memory['total'])
+        for size in planned:
+            url = f'/resource_providers/{providers[size.name]}'
+            inventories = placement.get(f'{url}/inventories').json()[
+                'inventories'
+            ]
+            memory = inventories['MEMORY_MB']
+            self.assertEqual(size.cpus, inventories['VCPU']['total'])
+            self.assertEqual(size.memory_mib, memory['total'])
             self.assertEqual(sizes.RESERVED_MIB, memory['reserved'])
-            self.assertEqual(1.0, found['VCPU']['allocation_ratio'])
+            self.assertEqual(1.0, inventories['VCPU']['allocation_ratio'])
             self.assertEqual(1.0, memory['allocation_ratio'])
             traits = placement.get(
                 f'{url}/traits',
                 headers={'OpenStack-API-Version': 'placement 1.6'},
             ).json()['traits']
-            self.assertIn(one.trait, traits)
+            self.assertIn(size.trait, traits)
 
     def test_agents_memory_fits_the_reserve(self) -> None:
-        for one in hosts.planned(settings.load() or settings.LabSettings()):
-            used = host.memory_mib(one.name)
+        for size in hosts.planned(settings.load() or settings.LabSettings()):
+            used = host.memory_mib(size.name)
             self.assertGreater(used, 100)
             self.assertLess(used, sizes.RESERVED_MIB)
 
@@ -178,8 +180,8 @@ class InventoryTest(HostsTest):
 class GuestsTest(HostsTest):
     def test_guests_of_two_hosts_reach_each_other(self) -> None:
         flavor = self.flavor(**{'quota:cpu_shares': '1024'})
-        asked = [self.start(flavor, where) for where in ('hv-host2', LAST)]
-        first, second = (self.active(server) for server in asked)
+        servers = [self.start(flavor, where) for where in ('hv-host2', LAST)]
+        first, second = (self.active(server) for server in servers)
         self.check_disks()
         self.assertNotEqual(first.host_id, second.host_id)
         self.answers(first)
@@ -250,10 +252,10 @@ class BareTest(HostsTest):
     def entry(self) -> dict[str, Any]:
         """Return what the baseline's file says of the last host."""
         entries = json.loads(hosts.BASELINE.read_text())
-        (found,) = (e for e in entries if e['name'] == LAST)
-        return dict(found)
+        (host_entry,) = (e for e in entries if e['name'] == LAST)
+        return dict(host_entry)
 
-    def bare(self, *argv: str, check: bool = True) -> shell.Result:
+    def run_bare(self, *argv: str, check: bool = True) -> shell.Result:
         """Run a program on the last host as on bare metal."""
         return shell.run(
             [*self.entry()['enter'], *argv], timeout=120, check=check
@@ -268,19 +270,19 @@ class BareTest(HostsTest):
         shell.run([*prepare, '--image', str(image)], timeout=240)
         self.assertEqual({'STOPPED'}, set(host.agents(LAST).values()))
         self.assertEqual('hv-host2', self.hostname('hv-host2'))
-        self.assertEqual(LAST, self.bare('hostname').stdout.strip())
-        self.assertIn('/dev/loop', self.bare('df', '/').stdout)
-        self.bare('ping', '-c', '1', '-w', '5', '10.253.0.12', check=False)
+        self.assertEqual(LAST, self.run_bare('hostname').stdout.strip())
+        self.assertIn('/dev/loop', self.run_bare('df', '/').stdout)
+        self.run_bare('ping', '-c', '1', '-w', '5', '10.253.0.12', check=False)
 
-        began = time.monotonic()
-        used = self.cpu_seconds(self.bare('sh', '-c', BURN).stdout)
-        took = time.monotonic() - began
+        started_at = time.monotonic()
+        used = self.cpu_seconds(self.run_bare('sh', '-c', BURN).stdout)
+        took = time.monotonic() - started_at
         self.assertLess(used / took, entry['cpu_cap'] * 1.15)
         self.assertGreater(used, 0)
 
         killed = cgroups.oom_kills(LAST)
         size = entry['memory_cap_mib'] + 512
-        done = self.bare(
+        done = self.run_bare(
             'sh', '-c', f'head -c {size}M /dev/zero | tail', check=False
         )
         self.assertNotEqual(0, done.returncode)
@@ -289,7 +291,9 @@ class BareTest(HostsTest):
         # Left behind by a measurement that was killed, another would come.
         self.assertTrue(host.is_abandoned('hv-host2'))
         self.assertFalse(host.is_abandoned(LAST))
-        sleeper = self.bare('sh', '-c', 'sleep 987 >/dev/null 2>&1 & echo $!')
+        sleeper = self.run_bare(
+            'sh', '-c', 'sleep 987 >/dev/null 2>&1 & echo $!'
+        )
 
         def inside() -> bool:
             """Tell whether it is in all of the host's cgroups.
@@ -299,17 +303,17 @@ class BareTest(HostsTest):
             return all(
                 any(
                     self.command_line(pid) == 'sleep\x00987\x00'
-                    for pid in (folder / 'cgroup.procs').read_text().split()
+                    for pid in (cgroup / 'cgroup.procs').read_text().split()
                 )
-                for folder in cgroups.entrances(LAST)
+                for cgroup in cgroups.entrances(LAST)
             )
 
         shell.wait_for(inside, 'the sleeper in each cgroup', timeout=10)
         shell.run(release, timeout=240)
-        left = shell.run(
+        probe = shell.run(
             [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
         )
-        self.assertNotEqual(0, left.returncode)
+        self.assertNotEqual(0, probe.returncode)
         self.assertFalse((host.directory(LAST) / 'bare.raw').exists())
         self.assertEqual('up', self.service(LAST))
         self.answers(self.active(self.start(self.flavor(), LAST)))
@@ -350,18 +354,18 @@ class FakeHostsTest(HostsTest):
         flavor = self.flavor(**{'hw:cpu_policy': 'dedicated'})
         server = self.active(self.start(flavor, image=self.no_system()))
         self.assertIn('hv-fake', server.compute_host)
-        shown = self.cloud.compute.get(
+        topology = self.cloud.compute.get(
             f'/servers/{server.id}/topology', microversion='2.78'
         ).json()
-        self.assertEqual(1, len(shown['nodes']))
-        self.assertTrue(shown['nodes'][0]['cpu_pinning'])
+        self.assertEqual(1, len(topology['nodes']))
+        self.assertTrue(topology['nodes'][0]['cpu_pinning'])
 
 
 class PowerTest(HostsTest):
     def test_first_process_killed_is_a_host_that_is_off(self) -> None:
-        number = host.pid(LAST)
-        assert number is not None
-        os.kill(number, signal.SIGKILL)
+        init_pid = host.pid(LAST)
+        assert init_pid is not None
+        os.kill(init_pid, signal.SIGKILL)
         shell.wait_for(lambda: host.pid(LAST) is None, 'its end', timeout=10)
         shell.run([HVSTACK, 'lab', 'up'], timeout=300)
         self.assertEqual('up', self.service(LAST))

@@ -26,18 +26,20 @@ class GuestTest(testtools.TestCase):
             self.skipTest('needs a lab that is up (make test)')
         self.cloud = openstack.connect(cloud='hvstack-lab')
         self.addCleanup(self.cloud.close)
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.temp_dir = Path(self.useFixture(fixtures.TempDir()).path)
         self.name = f'hv-test-{uuid.uuid4().hex[:8]}'
-        key = self.folder / 'key'
+        key = self.temp_dir / 'key'
         shell.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key])
         self.cloud.compute.create_keypair(
             name=self.name, public_key=key.with_suffix('.pub').read_text()
         )
         self.addCleanup(self.cloud.compute.delete_keypair, self.name)
 
-    def boot(self, kind: str, ram: int, disk: int, user_data: str) -> Any:
+    def boot(
+        self, image_name: str, ram: int, disk: int, user_data: str
+    ) -> Any:
         """Return a running server of an image."""
-        image = images.upload(self.cloud, images.build(kind), 'lxc')
+        image = images.upload(self.cloud, images.build(image_name), 'lxc')
         flavor = self.cloud.compute.create_flavor(
             name=self.name, vcpus=1, ram=ram, disk=disk
         )
@@ -75,22 +77,22 @@ class GuestTest(testtools.TestCase):
             *('-o', 'StrictHostKeyChecking=no', '-o', 'LogLevel=ERROR'),
             *('-o', 'UserKnownHostsFile=/dev/null'),
         )
-        key = str(self.folder / 'key')
+        key = str(self.temp_dir / 'key')
         return shell.run(
             ['ssh', '-i', key, *options, f'root@{address}', command],
             timeout=60,
         )
 
-    def wait(self, server: Any, command: str, wanted: str) -> str:
+    def wait(self, server: Any, command: str, expected: str) -> str:
         """Wait until a command in a guest succeeds with a text in it."""
         out = ''
 
-        def seen() -> bool:
+        def is_printed() -> bool:
             nonlocal out
             out = self.ssh(server, command).stdout
-            return wanted in out
+            return expected in out
 
-        shell.wait_for(seen, f"'{wanted}' from the guest", timeout=120)
+        shell.wait_for(is_printed, f"'{expected}' from the guest", timeout=120)
         return out
 
     def reboot(self, server: Any) -> None:

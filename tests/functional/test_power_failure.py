@@ -128,10 +128,10 @@ class PowerFailureTest(testtools.TestCase):
             # Without -f, the log in memory is not written.
             self.command('xfs_io', '-x', '-c', 'shutdown', str(self.mounted))
             # Its next write or sync fails.
-            rest = writer.stdout.read()
+            remainder = writer.stdout.read()
         self.command('umount', str(self.mounted))
         self.assertTrue(self.mount())
-        lines = (first + rest).splitlines()
+        lines = (first + remainder).splitlines()
         return [json.loads(line) for line in lines]
 
     def read(self) -> dict[str, str]:
@@ -147,11 +147,11 @@ class PowerFailureTest(testtools.TestCase):
         owners: dict[str, str] = json.loads(done.stdout)
         return owners
 
-    def lost(self, how: str) -> tuple[int, list[str]]:
+    def find_lost_changes(self, how: str) -> tuple[int, list[str]]:
         """Return how many changes were acknowledged, and those lost."""
         acknowledged = 0
-        lost: list[str] = []
-        for number in range(_ROUNDS):
+        lost_changes: list[str] = []
+        for index in range(_ROUNDS):
             lines = self.power_failure(how)
             #: What each entry's last line says of it.
             last: dict[str, tuple[str, str]] = {}
@@ -170,20 +170,22 @@ class PowerFailureTest(testtools.TestCase):
                 elif is_there != (verb != 'forget') or (
                     verb == 'hand over' and owners[entry] != 'cluster a'
                 ):
-                    lost.append(f'failure {number}: {verb} of {entry}')
+                    lost_changes.append(f'failure {index}: {verb} of {entry}')
             if len(halves) > 1 or 'lost' in halves:
-                lost.append(f'failure {number}: half a hand-over: {halves}')
+                lost_changes.append(
+                    f'failure {index}: half a hand-over: {halves}'
+                )
         self.addDetail(
             'changes',
-            content.text_content(f'{acknowledged}, lost: {len(lost)}'),
+            content.text_content(f'{acknowledged}, lost: {len(lost_changes)}'),
         )
-        return acknowledged, lost
+        return acknowledged, lost_changes
 
     def test_nothing_that_was_acknowledged_is_lost(self) -> None:
-        acknowledged, lost = self.lost('synced')
-        self.assertEqual([], lost)
+        acknowledged, lost_changes = self.find_lost_changes('synced')
+        self.assertEqual([], lost_changes)
         self.assertGreater(acknowledged, _ROUNDS)
 
     def test_this_test_notices_a_missing_sync(self) -> None:
-        acknowledged, lost = self.lost('unsynced')
-        self.assertNotEqual([], lost, f'{acknowledged} changes')
+        acknowledged, lost_changes = self.find_lost_changes('unsynced')
+        self.assertNotEqual([], lost_changes, f'{acknowledged} changes')

@@ -34,13 +34,13 @@ class FillTest(HostsTest):
         It says so a moment after they are gone for Nova's API, and the NUMA
         topology that the scheduler looks at is written with it.
         """
-        (found,) = self.cloud.compute.get(
+        (hypervisor,) = self.cloud.compute.get(
             '/os-hypervisors/detail',
             params={'hypervisor_hostname_pattern': HOST},
             # The last one that tells what is used.
             microversion='2.87',
         ).json()['hypervisors']
-        return bool(found['vcpus_used'] == 0)
+        return bool(hypervisor['vcpus_used'] == 0)
 
     def published(self, label: str) -> Any:
         """Return Nova's flavor of a configuration's worker."""
@@ -68,19 +68,19 @@ class FillTest(HostsTest):
             microversion=ASK_FOR_HOST,
         ).raise_for_status()
         servers = [
-            one
-            for one in self.cloud.compute.servers(name=self.name)
-            if one.status == 'BUILD'
+            server
+            for server in self.cloud.compute.servers(name=self.name)
+            if server.status == 'BUILD'
         ]
         self.addCleanup(self.delete_all, servers)
-        return [self.settled(one) for one in servers]
+        return [self.settled(server) for server in servers]
 
     def delete_all(self, servers: list[Any]) -> None:
         """Delete servers at the same time."""
-        for one in servers:
-            self.cloud.compute.delete_server(one)
-        for one in servers:
-            self.cloud.compute.wait_for_delete(one, interval=0.5, wait=60)
+        for server in servers:
+            self.cloud.compute.delete_server(server)
+        for server in servers:
+            self.cloud.compute.wait_for_delete(server, interval=0.5, wait=60)
 
     def settled(self, server: Any) -> Any:
         """Return a server as it is once it is built, or has failed."""
@@ -96,10 +96,10 @@ class FillTest(HostsTest):
         servers = self.boot(flavor.id, instances)
         self.assertEqual(['ACTIVE'] * instances, [s.status for s in servers])
         used: list[int] = []
-        for one in servers:
-            self.assertEqual(HOST, one.compute_host)
+        for server in servers:
+            self.assertEqual(HOST, server.compute_host)
             nodes = self.cloud.compute.get(
-                f'/servers/{one.id}/topology', microversion='2.78'
+                f'/servers/{server.id}/topology', microversion='2.78'
             ).json()['nodes']
             self.assertEqual(2 if instances == 1 else 1, len(nodes))
             for node in nodes:

@@ -63,7 +63,7 @@ def published(
     }
 
 
-def written(path: Path, names: Mapping[str, str], *words: str) -> Path:
+def written(path: Path, names: Mapping[str, str], *args: str) -> Path:
     """Write what Heat's own client needs, as the member.
 
     :param names: of flavors, by role.
@@ -72,7 +72,7 @@ def written(path: Path, names: Mapping[str, str], *words: str) -> Path:
         [
             *(HVSTACK, 'cluster', 'environment', str(path)),
             *('--worker-flavor', names['worker']),
-            *('--controller-flavor', names['controller'], *words),
+            *('--controller-flavor', names['controller'], *args),
         ],
         env=MEMBER,
     )
@@ -93,14 +93,14 @@ def created(name: str, path: Path) -> None:
 
 
 def ready(
-    test: testtools.TestCase, cluster: StackCluster, began: float
+    test: testtools.TestCase, cluster: StackCluster, started_at: float
 ) -> None:
     """Wait for all workers; tell the seconds since the stack was begun."""
     daemons.wait_ready(cluster, 300)
     count = len(cluster.workers)
     text = (
         f'create to ready, 1 controller and {count} workers: '
-        f'{time.monotonic() - began:.0f} s'
+        f'{time.monotonic() - started_at:.0f} s'
     )
     test.addDetail('create-to-ready', testtools.content.text_content(text))
     Progress().say(text)
@@ -126,19 +126,19 @@ class MemberTest(LabTest):
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
         self.addCleanup(self.undo_tenant)
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.temp_dir = Path(self.useFixture(fixtures.TempDir()).path)
         keys.create(self.tenant, NAME)
         self.flavors = published(self.conn, self.tenant, parse('i1'))
 
     def undo_tenant(self) -> None:
         undo.undo_own([self.conn, self.tenant])
 
-    def environment(self, *words: str) -> Path:
+    def environment(self, *args: str) -> Path:
         """Write what Heat's own client needs, as the member."""
         return written(
-            self.folder / 'cluster.yaml',
+            self.temp_dir / 'cluster.yaml',
             self.flavors,
-            *('--key-name', NAME, '--hosts', '2', *words),
+            *('--key-name', NAME, '--hosts', '2', *args),
         )
 
     def create(self, path: Path) -> dict[str, Any]:
@@ -156,15 +156,15 @@ class TemplatesTest(MemberTest):
         content = self.tenant.orchestration.read_env_and_templates(
             template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE),
             environment_files=[
-                str(one)
-                for one in (self.base, *(environment(n) for n in names))
+                str(path)
+                for path in (self.base, *(environment(n) for n in names))
             ],
         )
-        more: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for name in names:
-            more |= _MORE.get(name, {})
+            parameters |= _MORE.get(name, {})
         return self.tenant.orchestration.create_stack(
-            preview=True, name=NAME, parameters=more, **content
+            preview=True, name=NAME, parameters=parameters, **content
         )
 
     def test_environment_files_combine(self) -> None:
@@ -179,39 +179,43 @@ class TemplatesTest(MemberTest):
             for controllers, storage, deployment in itertools.product(
                 ('controllers-combined', 'controllers-separate'),
                 storages,
-                [f'deployment-{number}' for number in range(1, 5)],
+                [f'deployment-{index}' for index in range(1, 5)],
             )
         }
-        known = {one.stem for one in environment('lab').parent.glob('*.yaml')}
-        alone = known - {name for names in combined for name in names}
+        environment_names = {
+            path.stem for path in environment('lab').parent.glob('*.yaml')
+        }
+        alone = environment_names - {
+            name for names in combined for name in names
+        }
         volumes = self.tenant.has_service('block-storage')
-        for names in [*sorted(combined), *((one,) for one in sorted(alone))]:
+        for names in [*sorted(combined), *((name,) for name in sorted(alone))]:
             # Heat does not take what there is no service for.
             if volumes or 'storage-ceph' not in names:
                 self.assertTrue(self.preview(names), names)
 
     def test_plain_create(self) -> None:
         path = self.environment()
-        began = time.monotonic()
+        started_at = time.monotonic()
         outputs = self.create(path)
         self.check_secrets(outputs)
-        hosts = [one['host_id'] for one in outputs['workers']]
+        hosts = [node['host_id'] for node in outputs['workers']]
         self.assertEqual(2, len(hosts))
         self.assertEqual(2, len(set(hosts)))
         self.assertIn('dfsadmin -report', outputs['readiness'])
         self.assertEqual('shared', outputs['configuration']['cpu_policy'])
         # A tenant sees the host keys without hvstack.
-        found = [
-            one['host_key']
-            for one in (outputs['controller'], *outputs['workers'])
+        node_keys = [
+            node['host_key']
+            for node in (outputs['controller'], *outputs['workers'])
         ]
-        self.assertEqual(3, len(set(found)))
-        for key in found:
+        self.assertEqual(3, len(set(node_keys)))
+        for key in node_keys:
             self.assertRegex(key, '^ssh-ed25519 [A-Za-z0-9+/]{68}$')
         with StackCluster.from_outputs(
             outputs, keys.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:
-            ready(self, cluster, began)
+            ready(self, cluster, started_at)
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
 
@@ -224,7 +228,9 @@ class TemplatesTest(MemberTest):
         ).text
         self.assertIn('CREATE_COMPLETE', events)
         key = (keys.FOLDER / NAME).read_text().splitlines()[1]
-        known = [one['auth']['password'] for one in clouds.entries().values()]
-        for secret in (key, *known):
+        passwords = [
+            cloud['auth']['password'] for cloud in clouds.entries().values()
+        ]
+        for secret in (key, *passwords):
             self.assertNotIn(secret, events)
             self.assertNotIn(secret, json.dumps(outputs))

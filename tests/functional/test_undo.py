@@ -32,9 +32,9 @@ class UndoTest(HostsTest):
 
     def create(self) -> str:
         """Create a stack, which this process' journal has."""
-        number = stacks.create(self.cloud, self.name, self.template, {})
-        stacks.wait(self.cloud, number, timeout=60)
-        return number
+        stack_id = stacks.create(self.cloud, self.name, self.template, {})
+        stacks.wait(self.cloud, stack_id, timeout=60)
+        return stack_id
 
     def stacks(self) -> list[str]:
         return [

@@ -41,13 +41,13 @@ class BigLabTest(LabTest):
         hosts: dict[str, dict[str, Any]] = {
             sizes.name_of(1): {'cpu_cap': self.CPU_CAP}
         }
-        for number in range(2, self.HOSTS + 1):
-            hosts[sizes.name_of(number)] = {
+        for index in range(2, self.HOSTS + 1):
+            hosts[sizes.name_of(index)] = {
                 'cpu_cap': self.CPU_CAP,
                 'memory_mib': self.MEMORY_MIB,
             }
-            if number <= self.CONTROLLERS:
-                hosts[sizes.name_of(number)]['role'] = 'controller'
+            if index <= self.CONTROLLERS:
+                hosts[sizes.name_of(index)]['role'] = 'controller'
         labs.change(
             self, {'host_sizes': hosts}, hosts=self.HOSTS, racks=self.RACKS
         )
@@ -58,15 +58,15 @@ class BigLabTest(LabTest):
 
     def create(self, configuration: str) -> StackCluster:
         """Create the member's cluster."""
-        wanted = launch.plan(
+        plan = launch.plan(
             self.conn, parse(configuration), self.options, self.REPLICATION
         )
         project = str(self.member.current_project_id)
         cluster, self.outputs = launch.launch(
             self.conn,
             self.member,
-            wanted,
-            launch.publish(self.conn, wanted, [project]),
+            plan,
+            launch.publish(self.conn, plan, [project]),
             self.NAME,
             self.options,
             Progress(),
@@ -74,27 +74,27 @@ class BigLabTest(LabTest):
         self.addCleanup(cluster.close)
         return cluster
 
-    def hvstack(self, command: str, *words: str) -> shell.Result:
+    def hvstack(self, command: str, *args: str) -> shell.Result:
         """Run a command for the cluster as the member."""
         return shell.run(
             [
                 *(HVSTACK, 'cluster', command, self.NAME),
-                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *words),
+                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *args),
             ],
             timeout=1200,
             check=False,
         )
 
-    def done(self, command: str, *words: str) -> Any:
+    def done(self, command: str, *args: str) -> Any:
         """Return the answer of a command that must go well."""
-        result = self.hvstack(command, *words)
+        result = self.hvstack(command, *args)
         self.assertEqual(0, result.returncode, result.stderr[-2000:])
         return json.loads(result.stdout)
 
     def violations(self) -> list[dict[str, str]]:
         """Return the blocks with two replicas on one host."""
-        found = json.loads(self.hvstack('topology', '--check').stdout)
-        return [one for one in found if one['What'] == 'block']
+        rows = json.loads(self.hvstack('topology', '--check').stdout)
+        return [row for row in rows if row['What'] == 'block']
 
     def power(self, state: str, host: str) -> None:
         """Cut or restore a lab host's power."""
@@ -102,14 +102,17 @@ class BigLabTest(LabTest):
 
     def host_of(self, server_id: str) -> str:
         """Return the lab host of a server."""
-        found = self.conn.compute.get_server(server_id)
-        return str(found.hypervisor_hostname)
+        server = self.conn.compute.get_server(server_id)
+        return str(server.hypervisor_hostname)
 
     def until(
-        self, condition: Callable[[], bool], what: str, timeout: float = 300
+        self,
+        condition: Callable[[], bool],
+        description: str,
+        timeout: float = 300,
     ) -> None:
         """Wait for something."""
-        shell.wait_for(condition, what, timeout=timeout, interval=3)
+        shell.wait_for(condition, description, timeout=timeout, interval=3)
 
     def live(self, cluster: StackCluster) -> int:
         """Return the number of DataNodes that the NameNode hears."""
@@ -128,6 +131,6 @@ class BigLabTest(LabTest):
         """
         return all(
             block.live >= self.REPLICATION
-            for one in fsck.run(cluster.gateway, path)
-            for block in one.blocks
+            for file in fsck.run(cluster.gateway, path)
+            for block in file.blocks
         )

@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self) -> None:
         body = self._body()
         fault = self.owner.fault_of(self.command, urlsplit(self.path).path)
-        kind, _, moment = fault.partition(' ')
+        fault_type, _, moment = fault.partition(' ')
         if moment != 'before':
             parts = urlsplit(self.owner.target)
             answer = requests.request(
@@ -122,10 +122,10 @@ class _Handler(BaseHTTPRequestHandler):
             )
         if not fault:
             self._answer(answer.status_code, answer.content, answer.headers)
-        elif kind == 'silence':
+        elif fault_type == 'silence':
             self.owner._closed.wait(_SILENCE)
             self.close_connection = True
-        elif kind == 'reset':
+        elif fault_type == 'reset':
             # Closing a socket that does not linger sends RST.
             self.connection.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             self.close_connection = True
         else:
-            self._answer(int(kind), b'{"error": "injected"}', {})
+            self._answer(int(fault_type), b'{"error": "injected"}', {})
 
     do_DELETE = do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = _handle
 

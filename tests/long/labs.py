@@ -16,7 +16,7 @@ from tests.functional.test_hosts import LAST
 def change(
     test: testtools.TestCase,
     options: Mapping[str, Any] | None = None,
-    **wanted: Any,
+    **changes: Any,
 ) -> None:
     """Change the lab until the test has ended.
 
@@ -24,11 +24,11 @@ def change(
     add after this.
 
     :param options: of :class:`hvstack.lab.settings.LabSettings`, to replace.
-    :param wanted: its other fields.
+    :param changes: its other fields.
     """
     before = settings.load() or settings.LabSettings()
     after = before.change(
-        **wanted, options={**before.options, **(options or {})}
+        **changes, options={**before.options, **(options or {})}
     )
     if after != before:
         test.addCleanup(lifecycle.up, lambda _: before, Progress())
@@ -42,7 +42,7 @@ def fake_hosts(test: testtools.TestCase, count: int) -> None:
 
 
 def emulated(
-    test: testtools.TestCase, dedicated: str = '', **wanted: Any
+    test: testtools.TestCase, dedicated: str = '', **changes: Any
 ) -> None:
     """Have the last host emulate its guests.
 
@@ -54,5 +54,5 @@ def emulated(
         test,
         {'dedicated': {host: those for host, those in cpus.items() if those}},
         host_compute={**before.host_compute, LAST: 'qemu'},
-        **wanted,
+        **changes,
     )

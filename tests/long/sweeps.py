@@ -43,11 +43,14 @@ class SweepCase(testtools.TestCase):
         self.set_cpu_ratio(dict.fromkeys(self.providers, BY_HAND))
         self.addCleanup(
             self.set_cpu_ratio,
-            {name: one['VCPU'] for name, one in before.items()},
+            {
+                name: provider_ratios['VCPU']
+                for name, provider_ratios in before.items()
+            },
         )
 
-    def set_cpu_ratio(self, wanted: dict[str, float]) -> None:
-        for name, ratio in wanted.items():
+    def set_cpu_ratio(self, cpu_ratios: dict[str, float]) -> None:
+        for name, ratio in cpu_ratios.items():
             path = f'/resource_providers/{self.providers[name]}/inventories'
             content = self.cloud.placement.get(path).json()
             self.cloud.placement.put(
@@ -62,11 +65,11 @@ class SweepCase(testtools.TestCase):
             ).raise_for_status()
 
     def flavor_names(self) -> set[str]:
-        found = self.cloud.compute.flavors(is_public=None)
-        return {one.name for one in found}
+        flavors = self.cloud.compute.flavors(is_public=None)
+        return {flavor.name for flavor in flavors}
 
     def quiet(self) -> bool:
-        return not any(one.alive for one in journal.entries())
+        return not any(change.alive for change in journal.entries())
 
     def files(self, sweep: str) -> dict[str, bytes]:
         """Return the content of a sweep's records."""
@@ -76,7 +79,7 @@ class SweepCase(testtools.TestCase):
             if json.loads(path.read_text())['sweep'] == sweep
         }
 
-    def words(self, *values: str) -> list[str]:
+    def sweep_args(self, *values: str) -> list[str]:
         return [
             *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
             *('--values', *values, '--size', SIZE, '--runs', '1'),

@@ -86,7 +86,7 @@ class AcceptTest(HostsTest):
             if publish.ours(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
-    def command(self, *words: str) -> list[str]:
+    def command(self, *args: str) -> list[str]:
         """Return the command that accepts these catalogues."""
         return [
             *(HVSTACK, 'accept', '--workspace', str(self.workspace)),
@@ -96,25 +96,25 @@ class AcceptTest(HostsTest):
                 for path in self.catalogues
                 for word in ('--catalogue', str(path))
             ),
-            *words,
+            *args,
         ]
 
-    def accept(self, *words: str, timeout: float = 1200) -> dict[str, Any]:
+    def accept(self, *args: str, timeout: float = 1200) -> dict[str, Any]:
         """Run the tests and return the report; nothing may be left."""
         path = self.workspace / 'report.json'
         path.unlink(missing_ok=True)
-        done = shell.run(self.command(*words), timeout=timeout, check=False)
+        done = shell.run(self.command(*args), timeout=timeout, check=False)
         self.assertTrue(path.exists(), done.stderr[-2000:])
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
         report = dict(json.loads(path.read_text()))
         good = report['verdict'] == 'passed'
         self.assertEqual(good, done.returncode == 0, done.stderr[-2000:])
         return report
 
-    def left(self) -> list[str]:
+    def list_leftovers(self) -> list[str]:
         """Return what tests made and did not delete."""
         cloud = self.cloud
-        found = [
+        resources = [
             *cloud.identity.projects(),
             *cloud.identity.users(),
             *cloud.compute.servers(all_projects=True),
@@ -125,35 +125,35 @@ class AcceptTest(HostsTest):
             *connection.connect(clouds.MEMBER_CLOUD).orchestration.stacks(),
         ]
         if cloud.has_service('block-storage'):
-            found += [
-                one
-                for one in cloud.block_storage.volumes(all_projects=True)
+            resources += [
+                resource
+                for resource in cloud.block_storage.volumes(all_projects=True)
                 # Gone in a moment.
-                if one.status != 'deleting'
+                if resource.status != 'deleting'
             ]
         prefix = Workspace(self.workspace).prefix
         return sorted(
-            str(one.name)
-            for one in found
-            if str(one.name).startswith(f'{prefix}-')
+            str(resource.name)
+            for resource in resources
+            if str(resource.name).startswith(f'{prefix}-')
         )
 
     @staticmethod
     def verdicts(report: dict[str, Any]) -> dict[str, str]:
         """Return verdicts by test, and by class that could not begin."""
         return {
-            one['test'].split('.', 1)[1]: one['verdict']
-            for one in report['results']
+            row['test'].split('.', 1)[1]: row['verdict']
+            for row in report['results']
         }
 
-    def failed(self, *words: str) -> set[str]:
+    def failed(self, *args: str) -> set[str]:
         """Return the tests that failed."""
-        report = self.accept(*words)
+        report = self.accept(*args)
         self.assertNotEqual(0, report['stestr']['run'])
         return {
-            one['test'].rpartition('.')[2]
-            for one in report['results']
-            if one['verdict'] == 'failed'
+            row['test'].rpartition('.')[2]
+            for row in report['results']
+            if row['verdict'] == 'failed'
         }
 
     def provider(self) -> str:
@@ -182,7 +182,7 @@ class FlavorsTest(AcceptTest):
         super().setUp()
         self.publish()
         name = yaml.safe_load(self.catalogues[-1].read_text())['flavors'][0]
-        self.promised = publish.existing(self.cloud)[name['name']]
+        self.expected_flavor = publish.existing(self.cloud)[name['name']]
 
     def test_as_promised(self) -> None:
         report = self.accept('--smoke')
@@ -191,15 +191,15 @@ class FlavorsTest(AcceptTest):
 
     def test_changed_extra_spec(self) -> None:
         self.cloud.compute.create_flavor_extra_specs(
-            self.promised, {'hw:cpu_sockets': '7'}
+            self.expected_flavor, {'hw:cpu_sockets': '7'}
         )
         self.assertEqual({'test_promised_flavors'}, self.failed('--smoke'))
 
     def test_extra_public_flavor(self) -> None:
-        made = self.cloud.compute.create_flavor(
-            name=f'{self.promised.name}-mine', vcpus=1, ram=128, disk=1
+        flavor = self.cloud.compute.create_flavor(
+            name=f'{self.expected_flavor.name}-mine', vcpus=1, ram=128, disk=1
         )
-        self.addCleanup(self.cloud.compute.delete_flavor, made)
+        self.addCleanup(self.cloud.compute.delete_flavor, flavor)
         self.assertEqual({'test_no_others'}, self.failed('--smoke'))
 
     def test_ratio_on_one_host(self) -> None:
@@ -208,40 +208,42 @@ class FlavorsTest(AcceptTest):
         self.assertEqual({'test_inventories'}, self.failed('--smoke'))
 
     def test_full_host(self) -> None:
-        found = {
-            one['test'].rpartition('.')[2]: one
-            for one in self.accept('--test', 'FullHost')['results']
+        rows_by_test = {
+            row['test'].rpartition('.')[2]: row
+            for row in self.accept('--test', 'FullHost')['results']
         }
         for name in (
             'test_worker_too_many',
             'test_misfit',
             'test_over_commitment',
         ):
-            self.assertEqual('passed', found[name]['verdict'], str(found))
+            self.assertEqual(
+                'passed', rows_by_test[name]['verdict'], str(rows_by_test)
+            )
         # Containers have no CPUs of their own: that must not look passed.
-        self.assertEqual('not checked', found['test_pins']['verdict'])
+        self.assertEqual('not checked', rows_by_test['test_pins']['verdict'])
 
 
 class InterruptedTest(AcceptTest):
     """Tests that are ended while they hold servers."""
 
-    def begun(self) -> 'subprocess.Popen[bytes]':
+    def begin_tests(self) -> 'subprocess.Popen[bytes]':
         """Begin tests, and wait until they have a server."""
         process = self.started('--test', 'FullHostTest.test_worker_too_many')
         shell.wait_for(
             lambda: any(
-                one.name.startswith(Workspace(self.workspace).prefix)
-                for one in self.cloud.compute.servers(all_projects=True)
+                server.name.startswith(Workspace(self.workspace).prefix)
+                for server in self.cloud.compute.servers(all_projects=True)
             ),
             'a server of a test',
             timeout=180,
         )
         return process
 
-    def started(self, *words: str) -> 'subprocess.Popen[bytes]':
+    def started(self, *args: str) -> 'subprocess.Popen[bytes]':
         """Begin tests, which end with this one at the latest."""
         process = subprocess.Popen(
-            self.command(*words),
+            self.command(*args),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -259,33 +261,33 @@ class InterruptedTest(AcceptTest):
 
     def running(self) -> list[int]:
         """Return the processes that run tests in this workspace."""
-        found = []
+        test_pids = []
         for path in Path('/proc').glob('[0-9]*/environ'):
             with contextlib.suppress(OSError):
                 text = path.read_bytes()
                 if f'TEMPEST_CONFIG_DIR={self.workspace}'.encode() in text:
-                    found.append(int(path.parent.name))
-        return found
+                    test_pids.append(int(path.parent.name))
+        return test_pids
 
     def test_end(self) -> None:
         self.publish()
-        process = self.begun()
+        process = self.begin_tests()
         # As Ctrl-C, which programs in the background do not hear.
         process.terminate()
         self.assertNotEqual(0, process.wait(300))
         self.assertEqual([], self.running())
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
 
     def test_kill(self) -> None:
         self.publish()
         self.addCleanup(
             shell.run, self.command('--cleanup'), timeout=300, check=False
         )
-        self.end_all(self.begun())
+        self.end_all(self.begin_tests())
         # The test's project and users, beside its server.
-        self.assertIn('FullHostTest', str(self.left()))
+        self.assertIn('FullHostTest', str(self.list_leftovers()))
         shell.run(self.command('--cleanup'), timeout=300)
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
 
     def test_kill_while_a_host_is_off(self) -> None:
         """A clean-up gives it power, and deletes the member's cluster."""
@@ -303,10 +305,10 @@ class InterruptedTest(AcceptTest):
             timeout=600,
         )
         self.end_all(process)
-        self.assertIn('HostStopTest', str(self.left()))
+        self.assertIn('HostStopTest', str(self.list_leftovers()))
         done = shell.run(self.command('--cleanup'), timeout=600)
         self.assertIn('powered on hv-host', done.stderr)
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
 
     def test_kill_of_the_command_alone(self) -> None:
         """Its tests go on: nobody else begins, and a clean-up ends them."""
@@ -314,7 +316,7 @@ class InterruptedTest(AcceptTest):
         self.addCleanup(
             shell.run, self.command('--cleanup'), timeout=300, check=False
         )
-        process = self.begun()
+        process = self.begin_tests()
         process.kill()
         process.wait(60)
         before = self.running()
@@ -325,7 +327,7 @@ class InterruptedTest(AcceptTest):
             self.assertNotEqual(0, done.returncode)
         shell.run(self.command('--cleanup'), timeout=300)
         self.assertEqual([], self.running())
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
 
 
 class HostStopTest(AcceptTest):
@@ -376,7 +378,7 @@ class ClusterTest(AcceptTest):
     def setUp(self) -> None:
         super().setUp()
         self.hadoop()
-        words = [
+        args = [
             *(
                 '--os-cloud',
                 clouds.ADMIN_CLOUD,
@@ -387,11 +389,11 @@ class ClusterTest(AcceptTest):
         ]
         self.addCleanup(
             shell.run,
-            [HVSTACK, 'cluster', 'delete', self.name, *words],
+            [HVSTACK, 'cluster', 'delete', self.name, *args],
             timeout=600,
         )
         done = shell.run(
-            [HVSTACK, 'cluster', 'create', self.name, *words], timeout=900
+            [HVSTACK, 'cluster', 'create', self.name, *args], timeout=900
         )
         self.cluster = json.loads(done.stdout)
         self.key = self.cluster['key']
@@ -408,13 +410,13 @@ class ClusterTest(AcceptTest):
             timeout=120,
         )
 
-    def failed(self, *words: str) -> set[str]:
+    def failed(self, *args: str) -> set[str]:
         """Return the tests of the cluster that failed."""
         return super().failed(
             *('--ring', 'tenant', '--stack', self.name),
             *('--tenant-os-cloud', clouds.MEMBER_CLOUD),
             *('--test', 'StackTest.*(topology|node|replicas|outputs)'),
-            *words,
+            *args,
         )
 
     def test_sabotage(self) -> None:

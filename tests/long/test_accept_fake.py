@@ -60,20 +60,25 @@ class FakeTest(AcceptTest):
         verdicts = self.verdicts(report)
         self.assertNotIn('failed', verdicts.values(), str(report))
         self.assertEqual(
-            PASSED, {name for name, one in verdicts.items() if one == 'passed'}
+            PASSED,
+            {
+                name
+                for name, verdict in verdicts.items()
+                if verdict == 'passed'
+            },
         )
         # What needs a guest was not looked at, and the verdict says so.
         self.assertEqual('not checked', report['verdict'])
         for name in ('topology', 'node_groups', 'replicas', 'small_run'):
             self.assertEqual('not checked', verdicts[f'StackTest.test_{name}'])
         spread = next(
-            one
-            for one in report['results']
-            if one['test'].endswith('test_nodes_per_host')
+            row
+            for row in report['results']
+            if row['test'].endswith('test_nodes_per_host')
         )
         workers = sorted(
-            one['seen']
-            for one in spread['judgements']
-            if one['what'].startswith('workers on host')
+            check['seen']
+            for check in spread['judgements']
+            if check['what'].startswith('workers on host')
         )
         self.assertEqual(['3', '3', *['4'] * 6], workers)

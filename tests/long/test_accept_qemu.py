@@ -67,8 +67,8 @@ class QemuTest(AcceptTest):
 
     def volumes(self) -> tuple[str, ...]:
         """Return the options that promise the lab's volume types."""
-        words = [f'--volume-backend={slot}:{slot}' for slot in values.SLOTS]
-        return (*words, '--disk-pinning')
+        args = [f'--volume-backend={slot}:{slot}' for slot in values.SLOTS]
+        return (*args, '--disk-pinning')
 
     def pinned(self) -> Any:
         """Return a running guest of the flavor."""
@@ -101,22 +101,24 @@ class AsPromisedTest(QemuTest):
         )
         self.assertEqual([], FAILED.findall(done.stdout))
         self.assertEqual(0, done.returncode, done.stdout[-3000:])
-        self.assertEqual([], self.left())
+        self.assertEqual([], self.list_leftovers())
         report = self.accept('--last')
-        shown = {name: int(n) for name, n in COUNT.findall(done.stdout)}
-        self.assertEqual(self.counts(report), shown)
+        printed_counts = {
+            name: int(n) for name, n in COUNT.findall(done.stdout)
+        }
+        self.assertEqual(self.counts(report), printed_counts)
         self.counted(report)
         unchecked = {
-            one['test']: one['reason']
-            for one in report['results']
-            if one['verdict'] == 'not checked'
+            row['test']: row['reason']
+            for row in report['results']
+            if row['verdict'] == 'not checked'
         }
         # Containers and an emulated host do not make one cluster.
         for test in ('StackTest', 'StackLifeTest', 'FullClusterTest'):
-            (why,) = (
+            (reason,) = (
                 reason for name, reason in unchecked.items() if test in name
             )
-            self.assertIn('kinds of hypervisor', why)
+            self.assertIn('kinds of hypervisor', reason)
         for test in unchecked:
             self.assertNotRegex(test, f'({SHOWN})Test')
 
@@ -135,37 +137,41 @@ class AsPromisedTest(QemuTest):
             env=Workspace(self.workspace).process_env(),
             check=False,
         )
-        shown = {name: int(n) for name, n in COUNT.findall(done.stdout)}
-        self.assertEqual(self.counts(report), shown, done.stdout[-2000:])
+        printed_counts = {
+            name: int(n) for name, n in COUNT.findall(done.stdout)
+        }
+        self.assertEqual(
+            self.counts(report), printed_counts, done.stdout[-2000:]
+        )
 
 
 class SabotageTest(QemuTest):
     def test_moved_pin(self) -> None:
-        words = ('--ring', 'host', *URI)
+        args = ('--ring', 'host', *URI)
         guest = self.pinned()
-        self.assertEqual(set(), self.failed(*words))
-        one = hosts.find(LAST)
+        self.assertEqual(set(), self.failed(*args))
+        size = hosts.find(LAST)
         shell.run(
             [
-                *(HVSTACK, 'lab', 'host', 'exec', one.name, '--'),
+                *(HVSTACK, 'lab', 'host', 'exec', size.name, '--'),
                 *('virsh', '-c', 'qemu:///system', 'vcpupin'),
                 *(guest.instance_name, '0', '0'),
             ]
         )
-        self.assertEqual({'test_pins'}, self.failed(*words))
+        self.assertEqual({'test_pins'}, self.failed(*args))
 
     def test_volume_type_of_another_disk(self) -> None:
-        words = (
+        args = (
             *('--ring', 'operator', *self.volumes()),
             *('--test', 'Volumes|Flavors|Ratios'),
         )
-        self.assertEqual(set(), self.failed(*words))
+        self.assertEqual(set(), self.failed(*args))
         first, second = values.SLOTS[:2]
         self.addCleanup(self.point, first, first)
         self.point(first, second)
         # Its disk is another's, too.
         self.assertEqual(
-            {'test_backends', 'test_disks_of_one_node'}, self.failed(*words)
+            {'test_backends', 'test_disks_of_one_node'}, self.failed(*args)
         )
 
     def point(self, volume_type: str, backend: str) -> None:

@@ -194,9 +194,9 @@ class ApiFaultsTest(testtools.TestCase):
                 self.problems.append(f'{service} {change}, {fault}: {exc}')
         after = self.before = self.state()
         remaining = [
-            f'{kind}: {before[kind]} before, {after[kind]} after'
-            for kind in before
-            if before[kind] != after[kind] and kind != expected
+            f'{category}: {before[category]} before, {after[category]} after'
+            for category in before
+            if before[category] != after[category] and category != expected
         ]
         remaining += [f'journal: {entry}' for entry in journal.entries()]
         self.problems += [

@@ -74,25 +74,27 @@ class CephTest(HostsTest):
         self.cloud = openstack.connect(cloud=clouds.ADMIN_CLOUD)
         self.addCleanup(self.cloud.close)
 
-    def lab_up(self, *words: str) -> None:
+    def lab_up(self, *args: str) -> None:
         """Change the lab."""
-        shell.run([HVSTACK, 'lab', 'up', *words], timeout=600)
+        shell.run([HVSTACK, 'lab', 'up', *args], timeout=600)
 
     def emulated(self) -> str:
         """Return a host with emulated guests."""
-        wanted = settings.load() or settings.LabSettings()
+        lab_settings = settings.load() or settings.LabSettings()
         return next(
-            one.name
-            for one in reversed(hosts.planned(wanted))
-            if one.backend != 'lxc'
+            size.name
+            for size in reversed(hosts.planned(lab_settings))
+            if size.backend != 'lxc'
         )
 
-    def volume(self, kind: str) -> Any:
+    def volume(self, volume_type: str) -> Any:
         """Return a volume of 1 GiB."""
         storage = self.cloud.block_storage
-        made = storage.create_volume(name=self.name, size=1, volume_type=kind)
-        self.addCleanup(self.remove, made)
-        return storage.wait_for_status(made, 'available', wait=60)
+        volume = storage.create_volume(
+            name=self.name, size=1, volume_type=volume_type
+        )
+        self.addCleanup(self.remove, volume)
+        return storage.wait_for_status(volume, 'available', wait=60)
 
     def remove(self, volume: Any) -> None:
         """Delete a volume, and wait until it is gone."""
@@ -123,8 +125,8 @@ class CephTest(HostsTest):
 
     def used(self) -> list[int]:
         """Return each disk's data in MiB, as Ceph reports it."""
-        shown = json.loads(ceph.ceph('osd', 'df', '--format', 'json'))
-        return [node['kb_used_data'] // 1024 for node in shown['nodes']]
+        usage = json.loads(ceph.ceph('osd', 'df', '--format', 'json'))
+        return [node['kb_used_data'] // 1024 for node in usage['nodes']]
 
     def test_volume_is_on_its_disk_only(self) -> None:
         volume = self.volume(SLOT)
@@ -149,11 +151,11 @@ class CephTest(HostsTest):
             timeout=90,
             why=lambda: f'MiB before {before}, now {self.used()}',
         )
-        for number, (old, new) in enumerate(
+        for index, (old, new) in enumerate(
             zip(before, self.used(), strict=True)
         ):
-            if number != DISK:
-                self.assertLess(new - old, WRITTEN // 4, number)
+            if index != DISK:
+                self.assertLess(new - old, WRITTEN // 4, index)
 
         # Not from under a server; refused, and nothing is changed.
         exc = self.assertRaises(
@@ -179,7 +181,7 @@ class CephTest(HostsTest):
 
     def test_stack_has_a_volume_on_each_of_two_disks(self) -> None:
         slots = values.SLOTS[0], values.SLOTS[2]
-        file = self.folder / 'stack.yaml'
+        file = self.temp_dir / 'stack.yaml'
         file.write_text(
             STACK.format(
                 image=self.image,
@@ -191,13 +193,13 @@ class CephTest(HostsTest):
             self.name, template_file=str(file), wait=True, timeout=300
         )
         try:
-            made = {
+            volumes_by_type = {
                 volume.volume_type: volume
                 for volume in self.cloud.block_storage.volumes()
                 if volume.name.startswith(self.name)
             }
-            self.assertEqual(set(slots), set(made))
-            for slot, volume in made.items():
+            self.assertEqual(set(slots), set(volumes_by_type))
+            for slot, volume in volumes_by_type.items():
                 self.assertEqual('in-use', volume.status)
                 self.assertIn(f'volume-{volume.id}', self.images_in(slot))
         finally:

@@ -20,12 +20,12 @@ from tests.functional.test_cluster import HVSTACK, NAME, LabTest
 class FailureTest(LabTest):
     """A cluster that fails is taken back, at once or when it is asked for."""
 
-    def hvstack(self, command: str, *words: str, **env: str) -> shell.Result:
+    def hvstack(self, command: str, *args: str, **env: str) -> shell.Result:
         """Run a command for the cluster."""
         return shell.run(
             [
                 *(HVSTACK, 'cluster', command, NAME),
-                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *words),
+                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *args),
             ],
             env={f'OS_CLOUD__{name}': value for name, value in env.items()},
             timeout=600,
@@ -33,12 +33,12 @@ class FailureTest(LabTest):
         )
 
     def test_nothing_is_left(self) -> None:
-        before, entries = self.made(), journal.entries()
+        before, entries = self.list_resources(), journal.entries()
         # Heat refuses it, when flavors and key pair are there.
         failed = self.hvstack('create', IMAGE='hv-no-such-image')
         self.assertNotEqual(0, failed.returncode)
         self.assertIn('hv-no-such-image', failed.stderr)
-        self.assertEqual(before, self.made())
+        self.assertEqual(before, self.list_resources())
         self.assertEqual(entries, journal.entries())
 
         # It has no Hadoop: the stack is complete, the cluster never.
@@ -51,11 +51,11 @@ class FailureTest(LabTest):
         self.addCleanup(self.hvstack, 'delete')
         self.assertNotEqual(0, failed.returncode)
         self.assertIn('to see every worker', failed.stderr)
-        shown = json.loads(self.hvstack('show').stdout)
-        self.assertEqual(2, len(shown['workers']))
-        gone = self.hvstack('delete')
-        self.assertEqual(0, gone.returncode, gone.stderr)
-        self.assertEqual(before, self.made())
+        output = json.loads(self.hvstack('show').stdout)
+        self.assertEqual(2, len(output['workers']))
+        done = self.hvstack('delete')
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(before, self.list_resources())
         self.assertEqual(entries, journal.entries())
 
 
@@ -64,7 +64,7 @@ class ResourceTest(templates.MemberTest):
         """One worker on a host, and two hosts: a third one fails."""
         content = yaml.safe_load(self.environment().read_text())
         content['parameters']['worker_count'] = 3
-        path = self.folder / 'cluster.yaml'
+        path = self.temp_dir / 'cluster.yaml'
         path.write_text(yaml.safe_dump(content))
         stack = stacks.create(
             self.tenant,

@@ -33,8 +33,8 @@ class KillTest(testtools.TestCase):
         )
         cloud.close()
 
-    def lab(self, *words: str) -> None:
-        shell.run([HVSTACK, 'lab', *words], timeout=600)
+    def lab(self, *args: str) -> None:
+        shell.run([HVSTACK, 'lab', *args], timeout=600)
 
     def assertAllIsWell(self) -> None:
         """Everything answers, and the data is that of before."""

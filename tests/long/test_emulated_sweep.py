@@ -58,18 +58,20 @@ class EmulatedSweepTest(testtools.TestCase):
             timeout=SECONDS,
             check=False,
         )
-        said = done.stdout + done.stderr[-3000:]
-        self.addDetail('said', testtools.content.text_content(said))
+        output = done.stdout + done.stderr[-3000:]
+        self.addDetail('said', testtools.content.text_content(output))
         self.assertEqual(0, done.returncode)
         records = state.load_records(state.list_sweeps()[-1].id)
-        names = {one.configuration for one in records}
+        names = {run_record.configuration for run_record in records}
         for part in ('ceph', 'local', 'shared', 'dedicated', 'pinned'):
-            self.assertTrue(any(part in one.split('-') for one in names), part)
-        for one in records:
-            self.assertTrue(one.valid, one.reason)
-            self.assertEqual('configuration', one.kind)
-        shown = shell.run([HVSTACK, 'report', records[0].sweep, '-f', 'json'])
-        rows = json.loads(shown.stdout)['rows']
+            self.assertTrue(
+                any(part in name.split('-') for name in names), part
+            )
+        for run_record in records:
+            self.assertTrue(run_record.valid, run_record.reason)
+            self.assertEqual('configuration', run_record.kind)
+        report = shell.run([HVSTACK, 'report', records[0].sweep, '-f', 'json'])
+        rows = json.loads(report.stdout)['rows']
         self.assertEqual(len(names), len(rows))
         for row in rows:
             self.assertEqual(EMULATED, row['percent_of_bare_metal'])

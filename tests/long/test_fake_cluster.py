@@ -45,7 +45,7 @@ class FakeClusterTest(HostsTest):
     def environment(self, workers: int) -> Path:
         """Write the cluster's environment."""
         worker, controller = self.flavors
-        path = self.folder / 'cluster.yaml'
+        path = self.temp_dir / 'cluster.yaml'
         shell.run(
             [
                 *(HVSTACK, 'cluster', 'environment', str(path)),
@@ -63,8 +63,10 @@ class FakeClusterTest(HostsTest):
     def servers(self) -> Counter[str]:
         """Return how many of the stack's workers each host has."""
         return Counter(
-            str(one.compute_host)
-            for one in self.cloud.compute.servers(name=f'{self.name}-worker')
+            str(server.compute_host)
+            for server in self.cloud.compute.servers(
+                name=f'{self.name}-worker'
+            )
         )
 
     def test_30_workers_and_2_controllers(self) -> None:
@@ -75,10 +77,10 @@ class FakeClusterTest(HostsTest):
         path = self.environment(WORKERS)
         self.addCleanup(stacks.delete, self.conn, self.name, timeout=600)
         # Servers on fake hosts have no host keys.
-        made = stacks.create(
+        stack_id = stacks.create(
             self.conn, self.name, TEMPLATE, {'host_keys': False}, [path]
         )
-        outputs = stacks.wait(self.conn, made, timeout=900)
+        outputs = stacks.wait(self.conn, stack_id, timeout=900)
         self.assertEqual(WORKERS, len(outputs['workers']))
         by_host = self.servers()
         self.assertEqual([4] * 6 + [3] * 2, sorted(by_host.values())[::-1])
@@ -90,7 +92,7 @@ class FakeClusterTest(HostsTest):
             outputs['resourcemanager']['host_id'],
         )
         # What tenants see of it: one hostId for each host.
-        groups = Counter(one['host_id'] for one in outputs['workers'])
+        groups = Counter(worker['host_id'] for worker in outputs['workers'])
         self.assertEqual(sorted(by_host.values()), sorted(groups.values()))
         self.assertIn('not waited for', outputs['readiness'])
         # Nova's own answer to one more.

@@ -65,13 +65,13 @@ class FindingsTest(testtools.TestCase):
         cls.conn = connection.connect(clouds.ADMIN_CLOUD)
         recovery.recover([cls.conn])
         options = conf.load().cloud
-        wanted = launch.plan(cls.conn, parse('i2'), options)
+        plan = launch.plan(cls.conn, parse('i2'), options)
         try:
             ids = launch.publish(
-                cls.conn, wanted, [str(cls.conn.current_project_id)]
+                cls.conn, plan, [str(cls.conn.current_project_id)]
             )
             cls.cluster, _ = launch.launch(
-                cls.conn, cls.conn, wanted, ids, NAME, options
+                cls.conn, cls.conn, plan, ids, NAME, options
             )
             tpcxhs.warm_up(cls.cluster, WORK)
         except BaseException:
@@ -90,29 +90,34 @@ class FindingsTest(testtools.TestCase):
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs the lab (make test-long)')
 
-    def found(self) -> dict[str, str]:
+    def collect_evidence(self) -> dict[str, str]:
         """Run once, and return what is found, evidence by title."""
-        outcome = tpcxhs.run(self.cluster, WORK, interval=2)
-        self.assertEqual('', outcome.reason)
-        made: Record = outcome.to_record(
+        run_result = tpcxhs.run(self.cluster, WORK, interval=2)
+        self.assertEqual('', run_result.reason)
+        run_record: Record = run_result.to_record(
             sweep='s',
             kind='configuration',
             configuration=parse('i2').name,
             index=0,
         )
-        assert outcome.telemetry
-        self.assertEqual([], outcome.telemetry.gaps)
-        self.assertEqual(len(self.cluster.nodes), len(outcome.telemetry.nodes))
-        made.seen['telemetry'] = telemetry.summarize(outcome.telemetry)
-        sweep = answer.build_report([made])
+        assert run_result.telemetry
+        self.assertEqual([], run_result.telemetry.gaps)
+        self.assertEqual(
+            len(self.cluster.nodes), len(run_result.telemetry.nodes)
+        )
+        run_record.seen['telemetry'] = telemetry.summarize(
+            run_result.telemetry
+        )
+        sweep = answer.build_report([run_record])
         self.addDetail(
             'seen',
             testtools.content.text_content(
-                f'{made.seen["telemetry"]}\n{made.phases}'
+                f'{run_record.seen["telemetry"]}\n{run_record.phases}'
             ),
         )
         return {
-            one.title: one.evidence for one in findings.list_findings(sweep)
+            finding.title: finding.evidence
+            for finding in findings.list_findings(sweep)
         }
 
     @contextlib.contextmanager
@@ -139,15 +144,15 @@ class FindingsTest(testtools.TestCase):
             self.cluster.gateway.put(before, path)
 
     def test_clean(self) -> None:
-        self.assertEqual([ALWAYS], list(self.found()))
+        self.assertEqual([ALWAYS], list(self.collect_evidence()))
 
     def test_sampler_of_100_keys(self) -> None:
         with self.setting('mapreduce.terasort.partitions.sample', '100'):
-            self.assertIn('uneven reducers', self.found())
+            self.assertIn('uneven reducers', self.collect_evidence())
 
     def test_tiny_sort_buffer(self) -> None:
         with self.setting('mapreduce.task.io.sort.mb', '1'):
-            self.assertIn('extra spills by maps', self.found())
+            self.assertIn('extra spills by maps', self.collect_evidence())
 
     def test_slow_host(self) -> None:
         """Both workers of a host with a third of its CPU are slow."""
@@ -157,11 +162,15 @@ class FindingsTest(testtools.TestCase):
         before = quota.read_text()
         quota.write_text(str(int(before) // 3))
         try:
-            found = self.found()
+            evidence = self.collect_evidence()
         finally:
             quota.write_text(before)
-        named = set(re.findall(r'[\w-]+-worker-\d+', found['slow node']))
-        hosts = {one.host for one in self.cluster.workers if one.name in named}
+        named = set(re.findall(r'[\w-]+-worker-\d+', evidence['slow node']))
+        hosts = {
+            worker.host
+            for worker in self.cluster.workers
+            if worker.name in named
+        }
         self.assertEqual(1, len(hosts))
 
     def test_killed_container(self) -> None:
@@ -170,11 +179,11 @@ class FindingsTest(testtools.TestCase):
         killed: list[str] = []
         thread = threading.Thread(target=self.kill, args=(worker, job, killed))
         thread.start()
-        found = self.found()
+        evidence = self.collect_evidence()
         thread.join()
         self.assertEqual(1, len(killed))
-        self.assertIn('task attempts failed', found)
-        self.assertIn(f'on {worker.name}', found['a container was killed'])
+        self.assertIn('task attempts failed', evidence)
+        self.assertIn(f'on {worker.name}', evidence['a container was killed'])
 
     def next_job(self, ahead: int) -> str:
         """Return the number of a job that is still to come."""

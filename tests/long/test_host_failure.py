@@ -27,26 +27,29 @@ class HostFailureTest(LabTest):
         labs.change(self, hosts=HOSTS)
         self.addCleanup(undo.undo_own, [self.conn])
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
-        wanted = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
-        self.assertEqual(HOSTS - 1, wanted.workers)
+        plan = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
+        self.assertEqual(HOSTS - 1, plan.workers)
         project = str(self.conn.current_project_id)
         self.cluster, self.outputs = launch.launch(
             self.conn,
             self.conn,
-            wanted,
-            launch.publish(self.conn, wanted, [project]),
+            plan,
+            launch.publish(self.conn, plan, [project]),
             NAME,
             self.options,
         )
         self.addCleanup(self.cluster.close)
 
-    def lab(self, *words: str) -> None:
-        shell.run([HVSTACK, 'lab', *words], timeout=600)
+    def lab(self, *args: str) -> None:
+        shell.run([HVSTACK, 'lab', *args], timeout=600)
 
     def until(
-        self, condition: Callable[[], bool], what: str, timeout: float = 180
+        self,
+        condition: Callable[[], bool],
+        description: str,
+        timeout: float = 180,
     ) -> None:
-        shell.wait_for(condition, what, timeout=timeout, interval=3)
+        shell.wait_for(condition, description, timeout=timeout, interval=3)
 
     def live(self) -> int:
         """Return the number of DataNodes that the NameNode hears."""
@@ -62,8 +65,8 @@ class HostFailureTest(LabTest):
         """
         return any(
             address in block.addresses
-            for one in fsck.run(self.cluster.gateway, '/data')
-            for block in one.blocks
+            for file in fsck.run(self.cluster.gateway, '/data')
+            for block in file.blocks
         )
 
     def whole(self) -> bool:
@@ -90,9 +93,11 @@ class HostFailureTest(LabTest):
 
         def states() -> dict[str, str]:
             return {
-                one.host: one.state
-                for one in self.conn.compute.services(binary='nova-compute')
-                if one.host.startswith('hv-host')
+                service.host: service.state
+                for service in self.conn.compute.services(
+                    binary='nova-compute'
+                )
+                if service.host.startswith('hv-host')
             }
 
         self.until(lambda: states()[victim] == 'down', 'Nova to say down')

@@ -75,9 +75,11 @@ class HostModeTest(testtools.TestCase):
         )
         self.assertEqual(-signal.SIGKILL, done.returncode)
         self.assertEqual({'dedicated'}, self.modes())
-        wanted = settings.load()
-        assert wanted
-        self.assertEqual(set(self.hosts), set(wanted.options['dedicated']))
+        lab_settings = settings.load()
+        assert lab_settings
+        self.assertEqual(
+            set(self.hosts), set(lab_settings.options['dedicated'])
+        )
         self.assertIn('host_mode dedicated', recovery.recover([self.cloud]))
         self.assertEqual({'shared'}, self.modes())
         self.assertEqual([], journal.entries())

@@ -55,7 +55,8 @@ class HVETest(BigLabTest):
         super().setUp()
         self.cluster = self.create('i2')
         self.servers = {
-            one['address']: one['server_id'] for one in self.outputs['workers']
+            worker['address']: worker['server_id']
+            for worker in self.outputs['workers']
         }
         self.addOnException(self.tell)
 
@@ -63,31 +64,32 @@ class HVETest(BigLabTest):
         """Keep what HDFS says of its blocks where the test fails."""
         # The failure itself says more than that the cluster is gone, too.
         with contextlib.suppress(errors.HVStackError):
-            said = self.cluster.gateway.run(
+            output = self.cluster.gateway.run(
                 f"grep -E '{COPIES}' /var/log/hadoop/namenode.log | tail -60; "
                 'hdfs fsck /',
                 check=False,
             ).stdout
-            self.addDetail('hdfs', testtools.content.text_content(said))
+            self.addDetail('hdfs', testtools.content.text_content(output))
 
-    def put(self, folder: str) -> None:
+    def put(self, directory: str) -> None:
         """Write the files from the controller, which stores nothing."""
         self.cluster.gateway.run(
-            f'set -e; hdfs dfs -mkdir {folder}; mkdir -p /tmp{folder}; '
+            f'set -e; hdfs dfs -mkdir {directory}; mkdir -p /tmp{directory}; '
             f'for n in $(seq {FILES}); do head -c {3 * BLOCK_BYTES} '
-            f'/dev/urandom >/tmp{folder}/$n; done; '
-            f'hdfs dfs -D dfs.blocksize={BLOCK_BYTES} -put /tmp{folder}/* '
-            f'{folder}; cat /tmp{folder}/* | md5sum >/tmp{folder}.sum',
+            f'/dev/urandom >/tmp{directory}/$n; done; '
+            f'hdfs dfs -D dfs.blocksize={BLOCK_BYTES} -put /tmp{directory}/* '
+            f'{directory}; '
+            f'cat /tmp{directory}/* | md5sum >/tmp{directory}.sum',
             timeout=600,
         )
 
-    def blocks(self, folder: str) -> dict[str, list[str]]:
+    def blocks(self, directory: str) -> dict[str, list[str]]:
         """Return the lab host of every replica, by block."""
-        found = fsck.run(self.cluster.gateway, folder)
+        files = fsck.run(self.cluster.gateway, directory)
         return {
             block.id: [self.host_of(self.servers[p]) for p in block.addresses]
-            for one in found
-            for block in one.blocks
+            for file in files
+            for block in file.blocks
         }
 
     def off(self, pair: list[str]) -> None:
@@ -107,8 +109,8 @@ class HVETest(BigLabTest):
 
     def holding(self) -> set[str]:
         """Return the lab hosts that have a replica of anything."""
-        found = self.blocks('/').values()
-        return {host for hosts in found for host in hosts}
+        replicas = self.blocks('/').values()
+        return {host for hosts in replicas for host in hosts}
 
     def on(self, pair: list[str]) -> None:
         """Give them power, and wait until all is as before."""
@@ -116,10 +118,11 @@ class HVETest(BigLabTest):
             self.power('on', name)
         self.until(lambda: self.live(self.cluster) == 12, 'all DataNodes')
 
-    def readable(self, folder: str) -> None:
+    def readable(self, directory: str) -> None:
         """Read every file."""
         self.cluster.gateway.run(
-            f'hdfs dfs -cat "{folder}/*" | md5sum | cmp - /tmp{folder}.sum',
+            f'hdfs dfs -cat "{directory}/*" | md5sum | '
+            f'cmp - /tmp{directory}.sum',
             timeout=600,
         )
 
@@ -138,8 +141,8 @@ class HVETest(BigLabTest):
         self.assertNotEqual([], self.violations())
         placed = self.blocks('/off')
         self.assertEqual(BLOCKS, len(placed))
-        lost = next(set(h) for h in placed.values() if len(set(h)) < 3)
-        pair = sorted(lost)
+        failed_hosts = next(set(h) for h in placed.values() if len(set(h)) < 3)
+        pair = sorted(failed_hosts)
         self.off(pair)
         self.assertIn('Status: CORRUPT', self.fsck(cluster, '/off'))
         self.on(pair)
@@ -150,12 +153,14 @@ class HVETest(BigLabTest):
         self.done('topology', '--refresh')
         self.until(lambda: self.whole(cluster), 'the blocks')
         self.assertEqual([], self.done('topology', '--check'))
-        workers = sorted({self.host_of(one) for one in self.servers.values()})
+        workers = sorted(
+            {self.host_of(server_id) for server_id in self.servers.values()}
+        )
         pairs = [self.dice.sample(workers, 2) for _ in range(PAIRS)]
-        for drawn in (pair, *pairs):
-            self.off(drawn)
+        for host_pair in (pair, *pairs):
+            self.off(host_pair)
             self.readable('/on')
             self.until(lambda: self.whole(cluster), 'the copies', COPY_SECONDS)
-            self.on(drawn)
+            self.on(host_pair)
             self.until(lambda: self.whole(cluster), 'every block')
             self.assertEqual([], self.violations())

@@ -28,7 +28,7 @@ class NodesTest(LabTest):
         A limit above this machine's own is refused in containers.
         """
         refused = inforce.os_state(cluster.nodes).not_set
-        if any(one.startswith('limit.nofile') for one in refused):
+        if any(setting.startswith('limit.nofile') for setting in refused):
             return
         for node in cluster.nodes:
             for pid in node.run('cat /run/hadoop/*.pid').stdout.splitlines():
@@ -38,16 +38,16 @@ class NodesTest(LabTest):
     def check_in_force(
         self,
         cluster: Cluster,
-        outcome: tpcxhs.RunResult,
+        run_result: tpcxhs.RunResult,
         files: dict[str, str],
     ) -> None:
         """What daemons and job say is what the tuning asks for."""
-        self.assertEqual('', outcome.reason)
-        self.assertEqual(TUNING, outcome.sut['tuning'])
-        self.assertEqual('vsphere6', outcome.sut['os_profile'])
-        self.assertIn(KERNELS, outcome.observations['os_not_set'])
-        found = outcome.observations['parameters']
-        self.assertNotIn('unread', found)
+        self.assertEqual('', run_result.reason)
+        self.assertEqual(TUNING, run_result.sut['tuning'])
+        self.assertEqual('vsphere6', run_result.sut['os_profile'])
+        self.assertIn(KERNELS, run_result.observations['os_not_set'])
+        reported = run_result.observations['parameters']
+        self.assertNotIn('unread', reported)
         own = ('%ADDRESS%', '%HOSTNAME%', '%CONTROLLER%')
         for name, readers in (
             ('hdfs-site.xml', ('namenode', 'datanode')),
@@ -60,28 +60,26 @@ class NodesTest(LabTest):
                     continue
                 for reader in readers:
                     self.assertEqual(
-                        value, found[reader].get(key), (reader, key)
+                        value, reported[reader].get(key), (reader, key)
                     )
 
     def test_a_tuned_cluster_and_its_reboot(self) -> None:
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
-        wanted = launch.plan(
-            self.conn, parse('i1'), self.options, tuning=TUNING
-        )
+        plan = launch.plan(self.conn, parse('i1'), self.options, tuning=TUNING)
         ids = launch.publish(
-            self.conn, wanted, [str(self.conn.current_project_id)]
+            self.conn, plan, [str(self.conn.current_project_id)]
         )
         cluster, outputs = launch.launch(
-            self.conn, self.conn, wanted, ids, NAME, self.options
+            self.conn, self.conn, plan, ids, NAME, self.options
         )
         self.addCleanup(cluster.close)
         self.check_limits(cluster)
-        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        run_result = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
         files = sites.render_site_files(
-            wanted.sizing, replication=wanted.replication, tuning=TUNING
+            plan.sizing, replication=plan.replication, tuning=TUNING
         )
-        self.check_in_force(cluster, outcome, files)
+        self.check_in_force(cluster, run_result, files)
         self.check_reboot(cluster, outputs['workers'][0]['server_id'])
         cluster.close()
         undo.undo_own([self.conn])
@@ -111,19 +109,20 @@ class BareTest(LabTest):
     def test_bare_metal_is_set_up_alike(self) -> None:
         thp = 'cat /sys/kernel/mm/transparent_hugepage/enabled'
         before = shell.run(['sh', '-c', thp]).stdout
-        bare = hosts.BareHosts.from_file(tuning=TUNING)
-        with bare as cluster:
+        bare_hosts = hosts.BareHosts.from_file(tuning=TUNING)
+        with bare_hosts as cluster:
             system = inforce.os_state(cluster.nodes)
             self.assertEqual('vsphere6', system.profile)
             self.assertIn(KERNELS, system.not_set)
             self.assertEqual(
                 before, cluster.workers[0].run(thp).stdout, 'the machine'
             )
-            found = inforce.parameters(cluster, 'job_1_0001')
+            properties = inforce.parameters(cluster, 'job_1_0001')
             self.assertEqual(
                 str(cluster.replication),
-                found['datanode']['dfs.replication'],
+                properties['datanode']['dfs.replication'],
             )
             self.assertEqual(
-                'true', found['datanode']['dfs.client.use.datanode.hostname']
+                'true',
+                properties['datanode']['dfs.client.use.datanode.hostname'],
             )

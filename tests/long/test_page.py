@@ -41,30 +41,32 @@ class BrowserTest(testtools.TestCase):
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('installs chromium with apt (make test-long)')
         packages.install(['chromium'])
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
     def opened(self, text: str) -> tuple[str, list[str], list[str]]:
         """Return a page's elements, its console, and what it fetched."""
-        path = self.folder / 'page.html'
+        path = self.directory / 'page.html'
         path.write_text(text)
-        log = self.folder / 'net.json'
+        log = self.directory / 'net.json'
         done = shell.run(
             [
                 *CHROMIUM,
-                f'--user-data-dir={self.folder / "profile"}',
+                f'--user-data-dir={self.directory / "profile"}',
                 f'--log-net-log={log}',
                 '--dump-dom',
                 path.as_uri(),
             ],
             timeout=300,
         )
-        console = [one for one in done.stderr.splitlines() if 'CONSOLE' in one]
+        console = [
+            line for line in done.stderr.splitlines() if 'CONSOLE' in line
+        ]
         # Chromium asks for things of its own; those have no origin.
         fetched = [
-            one['params']['url']
-            for one in json.loads(log.read_text())['events']
-            if one.get('params', {}).get('initiator', NOBODY) != NOBODY
-            and not one['params']['url'].startswith(('file:', 'data:'))
+            event['params']['url']
+            for event in json.loads(log.read_text())['events']
+            if event.get('params', {}).get('initiator', NOBODY) != NOBODY
+            and not event['params']['url'].startswith(('file:', 'data:'))
         ]
         return done.stdout, console, fetched
 
@@ -74,17 +76,19 @@ class BrowserTest(testtools.TestCase):
         elements, console, fetched = self.opened(text)
         self.assertEqual([], console)
         self.assertEqual([], fetched)
-        shown = Page(elements)
+        rendered_page = Page(elements)
         for name in page.drawn:
-            self.assertIn(f'chart-{name}', shown.attributes['id'])
+            self.assertIn(f'chart-{name}', rendered_page.attributes['id'])
         self.assertEqual(
             charts,
             sum(
-                'js-plotly-plot' in one.split()
-                for one in shown.attributes['class']
+                'js-plotly-plot' in css_class.split()
+                for css_class in rendered_page.attributes['class']
             ),
         )
-        self.assertEqual(page.tags.count('table'), shown.tags.count('table'))
+        self.assertEqual(
+            page.tags.count('table'), rendered_page.tags.count('table')
+        )
         self.assertGreaterEqual(page.tags.count('table'), charts)
         return elements
 
@@ -97,20 +101,20 @@ class BrowserTest(testtools.TestCase):
         self.assertIn('TypeError', ' '.join(console))
 
     def test_page(self) -> None:
-        records = [counted(one) for one in sweep()]
+        records = [counted(run_record) for run_record in sweep()]
         elements = self.assert_drawn(report.build_page(records), 6)
         points = re.findall(r'<path class="point', elements)
         self.assertGreater(len(points), 20)
 
     def test_telemetry(self) -> None:
-        records = [tasked(counted(one)) for one in sweep()]
-        for one in records:
-            if one.valid:
-                one.seen['telemetry'] = telemetry.save(
-                    told(), self.folder, one.id
+        records = [tasked(counted(run_record)) for run_record in sweep()]
+        for run_record in records:
+            if run_record.valid:
+                run_record.seen['telemetry'] = telemetry.save(
+                    told(), self.directory, run_record.id
                 )
         self.assert_drawn(
-            report.build_page(records, records_dir=self.folder), 10
+            report.build_page(records, records_dir=self.directory), 10
         )
 
     def test_script_in_a_name(self) -> None:
@@ -123,6 +127,8 @@ class BrowserTest(testtools.TestCase):
         self.assertIn('&lt;script&gt;alert(1)', elements)
 
     def test_two_sweeps(self) -> None:
-        one = answer.build_report([run('i1', 0, 90, sweep='a')])
-        two = answer.build_report([run('i1', 0, 100, sweep='b')])
-        self.assert_drawn(report.format_comparison(one, two, form='html'), 1)
+        first = answer.build_report([run('i1', 0, 90, sweep='a')])
+        second = answer.build_report([run('i1', 0, 100, sweep='b')])
+        self.assert_drawn(
+            report.format_comparison(first, second, form='html'), 1
+        )

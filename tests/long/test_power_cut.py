@@ -33,8 +33,8 @@ class PowerCutTest(HostsTest):
 
     def devices(self) -> list[str]:
         """Return the loop devices of the last host's guests."""
-        shown = shell.run(['losetup', '-n', '-O', 'BACK-FILE']).stdout
-        return [line for line in shown.splitlines() if self.mine(line)]
+        output = shell.run(['losetup', '-n', '-O', 'BACK-FILE']).stdout
+        return [line for line in output.splitlines() if self.mine(line)]
 
     def mine(self, file: str) -> bool:
         """Tell whether a loop device's file is on the last host."""

@@ -109,7 +109,7 @@ class QemuClusterTest(LabTest):
         :param dedicated: CPUs of a host for guests that ask for their own.
         """
         lifecycle.up(
-            lambda found: found.change(
+            lambda lab_settings: lab_settings.change(
                 hosts=2,
                 fake_hosts=0,
                 racks=0,
@@ -117,7 +117,7 @@ class QemuClusterTest(LabTest):
                 host_compute={},
                 ceph=True,
                 options={
-                    **found.options,
+                    **lab_settings.options,
                     'host_sizes': SIZES,
                     'dedicated': dict(dedicated),
                 },
@@ -125,29 +125,32 @@ class QemuClusterTest(LabTest):
             Progress(),
         )
 
-    def plan(self, label: str, **more: Any) -> launch.Plan:
+    def plan(self, label: str, **options: Any) -> launch.Plan:
         """Plan a cluster of the lab."""
-        return launch.plan(self.conn, parse(label), self.options, **more)
+        return launch.plan(self.conn, parse(label), self.options, **options)
 
-    def create(self, wanted: launch.Plan) -> StackCluster:
+    def create(self, plan: launch.Plan) -> StackCluster:
         """Create a cluster."""
         project = str(self.conn.current_project_id)
         cluster, self.outputs = launch.launch(
             self.conn,
             self.conn,
-            wanted,
-            launch.publish(self.conn, wanted, [project]),
+            plan,
+            launch.publish(self.conn, plan, [project]),
             NAME,
             self.options,
             Progress(),
         )
         self.addCleanup(cluster.close)
-        self.assertEqual(wanted.workers, len(cluster.workers))
+        self.assertEqual(plan.workers, len(cluster.workers))
         self.assertEqual('ceph', cluster.given['storage'])
         backends = cluster.placement['volume_backends']
         self.assertEqual(
-            {(one['type'], 'ceph') for one in backends},
-            {(one['backend'], one['protocol']) for one in backends},
+            {(backend['type'], 'ceph') for backend in backends},
+            {
+                (backend['backend'], backend['protocol'])
+                for backend in backends
+            },
         )
         return cluster
 
@@ -174,23 +177,25 @@ class QemuClusterTest(LabTest):
             for pool in values.POOLS
             for name in self.images_in(pool)
         }
-        found = []
+        server_pools = []
         for worker in self.outputs['workers']:
             server = self.conn.compute.get_server(worker['server_id'])
-            names = [f'volume-{one["id"]}' for one in server.attached_volumes]
+            names = [
+                f'volume-{volume["id"]}' for volume in server.attached_volumes
+            ]
             self.assertNotEqual([], names, worker['name'])
-            found.append({held[name] for name in names})
-        return found
+            server_pools.append({held[name] for name in names})
+        return server_pools
 
     def disks(self, pools: Iterable[str]) -> set[int]:
         """Return the OSDs that pools are on."""
         return {
-            number
+            osd
             for pool in pools
             for group in json.loads(
                 ceph.ceph('pg', 'ls-by-pool', pool, '--format', 'json')
             )['pg_stats']
-            for number in group['acting']
+            for osd in group['acting']
         }
 
     def check_mounted(self, cluster: StackCluster) -> None:

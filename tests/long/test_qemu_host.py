@@ -32,19 +32,19 @@ class QemuTest(HostsTest):
     """Has the last host emulate its guests.
 
     :cvar dedicated: its CPUs for pinned guests.
-    :cvar kind: the image that its guests boot.
+    :cvar image_name: the image that its guests boot.
     """
 
     dedicated = ''
-    kind = 'tiny'
+    image_name = 'tiny'
 
     def setUp(self) -> None:
         super().setUp()
         self.image = images.upload(
             self.cloud,
-            images.build(self.kind, outputs=['lxc', 'qemu']),
+            images.build(self.image_name, outputs=['lxc', 'qemu']),
             'qemu',
-            title=f'hvstack-{self.kind}-vm',
+            title=f'hvstack-{self.image_name}-vm',
         )
         labs.emulated(self, self.dedicated)
 
@@ -54,14 +54,14 @@ class QemuHostTest(QemuTest):
 
     def emulators(self) -> dict[str, int]:
         """Return pids of emulators in the last host by instance name."""
-        found = {}
+        emulator_pids = {}
         for pid in cgroups.members(LAST):
-            words = Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
-            for word in words:
+            args = Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
+            for word in args:
                 if word.startswith(b'guest='):
                     name = word.partition(b'=')[2].partition(b',')[0]
-                    found[name.decode()] = pid
-        return found
+                    emulator_pids[name.decode()] = pid
+        return emulator_pids
 
     def threads_on(self, pid: int) -> set[str]:
         """Return the CPUs that a process' threads may run on."""
@@ -73,8 +73,10 @@ class QemuHostTest(QemuTest):
         }
 
     def test_dedicated_and_shared_cpus(self) -> None:
-        shown = {one.name: one for one in hosts.planned(self.settings())}
-        self.assertEqual('qemu', shown[LAST].backend)
+        sizes_by_name = {
+            size.name: size for size in hosts.planned(self.settings())
+        }
+        self.assertEqual('qemu', sizes_by_name[LAST].backend)
         shared = self.flavor('-shared')
         pinned = self.flavor('-pinned', **{'hw:cpu_policy': 'dedicated'})
         first = self.active(self.start(shared, LAST, self.image))
@@ -101,7 +103,7 @@ class SlowDiskTest(QemuTest):
     No Hadoop: the same telemetry, around writes past the page cache.
     """
 
-    kind = 'hadoop'
+    image_name = 'hadoop'
 
     def node(self, suffix: str, **specs: str) -> SSHNode:
         """Return a guest with a disk as its flavor's extra specs say."""
@@ -112,8 +114,8 @@ class SlowDiskTest(QemuTest):
             address=self.address(server),
             role='worker',
             host=server.host_id,
-            key=self.folder / 'key',
-            folder=self.folder / suffix,
+            key=self.temp_dir / 'key',
+            folder=self.temp_dir / suffix,
         )
 
     def test_throttled_disk_is_found(self) -> None:
@@ -124,27 +126,31 @@ class SlowDiskTest(QemuTest):
         for node in nodes:
             self.addCleanup(node.close)
             shell.wait_for(
-                lambda one=node: (
-                    one.run('true', timeout=60, check=False).returncode == 0
+                lambda guest=node: (
+                    guest.run('true', timeout=60, check=False).returncode == 0
                 ),
                 f'{node.name} to answer ssh',
                 timeout=BOOT_SECONDS,
             )
         sampler = Sampler(nodes, source({'backend': 'qemu'}), 5)
-        began = time.time()
+        started_at = time.time()
         sampler.start()
         for node in nodes:
             # One after the other: below them is one disk.
             node.run(WRITE, timeout=3 * WRITE_SECONDS)
-        told = sampler.collect(began, {'HSGen': (began, time.time())})
-        seen = telemetry.summarize(told)
-        self.addDetail('seen', testtools.content.text_content(str(seen)))
-        self.assertEqual([], told.gaps)
-        record = run('i1', 0, 100, backend='qemu', seen={'telemetry': seen})
+        node_telemetry = sampler.collect(
+            started_at, {'HSGen': (started_at, time.time())}
+        )
+        summary = telemetry.summarize(node_telemetry)
+        self.addDetail('seen', testtools.content.text_content(str(summary)))
+        self.assertEqual([], node_telemetry.gaps)
+        record = run('i1', 0, 100, backend='qemu', seen={'telemetry': summary})
         slow = [
-            one.evidence
-            for one in findings.list_findings(answer.build_report([record]))
-            if one.title == 'slow disk'
+            finding.evidence
+            for finding in findings.list_findings(
+                answer.build_report([record])
+            )
+            if finding.title == 'slow disk'
         ]
-        self.assertEqual(1, len(slow), seen)
+        self.assertEqual(1, len(slow), summary)
         self.assertIn('of worker-slow moved', slow[0])

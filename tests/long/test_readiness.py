@@ -60,25 +60,29 @@ class ReadinessTest(templates.MemberTest):
         """Each node with daemons has said so, and nobody shows the URL."""
         (stack,) = self.tenant.orchestration.stacks(name=NAME)
 
-        def asked(path: str) -> Any:
+        def fetch(path: str) -> Any:
             return self.tenant.orchestration.get(
                 f'/stacks/{NAME}/{stack.id}{path}', raise_exc=True
             ).json()
 
-        handle = asked('/resources/ready_handle')['resource']
-        said = asked('/resources/ready_handle/metadata')['metadata']
-        self.assertEqual({f'{NAME}-controller', f'{NAME}-worker-0'}, set(said))
-        self.assertEqual({'SUCCESS'}, {one['status'] for one in said.values()})
-        ready = asked('/resources/ready')['resource']
+        handle = fetch('/resources/ready_handle')['resource']
+        signals = fetch('/resources/ready_handle/metadata')['metadata']
+        self.assertEqual(
+            {f'{NAME}-controller', f'{NAME}-worker-0'}, set(signals)
+        )
+        self.assertEqual(
+            {'SUCCESS'}, {signal['status'] for signal in signals.values()}
+        )
+        ready = fetch('/resources/ready')['resource']
         self.assertEqual('CREATE_COMPLETE', ready['resource_status'])
         url = json.loads(handle['attributes']['signal'])['alarm_url']
         secret = url.rpartition('Signature=')[2]
         self.assertTrue(secret)
-        for shown in (
+        for document in (
             outputs,
-            asked('')['stack']['parameters'],
-            asked('/events?nested_depth=5'),
-            asked('/resources/files')['resource'],
-            asked('/resources/controller_files')['resource'],
+            fetch('')['stack']['parameters'],
+            fetch('/events?nested_depth=5'),
+            fetch('/resources/files')['resource'],
+            fetch('/resources/controller_files')['resource'],
         ):
-            self.assertNotIn(secret, json.dumps(shown))
+            self.assertNotIn(secret, json.dumps(document))

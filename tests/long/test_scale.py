@@ -37,13 +37,13 @@ class ScaleTest(BigLabTest):
         )
         sort.start()
         self.until(lambda: topology.running_jobs(gateway) == 1, 'the job', 120)
-        shown = self.done('scale', '--workers', '4')
+        output = self.done('scale', '--workers', '4')
         sort.join(1200)
         self.assertEqual(0, results[0].returncode, results[0].stderr[-2000:])
-        self.assertEqual(2, len(shown['removed']))
-        self.assertEqual(4, len(shown['workers_now']))
-        for name in shown['removed']:
-            self.assertNotIn(name, shown['workers_now'])
+        self.assertEqual(2, len(output['removed']))
+        self.assertEqual(4, len(output['workers_now']))
+        for name in output['removed']:
+            self.assertNotIn(name, output['workers_now'])
         # Of what Heat has taken away it hears no more, a while later.
         self.until(lambda: self.live(cluster) == 4, 'HDFS to notice')
         self.assertIn('Status: HEALTHY', self.fsck(cluster))
@@ -57,8 +57,8 @@ class ScaleTest(BigLabTest):
         self.assertEqual(2, self.hvstack('scale', '--workers', '1').returncode)
 
         # Out by one: it knows its host before its first block.
-        shown = self.done('scale', '--workers', '5')
-        self.assertEqual(5, len(shown['workers_now']))
+        output = self.done('scale', '--workers', '5')
+        self.assertEqual(5, len(output['workers_now']))
         self.assertEqual(5, self.live(cluster))
         self.assertEqual([], self.done('topology', '--check'))
 
@@ -69,12 +69,12 @@ class ScaleTest(BigLabTest):
     def replace(self) -> None:
         """Mark a worker unhealthy, and disable its host."""
         rows = [
-            one for one in self.done('topology') if one['Role'] == 'worker'
+            row for row in self.done('topology') if row['Role'] == 'worker'
         ]
         # Five of six places are taken: the free one is on another host than
         # those that have two.
-        counts = Counter(one['Host'] for one in rows)
-        row = next(one for one in rows if counts[one['Host']] == 2)
+        counts = Counter(row['Host'] for row in rows)
+        row = next(row for row in rows if counts[row['Host']] == 2)
         server = self.member.compute.find_server(row['Node'])
         service = next(
             self.conn.compute.services(
@@ -83,8 +83,8 @@ class ScaleTest(BigLabTest):
         )
         self.conn.compute.disable_service(service)
         self.addCleanup(self.conn.compute.enable_service, service)
-        shown = self.done('scale', '--replace', row['Node'])
-        self.assertEqual([row['Node']], shown['replaced'])
-        self.assertEqual(5, len(shown['workers_now']))
-        now = {one['Node']: one['Host'] for one in self.done('topology')}
+        output = self.done('scale', '--replace', row['Node'])
+        self.assertEqual([row['Node']], output['replaced'])
+        self.assertEqual(5, len(output['workers_now']))
+        now = {row['Node']: row['Host'] for row in self.done('topology')}
         self.assertNotEqual(row['Host'], now[row['Node']])

@@ -26,13 +26,13 @@ class SeparateTest(BigLabTest):
     CPU_CAP = 1.0
     REPLICATION = 2
 
-    def admin(self, command: str, *words: str) -> Any:
+    def admin(self, command: str, *args: str) -> Any:
         """Return the answer of a command for the member's cluster."""
         result = shell.run(
             [
                 *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
                 *('--os-cloud', clouds.ADMIN_CLOUD),
-                *('--tenant-os-cloud', clouds.MEMBER_CLOUD, *words),
+                *('--tenant-os-cloud', clouds.MEMBER_CLOUD, *args),
             ],
             timeout=1200,
             check=False,
@@ -40,16 +40,16 @@ class SeparateTest(BigLabTest):
         self.assertEqual(0, result.returncode, result.stderr[-2000:])
         return json.loads(result.stdout)
 
-    def created(self, *words: str) -> tuple[StackCluster, dict[str, Any]]:
+    def created(self, *args: str) -> tuple[StackCluster, dict[str, Any]]:
         """Create a cluster with two controllers, and look at these."""
         entries = journal.entries()
-        found = self.admin(
+        outputs = self.admin(
             'create',
             '--configuration',
             'i2',
             '--controllers',
             'separate',
-            *words,
+            *args,
         )
 
         def delete() -> None:
@@ -58,12 +58,12 @@ class SeparateTest(BigLabTest):
 
         self.addCleanup(delete)
         hosts = {
-            self.host_of(found[name]['server_id'])
+            self.host_of(outputs[name]['server_id'])
             for name in ('controller', 'resourcemanager')
         }
         self.assertEqual({'hv-host1', 'hv-host2'}, hosts)
         self.assertEqual([], self.done('topology', '--check'))
-        return self.opened(found), found
+        return self.opened(outputs), outputs
 
     def opened(self, outputs: dict[str, Any]) -> StackCluster:
         """Return the cluster of these outputs."""
@@ -75,27 +75,29 @@ class SeparateTest(BigLabTest):
 
     def check_secondary(self, cluster: StackCluster) -> None:
         """The first data worker runs it, and it has not ended by itself."""
-        node, *others = [one for one in cluster.workers if one.role == 'data']
+        node, *others = [
+            worker for worker in cluster.workers if worker.role == 'data'
+        ]
         status = f'{daemons.NODE} status secondarynamenode'
         self.assertIn('running', node.run(status).stdout)
-        for one in others:
-            self.assertIn('dead', one.run(status, check=False).stdout)
+        for worker in others:
+            self.assertIn('dead', worker.run(status, check=False).stdout)
 
     def sort(self, cluster: StackCluster) -> None:
         """Sort a little, validated."""
-        outcome = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
-        self.assertEqual('', outcome.reason)
-        self.assertEqual(0, outcome.observations['blocks_on_one_host'])
+        run_result = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
+        self.assertEqual('', run_result.reason)
+        self.assertEqual(0, run_result.observations['blocks_on_one_host'])
 
-    def gone(self) -> None:
+    def delete_cluster(self) -> None:
         """Delete the cluster; nothing of it is left."""
         self.admin('delete')
         self.assertEqual([], list(self.member.compute.servers()))
         self.assertEqual([], list(self.member.orchestration.stacks()))
 
     def test_workers_come_and_go(self) -> None:
-        cluster, found = self.created()
-        self.assertEqual(4, len(found['workers']))
+        cluster, outputs = self.created()
+        self.assertEqual(4, len(outputs['workers']))
         self.sort(cluster)
         for count in (3, 4):
             after = self.done('scale', '--workers', str(count))
@@ -103,22 +105,24 @@ class SeparateTest(BigLabTest):
             self.assertEqual([], self.done('topology', '--check'))
         self.until(lambda: self.whole(cluster), 'all replicas')
         self.sort(self.opened(self.admin('show')))
-        self.gone()
+        self.delete_cluster()
 
     def test_compute_beside_data_workers(self) -> None:
         """Deployment 3: one data and one compute worker on each host."""
-        cluster, found = self.created(
+        cluster, outputs = self.created(
             '--deployment', '3', '--secondary-namenode'
         )
         for name in ('workers', 'compute'):
-            hosts = [self.host_of(one['server_id']) for one in found[name]]
+            hosts = [
+                self.host_of(worker['server_id']) for worker in outputs[name]
+            ]
             self.assertEqual(['hv-host3', 'hv-host4'], sorted(hosts), name)
         self.assertEqual(2, self.live(cluster))
         nodes = cluster.gateway.run('yarn node -list').stdout
-        for one in found['compute']:
-            self.assertIn(f'{one["address"]}:', nodes)
-        for one in found['workers']:
-            self.assertNotIn(f'{one["address"]}:', nodes)
+        for worker in outputs['compute']:
+            self.assertIn(f'{worker["address"]}:', nodes)
+        for worker in outputs['workers']:
+            self.assertNotIn(f'{worker["address"]}:', nodes)
         self.sort(cluster)
         self.check_secondary(cluster)
-        self.gone()
+        self.delete_cluster()

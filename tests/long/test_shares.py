@@ -62,8 +62,8 @@ class SharesTest(HostsTest):
             address=self.address(server),
             role='worker',
             host=HOST,
-            key=self.folder / 'key',
-            folder=self.folder / 'ssh',
+            key=self.temp_dir / 'key',
+            folder=self.temp_dir / 'ssh',
         )
         self.addCleanup(node.close)
         return node
@@ -78,7 +78,8 @@ class SharesTest(HostsTest):
         if not hit:
             whole = str((shape.ram - _REST) * 1024**2)
             self.assertEqual(
-                [whole] * len(guests), [one.stdout.strip() for one in done]
+                [whole] * len(guests),
+                [process.stdout.strip() for process in done],
             )
         return hit
 

@@ -33,8 +33,8 @@ class SSHBaselineTest(testtools.TestCase):
         super().setUp()
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs a lab that is up (make test)')
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.key = self.folder / 'key'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.key = self.directory / 'key'
         shell.run(
             ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.key]
         )
@@ -61,8 +61,8 @@ class SSHBaselineTest(testtools.TestCase):
             check=False,
         )
 
-    def inventory(self, **more: str) -> Path:
-        path = self.folder / 'hosts.yaml'
+    def inventory(self, **fields: str) -> Path:
+        path = self.directory / 'hosts.yaml'
         names = ('name', 'role', 'address', 'vcpus', 'memory_mib')
         caps = ('cpu_cap', 'memory_cap_mib')
         data = {
@@ -71,7 +71,7 @@ class SSHBaselineTest(testtools.TestCase):
             # The guests' root file system has neither nft nor iptables, and
             # the lab's hosts are in namespaces of their own.
             'firewall': 'none',
-            **more,
+            **fields,
             'hosts': [
                 {
                     name: getattr(host, name)
@@ -92,7 +92,7 @@ class SSHBaselineTest(testtools.TestCase):
             [
                 *(HVSTACK, 'baseline', 'run', '--hosts', str(path)),
                 *('--size', '20MB', '--runs', '1', '-f', 'json'),
-                *('--records', str(self.folder / 'records')),
+                *('--records', str(self.directory / 'records')),
             ],
             capture_output=True,
             text=True,
@@ -102,15 +102,16 @@ class SSHBaselineTest(testtools.TestCase):
         self.assertEqual(0, done.returncode, done.stderr[-3000:])
         (row,) = json.loads(done.stdout)
         self.assertEqual('yes', row['Valid'])
-        (made,) = record.load_all(self.folder / 'records')
-        self.assertEqual('baseline', made.kind)
+        (run_record,) = record.load_all(self.directory / 'records')
+        self.assertEqual('baseline', run_record.kind)
         self.assertEqual(
-            hosts.environment(self.hosts)['caps'], made.environment['caps']
+            hosts.environment(self.hosts)['caps'],
+            run_record.environment['caps'],
         )
         # Given back: nothing of it runs or is mounted.
         for host in self.hosts:
-            left = shell.run(
+            mounts = shell.run(
                 [*host.enter, 'grep', 'hvstack-bare', '/proc/mounts'],
                 check=False,
             )
-            self.assertEqual('', left.stdout)
+            self.assertEqual('', mounts.stdout)

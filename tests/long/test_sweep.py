@@ -16,21 +16,21 @@ from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
 _SECONDS = 900.0
 
 
-def taken() -> bool:
+def are_hosts_taken() -> bool:
     """Tell whether bare-metal hosts are taken."""
     return bool(list(hosts.TAKEN.glob('*.json')))
 
 
-def noted(kind: str) -> bool:
+def noted(resource_type: str) -> bool:
     """Tell whether a change of this kind is in the journal."""
-    return any(one.kind == kind for one in journal.entries())
+    return any(change.kind == resource_type for change in journal.entries())
 
 
 class SweepTest(SweepCase):
-    def killed(self, words: list[str], moment: Callable[[], bool]) -> str:
+    def killed(self, args: list[str], moment: Callable[[], bool]) -> str:
         """Start a command, SIGKILL it at a moment, and return its sweep."""
         with subprocess.Popen(
-            [HVSTACK, *words],
+            [HVSTACK, *args],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         ) as process:
@@ -58,24 +58,26 @@ class SweepTest(SweepCase):
         after = self.files(sweep)
         self.assertEqual(before, {name: after[name] for name in before})
         counts: dict[str, list[int]] = {}
-        for one in record.load_all(state.RECORDS_DIR, sweep):
-            if one.valid:
-                counts.setdefault(one.configuration, []).append(one.index)
+        for run_record in record.load_all(state.RECORDS_DIR, sweep):
+            if run_record.valid:
+                counts.setdefault(run_record.configuration, []).append(
+                    run_record.index
+                )
         self.assertEqual(
             {name: list(range(count)) for name, count in runs.items()},
-            {name: sorted(found) for name, found in counts.items()},
+            {name: sorted(indexes) for name, indexes in counts.items()},
         )
         self.assertEqual(self.flavors, self.flavor_names())
         self.assertEqual([], list(self.cloud.orchestration.stacks()))
         self.assertEqual([], journal.entries())
-        self.assertFalse(taken())
+        self.assertFalse(are_hosts_taken())
         now = ratios.current(self.cloud, self.providers)
-        self.assertEqual({BY_HAND}, {one['VCPU'] for one in now.values()})
+        self.assertEqual({BY_HAND}, {ratio['VCPU'] for ratio in now.values()})
 
     def test_ended_in_a_run(self) -> None:
         """Rally's runner loses Ctrl-C: no other workload may begin."""
         with subprocess.Popen(
-            [HVSTACK, *self.words('instances=1')],
+            [HVSTACK, *self.sweep_args('instances=1')],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -86,19 +88,21 @@ class SweepTest(SweepCase):
                     # As Ctrl-C, which tests in the background may ignore.
                     process.send_signal(signal.SIGTERM)
                     break
-            said = process.stderr.read()
-        self.assertEqual(130, process.returncode, said)
-        self.assertIn('interrupted', said)
+            output = process.stderr.read()
+        self.assertEqual(130, process.returncode, output)
+        self.assertIn('interrupted', output)
         sweep = state.list_sweeps()[-1].id
         log = state.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
         self.assertIn('bare metal: give the hosts back', log.read_text())
         self.assertNotIn('i1: stack', log.read_text())
         self.assertEqual({}, self.files(sweep))
         self.assertEqual([], journal.entries())
-        self.assertFalse(taken())
+        self.assertFalse(are_hosts_taken())
 
     def test_killed_while_the_stack_is_made(self) -> None:
-        sweep = self.killed(self.words('instances=1'), lambda: noted('stack'))
+        sweep = self.killed(
+            self.sweep_args('instances=1'), lambda: noted('stack')
+        )
         done = self.files(sweep)
         self.assertEqual(1, len(done), 'bare metal comes first')
         self.finish(
@@ -117,7 +121,7 @@ class SweepTest(SweepCase):
             return log.exists() and 'HSSort ...' in log.read_text()[size:]
 
         size = 0
-        sweep = self.killed(self.words('instances=1,2'), taken)
+        sweep = self.killed(self.sweep_args('instances=1,2'), are_hosts_taken)
         for moment in (
             lambda: noted('flavor'),
             lambda: noted('ratio'),

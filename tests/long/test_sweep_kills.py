@@ -190,17 +190,19 @@ class SweepKillsTest(SweepCase):
                 item.id
                 for item in self.cloud.block_storage.volumes(all_projects=True)
             ]
-        return {kind: sorted(items) for kind, items in snapshot.items()}
+        return {
+            category: sorted(items) for category, items in snapshot.items()
+        }
 
     def start(self) -> _Command:
         """Start the next command of the sweep."""
-        words = ['sweep', 'resume', self.sweep, '--os-cloud', 'hvstack-lab']
+        args = ['sweep', 'resume', self.sweep, '--os-cloud', 'hvstack-lab']
         if not self.sweep:
-            words = self.words('instances=1,2')
+            args = self.sweep_args('instances=1,2')
         self.command = _Command(
             subprocess.Popen(
                 # Whoever runs the tests in the background may ignore it.
-                ['env', '--default-signal=HUP', HVSTACK, *words],
+                ['env', '--default-signal=HUP', HVSTACK, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -243,19 +245,19 @@ class SweepKillsTest(SweepCase):
             self.assertLess(len(self.problems), _MAX_PROBLEMS)
             self.interrupt(signals[len(self.rows)])
         self.finish_sweep()
-        lost = sorted(self.reported - self.valid_runs())
+        lost_runs = sorted(self.reported - self.valid_runs())
         print(
-            f'{len(self.reported)} runs reported, {len(lost)} lost, '
+            f'{len(self.reported)} runs reported, {len(lost_runs)} lost, '
             f'{len(self.rows)} kills, {len(self.problems)} problems, stages: '
             f'{self.stage_hits}',
             file=sys.stderr,
             flush=True,
         )
-        self.assertEqual([], lost)
+        self.assertEqual([], lost_runs)
         self.assertEqual([], self.problems)
         self.assertEqual(len(signals), len(self.rows), 'it took too long')
 
-    def interrupt(self, number: signal.Signals) -> None:
+    def interrupt(self, signum: signal.Signals) -> None:
         """Start a command and send it a signal, unless it ends before."""
         aim, delay = self.choose()
         command = self.start()
@@ -272,8 +274,8 @@ class SweepKillsTest(SweepCase):
             return
         stage = command.current_stage()
         seconds = time.monotonic() - begin
-        method = self.send(command, number)
-        undone = self.recovered(command, number)
+        method = self.send(command, signum)
+        undone = self.recovered(command, signum)
         self.collect(command)
         self.stage_hits[stage] = self.stage_hits.get(stage, 0) + 1
         changed = self.differences()
@@ -290,21 +292,21 @@ class SweepKillsTest(SweepCase):
         self.rows.append(row)
         print(' | '.join(row), file=sys.stderr, flush=True)
 
-    def send(self, command: _Command, number: signal.Signals) -> str:
+    def send(self, command: _Command, signum: signal.Signals) -> str:
         """Send a signal, and wait until no process of the command runs."""
         others = command.descendants()
         process = command.process
-        if number == signal.SIGHUP:
+        if signum == signal.SIGHUP:
             # As the kernel does when the terminal goes.
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signum)
             method = 'SIGHUP'
         elif self.random.random() < 0.5:
-            process.send_signal(number)
+            process.send_signal(signum)
             method = 'SIGKILL of the command'
         else:
             for pid in (process.pid, *others):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
+                    os.kill(pid, signum)
             method = 'SIGKILL of all processes'
         try:
             process.wait(_END_SECONDS)
@@ -320,13 +322,13 @@ class SweepKillsTest(SweepCase):
         return super().quiet() and not hosts.holders()
 
     def recovered(
-        self, command: _Command, number: signal.Signals
+        self, command: _Command, signum: signal.Signals
     ) -> list[str]:
         """Return what the next command undid.
 
         After SIGHUP, the command itself has undone everything.
         """
-        if number == signal.SIGHUP:
+        if signum == signal.SIGHUP:
             if command.process.returncode != _INTERRUPTED:
                 self.problem(f'SIGHUP: status {command.process.returncode}')
             return []
@@ -346,9 +348,9 @@ class SweepKillsTest(SweepCase):
         """Return what is not as it was before the sweep."""
         after = self.snapshot()
         changed = [
-            f'{kind}: {self.before[kind]} before, {after[kind]} after'
-            for kind in self.before
-            if self.before[kind] != after[kind]
+            f'{name}: {self.before[name]} before, {after[name]} after'
+            for name in self.before
+            if self.before[name] != after[name]
         ]
         _, invalid = record.load_usable(state.RECORDS_DIR)
         return changed + [item.reason for item in invalid]

@@ -24,23 +24,23 @@ class TaskArgumentsTest(testtools.TestCase):
             self.skipTest('needs a lab that is up (make test)')
         rallyenv.ensure_environment('hvstack-lab')
 
-    def validate(self, name: str, **given: Any) -> shell.Result:
+    def validate(self, name: str, **arguments: Any) -> shell.Result:
         return rallyenv.run_rally(
             *('task', 'validate', '--task', str(share.RALLY_TASKS / name)),
-            *('--task-args', json.dumps(given)),
+            *('--task-args', json.dumps(arguments)),
             check=False,
         )
 
     def test_what_is_unknown_is_named(self) -> None:
-        for name, given, words in (
+        for name, arguments, message in (
             ('01-instances.yaml', {'vaules': [1]}, "argument 'vaules'"),
             ('quick.yaml', {'baseline': 'auto'}, "argument 'baseline'"),
             ('01-instances.yaml', {'values': ['foo']}, "'ifoo' is unknown"),
             ('01-instances.yaml', {'without': ['cehp']}, 'cehp'),
         ):
-            done = self.validate(name, **given)
-            self.assertNotEqual(0, done.returncode, given)
-            self.assertIn(words, done.stdout + done.stderr)
+            done = self.validate(name, **arguments)
+            self.assertNotEqual(0, done.returncode, arguments)
+            self.assertIn(message, done.stdout + done.stderr)
             self.assertNotIn('Traceback', done.stdout + done.stderr)
 
     def test_good_ones_are_taken(self) -> None:

@@ -34,13 +34,13 @@ class TempestTest(AcceptTest):
         self.conf = configparser.ConfigParser(interpolation=None)
         self.conf.read(Workspace(self.workspace).conf)
 
-    def tempest(self, folder: Path, regex: str) -> dict[str, int]:
+    def tempest(self, bin_dir: Path, regex: str) -> dict[str, int]:
         """Run tests and return how many went how.
 
-        :param folder: where the program ``tempest`` is.
+        :param bin_dir: where the program ``tempest`` is.
         """
-        work = Path(self.useFixture(fixtures.TempDir()).path)
-        path = work / 'tempest.conf'
+        work_dir = Path(self.useFixture(fixtures.TempDir()).path)
+        path = work_dir / 'tempest.conf'
         # It has passwords.
         path.touch(0o600)
         with path.open('w') as file:
@@ -48,11 +48,11 @@ class TempestTest(AcceptTest):
         done = shell.run(
             [
                 # Tempest takes its cloud from the file alone.
-                *('env', '-u', 'OS_CLOUD', str(folder / 'tempest'), 'run'),
+                *('env', '-u', 'OS_CLOUD', str(bin_dir / 'tempest'), 'run'),
                 *('--config-file', str(path), '--regex', regex),
                 *('--concurrency', '2'),
             ],
-            cwd=work,
+            cwd=work_dir,
             timeout=900,
             check=False,
         )
@@ -65,11 +65,11 @@ class TempestTest(AcceptTest):
         return counts
 
     def test_flavors(self) -> None:
-        made = self.cloud.compute.create_flavor(
+        flavor = self.cloud.compute.create_flavor(
             name=self.name, vcpus=1, ram=128, disk=1
         )
-        self.addCleanup(self.cloud.compute.delete_flavor, made)
-        self.conf['compute']['flavor_ref'] = made.id
+        self.addCleanup(self.cloud.compute.delete_flavor, flavor)
+        self.conf['compute']['flavor_ref'] = flavor.id
         counts = self.tempest(BIN, r'tempest\.api\.compute\.flavors')
         self.assertEqual(0, counts['Skipped'])
 

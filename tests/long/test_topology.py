@@ -18,13 +18,13 @@ NAME = 'hv-test-topology'
 
 
 class TopologyTest(LabTest):
-    def hvstack(self, *words: str) -> shell.Result:
+    def hvstack(self, *args: str) -> shell.Result:
         """Run a command for the cluster as the member."""
-        command, *more = words
+        command, *options = args
         return shell.run(
             [
                 *(HVSTACK, 'cluster', command, NAME),
-                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *more),
+                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *options),
             ],
             timeout=400,
             check=False,
@@ -35,24 +35,22 @@ class TopologyTest(LabTest):
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         member = connection.connect(clouds.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, member])
-        wanted = launch.plan(self.conn, parse('i1'), self.options)
+        plan = launch.plan(self.conn, parse('i1'), self.options)
         self.cluster, _ = launch.launch(
             self.conn,
             member,
-            wanted,
-            launch.publish(
-                self.conn, wanted, [str(member.current_project_id)]
-            ),
+            plan,
+            launch.publish(self.conn, plan, [str(member.current_project_id)]),
             NAME,
             self.options,
         )
         self.addCleanup(self.cluster.close)
 
     def test_topology(self) -> None:
-        shown = json.loads(self.hvstack('topology').stdout)
-        roles = [row['Role'] for row in shown]
+        rows = json.loads(self.hvstack('topology').stdout)
+        roles = [row['Role'] for row in rows]
         self.assertEqual(['controller', 'worker', 'worker'], roles)
-        self.assertEqual(3, len({row['Host'] for row in shown}))
+        self.assertEqual(3, len({row['Host'] for row in rows}))
 
         gateway = self.cluster.gateway
         gateway.run('hdfs dfs -put /opt/hadoop/log4j.properties /a')
@@ -61,10 +59,12 @@ class TopologyTest(LabTest):
 
         worker = self.cluster.workers[0].name
         gateway.run(f"sed -i 's:^{worker} .*:{worker} /r/ng-x:' {TABLE}")
-        wrong = self.hvstack('topology', '--check')
-        self.assertEqual(1, wrong.returncode)
-        (found,) = json.loads(wrong.stdout)
-        self.assertEqual((worker, '/r/ng-x'), (found['Where'], found['Found']))
+        done = self.hvstack('topology', '--check')
+        self.assertEqual(1, done.returncode)
+        (mismatch,) = json.loads(done.stdout)
+        self.assertEqual(
+            (worker, '/r/ng-x'), (mismatch['Where'], mismatch['Found'])
+        )
 
         self.assertEqual(0, self.hvstack('topology', '--refresh').returncode)
         self.assertEqual(0, self.hvstack('topology', '--check').returncode)

@@ -29,28 +29,31 @@ class TwoPerHostTest(BigLabTest):
         chosen = parse('i2')
         names = templates.published(self.conn, self.member, chosen)
         key = keys.create(self.member, self.NAME)
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         path = templates.written(
-            folder / 'cluster.yaml',
+            directory / 'cluster.yaml',
             names,
             *('--configuration', 'i2', '--hosts', '2'),
             *('--key-name', self.NAME),
         )
         self.addCleanup(stacks.delete, self.member, self.NAME)
-        began = time.monotonic()
+        started_at = time.monotonic()
         templates.created(self.NAME, path)
         outputs = stacks.outputs(self.member, self.NAME)
         # By Nova's own answer, to the administrator and to the member.
         self.assertEqual(
             {'hv-host2': 2, 'hv-host3': 2},
             Counter(
-                self.host_of(one['server_id']) for one in outputs['workers']
+                self.host_of(worker['server_id'])
+                for worker in outputs['workers']
             ),
         )
         self.assertEqual(
             [2, 2],
             list(
-                Counter(one['host_id'] for one in outputs['workers']).values()
+                Counter(
+                    worker['host_id'] for worker in outputs['workers']
+                ).values()
             ),
         )
         self.assertEqual(
@@ -59,7 +62,7 @@ class TwoPerHostTest(BigLabTest):
         with StackCluster.from_outputs(
             outputs, key, name=self.NAME, processors=1
         ) as cluster:
-            templates.ready(self, cluster, began)
+            templates.ready(self, cluster, started_at)
             jobs.sort(self, cluster)
         self.done('topology', '--refresh')
         self.assertEqual([], self.done('topology', '--refresh', '--dry-run'))
