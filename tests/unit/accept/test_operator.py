@@ -26,33 +26,39 @@ class OperatorTest(testtools.TestCase):
     """One host, and a catalogue of several workers' flavors."""
 
     def ready(
-        self, test: Any, names: tuple[str, ...], cpus: int = 40, **more: Any
+        self,
+        test: Any,
+        names: tuple[str, ...],
+        cpus: int = 40,
+        **inventory_fields: Any,
     ) -> Any:
         """Give a test a catalogue, and a host with dedicated CPUs only."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         data = catalogue.build_catalogue(
             profiles.load('vsphere6'), [parse(name) for name in names]
         )
-        (folder / 'c.yaml').write_text(yaml.safe_dump(data))
+        (directory / 'c.yaml').write_text(yaml.safe_dump(data))
         self.names = [
-            one['name'] for one in data['flavors'] if 'worker' in one['name']
+            flavor['name']
+            for flavor in data['flavors']
+            if 'worker' in flavor['name']
         ]
         configure(
             self,
             {
                 'hvstack': {
-                    'catalogues': folder / 'c.yaml',
+                    'catalogues': directory / 'c.yaml',
                     'include_candidates': True,
                     'configuration': parse(names[0]).name,
                 }
             },
         )
-        self.found = found = {
+        self.inventories = inventories = {
             'PCPU': {
                 'total': cpus,
                 'reserved': 0,
                 'allocation_ratio': 1.0,
-                **more,
+                **inventory_fields,
             },
             'MEMORY_MB': {**MEMORY, 'total': MEMORY['total'] * cpus // 40},
         }
@@ -64,19 +70,19 @@ class OperatorTest(testtools.TestCase):
                 ]
             },
             list_resource_provider_inventories=lambda _: {
-                'inventories': found
+                'inventories': inventories
             },
             list_resource_provider_usages=lambda _: {'usages': {'PCPU': 0}},
         )
         return test
 
-    def why(self, run: Any) -> str:
+    def skip_reason(self, run: Any) -> str:
         """Return why a test was not checked."""
         return str(self.assertRaises(unittest.SkipTest, run))
 
     def bad(self, test: Any) -> list[str]:
         """Return what is not as promised."""
-        return [one.what for one in test.check_results if not one.good]
+        return [check.what for check in test.check_results if not check.good]
 
     def test_flavors_without_hosts(self) -> None:
         for name in ('test_inventories', 'test_allocations'):
@@ -84,10 +90,10 @@ class OperatorTest(testtools.TestCase):
             self.ready(test, ('i4-dedicated',))
             getattr(test, name)()
             self.ready(test, ('i4-dedicated', 'i4'))
-            told = self.why(getattr(test, name))
-            self.assertIn('no host takes these flavors: ', told)
-            self.assertIn(self.names[1], told)
-            self.assertNotIn(self.names[0], told)
+            reason = self.skip_reason(getattr(test, name))
+            self.assertIn('no host takes these flavors: ', reason)
+            self.assertIn(self.names[1], reason)
+            self.assertNotIn(self.names[0], reason)
             self.assertTrue(test.check_results)
             self.assertEqual([], self.bad(test))
 
@@ -95,61 +101,65 @@ class OperatorTest(testtools.TestCase):
         test = test_full_host.FullHostTest('test_misfit')
         # No host is as large as the first.
         self.ready(test, ('i1-dedicated', 'i2-dedicated', 'i2', 'i4'), 20)
-        found = [
+        flavor_names = [
             entry.flavor.name
             for entry, _ in test.worker_flavors_by_placement()
         ]
-        self.assertEqual(2, len(found))
-        self.assertEqual(self.names[1], found[0])
-        self.assertIn(found[1], self.names[2:])
+        self.assertEqual(2, len(flavor_names))
+        self.assertEqual(self.names[1], flavor_names[0])
+        self.assertIn(flavor_names[1], self.names[2:])
 
     def test_one_worker_too_many(self) -> None:
         test = test_full_host.FullHostTest('test_worker_too_many')
         names = ('i4-dedicated', 'i2-dedicated')
         self.ready(test, names)
-        looked, _ = test.worker()
-        test.check_other_flavors(looked)
-        (found,) = test.check_results
-        self.assertEqual(('2', True), (found.seen, found.good))
+        worker_entry, _ = test.worker()
+        test.check_other_flavors(worker_entry)
+        (check,) = test.check_results
+        self.assertEqual(('2', True), (check.seen, check.good))
         # Memory has a ratio of 1, at first.
         self.ready(test, names, allocation_ratio=1.5)
-        test.check_other_flavors(looked)
+        test.check_other_flavors(worker_entry)
         self.assertEqual([], self.bad(test))
-        self.found['MEMORY_MB']['allocation_ratio'] = 1.5
-        self.assertRaises(AssertionError, test.check_other_flavors, looked)
+        self.inventories['MEMORY_MB']['allocation_ratio'] = 1.5
+        self.assertRaises(
+            AssertionError, test.check_other_flavors, worker_entry
+        )
         self.assertEqual(1, len(self.bad(test)))
         self.ready(test, names, cpus=80)
         self.assertIn(
-            self.names[1], self.why(lambda: test.check_other_flavors(looked))
+            self.names[1],
+            self.skip_reason(lambda: test.check_other_flavors(worker_entry)),
         )
         self.ready(test, (*names, 'i1'))
         self.assertIn(
-            self.names[2], self.why(lambda: test.check_other_flavors(looked))
+            self.names[2],
+            self.skip_reason(lambda: test.check_other_flavors(worker_entry)),
         )
 
     def test_pins_of_every_flavor(self) -> None:
         test = test_full_host.FullHostTest('test_pins')
         self.ready(test, ('i2-dedicated', 'i4-dedicated', 'i1-dedicated'))
-        there: dict[str, dict[str, Any]] = {}
+        servers: dict[str, dict[str, Any]] = {}
         shapes = dict(zip(self.names, (20, 10, 40), strict=True))
         refused = self.names[2]
 
         def create(flavorRef: str, **_: Any) -> dict[str, Any]:
-            key = f's{len(there)}'
-            there[key] = {
+            key = f's{len(servers)}'
+            servers[key] = {
                 'id': key,
                 'name': key,
                 'flavor': flavorRef,
                 'status': 'ERROR' if flavorRef == refused else 'ACTIVE',
                 'fault': NO_HOST if flavorRef == refused else None,
             }
-            return {'server': there[key]}
+            return {'server': servers[key]}
 
         def get(path: str) -> tuple[int, str]:
             if path.startswith('os-hypervisors'):
                 return 200, '{"hypervisors": []}'
             key = path.split('/')[1]
-            count = shapes[there[key]['flavor']]
+            count = shapes[servers[key]['flavor']]
             first = int(key[1:]) * count
             pins = {str(cpu): first + cpu for cpu in range(count)}
             return 200, json.dumps(
@@ -158,7 +168,7 @@ class OperatorTest(testtools.TestCase):
 
         test.flavors_client = SimpleNamespace(
             list_flavors=lambda **_: {
-                'flavors': [{'name': one, 'id': one} for one in self.names]
+                'flavors': [{'name': name, 'id': name} for name in self.names]
             }
         )
         deleted: list[str] = []
@@ -166,7 +176,7 @@ class OperatorTest(testtools.TestCase):
         def show(key: str) -> dict[str, Any]:
             if key in deleted:
                 raise exceptions.NotFound
-            return {'server': there[key]}
+            return {'server': servers[key]}
 
         test.servers_client = SimpleNamespace(
             create_server=create,
@@ -174,10 +184,10 @@ class OperatorTest(testtools.TestCase):
             get=get,
             delete_server=deleted.append,
         )
-        told = self.why(test.test_pins)
-        self.assertIn(f'no room for a guest of: {refused}', told)
+        reason = self.skip_reason(test.test_pins)
+        self.assertIn(f'no room for a guest of: {refused}', reason)
         self.assertEqual(['s0', 's1', 's2'], deleted)
-        self.assertEqual(4, len(there))
+        self.assertEqual(4, len(servers))
         self.assertIn(
-            's2: pinned vCPUs', [one.what for one in test.check_results]
+            's2: pinned vCPUs', [check.what for check in test.check_results]
         )

@@ -39,44 +39,50 @@ class Stream:
         )
         self.result.startTestRun()
 
-    def add(self, status: str, test_id: str = TEST, **more: Any) -> 'Stream':
+    def add(self, status: str, test_id: str = TEST, **kwargs: Any) -> 'Stream':
         """Add one test."""
         test = testtools.PlaceHolder(test_id)
         self.result.startTest(test)
-        getattr(self.result, status)(test, **more)
+        getattr(self.result, status)(test, **kwargs)
         self.result.stopTest(test)
         return self
 
-    def read(self, *listed: str) -> list[AcceptanceTestResult]:
+    def read(self, *test_ids: str) -> list[AcceptanceTestResult]:
         """Return what is made of it."""
         self.result.stopTestRun()
-        return outcome.read_results(self.buffer.getvalue(), listed)
+        return outcome.read_results(self.buffer.getvalue(), test_ids)
 
 
-def details(*judged: judge.CheckResult) -> dict[str, Any]:
-    text = judge.dump_results(judged)
+def details(*checks: judge.CheckResult) -> dict[str, Any]:
+    text = judge.dump_results(checks)
     return {DETAIL: text_content(text)}
 
 
 class ReadTest(testtools.TestCase):
-    def verdict(self, stream: Stream, *listed: str) -> str:
-        found = AcceptanceResult('c', 'now', stream.read(*listed))
-        return found.verdict
+    def verdict(self, stream: Stream, *test_ids: str) -> str:
+        acceptance_result = AcceptanceResult(
+            'c', 'now', stream.read(*test_ids)
+        )
+        return acceptance_result.verdict
 
     def test_passed(self) -> None:
-        (one,) = Stream().add('addSuccess', details=details(GOOD)).read(TEST)
-        self.assertEqual(PASSED, one.verdict)
-        self.assertEqual('operator', one.ring)
-        self.assertEqual('test_ratios.RatiosTest.test_x', one.test)
-        self.assertEqual((GOOD,), one.judgements)
+        (test_result,) = (
+            Stream().add('addSuccess', details=details(GOOD)).read(TEST)
+        )
+        self.assertEqual(PASSED, test_result.verdict)
+        self.assertEqual('operator', test_result.ring)
+        self.assertEqual('test_ratios.RatiosTest.test_x', test_result.test)
+        self.assertEqual((GOOD,), test_result.judgements)
 
     def test_failed(self) -> None:
-        (one,) = Stream().add('addFailure', details=details(GOOD, BAD)).read()
-        self.assertEqual(FAILED, one.verdict)
-        self.assertEqual('ratio <b>: promised 1, seen 1.5', one.reason)
+        (test_result,) = (
+            Stream().add('addFailure', details=details(GOOD, BAD)).read()
+        )
+        self.assertEqual(FAILED, test_result.verdict)
+        self.assertEqual('ratio <b>: promised 1, seen 1.5', test_result.reason)
 
     def test_error_without_judgement(self) -> None:
-        (one,) = (
+        (test_result,) = (
             Stream()
             .add(
                 'addError',
@@ -84,8 +90,8 @@ class ReadTest(testtools.TestCase):
             )
             .read()
         )
-        self.assertEqual(FAILED, one.verdict)
-        self.assertIn('Oops: no', one.reason)
+        self.assertEqual(FAILED, test_result.verdict)
+        self.assertIn('Oops: no', test_result.reason)
 
     def test_error_of_several_lines(self) -> None:
         text = (
@@ -94,20 +100,22 @@ class ReadTest(testtools.TestCase):
             "hvstack.errors.CommandFailed: 'virsh' ended with status 1: "
             'error: failed\nerror: no connection\n'
         )
-        (one,) = (
+        (test_result,) = (
             Stream()
             .add('addError', details={'traceback': text_content(text)})
             .read()
         )
         self.assertEqual(
             "'virsh' ended with status 1: error: failed error: no connection",
-            one.reason,
+            test_result.reason,
         )
 
     def test_skipped_is_not_checked(self) -> None:
         stream = Stream().add('addSkip', reason='not checked: no hosts')
-        (one,) = stream.read()
-        self.assertEqual((UNCHECKED, 'no hosts'), (one.verdict, one.reason))
+        (test_result,) = stream.read()
+        self.assertEqual(
+            (UNCHECKED, 'no hosts'), (test_result.verdict, test_result.reason)
+        )
 
     def test_success_that_looked_at_nothing(self) -> None:
         self.assertEqual(UNCHECKED, self.verdict(Stream().add('addSuccess')))
@@ -119,7 +127,7 @@ class ReadTest(testtools.TestCase):
 
     def test_skipped_class_covers_its_tests(self) -> None:
         name = TEST.rpartition('.')[0]
-        found = AcceptanceResult(
+        acceptance_result = AcceptanceResult(
             'c',
             'now',
             Stream()
@@ -128,10 +136,11 @@ class ReadTest(testtools.TestCase):
         )
         self.assertEqual(
             ['all of test_ratios.RatiosTest'],
-            [one.test for one in found.results],
+            [test_result.test for test_result in acceptance_result.results],
         )
         self.assertEqual(
-            {'run': 1, 'passed': 0, 'failed': 0, 'skipped': 1}, found.counts
+            {'run': 1, 'passed': 0, 'failed': 0, 'skipped': 1},
+            acceptance_result.counts,
         )
 
     def test_status(self) -> None:
@@ -143,21 +152,28 @@ class ReadTest(testtools.TestCase):
             ((), 1, 0),
         ):
             results = [
-                AcceptanceTestResult('host', 'a.A.t', one) for one in verdicts
+                AcceptanceTestResult('host', 'a.A.t', verdict)
+                for verdict in verdicts
             ]
-            found = AcceptanceResult('c', 'now', results)
-            self.assertEqual(strict, found.exit_status(False), verdicts)
-            self.assertEqual(allowed, found.exit_status(True), verdicts)
+            acceptance_result = AcceptanceResult('c', 'now', results)
+            self.assertEqual(
+                strict, acceptance_result.exit_status(False), verdicts
+            )
+            self.assertEqual(
+                allowed, acceptance_result.exit_status(True), verdicts
+            )
 
     def test_nothing_ran(self) -> None:
         self.assertEqual(UNCHECKED, AcceptanceResult('c', 'now').verdict)
-        (one,) = outcome.read_results(b'', [TEST])
-        self.assertEqual((UNCHECKED, False), (one.verdict, one.ran))
+        (test_result,) = outcome.read_results(b'', [TEST])
+        self.assertEqual(
+            (UNCHECKED, False), (test_result.verdict, test_result.ran)
+        )
 
 
 class ReportTest(testtools.TestCase):
     def test_all_forms(self) -> None:
-        found = AcceptanceResult(
+        acceptance_result = AcceptanceResult(
             'mycloud',
             '2026-01-01',
             [
@@ -172,12 +188,12 @@ class ReportTest(testtools.TestCase):
                 ),
             ],
         )
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        report.write_report(found, folder)
-        data = json.loads((folder / 'report.json').read_text())
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        report.write_report(acceptance_result, directory)
+        data = json.loads((directory / 'report.json').read_text())
         self.assertEqual(FAILED, data['verdict'])
         self.assertEqual(3, data['stestr']['run'])
-        suites = ElementTree.parse(folder / 'report.xml').getroot()
+        suites = ElementTree.parse(directory / 'report.xml').getroot()
         self.assertEqual(
             [('operator', '2', '1', '0'), ('host', '1', '0', '1')],
             [
@@ -188,12 +204,12 @@ class ReportTest(testtools.TestCase):
                 for suite in suites
             ],
         )
-        page = (folder / 'report.html').read_text()
+        page = (directory / 'report.html').read_text()
         self.assertIn('ratio &lt;b&gt;', page)
         self.assertIn('an excerpt', page)
         self.assertIn('<span class="not">not checked</span>', page)
-        report.delete_report(folder)
-        self.assertEqual([], list(folder.iterdir()))
+        report.delete_report(directory)
+        self.assertEqual([], list(directory.iterdir()))
 
 
 class SelectionTest(testtools.TestCase):

@@ -23,7 +23,7 @@ class PlacingTest(testtools.TestCase):
         self.large = {'PCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
         self.shared = {'VCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
 
-    def answer(self, *found: tuple[str, str, dict[str, Any]]) -> None:
+    def answer(self, *hosts: tuple[str, str, dict[str, Any]]) -> None:
         """Have hosts: name, kind of hypervisor, inventories."""
         self.cloud.http.get(
             f'{fake.NOVA}/os-hypervisors/detail',
@@ -32,12 +32,12 @@ class PlacingTest(testtools.TestCase):
                     {
                         'id': name,
                         'hypervisor_hostname': name,
-                        'hypervisor_type': kind,
+                        'hypervisor_type': hypervisor_type,
                         'hypervisor_version': 1,
                         'state': 'up',
                         'status': 'enabled',
                     }
-                    for name, kind, _ in found
+                    for name, hypervisor_type, _ in hosts
                 ]
             },
         )
@@ -46,11 +46,11 @@ class PlacingTest(testtools.TestCase):
             json={
                 'resource_providers': [
                     {'name': n, 'uuid': n, 'parent_provider_uuid': None}
-                    for n, _, _ in found
+                    for n, _, _ in hosts
                 ]
             },
         )
-        for name, _, inventories in found:
+        for name, _, inventories in hosts:
             self.cloud.http.get(
                 f'{PROVIDERS}/{name}/inventories',
                 json={'inventories': inventories},
@@ -59,30 +59,30 @@ class PlacingTest(testtools.TestCase):
     def fakes(self, count: int) -> list[tuple[str, str, dict[str, Any]]]:
         return [(f'f{n}', 'fake', self.large) for n in range(count)]
 
-    def plan(self, label: str, wanted: str | None = None) -> Any:
+    def plan(self, label: str, requested: str | None = None) -> Any:
         data = catalogue.build_catalogue(self.profile, [parse(label)])
-        found = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
+        loaded_catalogue = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
         return placing.plan_cluster(
             self.cloud.connect(),
-            [(found, self.profile)],
-            parse(wanted or label),
+            [(loaded_catalogue, self.profile)],
+            parse(requested or label),
         )
 
     def refused(
-        self, error: type[Exception], label: str, wanted: str | None = None
+        self, error: type[Exception], label: str, requested: str | None = None
     ) -> str:
-        text = str(self.assertRaises(error, self.plan, label, wanted))
+        text = str(self.assertRaises(error, self.plan, label, requested))
         self.assertNotIn('\n', text)
         return text
 
     def test_all_slots_of_8_hosts(self) -> None:
         """Table 1 of vsphere6 leaves each controller a slot of four."""
         self.answer(*self.fakes(8), ('lxc1', 'LXC', self.small))
-        wanted, size = self.plan('i4-dedicated')
-        self.assertEqual(30, wanted.workers)
-        self.assertEqual({f'f{n}' for n in range(8)}, set(wanted.providers))
-        self.assertEqual('namenode', wanted.controller.role)
-        self.assertEqual(3, wanted.replication)
+        plan, size = self.plan('i4-dedicated')
+        self.assertEqual(30, plan.workers)
+        self.assertEqual({f'f{n}' for n in range(8)}, set(plan.providers))
+        self.assertEqual('namenode', plan.controller.role)
+        self.assertEqual(3, plan.replication)
         self.assertEqual((2, 1), (size.controllers, size.slots_per_controller))
 
     def test_request(self) -> None:
@@ -92,35 +92,35 @@ class PlacingTest(testtools.TestCase):
             ('i4-dedicated', 'separate', None),
             ('i20-dedicated', 'separate', True),
         ):
-            wanted, size = self.plan(label)
+            plan, size = self.plan(label)
             conn = self.cloud.connect()
             body = placing.build_request(
-                conn, wanted, size, image='i', network='provider'
+                conn, plan, size, image='i', network='provider'
             )
-            given = body['parameters']
-            self.assertEqual(wanted.worker.name, given['worker_flavor'])
+            parameters = body['parameters']
+            self.assertEqual(plan.worker.name, parameters['worker_flavor'])
             self.assertEqual(
-                wanted.controller.name, given['controller_flavor']
+                plan.controller.name, parameters['controller_flavor']
             )
-            self.assertEqual(wanted.workers, given['worker_count'])
-            self.assertEqual(first, given.get('controllers_first'))
+            self.assertEqual(plan.workers, parameters['worker_count'])
+            self.assertEqual(first, parameters.get('controllers_first'))
             merged = body['environment']['parameters']
             self.assertEqual(controllers, merged['controllers'], label)
 
     def test_refusals(self) -> None:
         self.answer(('lxc1', 'LXC', self.small))
-        told = self.refused(errors.CloudError, 'i4-dedicated')
-        self.assertIn('no host that is up can run hv-vsphere6-worker', told)
+        message = self.refused(errors.CloudError, 'i4-dedicated')
+        self.assertIn('no host that is up can run hv-vsphere6-worker', message)
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.large))
-        told = self.refused(errors.CloudError, 'i4-dedicated')
-        self.assertIn('several hypervisor types (QEMU, fake)', told)
+        message = self.refused(errors.CloudError, 'i4-dedicated')
+        self.assertIn('several hypervisor types (QEMU, fake)', message)
         self.answer(*self.fakes(1))
-        told = self.refused(errors.InputError, 'i1-dedicated')
-        self.assertIn('give more hosts', told)
-        told = self.refused(errors.InputError, 'i4-dedicated', 'i2')
-        self.assertIn('no catalogue has a worker flavor of i2', told)
+        message = self.refused(errors.InputError, 'i1-dedicated')
+        self.assertIn('give more hosts', message)
+        message = self.refused(errors.InputError, 'i4-dedicated', 'i2')
+        self.assertIn('no catalogue has a worker flavor of i2', message)
 
     def test_shared_cpus_are_other_hosts(self) -> None:
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.shared))
-        told = self.refused(errors.InputError, 'i1')
-        self.assertIn('1 hosts of 1 slots leave no worker', told)
+        message = self.refused(errors.InputError, 'i1')
+        self.assertIn('1 hosts of 1 slots leave no worker', message)

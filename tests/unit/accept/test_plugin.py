@@ -93,7 +93,7 @@ class PluginTest(testtools.TestCase):
         services = {'cinder': group.pop('cinder', True)}
         configure(self, {'hvstack': group, 'service_available': services})
 
-    def why(self, test: Any) -> str:
+    def skip_reason(self, test: Any) -> str:
         """Return why a class is skipped; nothing if it is not."""
         try:
             test.skip_checks()
@@ -102,36 +102,38 @@ class PluginTest(testtools.TestCase):
         return ''
 
     def test_missing_options(self) -> None:
-        for change, test, wanted in MISSING:
+        for change, test, expected in MISSING:
             self.configure(**WHOLE)
-            self.assertEqual('', self.why(test), test)
+            self.assertEqual('', self.skip_reason(test), test)
             self.configure(**{**WHOLE, **change})
-            told = self.why(test)
-            self.assertIn(wanted, told)
-            self.assertTrue(told.startswith('not checked: '), told)
-            self.assertNotIn('\n', told)
+            reason = self.skip_reason(test)
+            self.assertIn(expected, reason)
+            self.assertTrue(reason.startswith('not checked: '), reason)
+            self.assertNotIn('\n', reason)
 
     def test_one_replica(self) -> None:
         self.configure(**{**WHOLE, 'replication': 1})
-        told = self.assertRaises(
+        skip = self.assertRaises(
             unittest.SkipTest,
             test_stack.StackTest('test_replicas').test_replicas,
         )
-        self.assertIn('not checked: a block has one replica', str(told))
+        self.assertIn('not checked: a block has one replica', str(skip))
 
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)
-        self.assertIn('has no Cinder', self.why(test_volumes.VolumesTest))
+        self.assertIn(
+            'has no Cinder', self.skip_reason(test_volumes.VolumesTest)
+        )
 
     def test_whole_clouds_tests_are_alone(self) -> None:
         """Whoever takes a host's room waits for all others."""
-        folder, top = HVStackTempestPlugin().load_tests()
-        loaded = unittest.TestLoader().discover(folder, top_level_dir=top)
-        classes = {type(one) for one in testtools.iterate_tests(loaded)}
+        directory, top = HVStackTempestPlugin().load_tests()
+        loaded = unittest.TestLoader().discover(directory, top_level_dir=top)
+        classes = {type(test) for test in testtools.iterate_tests(loaded)}
         shared = {
-            one.__name__
-            for one in classes
-            if not one.is_serial_execution_requested()
+            test_class.__name__
+            for test_class in classes
+            if not test_class.is_serial_execution_requested()
         }
         self.assertEqual(
             {'FlavorsTest', 'RatiosTest', 'VolumesTest', 'ConfigurationTest'},

@@ -33,13 +33,13 @@ esac
 class RunTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path) / 'work'
-        self.workspace = Workspace(folder)
-        paths.claim(folder)
-        (folder / '.stestr').mkdir()
-        self.number = folder / '.stestr' / 'next-stream'
-        self.number.write_text('1\n')
-        self.program = folder / 'python'
+        directory = Path(self.useFixture(fixtures.TempDir()).path) / 'work'
+        self.workspace = Workspace(directory)
+        paths.claim(directory)
+        (directory / '.stestr').mkdir()
+        self.next_stream = directory / '.stestr' / 'next-stream'
+        self.next_stream.write_text('1\n')
+        self.program = directory / 'python'
         self.useFixture(
             fixtures.MonkeyPatch('sys.executable', str(self.program))
         )
@@ -58,19 +58,21 @@ class RunTest(testtools.TestCase):
         return err.getvalue()
 
     def test_end(self) -> None:
-        shown = self.stestr('echo passed; echo 2 >.stestr/next-stream; exit 1')
-        self.assertEqual('passed\n', shown)
+        output = self.stestr(
+            'echo passed; echo 2 >.stestr/next-stream; exit 1'
+        )
+        self.assertEqual('passed\n', output)
         self.assertTrue((self.workspace.directory / 'calls').exists())
 
     def test_refusal_or_death(self) -> None:
         """Results of the run before are not this one's."""
-        for run, status, why in (
+        for run, status, reason in (
             ('echo no such option >&2; exit 2', 2, 'no such option'),
             ('kill -KILL $$', -9, 'printed nothing'),
         ):
             error = self.assertRaises(errors.RunFailed, self.stestr, run)
             self.assertIn(f'status {status} ', str(error))
-            self.assertIn(why, str(error))
+            self.assertIn(reason, str(error))
             self.assertNotIn('\n', str(error))
             self.assertFalse((self.workspace.directory / 'calls').exists())
 
@@ -118,8 +120,8 @@ class RunTest(testtools.TestCase):
         return process
 
     def test_tests_of_a_killed_command(self) -> None:
-        folder = self.workspace.directory.parent
-        self.useFixture(fixtures.MonkeyPatch('hvstack.paths.STATE', folder))
+        directory = self.workspace.directory.parent
+        self.useFixture(fixtures.MonkeyPatch('hvstack.paths.STATE', directory))
         self.killed()
         (orphan,) = runner._find_orphans(self.workspace)
         self.addCleanup(runner._end_session, orphan)

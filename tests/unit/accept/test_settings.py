@@ -42,8 +42,8 @@ VOLUME = 'http://cinder.test/v3'
 class WorkspaceTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.workspace = Workspace(folder / 'cloud')
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.workspace = Workspace(directory / 'cloud')
 
     def test_request_for_a_stack(self) -> None:
         good = {'template': {'resources': {}}, 'parameters': {'a': 1}}
@@ -69,35 +69,37 @@ class WorkspaceTest(testtools.TestCase):
         )
         mode = stat.S_IMODE(self.workspace.conf.stat().st_mode)
         self.assertEqual(0o600, mode)
-        found = configparser.ConfigParser(interpolation=None)
-        found.read(self.workspace.conf)
-        self.assertEqual('50%$x', found['auth']['admin_password'])
-        self.assertNotIn('other', found['auth'])
-        self.assertEqual('/a,/b', found['hvstack']['catalogues'])
-        self.assertEqual('true', found['hvstack']['public'])
-        prefix = found['DEFAULT']['resource_name_prefix']
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(self.workspace.conf)
+        self.assertEqual('50%$x', parser['auth']['admin_password'])
+        self.assertNotIn('other', parser['auth'])
+        self.assertEqual('/a,/b', parser['hvstack']['catalogues'])
+        self.assertEqual('true', parser['hvstack']['public'])
+        prefix = parser['DEFAULT']['resource_name_prefix']
         self.assertEqual(self.workspace.prefix, prefix)
 
     def test_names_of_another_workspace(self) -> None:
         """They began with 24 bits of a hash of the host name."""
-        folders = [
+        directories = [
             Path(self.useFixture(fixtures.TempDir()).path) for _ in range(2)
         ]
-        first, other = (Workspace(folder).prefix for folder in folders)
-        self.assertEqual(first, Workspace(folders[0]).prefix)
+        first, other = (
+            Workspace(directory).prefix for directory in directories
+        )
+        self.assertEqual(first, Workspace(directories[0]).prefix)
         self.assertRegex(first, '^hvaccept-[0-9a-f]{10}$')
         self.assertNotEqual(first, other)
-        (folders[0] / 'id').write_text('\n')
+        (directories[0] / 'id').write_text('\n')
         error = self.assertRaises(
-            errors.InputError, getattr, Workspace(folders[0]), 'prefix'
+            errors.InputError, getattr, Workspace(directories[0]), 'prefix'
         )
-        self.assertIn(str(folders[0] / 'id'), str(error))
+        self.assertIn(str(directories[0] / 'id'), str(error))
 
     def test_directory_of_another_program(self) -> None:
         """Its report.* and lock were deleted."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        workspace = Workspace(folder)
-        files = (folder / 'report.odt', folder / 'lock' / 'text')
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        workspace = Workspace(directory)
+        files = (directory / 'report.odt', directory / 'lock' / 'text')
         files[1].parent.mkdir()
         for path in files:
             path.write_text('text')
@@ -106,7 +108,7 @@ class WorkspaceTest(testtools.TestCase):
             """Do what the command does before the first test."""
             with runner.lock_workspace(workspace):
                 workspace.write({})
-                report.delete_report(folder)
+                report.delete_report(directory)
 
         for call in (prepare, lambda: workspace.write({})):
             message = ''
@@ -116,14 +118,14 @@ class WorkspaceTest(testtools.TestCase):
                 message = str(exc)
             for path in files:
                 self.assertTrue(path.exists(), path)
-            self.assertIn(f'Cannot use {folder}: hvstack did not', message)
+            self.assertIn(f'Cannot use {directory}: hvstack did not', message)
 
     def test_other_reports_stay(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('report.odt', 'report.html'):
-            (folder / name).write_text('text')
-        report.delete_report(folder)
-        self.assertEqual(['report.odt'], [p.name for p in folder.iterdir()])
+            (directory / name).write_text('text')
+        report.delete_report(directory)
+        self.assertEqual(['report.odt'], [p.name for p in directory.iterdir()])
 
     def test_no_run_to_report(self) -> None:
         error = self.assertRaises(
@@ -161,26 +163,30 @@ class CredentialsTest(testtools.TestCase):
         self.assertIn('password is missing', str(error))
 
     def test_accounts(self) -> None:
-        found = settings.credential_sections(self.conn, Path('/accounts.yaml'))
-        self.assertFalse(found['auth']['use_dynamic_credentials'])
-        self.assertEqual(fake.KEYSTONE, found['identity']['uri_v3'])
-        self.assertNotIn('secret-of-test', str(found))
+        sections = settings.credential_sections(
+            self.conn, Path('/accounts.yaml')
+        )
+        self.assertFalse(sections['auth']['use_dynamic_credentials'])
+        self.assertEqual(fake.KEYSTONE, sections['identity']['uri_v3'])
+        self.assertNotIn('secret-of-test', str(sections))
         tenant, admin = yaml.safe_load(
             settings.render_accounts(self.conn, self.conn)
         )
         self.assertEqual('secret-of-test', tenant['password'])
         self.assertEqual(['admin'], admin['types'])
         # As Tempest's own provider reads it.
-        found = preprov_creds.PreProvisionedCredentialProvider.get_hash_dict(
+        hashes = preprov_creds.PreProvisionedCredentialProvider.get_hash_dict(
             [tenant, admin], 'admin'
         )
-        self.assertEqual({'project_member'}, set(found['scoped_roles']))
+        self.assertEqual({'project_member'}, set(hashes['scoped_roles']))
 
     def test_users_of_accounts(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'a.yaml'
         path.write_text(settings.render_accounts(self.conn, self.conn))
-        found = settings.connect_users(path, self.conn)
-        self.assertEqual(['p1', 'p1'], [x.current_project_id for x in found])
+        connections = settings.connect_users(path, self.conn)
+        self.assertEqual(
+            ['p1', 'p1'], [x.current_project_id for x in connections]
+        )
         for text in ('{}', '- username: u', '- u'):
             path.write_text(text)
             error = self.assertRaises(
@@ -193,24 +199,24 @@ class CredentialsTest(testtools.TestCase):
 class ServicesTest(testtools.TestCase):
     def test_cinders_type_in_the_catalog(self) -> None:
         """Tempest asks for the new one, clouds may have the old one."""
-        for without, more, wanted in (
+        for without, endpoints, expected in (
             ((), {}, ('block-storage', True)),
             (('block-storage',), {'volumev3': VOLUME}, ('volumev3', True)),
             (('block-storage',), {}, ('block-storage', False)),
         ):
-            more = {'image': fake.GLANCE, 'network': NEUTRON, **more}
-            with fake.FakeCloud(without=without, more=more) as cloud:
+            endpoints = {'image': fake.GLANCE, 'network': NEUTRON, **endpoints}
+            with fake.FakeCloud(without=without, more=endpoints) as cloud:
                 cloud.http.get(f'{fake.GLANCE}/images/i', json={'id': 'i'})
                 cloud.http.get(
                     f'{NEUTRON}/networks/n',
                     json={'network': {'id': 'n', 'name': 'n'}},
                 )
-                found = settings.service_sections(
+                sections = settings.service_sections(
                     cloud.connect(), image='i', network='n'
                 )
-            seen = found['volume']['catalog_type']
-            there = found['service_available']['cinder']
-            self.assertEqual(wanted, (seen, there))
+            catalog_type = sections['volume']['catalog_type']
+            has_cinder = sections['service_available']['cinder']
+            self.assertEqual(expected, (catalog_type, has_cinder))
 
 
 class CleanupTest(testtools.TestCase):
@@ -219,11 +225,11 @@ class CleanupTest(testtools.TestCase):
     #: Of another workspace.
     OTHERS = f'{PREFIX}2-x'
 
-    def cloud(self, **more: Any) -> fake.FakeCloud:
+    def cloud(self, **kwargs: Any) -> fake.FakeCloud:
         """Return a cloud on which nothing is left."""
-        more = {'more': {'network': NEUTRON}, 'roles': ('admin',), **more}
-        cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**more))
-        for path, kind in (
+        kwargs = {'more': {'network': NEUTRON}, 'roles': ('admin',), **kwargs}
+        cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**kwargs))
+        for path, collection in (
             (f'{fake.HEAT}/stacks', 'stacks'),
             (f'{fake.NOVA}/servers/detail', 'servers'),
             (f'{fake.NOVA}/os-keypairs', 'keypairs'),
@@ -234,7 +240,7 @@ class CleanupTest(testtools.TestCase):
             (f'{NEUTRON}/security-groups', 'security_groups'),
             (f'{fake.CINDER}/volumes/detail', 'volumes'),
         ):
-            cloud.http.get(path, json={kind: []})
+            cloud.http.get(path, json={collection: []})
         root = fake.CINDER.removesuffix('p1')
         cloud.http.get(
             root,
@@ -252,12 +258,12 @@ class CleanupTest(testtools.TestCase):
         )
         return cloud
 
-    def has(self, cloud: fake.FakeCloud, path: str, kind: str) -> None:
+    def has(self, cloud: fake.FakeCloud, path: str, collection: str) -> None:
         """Have one of ours, of another machine, of somebody else."""
         cloud.http.get(
             path,
             json={
-                kind: [
+                collection: [
                     {'id': 'mine', 'name': self.MINE},
                     {'id': 'others', 'name': self.OTHERS},
                     {'id': 'strange', 'name': 'strange'},
@@ -265,16 +271,16 @@ class CleanupTest(testtools.TestCase):
             },
         )
 
-    def left(self, cloud: fake.FakeCloud) -> list[Any]:
+    def leave_resources(self, cloud: fake.FakeCloud) -> list[Any]:
         """Have servers, volumes, ports, groups left; return their ends."""
         deleted = []
-        for path, kind, one in (
+        for path, collection, suffix in (
             (f'{fake.NOVA}/servers', 'servers', '/detail'),
             (f'{NEUTRON}/ports', 'ports', ''),
             (f'{NEUTRON}/security-groups', 'security_groups', ''),
             (f'{fake.CINDER}/volumes', 'volumes', '/detail'),
         ):
-            self.has(cloud, path + one, kind)
+            self.has(cloud, path + suffix, collection)
             deleted.append(cloud.http.delete(f'{path}/mine', status_code=204))
         cloud.http.get(f'{fake.NOVA}/servers/mine', status_code=404)
         return deleted
@@ -282,23 +288,28 @@ class CleanupTest(testtools.TestCase):
     def queries(self, cloud: fake.FakeCloud, path: str) -> str:
         """Return how a list was asked for."""
         return ' '.join(
-            one.query
-            for one in cloud.http.request_history
-            if one.url.startswith(path) and one.method == 'GET'
+            request.query
+            for request in cloud.http.request_history
+            if request.url.startswith(path) and request.method == 'GET'
         )
 
     def test_projects_that_are_gone(self) -> None:
         cloud = self.cloud()
-        deleted = self.left(cloud)
-        found = self.clean(cloud)
+        deleted = self.leave_resources(cloud)
+        cleaned = self.clean(cloud)
         self.assertEqual(
             [
-                f'{kind} {self.MINE}'
-                for kind in ('server', 'port', 'security group', 'volume')
+                f'{resource_type} {self.MINE}'
+                for resource_type in (
+                    'server',
+                    'port',
+                    'security group',
+                    'volume',
+                )
             ],
-            found,
+            cleaned,
         )
-        self.assertTrue(all(one.called_once for one in deleted))
+        self.assertTrue(all(matcher.called_once for matcher in deleted))
         for path in (
             f'{fake.NOVA}/servers/detail',
             f'{fake.CINDER}/volumes/detail',
@@ -308,24 +319,24 @@ class CleanupTest(testtools.TestCase):
 
     def test_member_cleans_the_own_project(self) -> None:
         cloud = self.cloud(roles=('member',))
-        for kind in ('projects', 'users'):
-            cloud.http.get(f'{fake.KEYSTONE}/{kind}', status_code=403)
-        deleted = self.left(cloud)
+        for collection in ('projects', 'users'):
+            cloud.http.get(f'{fake.KEYSTONE}/{collection}', status_code=403)
+        deleted = self.leave_resources(cloud)
         self.assertEqual(4, len(self.clean(cloud)))
-        self.assertTrue(all(one.called_once for one in deleted))
+        self.assertTrue(all(matcher.called_once for matcher in deleted))
         for path in (
             f'{fake.NOVA}/servers/detail',
             f'{fake.CINDER}/volumes/detail',
             f'{fake.HEAT}/stacks',
         ):
             self.assertEqual('', self.queries(cloud, path))
-        for kind in ('ports', 'security-groups'):
+        for collection in ('ports', 'security-groups'):
             self.assertEqual(
-                'project_id=p1', self.queries(cloud, f'{NEUTRON}/{kind}')
+                'project_id=p1', self.queries(cloud, f'{NEUTRON}/{collection}')
             )
 
     def stacks(
-        self, cloud: fake.FakeCloud, tries: int, **more: str
+        self, cloud: fake.FakeCloud, tries: int, **fields: str
     ) -> list[str]:
         """Have stacks, of which each is gone after so many tries."""
         self.useFixture(
@@ -334,16 +345,16 @@ class CleanupTest(testtools.TestCase):
         states = dict.fromkeys(
             (self.MINE, self.OTHERS, 'mine'), 'DELETE_FAILED'
         )
-        asked: list[str] = []
+        deleted_names: list[str] = []
 
-        def listed(request: Any, _: Any) -> dict[str, Any]:
+        def list_stacks(request: Any, _: Any) -> dict[str, Any]:
             return {
                 'stacks': [
                     {
                         'id': f'id-{name}',
                         'stack_name': name,
                         'stack_status': state,
-                        **more,
+                        **fields,
                     }
                     for name, state in states.items()
                 ]
@@ -351,45 +362,45 @@ class CleanupTest(testtools.TestCase):
 
         def delete(request: Any, _: Any) -> str:
             name = request.path.split('/')[-2]
-            asked.append(name)
-            if asked.count(name) == tries:
+            deleted_names.append(name)
+            if deleted_names.count(name) == tries:
                 states.pop(name)
             return ''
 
-        cloud.http.get(f'{fake.HEAT}/stacks', json=listed)
+        cloud.http.get(f'{fake.HEAT}/stacks', json=list_stacks)
         cloud.http.delete(
             re.compile(f'{fake.HEAT}/stacks/.*/id-'),
             text=delete,
             status_code=204,
         )
-        return asked
+        return deleted_names
 
     def test_stack_that_could_not_be_deleted(self) -> None:
         cloud = self.cloud()
-        asked = self.stacks(cloud, 2)
+        deleted_names = self.stacks(cloud, 2)
         cloud.http.get(
             f'{fake.HEAT}/stacks?global_tenant=true', status_code=403
         )
         self.assertEqual([f'stack {self.MINE}'], self.clean(cloud))
-        self.assertEqual(2 * [self.MINE], asked)
+        self.assertEqual(2 * [self.MINE], deleted_names)
 
     def test_rest_goes_where_one_cannot(self) -> None:
         cloud = self.cloud()
         self.stacks(cloud, 3)
-        deleted = self.left(cloud)
+        deleted = self.leave_resources(cloud)
         error = self.assertRaises(errors.CloudError, self.clean, cloud)
         self.assertIn(f"stack '{self.MINE}' cannot be", str(error))
-        self.assertTrue(all(one.called_once for one in deleted))
+        self.assertTrue(all(matcher.called_once for matcher in deleted))
 
     def test_others_stacks_stay(self) -> None:
         """To an administrator Heat lists those of all projects."""
         cloud = self.cloud(without=('block-storage',), more={})
-        asked = self.stacks(cloud, 1, project='another')
+        deleted_names = self.stacks(cloud, 1, project='another')
         self.project(cloud)
         self.assertEqual(
             [f'stack {self.MINE}', f'project {self.MINE}'], self.clean(cloud)
         )
-        self.assertEqual([self.MINE], asked)
+        self.assertEqual([self.MINE], deleted_names)
 
     def clean(self, cloud: fake.FakeCloud) -> list[str]:
         return cleanup.delete_test_resources(
@@ -399,12 +410,12 @@ class CleanupTest(testtools.TestCase):
     def test_only_what_tests_made(self) -> None:
         cloud = self.cloud()
         deleted = []
-        for path, kind, one in (
+        for path, collection, suffix in (
             (f'{NEUTRON}/security-groups', 'security_groups', ''),
             (f'{fake.CINDER}/volumes', 'volumes', '/detail'),
             (f'{fake.NOVA}/flavors', 'flavors', '/detail'),
         ):
-            self.has(cloud, path + one, kind)
+            self.has(cloud, path + suffix, collection)
             deleted.append(cloud.http.delete(f'{path}/mine'))
         self.assertEqual(
             [
@@ -442,9 +453,9 @@ class CleanupTest(testtools.TestCase):
 
     def test_project_on_a_cloud_with_nova_alone(self) -> None:
         cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
-        gone = self.project(cloud)
+        deletion = self.project(cloud)
         self.assertEqual([f'project {self.MINE}'], self.clean(cloud))
-        self.assertTrue(gone.called_once)
+        self.assertTrue(deletion.called_once)
 
 
 class HostLookTest(testtools.TestCase):
@@ -454,12 +465,14 @@ class HostLookTest(testtools.TestCase):
             ['enter', 'h1', '--', 'sh', '-c', 'true'],
             access.node('h1').argv('true'),
         )
-        for wrong in (
+        for invalid_access in (
             Access(),
             Access('command', 'enter'),
             Access('ssh'),
         ):
-            error = self.assertRaises(errors.InputError, wrong.node, 'h1')
+            error = self.assertRaises(
+                errors.InputError, invalid_access.node, 'h1'
+            )
             self.assertNotIn('\n', str(error))
 
     def test_nothing_of_that_name_runs_here(self) -> None:
@@ -473,30 +486,30 @@ class HostLookTest(testtools.TestCase):
 
     def program(self, name: str, script: str) -> Path:
         """Put a program first in the path; return its folder."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        (folder / name).write_text(f'#!/bin/sh\n{script}')
-        (folder / name).chmod(0o755)
-        path = f'{folder}:{os.environ["PATH"]}'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / name).write_text(f'#!/bin/sh\n{script}')
+        (directory / name).chmod(0o755)
+        path = f'{directory}:{os.environ["PATH"]}'
         self.useFixture(fixtures.EnvironmentVariable('PATH', path))
-        return folder
+        return directory
 
     def test_ssh_connections_end(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path) / 'own'
-        access = Access('ssh', key='/key', directory=folder)
+        directory = Path(self.useFixture(fixtures.TempDir()).path) / 'own'
+        access = Access('ssh', key='/key', directory=directory)
         log = self.program('ssh', 'echo "$*" >>"${0%/*}/log"\n') / 'log'
         with contextlib.suppress(errors.HVStackError):
             hostlook.read_nova_conf(access, 'h1')
         # The master's, which this ssh does not make.
         with socket.socket(socket.AF_UNIX) as held:
-            (folder / 'h1').mkdir(exist_ok=True, parents=True)
-            held.bind(str(folder / 'h1' / 's'))
+            (directory / 'h1').mkdir(exist_ok=True, parents=True)
+            held.bind(str(directory / 'h1' / 's'))
             access.close()
         self.assertIn('-O exit root@h1', log.read_text())
-        self.assertFalse(folder.exists())
+        self.assertFalse(directory.exists())
 
     def test_all_guests(self) -> None:
         # The second ends before it is looked at.
-        folder = self.program(
+        directory = self.program(
             'virsh',
             """case "$*" in
             *list*) cat "${0%/*}/names"; echo guest-1 >"${0%/*}/names";;
@@ -504,13 +517,13 @@ class HostLookTest(testtools.TestCase):
             *) echo gone >&2; exit 1;;
             esac""",
         )
-        (folder / 'names').write_text('guest-1\nguest-2\n')
-        found = hostlook.list_domains(Access('local'), 'h1')
-        self.assertEqual(['guest-1'], [one.name for one in found])
+        (directory / 'names').write_text('guest-1\nguest-2\n')
+        guests = hostlook.list_domains(Access('local'), 'h1')
+        self.assertEqual(['guest-1'], [guest.name for guest in guests])
 
     def test_names_of_guests_reach_no_shell(self) -> None:
         """Other users of a host name their guests as they like."""
-        folder = self.program(
+        directory = self.program(
             'virsh',
             """case "$*" in
             *list*) printf '%s\n' '--x; touch "${0%/*}/harm"' "a b";;
@@ -520,10 +533,10 @@ class HostLookTest(testtools.TestCase):
         )
         domains = hostlook.list_domains(Access('local'), 'h1')
         self.assertEqual(2, len(domains))
-        log = (folder / 'log').read_text()
+        log = (directory / 'log').read_text()
         self.assertIn('--domain=--x; touch "${0%/*}/harm"\n', log)
         self.assertIn('--domain=a b\n', log)
-        harm = folder / 'harm'
+        harm = directory / 'harm'
         self.assertRaises(
             errors.CloudError,
             hostlook.read_threads,
@@ -532,41 +545,43 @@ class HostLookTest(testtools.TestCase):
         self.assertFalse(harm.exists())
 
     def test_file_systems(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        found = hostlook.file_systems(
-            Access('local'), 'h1', ['/proc/version', str(folder)]
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        types_by_path = hostlook.file_systems(
+            Access('local'), 'h1', ['/proc/version', str(directory)]
         )
-        self.assertEqual('proc', found['/proc/version'])
-        self.assertTrue(found[str(folder)])
+        self.assertEqual('proc', types_by_path['/proc/version'])
+        self.assertTrue(types_by_path[str(directory)])
         self.assertEqual({}, hostlook.file_systems(Access('local'), 'h1', []))
         self.program('findmnt', 'exit 1\n')
-        found = hostlook.file_systems(Access('local'), 'h1', ['/proc/version'])
-        self.assertEqual({'/proc/version': 'proc'}, found)
+        types_by_path = hostlook.file_systems(
+            Access('local'), 'h1', ['/proc/version']
+        )
+        self.assertEqual({'/proc/version': 'proc'}, types_by_path)
         self.assertRaises(
             errors.CloudError,
             hostlook.file_systems,
-            *(Access('local'), 'h1', [str(folder / 'none' / 'none')]),
+            *(Access('local'), 'h1', [str(directory / 'none' / 'none')]),
         )
 
     def read(self, command: str, **files: str) -> dict[str, str]:
         """Return what a nova-compute with this command line reads.
 
-        :param command: with ``{here}`` for the folder that has the files.
+        :param command: with ``{directory}`` for the folder that has the files.
         :param files: text by name, ``__`` for a slash.
         """
-        here = Path(self.useFixture(fixtures.TempDir()).path)
-        words = command.format(here=here).split()
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        args = command.format(directory=directory).split()
         for name, text in {
             **files,
             'proc__1__cmdline': 'grep\0nova-compute.conf\0',
-            'proc__2__cmdline': '\0'.join(['python3', *words, '']),
+            'proc__2__cmdline': '\0'.join(['python3', *args, '']),
         }.items():
-            path = here / name.replace('__', '/')
+            path = directory / name.replace('__', '/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         script = hostlook._NOVA_CONF
         for top in ('/proc/', '/etc'):
-            script = script.replace(f' {top}', f' {here}{top}')
+            script = script.replace(f' {top}', f' {directory}{top}')
         done = shell.run(['sh', '-c', script])
         self.assertNotIn('password', done.stdout)
         return {
@@ -590,34 +605,38 @@ class HostLookTest(testtools.TestCase):
             'dir__b.conf': ratio(7),
             'empty__none': '',
         }
-        own, folder = (
-            '--config-file {here}/own.conf',
-            '--config-dir={here}/dir',
+        own, directory_option = (
+            '--config-file {directory}/own.conf',
+            '--config-dir={directory}/dir',
         )
-        for words, wanted in (
+        for options, expected in (
             ('', '4'),
             (own, '6'),
-            ('--config-dir {here}/empty', '2'),
-            (folder, '7'),
-            (f'{folder} {own}', '6'),
-            (f'{own} {folder}', '7'),
+            ('--config-dir {directory}/empty', '2'),
+            (directory_option, '7'),
+            (f'{directory_option} {own}', '6'),
+            (f'{own} {directory_option}', '7'),
         ):
-            command = f'/usr/bin/nova-compute {words}'
-            found = self.read(command, **files)
-            self.assertEqual(wanted, found['cpu_allocation_ratio'], words)
-            self.assertEqual(folder in words, 'cpu_dedicated_set' in found)
+            command = f'/usr/bin/nova-compute {options}'
+            nova_conf = self.read(command, **files)
+            self.assertEqual(
+                expected, nova_conf['cpu_allocation_ratio'], options
+            )
+            self.assertEqual(
+                directory_option in options, 'cpu_dedicated_set' in nova_conf
+            )
 
     def test_files_that_cannot_be_read(self) -> None:
         error = self.assertRaises(
             errors.CommandFailed,
             self.read,
-            'nova-compute --config-file {here}/none',
+            'nova-compute --config-file {directory}/none',
         )
         self.assertIn('No such file', str(error))
 
     def test_unreachable_host(self) -> None:
         command = 'sh -c \'printf "no\\nroute" >&2; exit 4\' {host}'
-        for look, words in (
+        for look, args in (
             (hostlook.read_nova_conf, ()),
             (hostlook.read_cells, ()),
             (hostlook.read_domain, ('instance-1',)),
@@ -625,7 +644,7 @@ class HostLookTest(testtools.TestCase):
             error = self.assertRaises(
                 errors.CloudError,
                 look,
-                *(Access('command', command), 'h1', *words),
+                *(Access('command', command), 'h1', *args),
             )
             self.assertIn('the host h1: no route', str(error))
             self.assertIn('host_access none', str(error))
@@ -633,18 +652,18 @@ class HostLookTest(testtools.TestCase):
 
 
 class PluginTest(testtools.TestCase):
-    def chosen(self, **given: Any) -> set[str]:
+    def chosen(self, **options: Any) -> set[str]:
         """Return the rings of the tests that stestr would take."""
-        folder, top = HVStackTempestPlugin().load_tests()
-        loaded = unittest.TestLoader().discover(folder, top_level_dir=top)
+        directory, top = HVStackTempestPlugin().load_tests()
+        loaded = unittest.TestLoader().discover(directory, top_level_dir=top)
         names = [test.id() for test in testtools.iterate_tests(loaded)]
-        chosen = runner.Selection(outcome.SCOPES, **given)
-        wanted, *without = chosen.stestr_args
+        chosen = runner.Selection(outcome.SCOPES, **options)
+        pattern, *without = chosen.stestr_args
         return {
             outcome.parse_test_id(name)[0]
             + ' destructive' * ('destructive' in name)
             for name in names
-            if re.search(wanted, name)
+            if re.search(pattern, name)
             and not (without and re.search(without[-1], name))
         }
 

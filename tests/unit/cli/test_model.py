@@ -18,10 +18,10 @@ from tests.unit.results.factory import run, save
 class Commands(testtools.TestCase):
     """The commands that need no cloud."""
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(words)
+            status = main(args)
         return status, out.getvalue(), err.getvalue()
 
     def test_derive(self) -> None:
@@ -47,29 +47,29 @@ class Commands(testtools.TestCase):
         self.assertEqual((0, 4), (status, json.loads(out)['vcpus']))
 
     def test_bad_input_is_one_line_and_status_2(self) -> None:
-        for words in (
+        for args in (
             ('--host', 'cray'),
             ('--host', 'amd', '--instances', '33'),
             ('--host', 'amd', '--configuration', 'i2-c3'),
             ('--host', 'amd', '--configuration', 'two'),
         ):
-            status, out, err = self.call('flavor', 'derive', *words)
+            status, out, err = self.call('flavor', 'derive', *args)
             self.assertEqual((2, ''), (status, out))
             self.assertEqual(1, err.count('\n'), err)
 
     def test_cluster_size(self) -> None:
-        words = ('cluster', 'size', '--host', 'vsphere6', '-f', 'json')
-        for more, workers in (
+        args = ('cluster', 'size', '--host', 'vsphere6', '-f', 'json')
+        for options, workers in (
             (('--hosts', '32', '--instances', '10'), 318),
             (('--hosts', '32', '--native'), 31),
         ):
-            status, out, _ = self.call(*words, *more)
+            status, out, _ = self.call(*args, *options)
             self.assertEqual(0, status)
             self.assertEqual(workers, json.loads(out)['workers'])
 
     def test_report(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        save(run('bare-metal', 0, 90, sweep='a'), folder)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        save(run('bare-metal', 0, 90, sweep='a'), directory)
         for index in (0, 1):
             save(
                 run(
@@ -79,23 +79,23 @@ class Commands(testtools.TestCase):
                     sweep='b',
                     started=f'2026-11-22T0{index + 1}:00:00Z',
                 ),
-                folder,
+                directory,
             )
-        words = ('report', '--records', str(folder))
-        status, out, _ = self.call(*words)
+        args = ('report', '--records', str(directory))
+        status, out, _ = self.call(*args)
         self.assertEqual(0, status)
         self.assertIn('no baseline', out)
-        status, out, _ = self.call(*words, '--sweep', 'a', '-f', 'json')
+        status, out, _ = self.call(*args, '--sweep', 'a', '-f', 'json')
         self.assertEqual('a', json.loads(out)['sweep'])
-        page = folder / 'page.html'
-        status, out, _ = self.call(*words, '-f', 'html', '-o', str(page))
+        page = directory / 'page.html'
+        status, out, _ = self.call(*args, '-f', 'html', '-o', str(page))
         self.assertEqual((0, ''), (status, out))
         self.assertIn('No percentage', page.read_text())
-        status, _, err = self.call(*words, '--sweep', 'c')
+        status, _, err = self.call(*args, '--sweep', 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_report_with_a_named_baseline(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         imported = [
             run(
                 'bare-metal',
@@ -106,115 +106,117 @@ class Commands(testtools.TestCase):
             )
             for n in (1, 2)
         ]
-        for one in (
+        for record in (
             run('bare-metal', 0, 45, sweep='b'),
             run('i1', 0, 100, sweep='b'),
             *imported,
         ):
-            save(one, folder)
-        words = ('report', '--records', str(folder), '-f', 'json')
+            save(record, directory)
+        args = ('report', '--records', str(directory), '-f', 'json')
         for name, count in (('lent', 2), ('auto', 2), (imported[0].id, 1)):
-            status, out, _ = self.call(*words, '--baseline', name)
+            status, out, _ = self.call(*args, '--baseline', name)
             self.assertEqual(0, status)
             data = json.loads(out)
             self.assertEqual(
                 ('b', 'lent'), (data['sweep'], data['baseline_sweep'])
             )
-            bare, row = data['rows']
-            self.assertEqual(count, bare['runs'])
+            baseline, row = data['rows']
+            self.assertEqual(count, baseline['runs'])
             self.assertAlmostEqual(
                 91 if count == 1 else (91 * 92) ** 0.5,
                 row['percent_of_bare_metal']['percent'],
             )
         other = run('bare-metal', 5, 90, sweep='odd', jre='8', size=10**8)
-        path = save(other, folder / 'elsewhere')
-        status, _, err = self.call(*words, '--baseline', str(path))
+        path = save(other, directory / 'elsewhere')
+        status, _, err = self.call(*args, '--baseline', str(path))
         self.assertEqual(4, status)
         self.assertIn('jre is missing here and 8 there', err)
         status, _, err = self.call(
-            *(*words, '--baseline', str(path), '--allow', 'size_bytes'),
+            *(*args, '--baseline', str(path), '--allow', 'size_bytes'),
             *('--allow', 'jre'),
         )
         self.assertEqual((0, ''), (status, err))
-        status, _, err = self.call(*words, '--baseline', 'none')
+        status, _, err = self.call(*args, '--baseline', 'none')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_report_leaves_out_what_is_edited(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        words = ('report', '--records', str(folder))
-        save(run('i1', 0, 95, sweep='b'), folder)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        args = ('report', '--records', str(directory))
+        save(run('i1', 0, 95, sweep='b'), directory)
         edited = save(
-            run('i1', 1, 95, sweep='b', started='2026-11-22T01:00:00Z'), folder
+            run('i1', 1, 95, sweep='b', started='2026-11-22T01:00:00Z'),
+            directory,
         )
         edited.write_text(edited.read_text().replace('Xeon', 'Xenon'))
         newer = save(
-            run('i1', 2, 95, sweep='b', started='2026-11-22T02:00:00Z'), folder
+            run('i1', 2, 95, sweep='b', started='2026-11-22T02:00:00Z'),
+            directory,
         )
         newer.write_text(
             newer.read_text().replace('"schema": 1', '"schema": 2')
         )
-        other = save(run('i1', 3, 95, sweep='a'), folder)
+        other = save(run('i1', 3, 95, sweep='a'), directory)
         other.write_text(other.read_text().replace('Xeon', 'Xenon'))
-        (folder / 'torn.json').write_text('{"sweep"')
-        status, out, _ = self.call(*words, '-f', 'json')
+        (directory / 'torn.json').write_text('{"sweep"')
+        status, out, _ = self.call(*args, '-f', 'json')
         self.assertEqual(0, status)
         data = json.loads(out)
         self.assertEqual(1, data['rows'][0]['runs'])
-        said = [one for one in data['notes'] if one.startswith('Left out')]
-        self.assertEqual(3, len(said))
-        for one, (path, word) in zip(
-            said,
+        notes = [note for note in data['notes'] if note.startswith('Left out')]
+        self.assertEqual(3, len(notes))
+        for note, (path, word) in zip(
+            notes,
             (
                 (edited, 'was edited'),
                 (newer, 'newer release'),
-                (folder / 'torn.json', 'no whole run record'),
+                (directory / 'torn.json', 'no whole run record'),
             ),
             strict=True,
         ):
-            self.assertIn(str(path), one)
-            self.assertIn(word, one)
+            self.assertIn(str(path), note)
+            self.assertIn(word, note)
 
     def test_report_names_files_that_it_cannot_use(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        save(run('i1', 0, 90, sweep='a'), folder)
-        torn = folder / 'torn.json'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        save(run('i1', 0, 90, sweep='a'), directory)
+        torn = directory / 'torn.json'
         torn.write_text('{"sweep"')
-        damaged = folder / 'skipped' / 'a.json'
+        damaged = directory / 'skipped' / 'a.json'
         damaged.parent.mkdir()
         damaged.write_text('{"i2": []}')
         for form in ('table', 'json', 'html', 'csv', 'junit'):
             status, out, _ = self.call(
-                *('report', '--records', str(folder), '-f', form)
+                *('report', '--records', str(directory), '-f', form)
             )
             self.assertEqual(0, status)
             for path in (torn, damaged):
                 self.assertIn(str(path), out, form)
 
     def test_report_of_two_sweeps(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for sweep, seconds in (('a', 90), ('b', 100)):
-            save(run('i1', 0, seconds, sweep=sweep), folder)
-        words = ('report', '--records', str(folder), 'a', 'b')
-        status, out, _ = self.call(*words)
+            save(run('i1', 0, seconds, sweep=sweep), directory)
+        args = ('report', '--records', str(directory), 'a', 'b')
+        status, out, _ = self.call(*args)
         self.assertEqual(0, status)
         self.assertIn('b against a', out)
         self.assertIn('90.0', out)
-        page = folder / 'page.html'
-        status, out, _ = self.call(*words, '--html', str(page))
+        page = directory / 'page.html'
+        status, out, _ = self.call(*args, '--html', str(page))
         self.assertEqual((0, ''), (status, out))
         self.assertIn('b against a', page.read_text())
-        status, _, err = self.call(*words, 'c')
+        status, _, err = self.call(*args, 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
-        status, _, err = self.call(*words[:4], '--changed', 'nova')
+        status, _, err = self.call(*args[:4], '--changed', 'nova')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_catalogue_and_lint(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         status, text, _ = self.call(
             'flavor', 'catalogue', '--host', 'vsan', 'i4', 'i4-dedicated'
         )
         self.assertEqual(0, status)
-        path = folder / 'vsan.yaml'
+        path = directory / 'vsan.yaml'
         path.write_text(text)
         self.assertEqual((0, '', ''), self.call('flavor', 'lint', str(path)))
         path.write_text(text.replace('hw:cpu_policy', 'hw:cpu_polcy'))
@@ -224,15 +226,21 @@ class Commands(testtools.TestCase):
             '    hw:cpu_polcy: dedicated'
         )
         self.assertIn(f'{path}:{line}: HV010 error', out)
-        words = ('flavor', 'lint', str(path), '-f')
-        _, out, _ = self.call(*words, 'sarif')
+        args = ('flavor', 'lint', str(path), '-f')
+        _, out, _ = self.call(*args, 'sarif')
         run_ = json.loads(out)['runs'][0]
-        found = [one for one in run_['results'] if one['ruleId'] == 'HV010']
-        region = found[0]['locations'][0]['physicalLocation']['region']
+        violations = [
+            violation
+            for violation in run_['results']
+            if violation['ruleId'] == 'HV010'
+        ]
+        region = violations[0]['locations'][0]['physicalLocation']['region']
         self.assertEqual(line, region['startLine'])
-        _, out, _ = self.call(*words, 'json')
-        self.assertIn('HV010', {one['rule'] for one in json.loads(out)})
-        _, out, _ = self.call(*words, 'junit')
+        _, out, _ = self.call(*args, 'json')
+        self.assertIn(
+            'HV010', {violation['rule'] for violation in json.loads(out)}
+        )
+        _, out, _ = self.call(*args, 'junit')
         suites = ElementTree.fromstring(out).findall('testsuite')
         self.assertEqual(
             ['0', '0', '1', '1'], [s.get('failures') for s in suites]
@@ -245,10 +253,10 @@ class Commands(testtools.TestCase):
         self.assertIn(f'{path}:{line}: HV010', failed[0].find('failure').text)
 
     def test_lint_names_what_is_wrong_and_where(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         _, text, _ = self.call('flavor', 'catalogue', '--host', 'vsan', 'i4')
-        path = folder / 'vsan.yaml'
-        for old, new, words in (
+        path = directory / 'vsan.yaml'
+        for old, new, message in (
             ('host: vsan', 'host: cray', "'host': host profile 'cray'"),
             (
                 'configuration: i4-',
@@ -266,11 +274,11 @@ class Commands(testtools.TestCase):
             self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
             line = 1 + changed[: changed.index(new)].count('\n')
             self.assertIn(f'{path}:{line}: ', err)
-            self.assertIn(words, err)
+            self.assertIn(message, err)
 
     def test_catalogues_of_the_repository_have_no_errors(self) -> None:
-        folder = share.CATALOGUES
-        paths = sorted(folder.glob('*.yaml'))
+        directory = share.CATALOGUES
+        paths = sorted(directory.glob('*.yaml'))
         self.assertEqual(3, len(paths))
         for path in paths:
             status, _, err = self.call('flavor', 'lint', str(path))

@@ -37,63 +37,63 @@ ENTRY = {
 class SweepTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        clouds = folder / 'clouds.yaml'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        clouds = directory / 'clouds.yaml'
         entries = {'test': ENTRY, 'hvstack-lab': ENTRY}
         clouds.write_text(yaml.safe_dump({'clouds': entries}))
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         for name, value in (
-            ('sweep.state.SWEEPS_DIR', folder / 'sweeps'),
-            ('sweep.state.RECORDS_DIR', folder / 'records'),
-            ('cluster.hosts.TAKEN', folder / 'taken'),
+            ('sweep.state.SWEEPS_DIR', directory / 'sweeps'),
+            ('sweep.state.RECORDS_DIR', directory / 'records'),
+            ('cluster.hosts.TAKEN', directory / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure_environment', self.ensured),
             ('cloud.credentials.check', lambda *_: None),
             ('sweep.rallytask.run_task', self.rally),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
-        (folder / 'records').mkdir()
+        (directory / 'records').mkdir()
         self.cloud = self.useFixture(fake.FakeCloud())
         self.cloud.hosts(2)
         self.cloud.http.get(f'{fake.CINDER}/types', json={'volume_types': []})
         self.ran: list[str] = []
-        self.asked: list[str] = []
+        self.cloud_names: list[str] = []
         self.broken = ''
 
     def ensured(self, os_cloud: str) -> None:
-        self.asked.append(os_cloud)
+        self.cloud_names.append(os_cloud)
 
     def rally(
-        self, _: str, given: Any, sweep: str, __: Progress, options: Any
+        self, _: str, task_args: Any, sweep: str, __: Progress, options: Any
     ) -> None:
         """Leave a record for each run that is asked for."""
         self.options = options
-        for one in given['workloads']:
-            name = one['configuration']
+        for workload in task_args['workloads']:
+            name = workload['configuration']
             self.ran.append(name)
             bad = self.broken and name.startswith(self.broken)
-            for number, size in enumerate(one['sizes']):
-                made = factory.run(
-                    *(name, one['first_index'] + number, 60),
+            for offset, size in enumerate(workload['sizes']):
+                record = factory.run(
+                    *(name, workload['first_index'] + offset, 60),
                     sweep=sweep,
                     size=size,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(made, state.RECORDS_DIR)
+                factory.save(record, state.RECORDS_DIR)
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(['sweep', *words])
+            status = main(['sweep', *args])
         return status, out.getvalue(), err.getvalue()
 
-    def start(self, *words: str) -> tuple[int, str, str]:
+    def start(self, *args: str) -> tuple[int, str, str]:
         return self.call(
             *('run', '--host', 'vsphere6', '--backend', 'kvm'),
             *('--os-cloud', 'test', '--size', str(SIZE), '--runs', '1'),
-            *words,
+            *args,
         )
 
     def test_trials_on_the_lab_have_its_image(self) -> None:
@@ -107,7 +107,7 @@ class SweepTest(testtools.TestCase):
         for cloud in ('hvstack-lab', 'test'):
             status, _, err = self.call('trials', 'run', '--os-cloud', cloud)
             self.assertEqual(0, status, err)
-        self.assertEqual(['hvstack-lab', 'test'], self.asked)
+        self.assertEqual(['hvstack-lab', 'test'], self.cloud_names)
         self.assertEqual(['image', 'trials', 'trials'], done)
 
     def test_run_skips_what_the_cloud_lacks(self) -> None:
@@ -118,7 +118,7 @@ class SweepTest(testtools.TestCase):
         self.assertEqual(
             {BARE_METAL, 'i1-c1-m1-local-shared-unpinned'}, set(self.ran)
         )
-        self.assertEqual(['test'], self.asked)
+        self.assertEqual(['test'], self.cloud_names)
         self.assertIn('100.0', out)
         self.assertEqual(
             {'host_profile': 'vsphere6', 'backend': 'kvm'},
@@ -152,9 +152,10 @@ class SweepTest(testtools.TestCase):
         self.ran.clear()
         status, out, err = self.call('show', sweep.id, '-f', 'json')
         self.assertEqual(0, status, err)
-        shown = json.loads(out)
+        summary = json.loads(out)
         self.assertEqual(
-            ('unfinished', 'i1, i2'), (shown['State'], shown['Configurations'])
+            ('unfinished', 'i1, i2'),
+            (summary['State'], summary['Configurations']),
         )
         status, _, err = self.call('resume', sweep.id, '--os-cloud', 'test')
         self.assertEqual(0, status, err)
@@ -164,14 +165,14 @@ class SweepTest(testtools.TestCase):
         self.assertEqual('finished', json.loads(out)['State'])
 
     def test_mistakes(self) -> None:
-        for words, said in (
+        for args, message in (
             (('resume',), 'there is no sweep that is unfinished'),
             (('show', 'mine'), "there is no sweep 'mine'"),
         ):
-            status, _, err = self.call(*words)
+            status, _, err = self.call(*args)
             self.assertEqual(2, status)
-            self.assertIn(said, err)
-        for words, said in (
+            self.assertIn(message, err)
+        for args, message in (
             (('--values', 'cpus=1'), "--values 'cpus=1'"),
             (('--values', 'instances=x'), "instances is 'x'"),
             (
@@ -183,9 +184,9 @@ class SweepTest(testtools.TestCase):
                 "--allow 'cpas'",
             ),
         ):
-            status, _, err = self.start(*words)
-            self.assertEqual(2, status, said)
-            self.assertIn(said, err)
+            status, _, err = self.start(*args)
+            self.assertEqual(2, status, message)
+            self.assertIn(message, err)
         self.assertEqual([], self.ran)
         # Nothing was begun.
         self.assertEqual([], state.list_sweeps())
@@ -197,4 +198,4 @@ class SweepTest(testtools.TestCase):
         self.useFixture(fixtures.EnvironmentVariable('OS_CLOUD', 'test'))
         status, _, err = self.call('resume', state.list_sweeps()[-1].id)
         self.assertEqual(0, status, err)
-        self.assertEqual(['test', 'test'], self.asked)
+        self.assertEqual(['test', 'test'], self.cloud_names)
