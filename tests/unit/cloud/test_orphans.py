@@ -48,27 +48,28 @@ class OrphansTest(testtools.TestCase):
                 ]
             },
         )
-        for kind in (
+        for collection in (
             *('floatingips', 'ports', 'routers', 'networks'),
             'security-groups',
         ):
-            self.have(kind)
+            self.have(collection)
         self.conn = cloud.connect()
 
-    def have(self, kind: str, *items: dict[str, Any]) -> None:
+    def have(self, collection: str, *items: dict[str, Any]) -> None:
         """Let Neutron have resources of a kind."""
         self.http.get(
-            f'{NEUTRON}/{kind}', json={kind.replace('-', '_'): list(items)}
+            f'{NEUTRON}/{collection}',
+            json={collection.replace('-', '_'): list(items)},
         )
 
-    def group(self, number: str, **more: str) -> dict[str, str]:
+    def group(self, group_id: str, **fields: str) -> dict[str, str]:
         """Return a security group with the mark."""
         return {
-            'id': number,
+            'id': group_id,
             'name': 'hv-x-security_group-abc',
             'description': MARK,
             'project_id': 'p1',
-            **more,
+            **fields,
         }
 
     def delete(self, **options: Any) -> list[str]:
@@ -103,10 +104,15 @@ class OrphansTest(testtools.TestCase):
             {'id': 'i2', 'name': 'x', 'metadata': {'hvstack_stack': 's2'}},
             {'id': 'i3', 'name': 'x', 'metadata': {}},
         ]
-        for url, kind in ((fake.NOVA, 'servers'), (fake.CINDER, 'volumes')):
-            self.http.get(f'{url}/{kind}/detail', json={kind: items})
-            self.http.delete(f'{url}/{kind}/i1', status_code=204)
-            self.http.get(f'{url}/{kind}/i1', status_code=404)
+        for url, collection in (
+            (fake.NOVA, 'servers'),
+            (fake.CINDER, 'volumes'),
+        ):
+            self.http.get(
+                f'{url}/{collection}/detail', json={collection: items}
+            )
+            self.http.delete(f'{url}/{collection}/i1', status_code=204)
+            self.http.get(f'{url}/{collection}/i1', status_code=404)
         self.http.get(
             f'{fake.NOVA}/os-server-groups',
             json={
@@ -123,9 +129,9 @@ class OrphansTest(testtools.TestCase):
 
     def test_what_cannot_be_deleted_is_named(self) -> None:
         self.have('security-groups', self.group('g1'), self.group('g2'))
-        for number, status in (('g1', 409), ('g2', 204)):
+        for group_id, status in (('g1', 409), ('g2', 204)):
             self.http.delete(
-                f'{NEUTRON}/security-groups/{number}', status_code=status
+                f'{NEUTRON}/security-groups/{group_id}', status_code=status
             )
         error = self.assertRaises(errors.CloudError, self.delete)
         self.assertIn("Run 'openstack security group delete g1'", str(error))
@@ -137,33 +143,33 @@ class MarkTest(testtools.TestCase):
     def test_every_resource_has_the_mark(self) -> None:
         for name in names():
             for node in walk(load(name)):
-                kind = str(node.get('type'))
-                service = kind.split('::')
+                resource_type = str(node.get('type'))
+                service = resource_type.split('::')
                 if service[:2] not in (
                     ['OS', 'Nova'],
                     ['OS', 'Neutron'],
                     ['OS', 'Cinder'],
                 ):
                     continue
-                if kind in _UNMARKED:
+                if resource_type in _UNMARKED:
                     continue
-                self.assertIn(kind, _MARKED, name)
+                self.assertIn(resource_type, _MARKED, name)
                 value: Any = node['properties']
-                for key in _MARKED[kind]:
+                for key in _MARKED[resource_type]:
                     value = value.get(key)
                     if isinstance(value, dict) and 'if' in value:
                         # A condition adds to it.
                         value = value['if'][-1]
-                self.assertTrue(value, f'{name}: {kind}')
+                self.assertTrue(value, f'{name}: {resource_type}')
 
     def test_the_templates_have_the_same_text(self) -> None:
-        found = load('hadoop-cluster.yaml')['resources']['mark']
-        separator, words = found['properties']['value']['list_join']
+        mark = load('hadoop-cluster.yaml')['resources']['mark']
+        separator, parts = mark['properties']['value']['list_join']
         self.assertEqual(
             orphans.mark('ID'),
             separator.join(
                 'ID' if word == {'get_param': 'OS::stack_id'} else word
-                for word in words
+                for word in parts
             ),
         )
         text = (share.HEAT_TEMPLATES / 'hadoop-node.yaml').read_text()

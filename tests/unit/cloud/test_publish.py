@@ -64,10 +64,10 @@ class FakeNova:
                 method, re.compile(f'{fake.NOVA}/.+'), json=self.answer
             )
 
-    def add(self, flavor: Flavor, specs: dict[str, str], **more: Any) -> str:
-        number = str(more.get('id', f'f{next(self.numbers)}'))
-        self.flavors[number] = {
-            'id': number,
+    def add(self, flavor: Flavor, specs: dict[str, str], **fields: Any) -> str:
+        flavor_id = str(fields.get('id', f'f{next(self.numbers)}'))
+        self.flavors[flavor_id] = {
+            'id': flavor_id,
             'name': flavor.name,
             'vcpus': flavor.vcpus,
             'ram': flavor.ram,
@@ -77,10 +77,10 @@ class FakeNova:
             'description': flavor.description,
             'os-flavor-access:is_public': False,
             'extra_specs': dict(specs),
-            **more,
+            **fields,
         }
-        self.access[number] = set()
-        return number
+        self.access[flavor_id] = set()
+        return flavor_id
 
     def named(self, name: str) -> dict[str, Any]:
         return next(f for f in self.flavors.values() if f['name'] == name)
@@ -95,8 +95,8 @@ class FakeNova:
         parts = path.split('/')
         body = request.json() if request.body else {}
         if parts[0] == 'servers':
-            found = request.qs['flavor'][0] in self.used
-            return {'servers': [{'id': 's1', 'name': 's'}] if found else []}
+            is_used = request.qs['flavor'][0] in self.used
+            return {'servers': [{'id': 's1', 'name': 's'}] if is_used else []}
         if path == 'flavors/detail':
             return {'flavors': list(self.flavors.values())}
         if path == 'flavors':
@@ -119,7 +119,8 @@ class FakeNova:
         elif parts[-1] == 'os-flavor-access':
             return {
                 'flavor_access': [
-                    {'tenant_id': one} for one in self.access[parts[1]]
+                    {'tenant_id': project_id}
+                    for project_id in self.access[parts[1]]
                 ]
             }
         elif 'addTenantAccess' in body:
@@ -128,12 +129,12 @@ class FakeNova:
             self.access[parts[1]].remove(body['removeTenantAccess']['tenant'])
         return {}
 
-    def create(self, wanted: dict[str, Any], context: Any) -> Any:
-        if any(f['name'] == wanted['name'] for f in self.flavors.values()):
+    def create(self, requested: dict[str, Any], context: Any) -> Any:
+        if any(f['name'] == requested['name'] for f in self.flavors.values()):
             context.status_code = 409
             return {'conflictingRequest': {'message': 'exists'}}
-        number = self.add(FLAVOR, {}, **wanted)
-        return {'flavor': self.flavors[number]}
+        flavor_id = self.add(FLAVOR, {}, **requested)
+        return {'flavor': self.flavors[flavor_id]}
 
 
 class PublishTest(testtools.TestCase):
@@ -160,30 +161,29 @@ class PublishTest(testtools.TestCase):
         publish.apply(self.conn, jobs)
         return [(c.action, c.field) for job in jobs for c in job.changes]
 
-    def there(self, **more: Any) -> str:
+    def add_published_flavor(self, **fields: Any) -> str:
         specs = FLAVOR.extra_specs | publish.labels('x', entry())
-        number = publish.flavor_id('x', FLAVOR.name)
-        specs |= more.pop('specs', {})
-        return self.nova.add(FLAVOR, specs, id=number, **more)
+        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        specs |= fields.pop('specs', {})
+        return self.nova.add(FLAVOR, specs, id=flavor_id, **fields)
 
     def test_first_publish_creates_all_of_it(self) -> None:
         self.publish(entry(status='approved'), projects={'p2'})
-        made = self.nova.named(FLAVOR.name)
-        self.assertEqual(FLAVOR.ram, made['ram'])
-        self.assertFalse(made['os-flavor-access:is_public'])
-        self.assertEqual('dedicated', made['extra_specs']['hw:cpu_policy'])
+        flavor = self.nova.named(FLAVOR.name)
+        self.assertEqual(FLAVOR.ram, flavor['ram'])
+        self.assertFalse(flavor['os-flavor-access:is_public'])
+        self.assertEqual('dedicated', flavor['extra_specs']['hw:cpu_policy'])
         self.assertEqual(
             'percent=95.5 low=92 high=99 runs=3 backend=kvm date=2026-11-21 '
             f'digest={"d" * 64}',
-            made['extra_specs']['hvstack:evidence'],
+            flavor['extra_specs']['hvstack:evidence'],
         )
-        self.assertIn('95.5 % of bare metal (92.0 to', made['description'])
-        self.assertEqual({'p2'}, self.nova.access[made['id']])
+        self.assertIn('95.5 % of bare metal (92.0 to', flavor['description'])
+        self.assertEqual({'p2'}, self.nova.access[flavor['id']])
 
     def test_second_publish_is_one_request(self) -> None:
         entries = [
-            entry(replace(FLAVOR, name=f'hv-x-{number}'))
-            for number in range(30)
+            entry(replace(FLAVOR, name=f'hv-x-{index}')) for index in range(30)
         ]
         self.publish(*entries)
         self.nova.requests.clear()
@@ -191,7 +191,9 @@ class PublishTest(testtools.TestCase):
         self.assertEqual(['GET flavors/detail'], self.nova.requests)
 
     def test_a_spec_too_much_goes_and_a_missing_one_comes_back(self) -> None:
-        self.there(specs={'hw:by_hand': '1', 'hw:numa_nodes': '2'})
+        self.add_published_flavor(
+            specs={'hw:by_hand': '1', 'hw:numa_nodes': '2'}
+        )
         specs = self.nova.named(FLAVOR.name)['extra_specs']
         del specs['hw:cpu_policy']
         self.assertEqual(
@@ -200,7 +202,7 @@ class PublishTest(testtools.TestCase):
                 ('add', 'hw:cpu_policy'),
                 ('change', 'hw:numa_nodes'),
             ],
-            sorted(self.publish(entry()), key=lambda one: one[1]),
+            sorted(self.publish(entry()), key=lambda change: change[1]),
         )
         self.assertEqual(
             FLAVOR.extra_specs | publish.labels('x', entry()), specs
@@ -208,31 +210,31 @@ class PublishTest(testtools.TestCase):
         self.assertEqual([], self.publish(entry()))
 
     def test_description_and_access_converge(self) -> None:
-        number = self.there(description='old')
-        self.nova.access[number] = {'p1', 'p9'}
-        found = self.publish(entry(), projects={'p1', 'p2'})
-        self.assertIn(('change', 'description'), found)
-        self.assertEqual({'p1', 'p2'}, self.nova.access[number])
+        flavor_id = self.add_published_flavor(description='old')
+        self.nova.access[flavor_id] = {'p1', 'p9'}
+        changes = self.publish(entry(), projects={'p1', 'p2'})
+        self.assertIn(('change', 'description'), changes)
+        self.assertEqual({'p1', 'p2'}, self.nova.access[flavor_id])
         self.assertEqual(
-            FLAVOR.description, self.nova.flavors[number]['description']
+            FLAVOR.description, self.nova.flavors[flavor_id]['description']
         )
         # Nobody asked about access: it stays.
-        self.nova.access[number] = {'p7'}
+        self.nova.access[flavor_id] = {'p7'}
         self.assertEqual([], self.publish(entry()))
-        self.assertEqual({'p7'}, self.nova.access[number])
+        self.assertEqual({'p7'}, self.nova.access[flavor_id])
 
     def test_changed_size_retires_what_is_used(self) -> None:
-        old = self.there()
+        old = self.add_published_flavor()
         self.nova.access[old] = {'p1'}
         self.nova.used.add(old)
         larger = entry(replace(FLAVOR, name='hv-x-larger', ram=4096))
         self.assertIn(('retire', 'flavor'), self.publish(larger))
-        kept = self.nova.flavors[old]
+        retired = self.nova.flavors[old]
         self.assertEqual(
             'host=x role=worker '
             'configuration=i2-c1-m1-local-dedicated-unpinned '
             'status=retired',
-            kept['extra_specs']['hvstack:flavor'],
+            retired['extra_specs']['hvstack:flavor'],
         )
         self.assertEqual(set(), self.nova.access[old])
         self.assertEqual([], self.publish(larger))
@@ -249,67 +251,71 @@ class PublishTest(testtools.TestCase):
         )
         before = dict(self.nova.flavors)
         self.publish(entry())
-        for number, flavor in before.items():
-            self.assertEqual(flavor, self.nova.flavors[number])
+        for flavor_id, flavor in before.items():
+            self.assertEqual(flavor, self.nova.flavors[flavor_id])
 
     def test_another_size_of_that_name_is_refused(self) -> None:
-        self.there(ram=1024)
+        self.add_published_flavor(ram=1024)
         error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
         self.assertIn('ram 1024 instead of 2048', str(error))
         self.assertEqual(['GET flavors/detail'], self.nova.requests)
 
     def test_public_cannot_become_private(self) -> None:
-        self.there(**{'os-flavor-access:is_public': True})
+        self.add_published_flavor(**{'os-flavor-access:is_public': True})
         error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
         self.assertIn('--public', str(error))
 
     def test_somebody_else_publishes_at_the_same_time(self) -> None:
         jobs = self.jobs([entry()], projects={'p2'})
-        number = publish.flavor_id('x', FLAVOR.name)
-        self.nova.add(FLAVOR, {'hw:numa_nodes': '1'}, id=number)
+        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        self.nova.add(FLAVOR, {'hw:numa_nodes': '1'}, id=flavor_id)
         publish.apply(self.conn, jobs)
-        self.assertEqual([number], list(self.nova.flavors))
-        self.assertEqual({'p2'}, self.nova.access[number])
+        self.assertEqual([flavor_id], list(self.nova.flavors))
+        self.assertEqual({'p2'}, self.nova.access[flavor_id])
         self.assertEqual([], self.publish(entry()))
 
     def test_flavor_of_another_owner(self) -> None:
         """Of the same name and size: it was changed, and deleted later."""
-        number = self.nova.add(FLAVOR, {'hw:cpu_policy': 'shared'})
-        before = dict(self.nova.flavors[number])
+        flavor_id = self.nova.add(FLAVOR, {'hw:cpu_policy': 'shared'})
+        before = dict(self.nova.flavors[flavor_id])
         error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
-        self.assertIn(f'({number}) that hvstack did not publish', str(error))
+        self.assertIn(
+            f'({flavor_id}) that hvstack did not publish', str(error)
+        )
         self.assertEqual(['GET flavors/detail'], self.nova.requests)
         self.publish()
-        self.assertEqual(before, self.nova.flavors[number])
+        self.assertEqual(before, self.nova.flavors[flavor_id])
 
     def test_flavor_of_another_owner_comes_in_between(self) -> None:
         jobs = self.jobs([entry()])
-        number = self.nova.add(FLAVOR, {})
-        before = dict(self.nova.flavors[number])
+        flavor_id = self.nova.add(FLAVOR, {})
+        before = dict(self.nova.flavors[flavor_id])
         error = self.assertRaises(
             errors.CloudError, publish.apply, self.conn, jobs
         )
         self.assertIn('that hvstack did not publish', str(error))
-        self.assertEqual({number: before}, self.nova.flavors)
+        self.assertEqual({flavor_id: before}, self.nova.flavors)
 
     def test_copy_of_a_published_flavor(self) -> None:
         """As made by 'openstack flavor create --property'."""
         specs = FLAVOR.extra_specs | publish.labels('x', entry())
-        number = self.nova.add(replace(FLAVOR, name='gold'), specs)
+        flavor_id = self.nova.add(replace(FLAVOR, name='gold'), specs)
         self.publish(entry())
-        self.assertIn(number, self.nova.flavors)
+        self.assertIn(flavor_id, self.nova.flavors)
         copy = publish.existing(self.conn)['gold']
         self.assertFalse(publish.ours(copy))
 
     def test_crash_before_the_extra_specs(self) -> None:
-        number = publish.flavor_id('x', FLAVOR.name)
-        self.nova.add(FLAVOR, {}, id=number)
+        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        self.nova.add(FLAVOR, {}, id=flavor_id)
         self.assertIn(('add', 'hw:numa_nodes'), self.publish(entry()))
-        self.assertEqual([number], list(self.nova.flavors))
+        self.assertEqual([flavor_id], list(self.nova.flavors))
         self.assertEqual([], self.publish(entry()))
 
     def test_extra_spec_and_description_change_at_once(self) -> None:
-        self.there(description='old', specs={'hw:numa_nodes': '2'})
+        self.add_published_flavor(
+            description='old', specs={'hw:numa_nodes': '2'}
+        )
         changes = self.publish(entry())
         self.assertIn(('change', 'description'), changes)
         self.assertIn(('change', 'hw:numa_nodes'), changes)
@@ -317,10 +323,9 @@ class PublishTest(testtools.TestCase):
 
     def test_cloud_goes_away_half_way(self) -> None:
         entries = [
-            entry(replace(FLAVOR, name=f'hv-x-{number}'))
-            for number in range(3)
+            entry(replace(FLAVOR, name=f'hv-x-{index}')) for index in range(3)
         ]
-        self.there()
+        self.add_published_flavor()
         broken = publish.flavor_id('x', 'hv-x-1')
         self.nova.broken = {f'POST flavors/{broken}/os-extra_specs': 400}
         error = self.assertRaises(errors.CloudError, self.publish, *entries)
@@ -340,9 +345,9 @@ class PublishTest(testtools.TestCase):
 
     def test_exported_entry_is_what_was_published(self) -> None:
         self.publish(entry(status='approved'))
-        found = publish.existing(self.conn)[FLAVOR.name]
-        shown = publish.exported(found)
-        self.assertEqual(FLAVOR.extra_specs, shown['extra_specs'])
-        self.assertEqual(FLAVOR.description, shown['description'])
-        self.assertEqual(entry().configuration.name, shown['configuration'])
-        self.assertEqual('candidate', shown['status'])
+        flavor = publish.existing(self.conn)[FLAVOR.name]
+        exported = publish.exported(flavor)
+        self.assertEqual(FLAVOR.extra_specs, exported['extra_specs'])
+        self.assertEqual(FLAVOR.description, exported['description'])
+        self.assertEqual(entry().configuration.name, exported['configuration'])
+        self.assertEqual('candidate', exported['status'])

@@ -47,25 +47,25 @@ class QuotaTest(testtools.TestCase):
         quotas.check(self.conn, need)
 
     def test_each_is_named(self) -> None:
-        for name, most, used in (
+        for name, limit, used in (
             ('instances', 10, 2),
             ('cores', 20, 4),
             ('server_groups', 10, 0),
             ('server_group_members', 10, 0),
         ):
-            said = self.refused(Need(**{name: most - used + 1}))
-            self.assertIn(f'{name.replace("_", " ")} ', said)
-            option = f'--{name.replace("_", "-")} {most + 1}'
-            self.assertIn(f"'openstack quota set {option} p1'", said)
+            message = self.refused(Need(**{name: limit - used + 1}))
+            self.assertIn(f'{name.replace("_", " ")} ', message)
+            option = f'--{name.replace("_", "-")} {limit + 1}'
+            self.assertIn(f"'openstack quota set {option} p1'", message)
 
     def test_all_in_one_line(self) -> None:
-        said = self.refused(Need(instances=32, server_group_members=30))
+        message = self.refused(Need(instances=32, server_group_members=30))
         self.assertEqual(
             'quota too small: instances 32 needed, 8 left of 10, server '
             'group members 30 needed, 10 left of 10; have an administrator '
             "run 'openstack quota set --instances 34 --server-group-members "
             "30 p1', or take a smaller cluster",
-            said,
+            message,
         )
 
     def test_memory(self) -> None:
@@ -89,8 +89,8 @@ class QuotaTest(testtools.TestCase):
         )
         quotas.check(self.conn, Need(volumes=10, gigabytes=10))
         self.assertIn('--volumes 11 ', self.refused(Need(volumes=11)))
-        said = self.refused(Need(volumes=1, gigabytes=11))
-        self.assertIn('--gigabytes 101 ', said)
+        message = self.refused(Need(volumes=1, gigabytes=11))
+        self.assertIn('--gigabytes 101 ', message)
 
 
 class NoCinderTest(testtools.TestCase):

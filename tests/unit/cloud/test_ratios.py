@@ -42,8 +42,8 @@ class Placement:
             },
         )
         http.get(PATH, json=self._get)
-        for kind in self.inventories:
-            http.put(f'{PATH}/{kind}', json=self._put)
+        for resource_class in self.inventories:
+            http.put(f'{PATH}/{resource_class}', json=self._put)
 
     def _get(self, request: Any, context: Any) -> Any:
         return {
@@ -64,8 +64,8 @@ class Placement:
         self.inventories[request.path.rsplit('/', 1)[1].upper()] = body
         return body
 
-    def ratio(self, kind: str) -> float:
-        return self.inventories[kind]['allocation_ratio']
+    def ratio(self, resource_class: str) -> float:
+        return self.inventories[resource_class]['allocation_ratio']
 
 
 class RatiosTest(testtools.TestCase):
@@ -77,20 +77,20 @@ class RatiosTest(testtools.TestCase):
         self.hosts = {HOST: UUID}
 
     def test_hosts_of_dedicated_guests_may_have_no_vcpu(self) -> None:
-        wanted = {'VCPU': 1.0, 'MEMORY_MB': 1.5}
+        requested = {'VCPU': 1.0, 'MEMORY_MB': 1.5}
         cpus = self.placement.inventories.pop('VCPU')
         error = self.assertRaises(
             errors.CloudError,
             ratios.set_ratios,
-            *(self.conn, self.hosts, wanted),
+            *(self.conn, self.hosts, requested),
         )
         self.assertIn('take a host with shared CPUs', str(error))
-        ratios.set_ratios(self.conn, self.hosts, wanted, shared=False)
-        ratios.check(self.conn, self.hosts, wanted, shared=False)
+        ratios.set_ratios(self.conn, self.hosts, requested, shared=False)
+        ratios.check(self.conn, self.hosts, requested, shared=False)
         self.assertEqual(1.5, self.placement.ratio('MEMORY_MB'))
         # Where there is one, it is set: records are to show it.
         self.placement.inventories['VCPU'] = {**cpus, 'allocation_ratio': 4.0}
-        ratios.set_ratios(self.conn, self.hosts, wanted, shared=False)
+        ratios.set_ratios(self.conn, self.hosts, requested, shared=False)
         self.assertEqual(1.0, self.placement.ratio('VCPU'))
 
     def test_set_and_put_back(self) -> None:

@@ -16,8 +16,8 @@ class ScalableTest(testtools.TestCase):
             if node.get('type') == 'OS::Nova::Server'
         ]
         self.assertEqual(4, len(servers))
-        for one in servers:
-            self.assertEqual('IGNORE', one['user_data_update_policy'])
+        for properties in servers:
+            self.assertEqual('IGNORE', properties['user_data_update_policy'])
 
     def test_an_update_can_say_who_goes(self) -> None:
         group = load('hadoop-cluster.yaml')['resources']['workers']

@@ -146,9 +146,9 @@ class RegionTest(_Clouds):
     def test_a_value_of_a_type_that_openstacksdk_does_not_expect(self) -> None:
         for field in ('networks', 'profile'):
             self.have(self.users, mine={**entry('mine'), field: 7})
-            words = self.refused('mine', function=selection.region)
-            self.assertIn(str(self.users), words)
-            self.assertNotIn('object', words)
+            message = self.refused('mine', function=selection.region)
+            self.assertIn(str(self.users), message)
+            self.assertNotIn('object', message)
 
     def test_both_files(self) -> None:
         self.have(self.users, mine=entry('mine'))

@@ -15,7 +15,7 @@ from tests.unit.cloud import fake
 URL = f'{fake.HEAT}/stacks'
 
 
-def stack(status: str, **more: Any) -> dict[str, Any]:
+def stack(status: str, **fields: Any) -> dict[str, Any]:
     """Return Heat's view of a stack."""
     return {
         'stack': {
@@ -24,18 +24,20 @@ def stack(status: str, **more: Any) -> dict[str, Any]:
             'stack_status': status,
             'stack_status_reason': 'because',
             'links': [],
-            **more,
+            **fields,
         }
     }
 
 
-def resource(name: str, kind: str, status: str, why: str) -> dict[str, str]:
+def resource(
+    name: str, resource_type: str, status: str, reason: str
+) -> dict[str, str]:
     """Return Heat's view of a resource."""
     return {
         'resource_name': name,
-        'resource_type': kind,
+        'resource_type': resource_type,
         'resource_status': status,
-        'resource_status_reason': why,
+        'resource_status_reason': reason,
     }
 
 
@@ -84,11 +86,11 @@ class StacksTest(testtools.TestCase):
         self.assertIn('cannot be looked at', str(error))
 
     def test_a_stack_that_is_gone(self) -> None:
-        asked = self.http.get(f'{URL}/s1', status_code=404)
+        get_mock = self.http.get(f'{URL}/s1', status_code=404)
         self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
-        self.assertEqual(1, asked.call_count)
+        self.assertEqual(1, get_mock.call_count)
 
     def test_failure_names_the_deepest_resource(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
@@ -232,23 +234,23 @@ class StacksTest(testtools.TestCase):
 
     def test_environments_are_given(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
-        asked = self.http.post(URL, json=stack('CREATE_IN_PROGRESS'))
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        (folder / 't.yaml').write_text('heat_template_version: wallaby\n')
-        (folder / 'n.yaml').write_text('heat_template_version: wallaby\n')
+        post_mock = self.http.post(URL, json=stack('CREATE_IN_PROGRESS'))
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 't.yaml').write_text('heat_template_version: wallaby\n')
+        (directory / 'n.yaml').write_text('heat_template_version: wallaby\n')
         for name, text in (
             ('a', 'resource_registry: {Ours: n.yaml}\nparameters: {p: 1}'),
             ('b', 'parameters: {p: 2}'),
         ):
-            (folder / f'{name}.yaml').write_text(text)
+            (directory / f'{name}.yaml').write_text(text)
         stacks.create(
             self.conn,
             'hv-x',
-            folder / 't.yaml',
+            directory / 't.yaml',
             {'q': 3},
-            [folder / 'a.yaml', folder / 'b.yaml'],
+            [directory / 'a.yaml', directory / 'b.yaml'],
         )
-        sent = asked.last_request.json()
+        sent = post_mock.last_request.json()
         self.assertEqual({'p': 2}, sent['environment']['parameters'])
         nested = sent['environment']['resource_registry']['Ours']
         self.assertIn(nested, sent['files'])
@@ -275,8 +277,8 @@ class StacksTest(testtools.TestCase):
             f'{URL}/hv-x/s1/resources',
             json={
                 'resources': [
-                    resource(f'r{number}', 'x', 'CREATE_IN_PROGRESS', '')
-                    for number in range(636)
+                    resource(f'r{index}', 'x', 'CREATE_IN_PROGRESS', '')
+                    for index in range(636)
                 ]
             },
         )
@@ -288,21 +290,21 @@ class StacksTest(testtools.TestCase):
             str(error),
         )
 
-    def listed(self, *statuses: str) -> None:
+    def mock_stack_list(self, *statuses: str) -> None:
         """Have Heat list a stack with these states, then none."""
         self.http.get(
             f'{URL}?name=hv-x',
             [
                 *(
-                    {'json': {'stacks': [stack(one)['stack']]}}
-                    for one in statuses
+                    {'json': {'stacks': [stack(status)['stack']]}}
+                    for status in statuses
                 ),
                 {'json': {'stacks': []}},
             ],
         )
 
     def test_delete_tries_twice_then_says_why(self) -> None:
-        self.listed(*3 * ['DELETE_FAILED'])
+        self.mock_stack_list(*3 * ['DELETE_FAILED'])
         self.http.get(
             f'{URL}/hv-x/s1/resources',
             json={
@@ -311,19 +313,19 @@ class StacksTest(testtools.TestCase):
                 ]
             },
         )
-        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        delete_mock = self.http.delete(f'{URL}/s1', status_code=204)
         error = self.assertRaises(
             errors.CloudError, stacks.delete, self.conn, 'hv-x', timeout=5
         )
-        self.assertEqual(2, asked.call_count)
+        self.assertEqual(2, delete_mock.call_count)
         self.assertIn('port (OS::Neutron::Port): w', str(error))
 
     def orphans(self, fails: bool = False) -> list[tuple[Any, ...]]:
         """Replace the deletion of orphans; return its arguments."""
-        asked: list[tuple[Any, ...]] = []
+        calls: list[tuple[Any, ...]] = []
 
         def delete(_: Any, *args: Any) -> list[str]:
-            asked.append(args)
+            calls.append(args)
             if fails:
                 raise errors.CloudError('Cannot delete port p1')
             return ['security group g1']
@@ -331,48 +333,50 @@ class StacksTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.orphans.delete', delete)
         )
-        return asked
+        return calls
 
     def test_orphans_before_the_second_try(self) -> None:
         """Heat cannot delete what an orphan uses."""
-        self.listed('CREATE_COMPLETE', 'DELETE_FAILED')
+        self.mock_stack_list('CREATE_COMPLETE', 'DELETE_FAILED')
         group = resource('group', 'OS::Neutron::SecurityGroup', 'x', 'in use')
         group['physical_resource_id'] = 'g0'
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': [group]})
         self.http.delete(f'{URL}/s1', status_code=204)
         for fails in (False, True):
-            asked = self.orphans(fails)
-            self.listed('CREATE_COMPLETE', 'DELETE_FAILED')
+            calls = self.orphans(fails)
+            self.mock_stack_list('CREATE_COMPLETE', 'DELETE_FAILED')
             stacks.delete(self.conn, 'hv-x', timeout=5)
-            self.assertEqual([('s1', {'g0'})], asked)
+            self.assertEqual([('s1', {'g0'})], calls)
 
     def test_orphans_after_the_stack(self) -> None:
-        asked = self.orphans()
+        calls = self.orphans()
         data = {'name': 'hv-x', 'id': 's1'}
-        self.listed('CREATE_COMPLETE')
+        self.mock_stack_list('CREATE_COMPLETE')
         self.http.delete(f'{URL}/s1', status_code=204)
         stacks.undo(self.conn, data)
         # A user, or an earlier command, has deleted the stack.
-        self.listed()
+        self.mock_stack_list()
         stacks.undo(self.conn, data)
-        self.assertEqual([('s1',), ('s1',)], asked)
-        self.listed()
+        self.assertEqual([('s1',), ('s1',)], calls)
+        self.mock_stack_list()
         self.orphans(fails=True)
         self.assertRaises(errors.CloudError, stacks.undo, self.conn, data)
 
     def test_delete_waits_until_heat_lists_it_no_more(self) -> None:
-        self.listed('CREATE_COMPLETE', 'DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
-        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        self.mock_stack_list(
+            'CREATE_COMPLETE', 'DELETE_IN_PROGRESS', 'DELETE_COMPLETE'
+        )
+        delete_mock = self.http.delete(f'{URL}/s1', status_code=204)
         stacks.delete(self.conn, 'hv-x', timeout=5)
-        self.assertEqual(1, asked.call_count)
+        self.assertEqual(1, delete_mock.call_count)
         self.assertEqual([], list(self.conn.orchestration.stacks(name='hv-x')))
         self.assertEqual(
             5,
             len(
                 [
-                    one
-                    for one in self.http.request_history
-                    if one.path.endswith('/stacks')
+                    request
+                    for request in self.http.request_history
+                    if request.path.endswith('/stacks')
                 ]
             ),
         )
@@ -387,17 +391,20 @@ class StacksTest(testtools.TestCase):
         links['s2'][0]['href'] = links['s2'][0]['href'].replace(
             f'/{project}/', '/another/'
         )
-        theirs, mine = (
+        other_stack, own_stack = (
             stack('CREATE_COMPLETE', id=key, links=links[key])['stack']
             for key in ('s2', 's1')
         )
         self.http.get(
             f'{URL}?name=hv-x',
-            [{'json': {'stacks': one}} for one in ([theirs, mine], [theirs])],
+            [
+                {'json': {'stacks': stack_list}}
+                for stack_list in ([other_stack, own_stack], [other_stack])
+            ],
         )
-        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        delete_mock = self.http.delete(f'{URL}/s1', status_code=204)
         stacks.delete(self.conn, 'hv-x', timeout=5)
-        self.assertEqual(1, asked.call_count)
+        self.assertEqual(1, delete_mock.call_count)
 
     def test_a_large_stack_is_given_its_time(self) -> None:
         """To undo one may take as long as to make it."""
@@ -407,7 +414,7 @@ class StacksTest(testtools.TestCase):
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLOUD__STACK_TIMEOUT', '60')
         )
-        self.listed('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
+        self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
         stacks.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
 
     def create(self) -> None:
@@ -418,15 +425,19 @@ class StacksTest(testtools.TestCase):
     def test_undo_by_id(self) -> None:
         """A stack that later got the name stays."""
         self.http.get(f'{URL}/hv-x', status_code=404)
-        made = self.http.post(URL, json=stack('CREATE_IN_PROGRESS', id='s0'))
+        post_mock = self.http.post(
+            URL, json=stack('CREATE_IN_PROGRESS', id='s0')
+        )
         self.create()
         (entry,) = journal.own()
         self.assertEqual('s0', entry.data['id'])
-        self.assertEqual(entry.data['tag'], made.last_request.json()['tags'])
-        self.listed('CREATE_COMPLETE')
-        asked = self.http.delete(f'{URL}/s1', status_code=204)
+        self.assertEqual(
+            entry.data['tag'], post_mock.last_request.json()['tags']
+        )
+        self.mock_stack_list('CREATE_COMPLETE')
+        delete_mock = self.http.delete(f'{URL}/s1', status_code=204)
         undo.undo_own([self.conn])
-        self.assertEqual(0, asked.call_count)
+        self.assertEqual(0, delete_mock.call_count)
         self.assertEqual([], journal.own())
 
     def test_name_was_used_by_another_process(self) -> None:
@@ -436,18 +447,18 @@ class StacksTest(testtools.TestCase):
         self.assertRaises(errors.CloudError, self.create)
         other = {**stack('CREATE_COMPLETE')['stack'], 'tags': ['hvstack-0']}
         exists = {'json': {'stacks': [other]}}
-        asked = self.http.get(
+        get_mock = self.http.get(
             f'{URL}?name=hv-x', [exists, {'json': {'stacks': []}}]
         )
         deleted = self.http.delete(f'{URL}/s1', status_code=204)
         undo.undo_own([self.conn])
         self.assertEqual(0, deleted.call_count)
-        self.assertEqual(1, asked.call_count)
+        self.assertEqual(1, get_mock.call_count)
         self.assertEqual([], journal.own())
 
     def test_entry_of_an_older_release(self) -> None:
         """It has no ID: the stack of the name may be another user's."""
-        self.listed('CREATE_COMPLETE')
+        self.mock_stack_list('CREATE_COMPLETE')
         error = self.assertRaises(
             errors.CloudError, stacks.undo, self.conn, {'name': 'hv-x'}
         )
@@ -470,7 +481,7 @@ class StacksTest(testtools.TestCase):
         self.assertEqual([], journal.own())
 
     def test_delete_what_is_not_there(self) -> None:
-        self.listed()
+        self.mock_stack_list()
         stacks.delete(self.conn, 'hv-x')
 
     def test_a_taken_name_changes_nothing(self) -> None:

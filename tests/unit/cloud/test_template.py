@@ -40,10 +40,10 @@ class TemplateTest(testtools.TestCase):
         for name in names():
             content = load(name)
             used = {
-                given[0] if isinstance(given, list) else str(given)
+                reference[0] if isinstance(reference, list) else str(reference)
                 for node in walk(content)
                 if 'get_param' in node
-                for given in [node['get_param']]
+                for reference in [node['get_param']]
             } - {'OS::stack_id', 'OS::stack_name'}
             unused = {
                 key
@@ -55,11 +55,13 @@ class TemplateTest(testtools.TestCase):
     def test_outputs_have_no_secrets(self) -> None:
         """They tell of nodes and names alone, never of files or signals."""
         for name in names():
-            asked = [
-                node[kind][0] if isinstance(node[kind], list) else node[kind]
+            references = [
+                node[function][0]
+                if isinstance(node[function], list)
+                else node[function]
                 for node in walk(load(name).get('outputs', {}))
-                for kind in ('get_attr', 'get_param', 'get_resource')
-                if kind in node
+                for function in ('get_attr', 'get_param', 'get_resource')
+                if function in node
             ]
             files = {
                 key
@@ -68,10 +70,14 @@ class TemplateTest(testtools.TestCase):
             }
             self.assertEqual(
                 set(),
-                set(asked)
+                set(references)
                 & {'ready_handle', 'files', 'controller_files', 'user_data'}
-                | set(asked) & files
-                | {key for key in asked if key.endswith('host_key_handle')},
+                | set(references) & files
+                | {
+                    key
+                    for key in references
+                    if key.endswith('host_key_handle')
+                },
                 name,
             )
 
@@ -139,21 +145,21 @@ class TemplateTest(testtools.TestCase):
         }
         resources = load('hadoop-cluster.yaml')['resources']
         for group in ('workers', 'compute'):
-            given = set(
+            properties = set(
                 resources[group]['properties']['resource_def']['properties']
             )
-            self.assertEqual(set(), given - set(declared), group)
-            self.assertEqual(set(), needed - given, group)
+            self.assertEqual(set(), properties - set(declared), group)
+            self.assertEqual(set(), needed - properties, group)
 
     def test_the_controller_comes_after_the_workers(self) -> None:
         resources = load('hadoop-cluster.yaml')['resources']
         for name in ('controller', 'resourcemanager'):
-            wanted = [
+            attributes = [
                 node['get_attr']
                 for node in walk(resources[name])
                 if 'get_attr' in node
             ]
-            self.assertIn(['controller_files', 'value'], wanted)
+            self.assertIn(['controller_files', 'value'], attributes)
         params = resources['controller_files']['properties']['value'][
             'str_replace'
         ]['params']
@@ -226,7 +232,7 @@ class TemplateTest(testtools.TestCase):
             if shutil.which(awk.split()[0])
         ]
         self.assertTrue(awks)
-        for number, counts in enumerate(
+        for index, counts in enumerate(
             (
                 [1, 1, 1, 1, 1],
                 [2],
@@ -265,7 +271,7 @@ class TemplateTest(testtools.TestCase):
             expected = topology.build_topology(
                 addresses, groups, topology.assign_virtual_racks(workers)
             )
-            awk = awks[number % len(awks)]
+            awk = awks[index % len(awks)]
             self.assertEqual(
                 expected.format_table(),
                 self.racks(awk, flat.format_table()),

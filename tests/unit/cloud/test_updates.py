@@ -13,7 +13,7 @@ from tests.unit.cloud import fake
 URL = f'{fake.HEAT}/stacks'
 
 
-def stack(status: str, updated: str | None, **more: Any) -> dict[str, Any]:
+def stack(status: str, updated: str | None, **fields: Any) -> dict[str, Any]:
     """Return Heat's view of a stack."""
     return {
         'stack': {
@@ -22,14 +22,14 @@ def stack(status: str, updated: str | None, **more: Any) -> dict[str, Any]:
             'stack_status': status,
             'updated_time': updated,
             'links': [],
-            **more,
+            **fields,
         }
     }
 
 
 def resource(
     name: str,
-    kind: str,
+    resource_type: str,
     of_stack: str,
     physical: str = '',
     status: str = 'CREATE_COMPLETE',
@@ -38,7 +38,7 @@ def resource(
     href = f'{URL}/name/{of_stack}'
     return {
         'resource_name': name,
-        'resource_type': kind,
+        'resource_type': resource_type,
         'resource_status': status,
         'physical_resource_id': physical,
         'links': [
@@ -48,15 +48,15 @@ def resource(
     }
 
 
-def group(name: str, *numbers: int) -> list[dict[str, Any]]:
+def group(name: str, *indexes: int) -> list[dict[str, Any]]:
     """Return a resource group with a server in each of its members."""
     rows = [resource(name, 'OS::Heat::ResourceGroup', 's1', f'g-{name}')]
-    for number in numbers:
-        nested = f'n-{name}-{number}'
+    for index in indexes:
+        nested = f'n-{name}-{index}'
         rows += [
-            resource(str(number), 'file:///n.yaml', f'g-{name}', nested),
+            resource(str(index), 'file:///n.yaml', f'g-{name}', nested),
             resource('port', 'OS::Neutron::Port', nested, 'p'),
-            resource('server', 'OS::Nova::Server', nested, f'{name}{number}'),
+            resource('server', 'OS::Nova::Server', nested, f'{name}{index}'),
         ]
     return rows
 
@@ -74,7 +74,7 @@ class UpdatesTest(testtools.TestCase):
 
     def answers(self, *answers: dict[str, Any]) -> None:
         """Let Heat tell of the stack, one answer after the other."""
-        self.http.get(f'{URL}/s1', [{'json': one} for one in answers])
+        self.http.get(f'{URL}/s1', [{'json': answer} for answer in answers])
         self.http.get(f'{URL}/hv-x', json=answers[0])
 
     def test_members(self) -> None:
@@ -84,7 +84,7 @@ class UpdatesTest(testtools.TestCase):
         rows[9]['resource_status'] = 'CHECK_FAILED'
         rows.append(resource('controller', 'OS::Nova::Server', 's1', 'c'))
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
-        found = updates.members(
+        members = updates.members(
             self.conn, updates.settled(self.conn, 'hv-x', timeout=5), 'workers'
         )
         self.assertEqual(
@@ -93,13 +93,18 @@ class UpdatesTest(testtools.TestCase):
                 ('3', ('workers3',), True),
                 ('10', ('workers10',), True),
             ],
-            [(one.name, one.server_ids, one.unhealthy) for one in found],
+            [
+                (member.name, member.server_ids, member.unhealthy)
+                for member in members
+            ],
         )
-        asked = self.http.patch(f'{URL}/name/g-workers/resources/3', json={})
-        updates.mark_unhealthy(self.conn, found[1], 'power')
+        patch_mock = self.http.patch(
+            f'{URL}/name/g-workers/resources/3', json={}
+        )
+        updates.mark_unhealthy(self.conn, members[1], 'power')
         self.assertEqual(
             {'mark_unhealthy': True, 'resource_status_reason': 'power'},
-            asked.last_request.json(),
+            patch_mock.last_request.json(),
         )
 
     def test_update_waits_for_its_own_end(self) -> None:
@@ -117,14 +122,14 @@ class UpdatesTest(testtools.TestCase):
             ended,
         )
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
-        asked = self.http.patch(f'{URL}/hv-x/s1', status_code=202)
+        patch_mock = self.http.patch(f'{URL}/hv-x/s1', status_code=202)
         before = updates.settled(self.conn, 'hv-x', timeout=5)
-        found = updates.update(
+        outputs = updates.update(
             self.conn, before, {'worker_count': 4}, timeout=5
         )
-        self.assertEqual({'ssh': 'new'}, found)
+        self.assertEqual({'ssh': 'new'}, outputs)
         self.assertEqual(
-            {'parameters': {'worker_count': 4}}, asked.last_request.json()
+            {'parameters': {'worker_count': 4}}, patch_mock.last_request.json()
         )
 
     def test_update_that_fails_says_why(self) -> None:
@@ -158,8 +163,8 @@ class UpdatesTest(testtools.TestCase):
         self.answers(
             stack('UPDATE_IN_PROGRESS', 'x'), stack('UPDATE_COMPLETE', 'x')
         )
-        found = updates.settled(self.conn, 'hv-x', timeout=5)
-        self.assertEqual('UPDATE_COMPLETE', found.status)
+        settled_stack = updates.settled(self.conn, 'hv-x', timeout=5)
+        self.assertEqual('UPDATE_COMPLETE', settled_stack.status)
 
     def test_never_settled(self) -> None:
         self.answers(stack('UPDATE_IN_PROGRESS', 'x'))

@@ -37,12 +37,12 @@ class VolumesTest(testtools.TestCase):
             },
         )
 
-    def refused(self, **wanted: Any) -> str:
+    def refused(self, **requested: Any) -> str:
         error = self.assertRaises(
             errors.InputError,
             volumes.check,
             self.cloud.connect(),
-            Volumes(**wanted),
+            Volumes(**requested),
         )
         self.assertNotIn('\n', str(error))
         return str(error)
@@ -66,26 +66,27 @@ class VolumesTest(testtools.TestCase):
         volumes.refuse_unknown(cloud.connect(), ['disk-slot-1'])
 
     def test_what_a_type_says(self) -> None:
-        seen = volumes.check(
+        volume_type = volumes.check(
             self.cloud.connect(), Volumes('two', copies=2, osd_groups=4)
         )
         self.assertEqual(
-            ('two', 'the two'), (seen['type'], seen['description'])
+            ('two', 'the two'),
+            (volume_type['type'], volume_type['description']),
         )
-        self.assertEqual({'two': 2}, volumes.pools(seen))
-        seen = volumes.check(self.cloud.connect(), Volumes())
-        self.assertEqual({}, volumes.pools(seen))
+        self.assertEqual({'two': 2}, volumes.pools(volume_type))
+        volume_type = volumes.check(self.cloud.connect(), Volumes())
+        self.assertEqual({}, volumes.pools(volume_type))
 
     def test_no_such_type(self) -> None:
-        said = self.refused(type='fast')
-        self.assertIn("no volume type 'fast', only ceph, two", said)
+        message = self.refused(type='fast')
+        self.assertIn("no volume type 'fast', only ceph, two", message)
 
     def test_a_type_that_says_otherwise(self) -> None:
-        said = self.refused(type='two', copies=3)
-        self.assertIn('hvstack:copies is 2, not 3', said)
-        self.assertIn('--property hvstack:copies=3 two', said)
-        said = self.refused(osd_groups=2)
-        self.assertIn('hvstack:osd_groups is not set, not 2', said)
+        message = self.refused(type='two', copies=3)
+        self.assertIn('hvstack:copies is 2, not 3', message)
+        self.assertIn('--property hvstack:copies=3 two', message)
+        message = self.refused(osd_groups=2)
+        self.assertIn('hvstack:osd_groups is not set, not 2', message)
 
     def backends(self, protocol: Any) -> list[dict[str, Any]]:
         """Return what Cinder says of two servers' volumes, on two hosts."""
@@ -107,19 +108,19 @@ class VolumesTest(testtools.TestCase):
             json={
                 'volumes': [
                     {
-                        'id': f'v{number}',
+                        'id': f'v{host}',
                         'volume_type': 'disk-slot-1',
-                        'os-vol-host-attr:host': f'h{number}@disk1#p',
+                        'os-vol-host-attr:host': f'h{host}@disk1#p',
                         'attachments': [{'server_id': server}],
                     }
-                    for number, server in ((1, 'a'), (2, 'b'), (2, 'other'))
+                    for host, server in ((1, 'a'), (2, 'b'), (2, 'other'))
                 ]
             },
         )
         return volumes.backends(self.cloud.connect(), ['a', 'b'])
 
     def test_backends(self) -> None:
-        for told, found in (
+        for protocol, expected in (
             ('iSCSI', 'iSCSI'),
             (['NVMe-oF', 'nvmeof'], 'NVMe-oF'),
             (None, 'unknown'),
@@ -129,11 +130,11 @@ class VolumesTest(testtools.TestCase):
                     {
                         'type': 'disk-slot-1',
                         'backend': 'disk1',
-                        'protocol': found,
+                        'protocol': expected,
                         'volumes': 2,
                     }
                 ],
-                self.backends(told),
+                self.backends(protocol),
             )
         self.assertIn('all_tenants=True', self.cloud.http.last_request.url)
 

@@ -75,26 +75,28 @@ class _Cloud(testtools.TestCase):
         )
         self.options = conf.load(()).cloud
 
-    def plan(self, name: str = 'metal', count: int = 2, **more: Any) -> Any:
+    def plan(self, name: str = 'metal', count: int = 2, **kwargs: Any) -> Any:
         return machines.plan(
-            self.conn, name, count, options=self.options, **more
+            self.conn, name, count, options=self.options, **kwargs
         )
 
 
 class PlanTest(_Cloud):
-    def refused(self, *args: Any, **more: Any) -> str:
-        error = self.assertRaises(errors.InputError, self.plan, *args, **more)
+    def refused(self, *args: Any, **kwargs: Any) -> str:
+        error = self.assertRaises(
+            errors.InputError, self.plan, *args, **kwargs
+        )
         self.assertNotIn('\n', str(error))
         return str(error)
 
     def test_a_plan(self) -> None:
-        found = self.plan(tuning='vsphere6', os_profile='vsan').layout
-        self.assertEqual((2, 2), (found.workers, found.replication))
+        layout = self.plan(tuning='vsphere6', os_profile='vsan').layout
+        self.assertEqual((2, 2), (layout.workers, layout.replication))
         self.assertEqual(
-            size_node(16, 65536, tuning='vsphere6', native=True), found.sizing
+            size_node(16, 65536, tuning='vsphere6', native=True), layout.sizing
         )
-        self.assertIn('os_profile=vsan\n', found.node_setup)
-        self.assertEqual('id-metal', found.controller_flavor)
+        self.assertIn('os_profile=vsan\n', layout.node_setup)
+        self.assertEqual('id-metal', layout.controller_flavor)
 
     def test_what_cannot_be(self) -> None:
         self.assertIn("takes no machine of Ironic's", self.refused('guest'))
@@ -111,21 +113,21 @@ class PlanTest(_Cloud):
 class TakenTest(_Cloud):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name, text in PROGRAMS.items():
-            program = folder / name
+            program = directory / name
             program.write_text(f'#!/bin/sh\n{text}')
             program.chmod(0o755)
         for name, value in (
-            ('PATH', f'{folder}:/usr/bin:/bin'),
+            ('PATH', f'{directory}:/usr/bin:/bin'),
             ('CPUS', '16'),
         ):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         for name, value in (
-            ('cloud.keys.FOLDER', folder / 'keys'),
-            ('cloud.host_keys.DIRECTORY', folder / 'known_hosts'),
+            ('cloud.keys.FOLDER', directory / 'keys'),
+            ('cloud.host_keys.DIRECTORY', directory / 'known_hosts'),
             ('cloud.stacks._INTERVAL', 0.0),
-            ('cluster.launch.settle', self.settle),
+            ('cluster.launch.settle', self.wait_until_ready),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.settled: list[Topology] = []
@@ -165,105 +167,109 @@ class TakenTest(_Cloud):
             json={
                 'servers': [
                     {
-                        'id': one['server_id'],
+                        'id': node_output['server_id'],
                         'hostId': 'ironic',
                         'OS-EXT-AZ:availability_zone': 'nova',
                     }
-                    for one in self.nodes
+                    for node_output in self.nodes
                 ]
             },
         )
-        for one in self.nodes:
-            found = {'id': one['server_id'], 'flavor': flavor('m', MACHINE)}
+        for node_output in self.nodes:
+            server = {
+                'id': node_output['server_id'],
+                'flavor': flavor('m', MACHINE),
+            }
             http.get(
-                f'{nova}/servers/{one["server_id"]}', json={'server': found}
+                f'{nova}/servers/{node_output["server_id"]}',
+                json={'server': server},
             )
             http.get(
-                f'{fake.PLACEMENT}/allocations/{one["server_id"]}',
+                f'{fake.PLACEMENT}/allocations/{node_output["server_id"]}',
                 json=lambda *_: {
                     'allocations': {'p': {'resources': self.resources}}
                 },
             )
 
-    def settle(
+    def wait_until_ready(
         self,
         _: object,
-        places: Topology,
+        topology: Topology,
         *__: object,
         controllers_first: bool,
     ) -> None:
         """Stand for Hadoop, which no ssh of ours starts."""
         self.assertFalse(controllers_first)
-        self.settled.append(places)
+        self.settled.append(topology)
 
-    def taken(self) -> Any:
+    def acquire(self) -> Any:
         quiet = Progress(stream=io.StringIO())
         return machines.taken(self.conn, self.plan(), self.options, quiet)
 
     def given_back(self) -> None:
         self.assertEqual([], journal.entries())
         deleted = [
-            one.path
-            for one in self.http.request_history
-            if one.method == 'DELETE'
+            request.path
+            for request in self.http.request_history
+            if request.method == 'DELETE'
         ]
         self.assertIn('/os-keypairs/hv-bare-', ' '.join(deleted))
 
     def test_machines_are_hosts_of_their_own(self) -> None:
-        with self.taken() as cluster:
+        with self.acquire() as cluster:
             self.assertEqual(2, cluster.worker_hosts)
             self.assertEqual(16, cluster.processors)
-            found = cluster.environment()
+            sut = cluster.environment()
             # What a hypervisor would hide counts here.
             self.assertEqual(
-                {'cpu_model': 'Xeon', 'hosts': 3, 'worker_hosts': 2}, found
+                {'cpu_model': 'Xeon', 'hosts': 3, 'worker_hosts': 2}, sut
             )
-            seen = cluster.seen()
-            self.assertEqual(16.0, seen['host_cpu_share']['w1'])
+            observations = cluster.seen()
+            self.assertEqual(16.0, observations['host_cpu_share']['w1'])
             self.assertEqual(
-                {'CUSTOM_BAREMETAL': 1}, seen['allocations']['w22']
+                {'CUSTOM_BAREMETAL': 1}, observations['allocations']['w22']
             )
-            self.assertEqual('m', seen['flavor']['worker']['name'])
-        groups = {place.group for place in self.settled[0].locations}
+            self.assertEqual('m', observations['flavor']['worker']['name'])
+        groups = {location.group for location in self.settled[0].locations}
         self.assertEqual(3, len(groups))
         self.given_back()
 
     def test_the_same_templates(self) -> None:
-        with self.taken():
+        with self.acquire():
             pass
-        made = next(
-            one.json()
-            for one in self.http.request_history
-            if one.method == 'POST' and one.path.endswith('/stacks')
+        body = next(
+            request.json()
+            for request in self.http.request_history
+            if request.method == 'POST' and request.path.endswith('/stacks')
         )
-        self.assertTrue(made['parameters']['node_groups'])
-        self.assertEqual(2, made['parameters']['worker_count'])
-        self.assertIn('hadoop-node.yaml', ' '.join(made['files']))
+        self.assertTrue(body['parameters']['node_groups'])
+        self.assertEqual(2, body['parameters']['worker_count'])
+        self.assertIn('hadoop-node.yaml', ' '.join(body['files']))
         self.assertEqual(
-            'none', made['environment']['parameters']['anti_affinity']
+            'none', body['environment']['parameters']['anti_affinity']
         )
         self.assertEqual(
             'OS::Heat::None',
-            made['environment']['resource_registry']['HVStack::Hadoop::Disks'],
+            body['environment']['resource_registry']['HVStack::Hadoop::Disks'],
         )
 
     def test_a_guest_is_no_bare_metal(self) -> None:
         guest = {'VCPU': 16, 'MEMORY_MB': 65536}
-        for found, words in (
+        for resources, expected in (
             (guest, 'MEMORY_MB, VCPU of its host'),
             (guest | {'CUSTOM_GPU': 1}, 'MEMORY_MB, VCPU of its host'),
             ({}, 'nothing of its host'),
         ):
-            self.resources = found
+            self.resources = resources
             error = self.assertRaises(
-                errors.CloudError, self.taken().__enter__
+                errors.CloudError, self.acquire().__enter__
             )
-            self.assertIn(words, str(error))
+            self.assertIn(expected, str(error))
             self.given_back()
 
     def test_a_flavor_that_is_not_the_machine(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('CPUS', '64'))
-        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
+        error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
         self.assertIn('w1 has 64 CPUs and 65429 MiB', str(error))
         self.given_back()
 
@@ -272,6 +278,6 @@ class TakenTest(_Cloud):
         self.http.delete(
             re.compile(f'{fake.NOVA}/os-keypairs/hv-bare-'), status_code=403
         )
-        error = self.assertRaises(errors.CloudError, self.taken().__enter__)
+        error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
         self.assertIn('nothing of its host', str(error))
         self.assertIn('not put back (keypair hv-bare-', str(error))

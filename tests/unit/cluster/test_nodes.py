@@ -31,7 +31,7 @@ OUTPUTS = {
 class CommandNodeTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.node = CommandNode(
             name='n1',
             address='10.0.0.1',
@@ -52,21 +52,21 @@ class CommandNodeTest(testtools.TestCase):
         self.assertIn('broken', str(failure))
 
     def test_put(self) -> None:
-        path = self.folder / "it's new" / 'file'
+        path = self.directory / "it's new" / 'file'
         self.node.put('text\n', str(path), 0o600)
         self.assertEqual('text\n', path.read_text())
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual([path], list(path.parent.iterdir()))
 
     def test_on_all_keeps_order_and_raises(self) -> None:
-        found = run_on_nodes([self.node, self.node], 'echo $$')
-        self.assertEqual(2, len({one.stdout for one in found}))
+        replies = run_on_nodes([self.node, self.node], 'echo $$')
+        self.assertEqual(2, len({reply.stdout for reply in replies}))
         self.assertRaises(
             errors.CommandFailed, run_on_nodes, [self.node], 'exit 1'
         )
 
     def test_drop_caches_by_a_given_program(self) -> None:
-        mark = self.folder / 'dropped'
+        mark = self.directory / 'dropped'
         cluster = Members(
             'c', self.node, [self.node], 1, {}, ('touch', str(mark))
         )
@@ -77,8 +77,8 @@ class CommandNodeTest(testtools.TestCase):
 class SSHNodeTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        program = self.folder / 'ssh'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        program = self.directory / 'ssh'
         # Takes what comes after the options as sshd would; "-O check" says
         # that no connection is open.
         program.write_text(
@@ -90,7 +90,7 @@ class SSHNodeTest(testtools.TestCase):
         program.chmod(0o755)
         self.useFixture(
             fixtures.EnvironmentVariable(
-                'PATH', f'{self.folder}:/usr/bin:/bin'
+                'PATH', f'{self.directory}:/usr/bin:/bin'
             )
         )
         self.node = SSHNode(
@@ -99,20 +99,20 @@ class SSHNodeTest(testtools.TestCase):
             role='worker',
             host='h1',
             key=Path('/key'),
-            folder=self.folder / 'sockets',
+            folder=self.directory / 'sockets',
         )
 
     def test_run(self) -> None:
         result = self.node.run('cat; echo done', stdin='in ')
         self.assertEqual('in done\n', result.stdout)
-        log = (self.folder / 'ssh.log').read_text()
+        log = (self.directory / 'ssh.log').read_text()
         self.assertIn('-i /key', log)
         self.assertIn('root@10.0.0.2', log)
-        self.assertIn(f'UserKnownHostsFile={self.folder}/sockets', log)
+        self.assertIn(f'UserKnownHostsFile={self.directory}/sockets', log)
 
     def refusal(self, message: str, node: SSHNode) -> str:
         """Return the error for what ssh prints when it refuses a key."""
-        (self.folder / 'ssh.refusal').write_text(
+        (self.directory / 'ssh.refusal').write_text(
             f'{message}\nHost key verification failed.\n'
         )
         for check in (True, False):
@@ -122,7 +122,7 @@ class SSHNodeTest(testtools.TestCase):
         return str(error)
 
     def test_refused_host_keys(self) -> None:
-        known_hosts = self.folder / 'known'
+        known_hosts = self.directory / 'known'
         node = replace(self.node, known_hosts=known_hosts)
         self.assertIn('StrictHostKeyChecking=yes', node.options())
         self.assertIn(f'UserKnownHostsFile={known_hosts}', node.options())
@@ -160,7 +160,7 @@ class SSHNodeTest(testtools.TestCase):
         )
 
     def test_another_failure_of_ssh(self) -> None:
-        (self.folder / 'ssh.refusal').write_text('Connection refused\n')
+        (self.directory / 'ssh.refusal').write_text('Connection refused\n')
         failure = self.assertRaises(
             errors.CommandFailed, self.node.run, 'true'
         )
@@ -169,7 +169,7 @@ class SSHNodeTest(testtools.TestCase):
 
     def test_opens_one_shared_connection(self) -> None:
         self.node.run('true')
-        lines = (self.folder / 'ssh.log').read_text().splitlines()
+        lines = (self.directory / 'ssh.log').read_text().splitlines()
         self.assertEqual(1, sum(' -M -N -f ' in line for line in lines))
         self.assertIn('ControlMaster=no', lines[-1])
 
@@ -213,13 +213,13 @@ class StackClusterTest(testtools.TestCase):
 
     def test_separate_controllers_and_compute_workers(self) -> None:
         outputs = dict(OUTPUTS)
-        for number, name in ((8, 'resourcemanager'), (9, 'compute')):
-            one = {
+        for index, name in ((8, 'resourcemanager'), (9, 'compute')):
+            node_output = {
                 'name': name,
-                'address': f'10.0.0.{number}',
-                'host_id': f'h{number}',
+                'address': f'10.0.0.{index}',
+                'host_id': f'h{index}',
             }
-            outputs[name] = [one] if name == 'compute' else one
+            outputs[name] = [node_output] if name == 'compute' else node_output
         cluster = self.make(outputs)
         self.assertEqual('resourcemanager', cluster.manager.name)
         self.assertEqual(

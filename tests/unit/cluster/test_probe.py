@@ -50,31 +50,31 @@ class ProbeTest(testtools.TestCase):
             self.assertRaises(errors.CommandFailed, probe.cores, text)
 
     def test_oom_lines_of_the_run_only(self) -> None:
-        found = sorted(line[:5] for line in probe.oom(LOG))
-        self.assertEqual(['[3.0]', '[3.1]'], found)
+        timestamps = sorted(line[:5] for line in probe.oom(LOG))
+        self.assertEqual(['[3.0]', '[3.1]'], timestamps)
 
     def test_facts_of_this_machine(self) -> None:
-        found = probe.facts(node('here'))
-        self.assertIn('kernel', found)
-        self.assertIn('os_release', found)
-        self.assertNotIn('image_digest', found)
-        self.assertLess(0, int(found['data_disks']))
+        facts = probe.facts(node('here'))
+        self.assertIn('kernel', facts)
+        self.assertIn('os_release', facts)
+        self.assertNotIn('image_digest', facts)
+        self.assertLess(0, int(facts['data_disks']))
 
     def test_what_guests_do_not_see_of_this_machine(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        program = folder / 'libvirtd'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        program = directory / 'libvirtd'
         program.write_text('#!/bin/sh\necho "libvirtd (libvirt) 9.0.0"\n')
         program.chmod(0o755)
         self.useFixture(
-            fixtures.EnvironmentVariable('PATH', f'{folder}:/usr/bin:/bin')
+            fixtures.EnvironmentVariable('PATH', f'{directory}:/usr/bin:/bin')
         )
-        found = probe.host(node('here'))
-        self.assertEqual('9.0.0', found['libvirt'])
-        self.assertNotIn('kernel', found)
-        seen = probe.facts(node('here'))
+        host_facts = probe.host(node('here'))
+        self.assertEqual('9.0.0', host_facts['libvirt'])
+        self.assertNotIn('kernel', host_facts)
+        guest_facts = probe.facts(node('here'))
         for name in ('cpu_model', 'smt', 'thp'):
-            self.assertEqual(seen.get(name), found.get(name))
-        self.assertNotIn('libvirt', seen)
+            self.assertEqual(guest_facts.get(name), host_facts.get(name))
+        self.assertNotIn('libvirt', guest_facts)
 
     def test_memory_of_this_machine(self) -> None:
         self.assertLess(0, probe.memory([node('here')])['here'])

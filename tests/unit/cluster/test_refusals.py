@@ -18,33 +18,33 @@ DEDICATED = {'hw:cpu_policy': 'dedicated'}
 
 
 class RefusalTest(testtools.TestCase):
-    def refused(self, what: Callable[..., Any], *args: Any) -> str:
+    def refused(self, check: Callable[..., Any], *args: Any) -> str:
         """Return the only line that a refusal says."""
-        error = str(self.assertRaises(errors.InputError, what, *args))
+        error = str(self.assertRaises(errors.InputError, check, *args))
         self.assertNotIn('\n', error)
         return error
 
     def test_more_workers_than_slots(self) -> None:
         refusals.workers(30, 30, parse('i4'), 8)
-        said = self.refused(refusals.workers, 31, 30, parse('i4'), 8)
+        message = self.refused(refusals.workers, 31, 30, parse('i4'), 8)
         self.assertEqual(
             '31 workers cannot be: 8 hosts of 4 slots leave 30 for workers, '
             'take 1 to 30, or more hosts or instances',
-            said,
+            message,
         )
         self.refused(refusals.workers, 0, 30, parse('i4'), 8)
 
     def test_no_slot_at_all(self) -> None:
-        said = self.refused(refusals.workers, 1, 0, parse('i1'), 2)
-        self.assertIn('take more hosts', said)
+        message = self.refused(refusals.workers, 1, 0, parse('i1'), 2)
+        self.assertIn('take more hosts', message)
 
     def test_more_resources_than_heat_takes(self) -> None:
         """The largest cluster of vsphere6, 636 workers, needs more."""
-        most = replace(LAYOUT, workers=636, workers_per_host=20)
-        said = self.refused(refusals.stack, most, 1000)
-        self.assertIn('max_resources_per_stack in heat.conf to 3857', said)
-        refusals.stack(most, 3857)
-        refusals.stack(most, -1)
+        layout = replace(LAYOUT, workers=636, workers_per_host=20)
+        message = self.refused(refusals.stack, layout, 1000)
+        self.assertIn('max_resources_per_stack in heat.conf to 3857', message)
+        refusals.stack(layout, 3857)
+        refusals.stack(layout, -1)
         # Two of a worker's resources are for its host key.
         refusals.stack(replace(LAYOUT, workers=200, host_keys=False), 1000)
         refusals.stack(replace(LAYOUT, workers=159), 1000)
@@ -52,20 +52,20 @@ class RefusalTest(testtools.TestCase):
         with_volumes = replace(
             LAYOUT, workers=200, disk_types=[['ceph', 'ceph']]
         )
-        said = self.refused(refusals.stack, with_volumes, 1000)
-        self.assertIn(' has 2641 resources ', said)
+        message = self.refused(refusals.stack, with_volumes, 1000)
+        self.assertIn(' has 2641 resources ', message)
 
     def test_separate_controllers_on_one_host(self) -> None:
         vsan = profiles.load('vsan')
         refusals.controllers('combined', 1, vsan)
         refusals.controllers('separate', 2, vsan)
-        said = self.refused(refusals.controllers, 'separate', 1, vsan)
-        self.assertIn("1 of 'vsan' is up: take combined ones", said)
+        message = self.refused(refusals.controllers, 'separate', 1, vsan)
+        self.assertIn("1 of 'vsan' is up: take combined ones", message)
 
     def test_more_replicas_than_hosts(self) -> None:
         refusals.replication(3, 3)
-        said = self.refused(refusals.replication, 4, 3)
-        self.assertIn('take 1 to 3', said)
+        message = self.refused(refusals.replication, 4, 3)
+        self.assertIn('take 1 to 3', message)
         self.refused(refusals.replication, 0, 3)
         refusals.replication(4, 3, False)
 
@@ -75,60 +75,60 @@ class RefusalTest(testtools.TestCase):
         count = profile.disks.count
         refusals.disks(profile, parse('i2-pinned'))
         refusals.disks(profile, parse('i7'))
-        said = self.refused(refusals.disks, profile, parse('i7-pinned'))
-        self.assertIn(f'the {count} data disks', said)
-        self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', said)
+        message = self.refused(refusals.disks, profile, parse('i7-pinned'))
+        self.assertIn(f'the {count} data disks', message)
+        self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', message)
 
     def test_volumes_of_a_configuration_without_them(self) -> None:
         refusals.volumes(parse('i1'), None)
         refusals.volumes(parse('i1-ceph'), Volumes(count=2))
         for label in ('i1', 'i1-pinned', 'i1-ceph-pinned'):
-            said = self.refused(
+            message = self.refused(
                 refusals.volumes, parse(label), Volumes(count=2)
             )
-            self.assertIn('number of volumes cannot be chosen', said)
+            self.assertIn('number of volumes cannot be chosen', message)
 
     def test_an_unknown_storage_mode(self) -> None:
-        said = self.refused(lambda: Configuration(storage='nfs'))
-        self.assertIn('take one of local, ceph', said)
+        message = self.refused(lambda: Configuration(storage='nfs'))
+        self.assertIn('take one of local, ceph', message)
 
     def test_a_flavor_that_is_not_dedicated(self) -> None:
-        wanted = parse('i2-dedicated')
-        refusals.flavor('f', DEDICATED, wanted)
-        said = self.refused(refusals.flavor, 'f', {}, wanted)
-        self.assertIn('take one with hw:cpu_policy=dedicated', said)
+        configuration = parse('i2-dedicated')
+        refusals.flavor('f', DEDICATED, configuration)
+        message = self.refused(refusals.flavor, 'f', {}, configuration)
+        self.assertIn('take one with hw:cpu_policy=dedicated', message)
         self.refused(refusals.flavor, 'f', DEDICATED, parse('i2'))
         # Some clouds do not show them.
-        refusals.flavor('f', None, wanted)
+        refusals.flavor('f', None, configuration)
 
 
 class NeedTest(testtools.TestCase):
     def test_what_a_cluster_takes(self) -> None:
         vsan, chosen = profiles.load('vsan'), parse('i4')
         worker = derive_flavor(vsan, chosen)
-        found = refusals.needs(LAYOUT, worker, worker)
-        self.assertEqual(7, found.instances)
-        self.assertEqual(7 * worker.vcpus, found.cores)
-        self.assertEqual(7 * worker.ram, found.ram)
-        self.assertEqual((1, 6), self.groups(found))
-        self.assertEqual((0, 0), (found.volumes, found.gigabytes))
+        need = refusals.needs(LAYOUT, worker, worker)
+        self.assertEqual(7, need.instances)
+        self.assertEqual(7 * worker.vcpus, need.cores)
+        self.assertEqual(7 * worker.ram, need.ram)
+        self.assertEqual((1, 6), self.groups(need))
+        self.assertEqual((0, 0), (need.volumes, need.gigabytes))
 
     def test_a_gateway_is_a_worker_in_no_group(self) -> None:
         worker = derive_flavor(profiles.load('vsan'), parse('i4'))
-        found = refusals.needs(replace(LAYOUT, gateway=True), worker, worker)
+        need = refusals.needs(replace(LAYOUT, gateway=True), worker, worker)
         self.assertEqual(
             (8, 8 * worker.vcpus, 8 * worker.ram),
-            (found.instances, found.cores, found.ram),
+            (need.instances, need.cores, need.ram),
         )
-        self.assertEqual((1, 6), self.groups(found))
+        self.assertEqual((1, 6), self.groups(need))
 
-    def groups(self, found: refusals.Need) -> tuple[int, int]:
-        return found.server_groups, found.server_group_members
+    def groups(self, need: refusals.Need) -> tuple[int, int]:
+        return need.server_groups, need.server_group_members
 
     def test_slots_with_groups_and_volumes_of_their_own(self) -> None:
         chosen = parse('i2-ceph-pinned')
         worker = derive_flavor(profiles.load('vsan'), parse('i2'))
-        found = refusals.needs(
+        need = refusals.needs(
             replace(
                 LAYOUT,
                 configuration=chosen,
@@ -140,7 +140,7 @@ class NeedTest(testtools.TestCase):
             worker,
             worker,
         )
-        self.assertEqual(7, found.instances)
+        self.assertEqual(7, need.instances)
         # Two of workers, one of controllers; three workers in the fuller.
-        self.assertEqual((3, 3), self.groups(found))
-        self.assertEqual((15, 105), (found.volumes, found.gigabytes))
+        self.assertEqual((3, 3), self.groups(need))
+        self.assertEqual((15, 105), (need.volumes, need.gigabytes))

@@ -27,48 +27,50 @@ from tests.unit.cloud.test_updates import URL, group, stack
 from tests.unit.cluster.fake import FakeCluster, FakeNode
 
 
-def made(hosts: Iterable[str]) -> list[Worker]:
+def make_workers(hosts: Iterable[str]) -> list[Worker]:
     """Return a worker on each of these hosts; a capital is unhealthy."""
     return [
         Worker(
-            f'w{number}',
+            f'w{index}',
             host.lower(),
-            Member(str(number), '', (f's{number}',), host.isupper()),
+            Member(str(index), '', (f's{index}',), host.isupper()),
         )
-        for number, host in enumerate(hosts)
+        for index, host in enumerate(hosts)
     ]
 
 
 def removed(change: Change) -> list[str]:
     """Return the names of the workers that go."""
-    return [one.name for one in change.remove]
+    return [worker.name for worker in change.remove]
 
 
 class PlanTest(testtools.TestCase):
     def test_hosts_keep_equal_numbers(self) -> None:
-        change = plan(made('aabbcc'), 3, 3)
-        left = {'w0', 'w1', 'w2', 'w3', 'w4', 'w5'} - set(removed(change))
-        hosts = {one.name: one.host for one in made('aabbcc')}
-        self.assertEqual({'a', 'b', 'c'}, {hosts[name] for name in left})
+        change = plan(make_workers('aabbcc'), 3, 3)
+        remaining = {'w0', 'w1', 'w2', 'w3', 'w4', 'w5'} - set(removed(change))
+        hosts = {worker.name: worker.host for worker in make_workers('aabbcc')}
+        self.assertEqual({'a', 'b', 'c'}, {hosts[name] for name in remaining})
 
     def test_unhealthy_ones_go_first(self) -> None:
-        self.assertEqual(['w0'], removed(plan(made('Aabbcc'), 5, 3)))
+        self.assertEqual(['w0'], removed(plan(make_workers('Aabbcc'), 5, 3)))
 
     def test_then_those_that_have_begun(self) -> None:
-        change = plan(made('aabbcc'), 4, 2, going={'w1', 'w2'})
+        change = plan(make_workers('aabbcc'), 4, 2, going={'w1', 'w2'})
         self.assertEqual({'w1', 'w2'}, set(removed(change)))
 
     def test_fewer_hosts_than_replicas(self) -> None:
-        failure = self.assertRaises(errors.InputError, plan, made('abc'), 2, 3)
+        failure = self.assertRaises(
+            errors.InputError, plan, make_workers('abc'), 2, 3
+        )
         self.assertIn('2 workers would be on 2 hosts', str(failure))
         self.assertIn('setrep', str(failure))
-        self.assertEqual(1, len(plan(made('abc'), 2, 2).remove))
+        self.assertEqual(1, len(plan(make_workers('abc'), 2, 2).remove))
 
     def test_without_node_groups_nodes_count(self) -> None:
         """All of Ironic's machines have one hostId."""
-        change = plan(made('aaaa'), 3, 3, node_groups=False)
+        change = plan(make_workers('aaaa'), 3, 3, node_groups=False)
         self.assertEqual(['w3'], removed(change))
-        workers = [*made('aaa'), *made([''])]
+        workers = [*make_workers('aaa'), *make_workers([''])]
         for after in (1, 2):
             failure = self.assertRaises(
                 errors.InputError, plan, workers, after, 3, node_groups=False
@@ -76,37 +78,40 @@ class PlanTest(testtools.TestCase):
             self.assertIn(f'on {after} nodes', str(failure))
 
     def test_one_that_was_never_made_counts_for_no_host(self) -> None:
-        workers = [*made('ab'), *made(['', ''])]
+        workers = [*make_workers('ab'), *make_workers(['', ''])]
         self.assertRaises(errors.InputError, plan, workers, 3, 3)
 
     def test_out(self) -> None:
-        change = plan(made('ab'), 4, 3)
+        change = plan(make_workers('ab'), 4, 3)
         self.assertEqual((), change.leaving)
         self.assertEqual(2, change.to_mapping()['added'])
 
     def test_replace(self) -> None:
-        change = plan(made('aBc'), 3, 3, replace=['w2'])
+        change = plan(make_workers('aBc'), 3, 3, replace=['w2'])
         self.assertEqual(['w1', 'w2'], change.to_mapping()['replaced'])
         self.assertEqual((), change.remove)
 
     def test_compute_workers_are_replaced_and_none_goes(self) -> None:
         compute = [
-            replace(one, name=f'c{one.member.name}') for one in made('aBc')
+            replace(worker, name=f'c{worker.member.name}')
+            for worker in make_workers('aBc')
         ]
-        change = plan(made('abc'), 2, 2, replace=['c2'], compute=compute)
+        change = plan(
+            make_workers('abc'), 2, 2, replace=['c2'], compute=compute
+        )
         self.assertEqual(['w2'], removed(change))
         self.assertEqual(['c1', 'c2'], change.to_mapping()['replaced'])
         self.assertEqual((3, 2), (change.before, change.after))
 
     def test_one_is_removed_or_replaced(self) -> None:
-        change = plan(made('aBcD'), 3, 2)
+        change = plan(make_workers('aBcD'), 3, 2)
         self.assertEqual(1, len(change.remove))
         self.assertEqual(1, len(change.replace))
-        self.assertEqual(2, len({one.name for one in change.leaving}))
+        self.assertEqual(2, len({worker.name for worker in change.leaving}))
 
     def test_no_such_worker(self) -> None:
         failure = self.assertRaises(
-            errors.InputError, plan, made('ab'), 2, 2, replace=['w7']
+            errors.InputError, plan, make_workers('ab'), 2, 2, replace=['w7']
         )
         self.assertIn("'w7'", str(failure))
 
@@ -114,14 +119,18 @@ class PlanTest(testtools.TestCase):
     @given(st.text('abcd', min_size=1, max_size=12), st.data())
     def test_as_many_go_as_must(self, hosts: str, data: Any) -> None:
         after = data.draw(st.integers(1, len(hosts)))
-        workers = made(hosts)
+        workers = make_workers(hosts)
         change = plan(workers, after, 1)
         self.assertEqual(len(hosts) - after, len(set(change.remove)))
-        kept = Counter(one.host for one in workers if one not in change.remove)
-        lost = {one.host for one in change.remove}
+        retained_counts = Counter(
+            worker.host for worker in workers if worker not in change.remove
+        )
+        reduced_hosts = {worker.host for worker in change.remove}
         # Nobody is taken from a host that has fewer than another one.
-        for host in lost:
-            self.assertTrue(kept[host] >= max(kept.values()) - 1)
+        for host in reduced_hosts:
+            self.assertTrue(
+                retained_counts[host] >= max(retained_counts.values()) - 1
+            )
 
 
 class WorkersTest(testtools.TestCase):
@@ -137,7 +146,7 @@ class WorkersTest(testtools.TestCase):
         )
 
     def workers(
-        self, kind: str = 'workers', **parameters: str
+        self, group_name: str = 'workers', **parameters: str
     ) -> list[Worker]:
         """Return the workers of a stack with these parameters."""
         answer = stack('UPDATE_FAILED', None, parameters=parameters)
@@ -156,29 +165,29 @@ class WorkersTest(testtools.TestCase):
                 ),
                 Node('hv-x-c0', '10.0.0.3', 'compute', 'compute0', host='aa'),
             ],
-            kind,
+            group_name,
         )
 
     def test_one_that_was_never_made(self) -> None:
         """It counts as a member, or Heat would take a healthy one away."""
-        found = self.workers(removed_workers='')
+        stack_workers = self.workers(removed_workers='')
         self.assertEqual(
             [('hv-x-worker-0', False), ('hv-x-worker-1', True)],
-            [(one.name, one.unhealthy) for one in found],
+            [(worker.name, worker.unhealthy) for worker in stack_workers],
         )
-        self.assertEqual(['hv-x-worker-1'], removed(plan(found, 1, 1)))
+        self.assertEqual(['hv-x-worker-1'], removed(plan(stack_workers, 1, 1)))
 
     def test_compute_workers(self) -> None:
         rows = [*group('workers', 0), *group('compute', 0, 1)[:-2]]
         self.cloud.http.get(
             f'{URL}/hv-x/s1/resources', json={'resources': rows}
         )
-        found = self.workers(kind='compute', removed_workers='')
+        stack_workers = self.workers(group_name='compute', removed_workers='')
         self.assertEqual(
             [('hv-x-c0', 'aa'), ('hv-x-compute-1', '')],
-            [(one.name, one.host) for one in found],
+            [(worker.name, worker.host) for worker in stack_workers],
         )
-        self.assertIn('/g-compute/', found[0].member.url)
+        self.assertIn('/g-compute/', stack_workers[0].member.url)
 
     def test_another_template(self) -> None:
         failure = self.assertRaises(errors.InputError, self.workers)
@@ -212,7 +221,7 @@ class MapTest(testtools.TestCase):
         """Return Heat's view of the stack."""
         outputs = {
             'controller': self.node(self.cluster.gateway),
-            'workers': [self.node(one) for one in self.cluster.workers],
+            'workers': [self.node(worker) for worker in self.cluster.workers],
         }
         return stack(
             status,
@@ -230,7 +239,7 @@ class MapTest(testtools.TestCase):
             'server_id': f'id-{node.name}',
         }
 
-    def table(self, given: Path | None, after: int = 2) -> dict[str, str]:
+    def table(self, map_file: Path | None, after: int = 2) -> dict[str, str]:
         conn = self.cloud.connect()
         scale(
             conn,
@@ -240,17 +249,17 @@ class MapTest(testtools.TestCase):
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
             timeout=5,
             progress=Progress(stream=io.StringIO()),
-            map_file=given,
+            map_file=map_file,
         )
         return parse_table(self.cluster.gateway.files[TABLE])
 
     def test_map(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
         path.write_text('{c: {host: h1}, w0: {host: h2}, w1: {host: h3}}')
-        found = self.table(path)
+        table = self.table(path)
         self.assertEqual(
             ['ng-h2', 'ng-h3'],
-            [found[name].rpartition('/')[2] for name in ('w0', 'w1')],
+            [table[name].rpartition('/')[2] for name in ('w0', 'w1')],
         )
 
     def test_a_new_worker_that_it_lacks(self) -> None:
@@ -268,7 +277,7 @@ class MapTest(testtools.TestCase):
             fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
         )
         http = self.cloud.http
-        asked = http.patch(f'{URL}/hv-x/s1', status_code=202)
+        patch_mock = http.patch(f'{URL}/hv-x/s1', status_code=202)
         before, after = (
             self.answer(status, updated)
             for status, updated in (
@@ -281,7 +290,7 @@ class MapTest(testtools.TestCase):
         self.table(None, 3)
         self.assertEqual(
             {'worker_count': 3, 'readiness': False},
-            asked.last_request.json()['parameters'],
+            patch_mock.last_request.json()['parameters'],
         )
 
     def test_without_one(self) -> None:

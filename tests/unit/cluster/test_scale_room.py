@@ -51,13 +51,15 @@ class RefuseTest(testtools.TestCase):
         rows = group('workers', 0, 1, 2)
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
         self.nodes = [
-            Node(name, f'10.0.0.{number}', role, name, host='a')
-            for number, (name, role) in enumerate(
+            Node(name, f'10.0.0.{index}', role, name, host='a')
+            for index, (name, role) in enumerate(
                 [('c', 'controller'), *((f'w{n}', 'worker') for n in range(3))]
             )
         ]
 
-    def out(self, after: int, most: int = -1, **more: str) -> None:
+    def out(
+        self, after: int, max_resources: int = -1, **overrides: str
+    ) -> None:
         """Ask for so many workers, of a stack with these parameters."""
         parameters = {
             'worker_flavor': 'f',
@@ -67,26 +69,28 @@ class RefuseTest(testtools.TestCase):
             'disk_pinning': 'False',
             'volume_types': '[[]]',
             'disk_gb': '10',
-            **more,
+            **overrides,
         }
         answer = stack('CREATE_COMPLETE', None, parameters=parameters)
         self.cloud.http.get(f'{URL}/s1', json=answer)
         conn = self.cloud.connect()
         stack_now = conn.orchestration.get_stack('s1')
-        refuse(conn, stack_now, Change(3, after), self.nodes, most)
+        refuse(conn, stack_now, Change(3, after), self.nodes, max_resources)
 
-    def refused(self, *args: Any, **more: str) -> str:
-        error = self.assertRaises(errors.InputError, self.out, *args, **more)
+    def refused(self, *args: Any, **overrides: str) -> str:
+        error = self.assertRaises(
+            errors.InputError, self.out, *args, **overrides
+        )
         return str(error)
 
     def test_slots(self) -> None:
         """The controller fills its host, and one is down."""
         self.out(4)
-        said = self.refused(5)
+        message = self.refused(5)
         self.assertEqual(
             '2 more workers cannot be: the hosts that are up have 1 slots '
             'left, take up to 4 workers, or more hosts',
-            said,
+            message,
         )
         self.out(5, anti_affinity='soft')
 
@@ -121,18 +125,18 @@ class RefuseTest(testtools.TestCase):
         self.assertIn('have 0 slots left', self.refused(4))
 
     def test_quota(self) -> None:
-        found = {
+        nova_limits = {
             'maxTotalInstances': 5,
             'totalInstancesUsed': 4,
             'maxTotalCores': 12,
             'totalCoresUsed': 9,
             'maxServerGroupMembers': 4,
         }
-        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(nova_limits))
         self.out(4)
-        said = self.refused(5, anti_affinity='soft')
+        message = self.refused(5, anti_affinity='soft')
         self.assertIn(
-            '--instances 6 --cores 13 --server-group-members 5', said
+            '--instances 6 --cores 13 --server-group-members 5', message
         )
         # Each of the two slots' groups has three of them at most.
         self.assertNotIn(
@@ -141,20 +145,22 @@ class RefuseTest(testtools.TestCase):
         )
 
     def test_volumes(self) -> None:
-        found = {
+        cinder_limits = {
             'maxTotalVolumes': 8,
             'totalVolumesUsed': 6,
             'maxTotalVolumeGigabytes': 100,
             'totalGigabytesUsed': 85,
         }
-        self.cloud.http.get(f'{fake.CINDER}/limits', json=limits(found))
+        self.cloud.http.get(
+            f'{fake.CINDER}/limits', json=limits(cinder_limits)
+        )
         types = '[["a", "b", "c"], ["d"]]'
         # What an alias without volumes leaves unused.
         self.out(4, volume_types='[["a", "b", "c"]]')
         # The fourth is in the second slot.
         self.out(4, volume_types=types, disk_pinning='True')
-        said = self.refused(4, volume_types='[["a", "b"]]', storage='ceph')
-        self.assertIn('gigabytes 20 needed, 15 left of 100', said)
+        message = self.refused(4, volume_types='[["a", "b"]]', storage='ceph')
+        self.assertIn('gigabytes 20 needed, 15 left of 100', message)
 
     def test_more_resources_than_heat_takes(self) -> None:
         """There are ten, and each worker is four more."""

@@ -60,8 +60,8 @@ class Parse(testtools.TestCase):
             self.assertRaises(ValueError, telemetry.cgroup, text)
 
     def test_sysstat(self) -> None:
-        found = json.loads(SADF.read_text())
-        samples = found['sysstat']['hosts'][0]['statistics']
+        sadf_output = json.loads(SADF.read_text())
+        samples = sadf_output['sysstat']['hosts'][0]['statistics']
         times, rates, disks, cpus = telemetry.sysstat(
             f'eth0\n{SADF.read_text()}'
         )
@@ -73,7 +73,7 @@ class Parse(testtools.TestCase):
         busy = 100 - load['idle'] - load['iowait'] - load['steal']
         self.assertAlmostEqual(2 * busy / 100, rates['cpu'][0] or 0, 4)
         self.assertEqual(
-            [1024 * one['disk'][1]['wkB'] for one in samples],
+            [1024 * sample['disk'][1]['wkB'] for sample in samples],
             disks['vda']['write'],
         )
         for values in rates.values():
@@ -100,10 +100,10 @@ class SamplerTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        where = self.folder / 'samples'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        samples_dir = self.directory / 'samples'
         self.useFixture(
-            fixtures.MockPatchObject(telemetry, '_FOLDER', str(where))
+            fixtures.MockPatchObject(telemetry, '_FOLDER', str(samples_dir))
         )
 
     def sampled(self, script: str) -> tuple[telemetry.Sampler, Telemetry]:
@@ -111,8 +111,8 @@ class SamplerTest(testtools.TestCase):
         with mock.patch.object(telemetry, '_CGROUP', script):
             sampler = telemetry.Sampler([node], 'cgroup', 0.1)
             sampler.start()
-            told = sampler.collect(time.time(), {'HSGen': (1, 2)})
-        return sampler, told
+            run_telemetry = sampler.collect(time.time(), {'HSGen': (1, 2)})
+        return sampler, run_telemetry
 
     def test_start_and_collect(self) -> None:
         loop = (
@@ -121,17 +121,17 @@ class SamplerTest(testtools.TestCase):
             "trap 'sample; exit' TERM\n"
             'sample; while :; do sleep 0.1; done'
         )
-        sampler, told = self.sampled(loop)
-        self.assertEqual([], told.gaps)
+        sampler, run_telemetry = self.sampled(loop)
+        self.assertEqual([], run_telemetry.gaps)
         self.assertLess(abs(sampler.offsets['n']), 1)
-        self.assertEqual([0.0], told.nodes[0].rates['cpu'])
-        self.assertFalse((self.folder / 'samples').exists())
+        self.assertEqual([0.0], run_telemetry.nodes[0].rates['cpu'])
+        self.assertFalse((self.directory / 'samples').exists())
 
     def test_no_sampler(self) -> None:
-        _, told = self.sampled('echo "no group" >&2; exit 1')
-        self.assertEqual([], told.nodes)
-        self.assertIn('n: no sampler', told.gaps[0])
-        self.assertIn('no group', told.gaps[0])
+        _, run_telemetry = self.sampled('echo "no group" >&2; exit 1')
+        self.assertEqual([], run_telemetry.nodes)
+        self.assertIn('n: no sampler', run_telemetry.gaps[0])
+        self.assertIn('no group', run_telemetry.gaps[0])
 
 
 class GroupTest(testtools.TestCase):
@@ -141,29 +141,29 @@ class GroupTest(testtools.TestCase):
         super().setUp()
         if not shutil.which('findmnt') or not shutil.which('ip'):
             self.skipTest('needs util-linux and iproute2')
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
     def write(self, files: dict[str, str]) -> None:
         for name, text in files.items():
-            path = self.folder / name
+            path = self.directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
     def sample(self) -> list[str]:
         """Return the first sample's fields."""
-        script = self.folder / 'sampler'
+        script = self.directory / 'sampler'
         script.write_text(
             telemetry._CGROUP.replace(
-                '/proc/self/cgroup', f'{self.folder}/groups'
-            ).replace('/proc/self/mountinfo', f'{self.folder}/mounts')
+                '/proc/self/cgroup', f'{self.directory}/groups'
+            ).replace('/proc/self/mountinfo', f'{self.directory}/mounts')
         )
         result = shell.run(['sh', script, '0.01', '1', '127.0.0.1'])
         return result.stdout.splitlines()[1].split()
 
-    def mount(self, root: str, kind: str, options: str) -> str:
+    def mount(self, root: str, file_system: str, options: str) -> str:
         return (
-            f'34 25 0:30 {root} {self.folder}/tree rw,relatime shared:9 - '
-            f'{kind} {kind} {options}\n'
+            f'34 25 0:30 {root} {self.directory}/tree rw,relatime shared:9 - '
+            f'{file_system} {file_system} {options}\n'
         )
 
     def test_version_2(self) -> None:
@@ -222,16 +222,18 @@ class Gaps(testtools.TestCase):
 
     def test_node_that_died(self) -> None:
         dead = errors.CommandFailed(['w:', 'sh'], 255, 'refused')
-        told = self.collected(f'{time.time()}\n', dead)
-        self.assertEqual([], told.nodes)
-        self.assertIn('w: no samples', told.gaps[0])
+        run_telemetry = self.collected(f'{time.time()}\n', dead)
+        self.assertEqual([], run_telemetry.nodes)
+        self.assertIn('w: no samples', run_telemetry.gaps[0])
 
     def test_half_an_answer(self) -> None:
         self.assertIn('fewer', self.collected('1\n', '1 2\n').gaps[0])
 
     def test_a_pause_is_no_figure(self) -> None:
         late = LOOP.replace('110.0', '140.0')
-        told = self.collected(f'{time.time()}\n', late)
-        self.assertEqual([0.5, None], told.nodes[0].rates['cpu'])
-        self.assertEqual([20480, None], told.nodes[0].disks['7:0']['write'])
-        self.assertEqual(['w: no samples from 5 to 40 s'], told.gaps)
+        run_telemetry = self.collected(f'{time.time()}\n', late)
+        self.assertEqual([0.5, None], run_telemetry.nodes[0].rates['cpu'])
+        self.assertEqual(
+            [20480, None], run_telemetry.nodes[0].disks['7:0']['write']
+        )
+        self.assertEqual(['w: no samples from 5 to 40 s'], run_telemetry.gaps)

@@ -32,7 +32,7 @@ OUTPUTS = {
 }
 
 
-def made(**groups: str) -> Topology:
+def make_topology(**groups: str) -> Topology:
     """Return a topology of the fake cluster's nodes in one rack."""
     groups = {'c': 'ng-c', 'w0': 'ng-a', 'w1': 'ng-b', 'w2': 'ng-b'} | groups
     return build_topology(
@@ -57,14 +57,14 @@ class NodesTest(testtools.TestCase):
         pairs = [('cc', 'nova'), *zip(hosts, zones, strict=True)]
         rows = [
             {
-                'id': f's{number}',
+                'id': f's{index}',
                 'hostId': host,
                 'OS-EXT-AZ:availability_zone': zone,
                 'os-extended-volumes:volumes_attached': [{'id': 'v'}]
                 if volumes
                 else [],
             }
-            for number, (host, zone) in enumerate(pairs, start=1)
+            for index, (host, zone) in enumerate(pairs, start=1)
         ]
         self.cloud.http.get(
             f'{cloud.NOVA}/servers/detail', json={'servers': rows}
@@ -74,23 +74,23 @@ class NodesTest(testtools.TestCase):
         """Return the nodes, perhaps with a map's text."""
         path = None
         if text is not None:
-            folder = Path(self.useFixture(fixtures.TempDir()).path)
-            path = folder / 'map.yaml'
+            directory = Path(self.useFixture(fixtures.TempDir()).path)
+            path = directory / 'map.yaml'
             path.write_text(text)
         return topology.nodes(self.cloud.connect(), OUTPUTS, path)
 
     def test_hosts_and_zones(self) -> None:
-        found = self.nodes()
+        nodes = self.nodes()
         self.assertEqual(
             [('c', 'controller'), ('w0', 'worker')],
-            [(node.name, node.role) for node in found[:2]],
+            [(node.name, node.role) for node in nodes[:2]],
         )
         self.assertEqual(
             {'/nova/ng-cc': ['c'], '/r1/ng-aa': ['w0']}
             | {'/r2/ng-bb': ['w1', 'w2']},
-            topology.of_nodes(found).groups,
+            topology.of_nodes(nodes).groups,
         )
-        self.assertFalse(any(node.on_volumes for node in found))
+        self.assertFalse(any(node.on_volumes for node in nodes))
 
     def test_volumes(self) -> None:
         self.servers('aa', 'bb', 'bb', zones=('n', 'n', 'n'), volumes=True)
@@ -106,15 +106,16 @@ class NodesTest(testtools.TestCase):
     def test_a_map(self) -> None:
         lines = [f'{name}: {{host: h1, rack: x}}' for name in ('c', 'w0')]
         lines += [f'{name}: {{host: h2, rack: y}}' for name in ('w1', 'w2')]
-        found = topology.of_nodes(self.nodes('\n'.join(lines)))
+        node_topology = topology.of_nodes(self.nodes('\n'.join(lines)))
         self.assertEqual(
-            {'/x/ng-h1': ['c', 'w0'], '/y/ng-h2': ['w1', 'w2']}, found.groups
+            {'/x/ng-h1': ['c', 'w0'], '/y/ng-h2': ['w1', 'w2']},
+            node_topology.groups,
         )
 
     def test_compute_workers_are_no_controllers(self) -> None:
         """Hosts of as many data workers share a rack all the same."""
         hosts = 'aabbccdd'
-        found = [
+        nodes = [
             topology.Node(f'd{n}', f'10.0.1.{n}', 'worker', '', host)
             for n, host in enumerate(hosts)
         ] + [
@@ -122,8 +123,8 @@ class NodesTest(testtools.TestCase):
             for n, host in enumerate('ade')
         ]
         racks = {
-            place.group: place.rack
-            for place in topology.of_nodes(found).locations
+            location.group: location.rack
+            for location in topology.of_nodes(nodes).locations
         }
         self.assertEqual(
             {'ng-a': 'rack1', 'ng-b': 'rack1'}
@@ -152,9 +153,9 @@ class RefreshTest(testtools.TestCase):
         super().setUp()
         self.cluster = FakeCluster()
 
-    def refresh(self, found: Topology) -> list[str]:
+    def refresh(self, node_topology: Topology) -> list[str]:
         """Write a topology without patience."""
-        return topology.refresh(self.cluster, found, timeout=0)
+        return topology.refresh(self.cluster, node_topology, timeout=0)
 
     def restarts(self) -> list[str]:
         """Return the daemons that were started anew, by node."""
@@ -169,66 +170,70 @@ class RefreshTest(testtools.TestCase):
         """They registered with YARN before anybody placed them."""
         self.cluster.join()
         self.assertEqual({}, self.cluster.hdfs)
-        self.assertEqual([], self.refresh(made()))
+        self.assertEqual([], self.refresh(make_topology()))
         self.assertEqual(
             [f'w{n}: nodemanager' for n in range(3)], self.restarts()
         )
-        for places in (self.cluster.hdfs, self.cluster.yarn):
+        for paths in (self.cluster.hdfs, self.cluster.yarn):
             self.assertEqual(
                 {'10.0.0.2': '/r1/ng-a'}
                 | dict.fromkeys(('10.0.0.3', '10.0.0.4'), '/r1/ng-b'),
-                places,
+                paths,
             )
         for node in self.cluster.workers:
-            self.assertEqual(made().format_table(), node.files[TABLE])
+            self.assertEqual(make_topology().format_table(), node.files[TABLE])
 
     def test_nothing_new_restarts_nothing(self) -> None:
-        self.refresh(made())
+        self.refresh(make_topology())
         before = self.restarts()
-        self.refresh(made())
+        self.refresh(make_topology())
         self.assertEqual(before, self.restarts())
 
     def test_a_node_that_moved(self) -> None:
-        self.cluster.gateway.files[TABLE] = made().format_table()
+        self.cluster.gateway.files[TABLE] = make_topology().format_table()
         self.cluster.join()
-        self.refresh(made(w2='ng-a'))
+        self.refresh(make_topology(w2='ng-a'))
         self.assertEqual(['c: namenode resourcemanager'], self.restarts())
         self.assertEqual('/r1/ng-a', self.cluster.hdfs['10.0.0.4'])
 
     def test_a_node_that_moved_under_a_job(self) -> None:
-        self.cluster.gateway.files[TABLE] = made().format_table()
+        self.cluster.gateway.files[TABLE] = make_topology().format_table()
         self.cluster.join()
         self.cluster.jobs = 1
-        failure = self.assertRaises(errors.Busy, self.refresh, made(w2='ng-a'))
+        failure = self.assertRaises(
+            errors.Busy, self.refresh, make_topology(w2='ng-a')
+        )
         self.assertIn('w2', str(failure))
         self.assertEqual([], self.restarts())
 
     def test_a_dead_worker_is_passed_over(self) -> None:
         self.cluster.workers[1].answers = False
-        self.assertEqual(['w1'], self.refresh(made()))
+        self.assertEqual(['w1'], self.refresh(make_topology()))
         self.assertEqual({'10.0.0.2', '10.0.0.4'}, set(self.cluster.hdfs))
 
     def test_a_dead_controller_is_not(self) -> None:
         self.cluster.gateway.answers = False
-        self.assertRaises(errors.CommandFailed, self.refresh, made())
+        self.assertRaises(errors.CommandFailed, self.refresh, make_topology())
 
     def test_other_nodes_get_the_table(self) -> None:
         other = FakeNode('rm', '10.0.0.9', self.cluster)
         topology.refresh(
-            self.cluster, made(rm='ng-c'), others=[other], timeout=0
+            self.cluster, make_topology(rm='ng-c'), others=[other], timeout=0
         )
         self.assertIn('rm /r1/ng-c', other.files[TABLE])
 
     def test_separate_controllers(self) -> None:
         """Both have the table; each is asked for what it knows."""
         self.cluster = FakeCluster(separate=True)
-        found = made(rm='ng-d')
-        self.refresh(found)
+        node_topology = make_topology(rm='ng-d')
+        self.refresh(node_topology)
         self.assertEqual(
-            found.format_table(), self.cluster.manager.files[TABLE], 'manager'
+            node_topology.format_table(),
+            self.cluster.manager.files[TABLE],
+            'manager',
         )
-        self.assertEqual([], topology.check(self.cluster, found))
-        self.refresh(made(rm='ng-d', w2='ng-a'))
+        self.assertEqual([], topology.check(self.cluster, node_topology))
+        self.refresh(make_topology(rm='ng-d', w2='ng-a'))
         self.assertIn('c: namenode', self.restarts())
         self.assertIn(
             f'{daemons.NODE} stop resourcemanager; '
@@ -239,20 +244,22 @@ class RefreshTest(testtools.TestCase):
     def test_the_other_controller_must_answer_too(self) -> None:
         self.cluster = FakeCluster(separate=True)
         self.cluster.manager.answers = False
-        self.assertRaises(errors.CommandFailed, self.refresh, made(rm='ng-d'))
+        self.assertRaises(
+            errors.CommandFailed, self.refresh, make_topology(rm='ng-d')
+        )
 
     def test_compute_beside_data_workers(self) -> None:
         """Neither is asked for the daemon that it does not have."""
         self.cluster.workers[1].role = 'data'
         self.cluster.workers[2].role = 'compute'
-        self.refresh(made())
+        self.refresh(make_topology())
         self.assertEqual({'10.0.0.2', '10.0.0.3'}, set(self.cluster.hdfs))
         self.assertEqual({'10.0.0.2', '10.0.0.4'}, set(self.cluster.yarn))
-        self.assertEqual([], topology.check(self.cluster, made()))
+        self.assertEqual([], topology.check(self.cluster, make_topology()))
 
     def test_controllers_that_wait_for_their_table(self) -> None:
         self.cluster = FakeCluster(separate=True)
-        topology.place(self.cluster, made(rm='ng-d'), 0)
+        topology.place(self.cluster, make_topology(rm='ng-d'), 0)
         for node in (self.cluster.gateway, self.cluster.manager):
             self.assertIn('w2 /r1/ng-b', node.files[TABLE])
         self.cluster.manager.answers = False
@@ -260,7 +267,7 @@ class RefreshTest(testtools.TestCase):
             errors.DeadlineExceeded,
             topology.place,
             self.cluster,
-            made(rm='ng-d'),
+            make_topology(rm='ng-d'),
             0,
         )
         self.assertIn('rm to answer', str(failure))
@@ -272,7 +279,7 @@ class RefreshTest(testtools.TestCase):
             f'{node.address} /default-rack\n' for node in self.cluster.workers
         )
         self.cluster.join()
-        self.refresh(made())
+        self.refresh(make_topology())
         self.assertEqual({'/r1'}, set(self.cluster.hdfs.values()))
         self.assertEqual({'/r1'}, set(self.cluster.yarn.values()))
 
@@ -281,10 +288,10 @@ class CheckTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cluster = FakeCluster(replicas=('10.0.0.2', '10.0.0.3'))
-        topology.refresh(self.cluster, made(), timeout=0)
+        topology.refresh(self.cluster, make_topology(), timeout=0)
 
     def test_clean(self) -> None:
-        self.assertEqual([], topology.check(self.cluster, made()))
+        self.assertEqual([], topology.check(self.cluster, make_topology()))
 
     def test_two_replicas_on_one_host(self) -> None:
         self.cluster.replicas = ('10.0.0.3', '10.0.0.4')
@@ -297,47 +304,58 @@ class CheckTest(testtools.TestCase):
                     'hosts of their own',
                 )
             ],
-            topology.check(self.cluster, made()),
+            topology.check(self.cluster, make_topology()),
         )
 
     def test_a_node_that_moved(self) -> None:
         """Every table, HDFS and YARN are named, and the block's new hosts."""
-        found = topology.check(self.cluster, made(w1='ng-a'))
+        mismatches = topology.check(self.cluster, make_topology(w1='ng-a'))
         self.assertEqual(
             {'table on c', 'table on w0', 'HDFS', 'YARN', 'block'},
-            {one.source for one in found} - {'table on w1', 'table on w2'},
+            {mismatch.source for mismatch in mismatches}
+            - {'table on w1', 'table on w2'},
         )
-        self.assertIn(Mismatch('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), found)
+        self.assertIn(
+            Mismatch('HDFS', 'w1', '/r1/ng-b', '/r1/ng-a'), mismatches
+        )
 
     def test_tables_alone(self) -> None:
         """Daemons that wait for them are not asked."""
         for node in (self.cluster.gateway, *self.cluster.workers):
             node.commands.clear()
-        found = topology.check(self.cluster, made(w1='ng-a'), tables_only=True)
-        self.assertEqual(
-            {f'table on {one}' for one in ('c', 'w0', 'w1', 'w2')},
-            {one.source for one in found},
+        mismatches = topology.check(
+            self.cluster, make_topology(w1='ng-a'), tables_only=True
         )
-        said = ' '.join(self.cluster.gateway.commands)
-        self.assertNotIn('9870', said)
-        self.assertNotIn('fsck', said)
+        self.assertEqual(
+            {f'table on {name}' for name in ('c', 'w0', 'w1', 'w2')},
+            {mismatch.source for mismatch in mismatches},
+        )
+        commands = ' '.join(self.cluster.gateway.commands)
+        self.assertNotIn('9870', commands)
+        self.assertNotIn('fsck', commands)
 
     def test_one_worker_s_table(self) -> None:
         self.cluster.workers[2].files[TABLE] = 'w0 /r1/ng-x\n'
-        found = topology.check(self.cluster, made())
-        self.assertEqual({'table on w2'}, {one.source for one in found})
-        self.assertEqual(6, len(found))
+        mismatches = topology.check(self.cluster, make_topology())
+        self.assertEqual(
+            {'table on w2'}, {mismatch.source for mismatch in mismatches}
+        )
+        self.assertEqual(6, len(mismatches))
 
     def test_a_controller_s_own_line_is_no_matter(self) -> None:
-        self.assertEqual([], topology.check(self.cluster, made(c='ng-z')))
+        self.assertEqual(
+            [], topology.check(self.cluster, make_topology(c='ng-z'))
+        )
         self.assertNotEqual(
-            [], topology.check(self.cluster, made(c='ng-a', w1='ng-b'))
+            [],
+            topology.check(self.cluster, make_topology(c='ng-a', w1='ng-b')),
         )
 
     def test_a_dead_worker(self) -> None:
         self.cluster.workers[0].answers = False
-        found = topology.check(self.cluster, made())
+        mismatches = topology.check(self.cluster, make_topology())
         self.assertEqual(
-            ['node', 'HDFS', 'YARN'], [one.source for one in found]
+            ['node', 'HDFS', 'YARN'],
+            [mismatch.source for mismatch in mismatches],
         )
-        self.assertEqual({'w0'}, {one.where for one in found})
+        self.assertEqual({'w0'}, {mismatch.where for mismatch in mismatches})
