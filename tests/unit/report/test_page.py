@@ -55,14 +55,14 @@ class Page(HTMLParser):
     @property
     def drawn(self) -> dict[str, Any]:
         """The charts that the page's script draws."""
-        found = json.loads(self.scripts[0])
-        assert isinstance(found, dict)
-        return found
+        charts = json.loads(self.scripts[0])
+        assert isinstance(charts, dict)
+        return charts
 
 
 def counted(record_: Record, **counters: int) -> Record:
     """Give a record's HSSort counters of a clean run, then these."""
-    usual = {
+    defaults = {
         'DATA_LOCAL_MAPS': 4,
         'RACK_LOCAL_MAPS': 2,
         'MAP_OUTPUT_RECORDS': 100,
@@ -73,7 +73,7 @@ def counted(record_: Record, **counters: int) -> Record:
     }
     for phase in record_.phases:
         if phase['name'] in ('HSGen', 'HSSort'):
-            phase['counters'] = usual | counters
+            phase['counters'] = defaults | counters
         if phase['name'] == 'HSSort':
             phase['map_shuffle_seconds'] = 0.6 * phase['seconds']
             phase['reduce_merge_seconds'] = 0.3 * phase['seconds']
@@ -98,12 +98,12 @@ class PageTest(testtools.TestCase):
 
     def test_answer_comes_first(self) -> None:
         page = self.page(*sweep())
-        words = page.words
+        text = page.words
         self.assertLess(
-            words.index('i1 is best: 97.1 %'), words.index('The way there')
+            text.index('i1 is best: 97.1 %'), text.index('The way there')
         )
-        for one in (DERIVED_NOTE, 'lxc', 'Scale model', 'slower'):
-            self.assertIn(one, words)
+        for fragment in (DERIVED_NOTE, 'lxc', 'Scale model', 'slower'):
+            self.assertIn(fragment, text)
 
     def test_every_run_is_a_point(self) -> None:
         points = self.page(*sweep()).drawn['instances']['data'][0]
@@ -111,7 +111,7 @@ class PageTest(testtools.TestCase):
         self.assertEqual(4, len(set(points['y'])))
 
     def test_every_chart_has_its_table(self) -> None:
-        records = [counted(one) for one in sweep()]
+        records = [counted(record_) for record_ in sweep()]
         page = self.page(*records)
         self.assertEqual(
             {'percent', 'way', 'gains', 'instances', 'phases', 'locality'},
@@ -134,17 +134,20 @@ class PageTest(testtools.TestCase):
 
     def test_parameters_that_are_no_defaults(self) -> None:
         records = sweep()
-        for one in records:
-            size = '2' if one.configuration.startswith('i1-') else '1'
-            one.seen['parameters'] = {
+        for record_ in records:
+            size = '2' if record_.configuration.startswith('i1-') else '1'
+            record_.seen['parameters'] = {
                 'namenode': {'dfs.blocksize': '64', EVIL: 'x'},
                 'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
                 'unread': ['datanode: no answer'],
             }
-        told = answer.build_report(records)
-        found = {
-            (one.name, one.value): (one.daemons, one.rows)
-            for one in parameters.list_property_values(told)
+        sweep_report = answer.build_report(records)
+        properties = {
+            (property_value.name, property_value.value): (
+                property_value.daemons,
+                property_value.rows,
+            )
+            for property_value in parameters.list_property_values(sweep_report)
         }
         self.assertEqual(
             {
@@ -156,26 +159,28 @@ class PageTest(testtools.TestCase):
                 ),
                 ('io.sort.mb', '2'): (('job',), ('i1',)),
             },
-            found,
+            properties,
         )
-        words = self.page(*records).words
-        self.assertIn('are not its defaults (4 values)', words)
-        self.assertIn('i1: datanode: no answer', words)
+        text = self.page(*records).words
+        self.assertIn('are not its defaults (4 values)', text)
+        self.assertIn('i1: datanode: no answer', text)
 
     def test_parameters_of_some_runs(self) -> None:
-        told = parameters.list_unread(answer.build_report(sweep()))
-        self.assertIn('i1: its runs tell no parameters', told)
+        unread = parameters.list_unread(answer.build_report(sweep()))
+        self.assertIn('i1: its runs tell no parameters', unread)
 
     def test_papers_are_told_apart(self) -> None:
         page = self.page(*sweep())
         traces = [
-            trace for one in page.drawn.values() for trace in one['data']
+            trace for chart in page.drawn.values() for trace in chart['data']
         ]
-        papers = [one for one in traces if 'Paper' in one.get('name', '')]
+        papers = [
+            trace for trace in traces if 'Paper' in trace.get('name', '')
+        ]
         self.assertEqual(5, len(papers))
-        for one in papers:
-            self.assertIn('not measured', one['name'])
-            self.assertEqual('diamond-open', one['marker']['symbol'])
+        for trace in papers:
+            self.assertIn('not measured', trace['name'])
+            self.assertEqual('diamond-open', trace['marker']['symbol'])
         self.assertEqual(
             [90.9, 104.2], [round(value, 1) for value in papers[0]['x']]
         )
@@ -197,7 +202,7 @@ class PageTest(testtools.TestCase):
             ],
             bar['y'][0],
         )
-        self.assertEqual([1.1] * 7, [round(one, 3) for one in bar['x']])
+        self.assertEqual([1.1] * 7, [round(ratio, 3) for ratio in bar['x']])
 
     def test_script_in_a_name_is_harmless(self) -> None:
         records = [
@@ -217,17 +222,19 @@ class PageTest(testtools.TestCase):
         self.assertEqual([trace], json.loads(data)['a']['data'])
 
     def test_records_come_out_as_they_went_in(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        for one in sweep():
-            factory.save(one, folder / 'in')
-        before = record.load_all(folder / 'in')
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for record_ in sweep():
+            factory.save(record_, directory / 'in')
+        before = record.load_all(directory / 'in')
         page = Page(report.build_page(before))
         packed = next(
-            one.partition('base64,')[2] for one in page.links if 'x-xz' in one
+            link.partition('base64,')[2]
+            for link in page.links
+            if 'x-xz' in link
         )
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
-            tar.extractall(folder / 'out')
-        after = record.load_all(folder / 'out' / 'records')
+            tar.extractall(directory / 'out')
+        after = record.load_all(directory / 'out' / 'records')
         self.assertEqual(before, after)
         self.assertIn(before[0].digest, page.words)
 
@@ -242,10 +249,10 @@ class NotDrawn(testtools.TestCase):
     """A page says what it could not draw, and why."""
 
     def test_no_telemetry(self) -> None:
-        words = Page(report.build_page(sweep())).words
-        self.assertIn('the records hold no telemetry', words)
-        self.assertIn('bare metal: run 2 holds no single tasks', words)
-        self.assertIn('bare metal: no valid run has counters', words)
+        text = Page(report.build_page(sweep())).words
+        self.assertIn('the records hold no telemetry', text)
+        self.assertIn('bare metal: run 2 holds no single tasks', text)
+        self.assertIn('bare metal: no valid run has counters', text)
 
     def test_a_parameter_with_one_value(self) -> None:
         page = Page(report.build_page(sweep()))
@@ -253,7 +260,9 @@ class NotDrawn(testtools.TestCase):
         self.assertIn('only local has runs with a percentage', page.words)
 
     def test_without_a_baseline(self) -> None:
-        records = [one for one in sweep() if one.kind == 'configuration']
+        records = [
+            record_ for record_ in sweep() if record_.kind == 'configuration'
+        ]
         page = Page(report.build_page(records))
         self.assertEqual({}, page.drawn)
         self.assertIn('i1: no baseline', page.words)

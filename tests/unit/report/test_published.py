@@ -63,7 +63,7 @@ class Conversions(testtools.TestCase):
 
     def test_table_4s_throughput_is_data_over_terasort(self) -> None:
         seconds, throughput = (
-            one for one in self.papers.tables if one.source == 'Table 4'
+            table for table in self.papers.tables if table.source == 'Table 4'
         )
         for row in seconds.rows:
             size = 1000 * float(row.removesuffix(' TB'))
@@ -76,7 +76,7 @@ class Conversions(testtools.TestCase):
     def test_dells_steps(self) -> None:
         self.assertEqual(
             [5, -2, -13, -64, 22, 2, 15],
-            [one.gain for one in self.papers.gains],
+            [gain.gain for gain in self.papers.gains],
         )
         chain = self.papers.compute_dell_chain()
         self.assertEqual(
@@ -134,7 +134,9 @@ class Contradictions(testtools.TestCase):
         )
 
     def test_both_are_noted(self) -> None:
-        text = ' '.join(one.finds for one in self.papers.contradictions)
+        text = ' '.join(
+            contradiction.finds for contradiction in self.papers.contradictions
+        )
         self.assertIn('30 %', text)
         self.assertIn('14, 12 and 12 disks', text)
 
@@ -144,13 +146,13 @@ class Form(testtools.TestCase):
 
     def test_every_entry_has_paper_source_and_statistic(self) -> None:
         papers = published.load_figures()
-        for one in (*papers.tables, *papers.gains, *papers.figures):
-            self.assertTrue(one.source and one.statistic, one)
+        for figure in (*papers.tables, *papers.gains, *papers.figures):
+            self.assertTrue(figure.source and figure.statistic, figure)
         self.assertEqual(
             {'vsphere6', 'vsan', 'dell', 'hve', 'amd'},
             {
-                one.paper
-                for one in (*papers.tables, *papers.gains, *papers.figures)
+                figure.paper
+                for figure in (*papers.tables, *papers.gains, *papers.figures)
             },
         )
         self.assertEqual(

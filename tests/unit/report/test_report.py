@@ -92,14 +92,14 @@ class Json(testtools.TestCase):
         self.assertAlmostEqual(2 * 61.5 - 100, growth['fixed_seconds'])
 
     def test_no_line_through_runs_of_a_machine_that_changed(self) -> None:
-        found = Growth(
+        growth = Growth(
             1000,
             2000,
             {'HSGen': (56, 92), 'HSSort': (142, 313), 'HSValidate': (80, 70)},
         )
         self.assertEqual(
             [20, None, None],
-            [found.fixed_seconds(phase) for phase in found.seconds],
+            [growth.fixed_seconds(phase) for phase in growth.seconds],
         )
 
     def test_doubled_run_is_no_baseline(self) -> None:
@@ -171,7 +171,9 @@ class Refusals(testtools.TestCase):
         )
 
     def test_no_baseline_yet(self) -> None:
-        records = [one for one in sweep() if one.kind == 'configuration']
+        records = [
+            record for record in sweep() if record.kind == 'configuration'
+        ]
         rows = report.build_results(records)['rows']
         self.assertEqual('no baseline', rows[0]['status'])
         self.assertIsNone(rows[0]['percent_of_bare_metal'])
@@ -191,7 +193,11 @@ class Refusals(testtools.TestCase):
         pinned = [run('i2-pinned', n, 90 + n, storage='ceph') for n in (0, 1)]
         data = report.build_results([*sweep(), *pinned])
         label = 'i2-pinned'
-        (row,) = (one for one in data['rows'] if one['label'] == label)
+        (row,) = (
+            candidate
+            for candidate in data['rows']
+            if candidate['label'] == label
+        )
         self.assertEqual(
             ('ok', 'i2-pinned (ceph)'), (row['status'], row['title'])
         )
@@ -200,13 +206,15 @@ class Refusals(testtools.TestCase):
             'i2-pinned (ceph)  ', report.format_table([*sweep(), *pinned])
         )
         # One of two ways is no figure; which one an older run had, who knows.
-        for more, status in (
+        for options, status in (
             ({'storage': 'iSCSI'}, 'not comparable'),
             ({}, 'ok'),
         ):
-            other = run('i2-pinned', 2, 91, **more)
+            other = run('i2-pinned', 2, 91, **options)
             rows = report.build_results([*sweep(), *pinned, other])['rows']
-            (row,) = (one for one in rows if one['label'] == label)
+            (row,) = (
+                candidate for candidate in rows if candidate['label'] == label
+            )
             self.assertEqual(status, row['status'])
 
     def test_a_failed_run_beside_good_ones(self) -> None:
@@ -238,19 +246,19 @@ class Emulated(testtools.TestCase):
         self.answer = answer.build_report(self.records)
 
     def test_row(self) -> None:
-        _, kept, row = self.answer.rows
+        _, valid_row, row = self.answer.rows
         self.assertEqual(
             ('ok', answer.EMULATED, None),
-            (kept.status, row.status, row.percent),
+            (valid_row.status, row.status, row.percent),
         )
         # Nor do its runs make others odd, win, or widen intervals.
         self.assertEqual(
             answer.build_report(sweep()[:4]).pooled, self.answer.pooled
         )
-        for one in self.records[1:3]:
-            one.environment['backend'] = 'kvm'
-        _, kept, _ = answer.build_report(self.records).rows
-        self.assertEqual('ok', kept.status)
+        for record in self.records[1:3]:
+            record.environment['backend'] = 'kvm'
+        _, valid_row, _ = answer.build_report(self.records).rows
+        self.assertEqual('ok', valid_row.status)
         alone = [*self.records[:1], *self.records[-2:]]
         self.assertIn('emulated CPUs', answer.build_report(alone).headline)
         self.assertIsNone(answer.build_report(alone).choice)
@@ -282,7 +290,7 @@ class Emulated(testtools.TestCase):
         (case,) = suite.iterfind("testcase[@name='i2']")
         self.assertEqual(
             [('system-out', 'emulated, not compared')],
-            [(one.tag, one.text) for one in case],
+            [(child.tag, child.text) for child in case],
         )
         page = report.build_page(self.records)
         self.assertIn('<td>emulated, not compared</td>', page)
@@ -373,7 +381,7 @@ class Allowed(testtools.TestCase):
             )
             for hour in range(5)
         ]
-        runs = [run('i1', number, 121) for number in range(2)]
+        runs = [run('i1', index, 121) for index in range(2)]
         data = report.build_results([*base, *runs])
         percent = data['rows'][1]['percent_of_bare_metal']
         self.assertAlmostEqual(100, percent['percent'])
@@ -405,10 +413,12 @@ class Allowed(testtools.TestCase):
         good = run('i2', 2, 100, caps=1.0)
         data = report.build_results([*records, *tries, good])
         self.assertIn('i2 is best', data['headline'])
-        lost = [one for one in records if one.configuration[:2] != 'i1']
+        remaining = [
+            record for record in records if record.configuration[:2] != 'i1'
+        ]
         self.assertIn(
             'a run failed for good',
-            report.build_results([*lost, *tries])['headline'],
+            report.build_results([*remaining, *tries])['headline'],
         )
 
     def test_worker_hosts_on_both_sides(self) -> None:
@@ -430,7 +440,7 @@ class Words(testtools.TestCase):
     def test_details(self) -> None:
         text = report.format_details(sweep())
         flat = ' '.join(text.split())
-        for words in (
+        for fragment in (
             DERIVED_NOTE,
             'compute backend: lxc',
             'no hypervisor is measured',
@@ -441,7 +451,7 @@ class Words(testtools.TestCase):
             'i2: guest_vcpus: 1',
             'Bare metal with 2 times the data',
         ):
-            self.assertIn(words, flat)
+            self.assertIn(fragment, flat)
 
     def test_short_form_ends_with_the_answer(self) -> None:
         records = sweep()
@@ -459,7 +469,7 @@ class Words(testtools.TestCase):
         self.assertIn('i1 is best: 97.1 %', lines[start + 7])
         self.assertLess(len(lines), 25)
         head = ' '.join(lines[:start])
-        for words in (
+        for fragment in (
             DERIVED_NOTE,
             'compute backend: lxc',
             'no hypervisor is measured',
@@ -467,7 +477,7 @@ class Words(testtools.TestCase):
             'Skipped configurations: 3, failed runs: 1, unusable files: 1; '
             '--details shows the reasons.',
         ):
-            self.assertIn(words, ' '.join(head.split()))
+            self.assertIn(fragment, ' '.join(head.split()))
         self.assertNotIn('guest_vcpus', head)
 
     def test_details_end_with_the_answer(self) -> None:
@@ -478,10 +488,10 @@ class Words(testtools.TestCase):
         self.assertIn('i1 is best', ' '.join(lines[-2:]))
 
     def test_what_could_not_be_had_before_a_run(self) -> None:
-        why = {'before_run': ['caches were not dropped (no rights)']}
+        observed = {'before_run': ['caches were not dropped (no rights)']}
         records = [
             run('bare-metal', 0, 9),
-            run('bare-metal', 1, 9, seen={'workers': 4, **why}),
+            run('bare-metal', 1, 9, seen={'workers': 4, **observed}),
         ]
         flat = ' '.join(report.format_details(records).split())
         self.assertIn(
@@ -492,9 +502,18 @@ class Words(testtools.TestCase):
         self.assertNotIn('Before', report.format_details(records[:1]))
 
     def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
-        one = {'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}}
+        properties = {
+            'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}
+        }
         text = report.format_details(
-            [run('bare-metal', 0, 9, seen={'workers': 4, 'parameters': one})]
+            [
+                run(
+                    'bare-metal',
+                    0,
+                    9,
+                    seen={'workers': 4, 'parameters': properties},
+                )
+            ]
         )
         self.assertIn('bare metal: workers: 4', text)
         self.assertNotIn('hdfs-site.xml', text)
@@ -504,10 +523,10 @@ class Words(testtools.TestCase):
         start = next(
             n for n, line in enumerate(lines) if line.startswith('config')
         )
-        place = lines[start].index('verdict')
+        column = lines[start].index('verdict')
         self.assertEqual(
             ['the reference', 'no difference', 'slower', 'failed'],
-            [line[place:] for line in lines[start + 2 : start + 6]],
+            [line[column:] for line in lines[start + 2 : start + 6]],
         )
 
     def test_the_kit_at_a_scale_factor_has_a_metric(self) -> None:
@@ -536,14 +555,16 @@ class Words(testtools.TestCase):
         )
 
     def test_headline_without_a_baseline(self) -> None:
-        records = [one for one in sweep() if one.kind == 'configuration']
+        records = [
+            record for record in sweep() if record.kind == 'configuration'
+        ]
         self.assertIn(
             'no valid run on bare metal',
             report.build_results(records)['headline'],
         )
 
     def test_missing_and_left_out(self) -> None:
-        records = [one for one in sweep() if one.index != 1]
+        records = [record for record in sweep() if record.index != 1]
         records.append(run('i1', 2, 125))
         text = ' '.join(
             report.format_details(records, ['x.json: edited']).split()

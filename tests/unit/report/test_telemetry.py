@@ -11,7 +11,7 @@ import fixtures
 import testtools
 
 from hvstack import report
-from hvstack.report import telemetry as drawn
+from hvstack.report import telemetry as telemetry_charts
 from hvstack.results import record, telemetry
 from hvstack.results.record import Record
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
@@ -58,20 +58,22 @@ def told(count: int = COUNT) -> Telemetry:
 class PageTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.records = [counted(tasked(one)) for one in sweep()]
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.records = [counted(tasked(record_)) for record_ in sweep()]
 
-    def saved(self, one: Telemetry) -> None:
-        for found in self.records:
-            if found.valid:
-                found.seen['telemetry'] = telemetry.save(
-                    one, self.folder, found.id
+    def saved(self, run_telemetry: Telemetry) -> None:
+        for record_ in self.records:
+            if record_.valid:
+                record_.seen['telemetry'] = telemetry.save(
+                    run_telemetry, self.directory, record_.id
                 )
-            factory.save(found, self.folder)
+            factory.save(record_, self.directory)
 
     def page(self, records: list[Record] | None = None) -> Page:
         return Page(
-            report.build_page(records or self.records, records_dir=self.folder)
+            report.build_page(
+                records or self.records, records_dir=self.directory
+            )
         )
 
     def test_drawn_with_tables(self) -> None:
@@ -84,7 +86,7 @@ class PageTest(testtools.TestCase):
         first = page.drawn['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
-        text = report.build_page(self.records, records_dir=self.folder)
+        text = report.build_page(self.records, records_dir=self.directory)
         for name in ('cpu', 'disk', 'network', 'nodes'):
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
@@ -102,28 +104,34 @@ class PageTest(testtools.TestCase):
         self.assertIn('a point is the mean of 25 s', page.words)
 
     def test_missing_samples_are_not_drawn(self) -> None:
-        one = told()
-        one.nodes[1].rates['cpu'][3] = None
-        width, values = drawn.sample_series(one, 'cpu') or (0, [])
+        run_telemetry = told()
+        run_telemetry.nodes[1].rates['cpu'][3] = None
+        width, values = telemetry_charts.sample_series(
+            run_telemetry, 'cpu'
+        ) or (0, [])
         self.assertEqual(EVERY, width)
         self.assertEqual([2.0, 1.0, 2.0, None, 2.0], values[:5])
 
     def test_drawn_without_a_baseline(self) -> None:
         self.saved(told())
-        one = [self.records[1]]
-        self.assertIn('cpu', self.page(one).drawn)
+        records = [self.records[1]]
+        self.assertIn('cpu', self.page(records).drawn)
 
     def test_one_file_is_missing(self) -> None:
         self.saved(told())
-        last = [one for one in self.records if one.configuration[:2] == 'i1']
-        for one in last:
-            (self.folder / one.seen['telemetry']['file']).unlink()
-        words = self.page().words
-        self.assertIn(f'{last[0].id}.json: cannot be read', words)
+        last = [
+            record_
+            for record_ in self.records
+            if record_.configuration[:2] == 'i1'
+        ]
+        for record_ in last:
+            (self.directory / record_.seen['telemetry']['file']).unlink()
+        text = self.page().words
+        self.assertIn(f'{last[0].id}.json: cannot be read', text)
 
     def test_edited_file(self) -> None:
         self.saved(told())
-        for path in (self.folder / telemetry.DIRECTORY).iterdir():
+        for path in (self.directory / telemetry.DIRECTORY).iterdir():
             path.write_text('{}')
         page = self.page()
         self.assertNotIn('cpu', page.drawn)
@@ -133,22 +141,24 @@ class PageTest(testtools.TestCase):
         self.records = sweep()
         self.saved(told())
         packed = next(
-            one.partition('base64,')[2]
-            for one in self.page().links
-            if 'x-xz' in one
+            link.partition('base64,')[2]
+            for link in self.page().links
+            if 'x-xz' in link
         )
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
-            tar.extractall(self.folder / 'out')
-        out = self.folder / 'out' / 'records'
+            tar.extractall(self.directory / 'out')
+        out = self.directory / 'out' / 'records'
         files = {path.stem for path in (out / telemetry.DIRECTORY).iterdir()}
-        again = [one for one in record.load_all(out) if one.id in files]
+        again = [
+            record_ for record_ in record.load_all(out) if record_.id in files
+        ]
         self.assertEqual(3, len(again))
-        for one in again:
-            self.assertEqual(told(), telemetry.load(one, out))
+        for record_ in again:
+            self.assertEqual(told(), telemetry.load(record_, out))
 
     def test_locality_of_single_tasks(self) -> None:
-        for one in self.records:
-            for phase in one.phases:
+        for record_ in self.records:
+            for phase in record_.phases:
                 if phase['name'] == 'HSSort':
                     phase['locality'] = {
                         'node': 3,

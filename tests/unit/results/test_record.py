@@ -15,11 +15,11 @@ class Records(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
     def changed(self, **changes: object) -> str:
         """Return why a record with changed fields is refused."""
-        path = record.save(run('i1', 0, 100), self.folder)
+        path = record.save(run('i1', 0, 100), self.directory)
         data = json.loads(path.read_text())
         data.update(changes)
         path.write_text(json.dumps(data))
@@ -29,17 +29,17 @@ class Records(testtools.TestCase):
         return str(exc)
 
     def test_round_trip(self) -> None:
-        one = run('i1', 1, 100, started='2026-11-21T05:45:00Z')
-        one.seen['caps'] = {'hv-host2': (0.65, 5120)}
-        path = record.save(one, self.folder)
+        record_ = run('i1', 1, 100, started='2026-11-21T05:45:00Z')
+        record_.seen['caps'] = {'hv-host2': (0.65, 5120)}
+        path = record.save(record_, self.directory)
         self.assertEqual(
-            f'20261121T054500Z-i1-c1-m1-local-shared-unpinned-{one.id}.json',
+            f'20261121T054500Z-i1-c1-m1-local-shared-unpinned-{record_.id}.json',
             path.name,
         )
         again = record.load(path)
-        self.assertEqual(one.digest, again.digest)
+        self.assertEqual(record_.digest, again.digest)
         self.assertEqual({'hv-host2': [0.65, 5120]}, again.seen['caps'])
-        self.assertEqual(one.phases, again.phases)
+        self.assertEqual(record_.phases, again.phases)
 
     def test_second_phase_of_a_name(self) -> None:
         self.assertEqual(
@@ -52,7 +52,7 @@ class Records(testtools.TestCase):
         self.assertIn('edited', self.changed(digest='0' * 64))
 
     def test_half_written(self) -> None:
-        path = record.save(run('i1', 0, 100), self.folder)
+        path = record.save(run('i1', 0, 100), self.directory)
         path.write_text(path.read_text()[:-20])
         exc = self.assertRaises(errors.InputError, record.load, path)
         self.assertIn('no whole run record', str(exc))
@@ -61,7 +61,7 @@ class Records(testtools.TestCase):
         record_ = run('i1', 0, 100)
         for value in ([[]], {'a': 1}, 7):
             record_.phases[2]['job_id'] = value
-            path = record.save(record_, self.folder)
+            path = record.save(record_, self.directory)
             exc = self.assertRaises(errors.InputError, record.load, path)
             self.assertIn("'job_id' of HSSort", str(exc))
 
@@ -97,10 +97,12 @@ class Records(testtools.TestCase):
 
     def test_what_json_cannot_hold(self) -> None:
         for value in (float('nan'), {1, 2}):
-            one = run('i1', 0, 100)
-            one.seen = {'x': value}
-            self.assertRaises(errors.InputError, record.save, one, self.folder)
-        self.assertEqual([], list(self.folder.iterdir()))
+            record_ = run('i1', 0, 100)
+            record_.seen = {'x': value}
+            self.assertRaises(
+                errors.InputError, record.save, record_, self.directory
+            )
+        self.assertEqual([], list(self.directory.iterdir()))
 
     def test_no_room(self) -> None:
         full = Path(self.useFixture(fixtures.TempDir()).path) / 'file'
@@ -118,14 +120,14 @@ class Records(testtools.TestCase):
         for index, started in enumerate(('T12', 'T10', 'T11')):
             record.save(
                 run('i1', index, 100, started=f'2026-11-21{started}:00:00Z'),
-                self.folder,
+                self.directory,
             )
-        record.save(run('i1', 7, 100, sweep='other'), self.folder)
-        (self.folder / '.half.json.x1').write_text('{')
-        (self.folder / '.half.json').write_text('{')
-        found = record.load_all(self.folder, 'quick')
-        self.assertEqual([1, 2, 0], [one.index for one in found])
-        self.assertEqual(4, len(record.load_all(self.folder)))
+        record.save(run('i1', 7, 100, sweep='other'), self.directory)
+        (self.directory / '.half.json.x1').write_text('{')
+        (self.directory / '.half.json').write_text('{')
+        records = record.load_all(self.directory, 'quick')
+        self.assertEqual([1, 2, 0], [record_.index for record_ in records])
+        self.assertEqual(4, len(record.load_all(self.directory)))
 
     def test_rate(self) -> None:
         self.assertEqual(1.0, record.compute_rate(10**12, 3600))

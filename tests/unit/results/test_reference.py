@@ -16,10 +16,10 @@ from tests.unit.results import factory
 class ReferenceTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.run_ = factory.run('i1', 0, 60)
 
-    def bare(self, sweep: str, day: int, **more: Any) -> Path:
+    def save_baseline(self, sweep: str, day: int, **kwargs: Any) -> Path:
         return factory.save(
             factory.run(
                 BARE_METAL,
@@ -27,69 +27,75 @@ class ReferenceTest(testtools.TestCase):
                 50,
                 sweep=sweep,
                 started=f'2026-11-{day:02}T05:45:00Z',
-                **more,
+                **kwargs,
             ),
-            self.folder,
+            self.directory,
         )
 
     def test_auto_is_the_newest_comparable_sweep(self) -> None:
-        self.bare('old', 1)
-        self.bare('new', 2)
-        self.bare('new', 3)
-        self.bare('other-machine', 4, cpu_model='EPYC')
-        self.bare('failed', 5, reason='killed')
-        found = reference.choose_runs(reference.AUTO, self.run_, self.folder)
-        self.assertEqual(['new', 'new'], [one.sweep for one in found])
+        self.save_baseline('old', 1)
+        self.save_baseline('new', 2)
+        self.save_baseline('new', 3)
+        self.save_baseline('other-machine', 4, cpu_model='EPYC')
+        self.save_baseline('failed', 5, reason='killed')
+        runs = reference.choose_runs(reference.AUTO, self.run_, self.directory)
+        self.assertEqual(['new', 'new'], [record_.sweep for record_ in runs])
 
     def test_named(self) -> None:
-        path = self.bare('old', 1)
-        self.bare('new', 2)
-        for given in (str(path), 'old', record.load(path).id):
-            found = reference.choose_runs(given, self.run_, self.folder)
-            self.assertEqual(['old'], [one.sweep for one in found])
+        path = self.save_baseline('old', 1)
+        self.save_baseline('new', 2)
+        for name in (str(path), 'old', record.load(path).id):
+            runs = reference.choose_runs(name, self.run_, self.directory)
+            self.assertEqual(['old'], [record_.sweep for record_ in runs])
 
     def test_what_a_configuration_changes_may_differ(self) -> None:
-        self.bare('bare', 1, data_disks='1')
+        self.save_baseline('bare', 1, data_disks='1')
         for label in ('i1-ceph', 'i1-pinned'):
             run_ = factory.run(label, 0, 60, data_disks='5')
             self.assertEqual(
                 ['bare'],
                 [
-                    one.sweep
-                    for one in reference.choose_runs('auto', run_, self.folder)
+                    record_.sweep
+                    for record_ in reference.choose_runs(
+                        'auto', run_, self.directory
+                    )
                 ],
             )
         local = factory.run('i1', 0, 60, data_disks='5')
         self.assertRaises(
             errors.NotComparable,
-            *(reference.choose_runs, 'auto', local, self.folder),
+            *(reference.choose_runs, 'auto', local, self.directory),
         )
         self.assertEqual(
             1,
             len(
                 reference.choose_runs(
-                    'auto', local, self.folder, ['data_disks']
+                    'auto', local, self.directory, ['data_disks']
                 )
             ),
         )
 
     def test_instead_of_the_sweeps_own(self) -> None:
-        self.bare('elsewhere', 1)
-        self.bare('elsewhere', 2)
+        self.save_baseline('elsewhere', 1)
+        self.save_baseline('elsewhere', 2)
         own = factory.run(BARE_METAL, 0, 90, sweep='quick')
         odd = factory.run('i1', 0, 60, jre='8')
         killed = factory.run('i2', 0, 60, reason='killed')
         runs = [odd, killed, self.run_, own]
-        found = reference.replace_baseline('elsewhere', runs, self.folder)
-        self.assertEqual([odd, killed, self.run_], found[:3])
-        self.assertEqual(['elsewhere'] * 2, [one.sweep for one in found[3:]])
+        replaced = reference.replace_baseline(
+            'elsewhere', runs, self.directory
+        )
+        self.assertEqual([odd, killed, self.run_], replaced[:3])
+        self.assertEqual(
+            ['elsewhere'] * 2, [record_.sweep for record_ in replaced[3:]]
+        )
         error = self.assertRaises(
             errors.NotComparable,
             *(
                 reference.replace_baseline,
                 'elsewhere',
                 [odd, own],
-                self.folder,
+                self.directory,
             ),
         )
         self.assertIn('jre', str(error))
@@ -99,38 +105,44 @@ class ReferenceTest(testtools.TestCase):
                 reference.replace_baseline,
                 'elsewhere',
                 [killed, own],
-                self.folder,
+                self.directory,
             ),
         )
         self.assertIn('no valid run of a configuration', str(error))
 
     def test_none(self) -> None:
         error = self.assertRaises(
-            errors.InputError, reference.list_candidates, 'auto', self.folder
+            errors.InputError,
+            reference.list_candidates,
+            'auto',
+            self.directory,
         )
         self.assertIn('baseline run', str(error))
 
     def test_a_record_that_does_not_count_is_named(self) -> None:
-        path = self.bare('old', 1)
+        path = self.save_baseline('old', 1)
         text = path.read_text(encoding='utf-8')
         path.write_text(text.replace('Xeon', 'Xenon'), encoding='utf-8')
         for name in ('old', 'auto'):
             error = self.assertRaises(
-                errors.InputError, reference.list_candidates, name, self.folder
+                errors.InputError,
+                reference.list_candidates,
+                name,
+                self.directory,
             )
             self.assertIn(f'left out: {path}', str(error))
         error = self.assertRaises(
-            errors.InputError, reference.list_candidates, 'new', self.folder
+            errors.InputError, reference.list_candidates, 'new', self.directory
         )
         self.assertNotIn('left out', str(error))
 
     def test_none_comparable_says_why(self) -> None:
-        self.bare('new', 2, size=2 * 10**9)
+        self.save_baseline('new', 2, size=2 * 10**9)
         error = self.assertRaises(
             errors.NotComparable,
             reference.choose_runs,
             'auto',
             self.run_,
-            self.folder,
+            self.directory,
         )
         self.assertIn('size_bytes', str(error))

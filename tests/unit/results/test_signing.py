@@ -126,8 +126,8 @@ class SigningTest(Machine):
         error = self.assertRaises(errors.InputError, record.load, path)
         self.assertIn(f'signed by {key.fingerprint}', str(error))
         self.assertIn('hvstack key trust', str(error))
-        asked = record.load(path, unsigned=True)
-        self.assertIn('which is not trusted', asked.unverified)
+        record_ = record.load(path, unsigned=True)
+        self.assertIn('which is not trusted', record_.unverified)
         self.assertTrue(signing.trust(signing.parse(key.line)))
         self.assertFalse(signing.trust(key))
         self.assertEqual('', record.load(path).unverified)
@@ -177,8 +177,8 @@ class SigningTest(Machine):
         self.assertEqual('is not signed', record.load(path).unverified)
 
     def test_what_programs_printed_is_made_printable(self) -> None:
-        made = factory.run('i2', 0, 100, reason='\x1b[31mkilled\x00 \ud800')
-        path = record.save(made, self.top / 'records')
+        record_ = factory.run('i2', 0, 100, reason='\x1b[31mkilled\x00 \ud800')
+        path = record.save(record_, self.top / 'records')
         self.assertEqual(
             '\ufffd[31mkilled\ufffd \ufffd', record.load(path).reason
         )
@@ -193,7 +193,7 @@ class SigningTest(Machine):
         forged.digest = forged.computed_digest()
         record.store(forged, path.parent)
         records, (invalid,) = record.load_usable(path.parent, unsigned=True)
-        self.assertEqual([data['id']], [made.id for made in records])
+        self.assertEqual([data['id']], [record_.id for record_ in records])
         self.assertIn(forged.id, invalid.reason)
 
 
@@ -221,22 +221,22 @@ class KeyCommands(Machine):
         self.assertEqual(0, self.call('key', 'revoke', fingerprint)[0])
         _, out, _ = self.call('key', 'list', '-f', 'json')
         self.assertEqual('revoked', json.loads(out)[1]['Status'])
-        for words in (('revoke', fingerprint), ('trust', str(self.top))):
-            status, _, err = self.call('key', *words)
+        for args in (('revoke', fingerprint), ('trust', str(self.top))):
+            status, _, err = self.call('key', *args)
             self.assertEqual((2, 1), (status, err.count('\n')), err)
 
     def test_import_names_the_signer(self) -> None:
-        made = factory.run('bare-metal', 0, 100)
-        path = record.save(made, self.top / 'sent')
+        record_ = factory.run('bare-metal', 0, 100)
+        path = record.save(record_, self.top / 'sent')
         key = signing.own_public()
         self.machine('elsewhere')
-        words = ('baseline', 'import', str(path))
-        folder = ('--records', str(self.top / 'records'))
-        status, _, err = self.call(*words, *folder)
+        args = ('baseline', 'import', str(path))
+        records_option = ('--records', str(self.top / 'records'))
+        status, _, err = self.call(*args, *records_option)
         self.assertEqual((2, 1), (status, err.count('\n')), err)
         self.assertIn(key.fingerprint, err)
         signing.trust(key)
-        status, _, err = self.call(*words, *folder)
+        status, _, err = self.call(*args, *records_option)
         self.assertEqual(0, status)
         self.assertIn(f'is signed by {key.fingerprint}', err)
         (copy,) = (self.top / 'records').glob('*.json')
@@ -247,14 +247,14 @@ class KeyCommands(Machine):
         data = json.loads(path.read_text())
         del data['signature']
         path.write_text(json.dumps(data))
-        words = ('report', 'quick', '--records', str(path.parent))
-        status, _, err = self.call(*words)
+        args = ('report', 'quick', '--records', str(path.parent))
+        status, _, err = self.call(*args)
         self.assertEqual(2, status)
         self.assertIn('is not signed', err)
-        _, out, _ = self.call(*words, '--unsigned', '-f', 'json')
+        _, out, _ = self.call(*args, '--unsigned', '-f', 'json')
         self.assertIn(
             'Not verified: 1 of 1 records, each of which is not signed.',
             json.loads(out)['notes'],
         )
-        _, out, _ = self.call(*words, '--unsigned')
+        _, out, _ = self.call(*args, '--unsigned')
         self.assertIn('Not verified: 1 of 1', out)

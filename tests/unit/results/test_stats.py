@@ -71,9 +71,9 @@ class Pooling(testtools.TestCase):
         self.assertAlmostEqual(math.sqrt(5), deviation)
 
 
-def vars_of(one: object) -> tuple[object, ...]:
+def vars_of(instance: object) -> tuple[object, ...]:
     """Return a dataclass' values."""
-    return tuple(vars(one).values())
+    return tuple(vars(instance).values())
 
 
 class Percents(testtools.TestCase):
@@ -82,48 +82,54 @@ class Percents(testtools.TestCase):
     def test_by_hand(self) -> None:
         base = [math.exp(1), math.exp(1.2)]
         rates = [math.exp(0.9), math.exp(1.1)]
-        one = compute_percents({'i1': rates}, base)['i1']
+        percent = compute_percents({'i1': rates}, base)['i1']
         # Squares 0.02 + 0.02 over 2 degrees; t is 4.3027.
         half = 4.302653 * math.sqrt(0.02) * math.sqrt(1 / 2 + 1 / 2)
-        self.assertAlmostEqual(100 * math.exp(-0.1), one.percent)
-        self.assertAlmostEqual(half, one.half_width or 0, 5)
-        self.assertAlmostEqual(100 * math.exp(-0.1 - half), one.low or 0, 3)
-        self.assertAlmostEqual(100 * math.exp(-0.1 + half), one.high or 0, 3)
-        self.assertEqual((2, 2, 2), (one.runs, one.baseline_runs, 2))
-        self.assertEqual(2, one.degrees_of_freedom)
-        self.assertAlmostEqual(100 * math.exp(0.9 - 1), one.performance_ratio)
+        self.assertAlmostEqual(100 * math.exp(-0.1), percent.percent)
+        self.assertAlmostEqual(half, percent.half_width or 0, 5)
+        self.assertAlmostEqual(
+            100 * math.exp(-0.1 - half), percent.low or 0, 3
+        )
+        self.assertAlmostEqual(
+            100 * math.exp(-0.1 + half), percent.high or 0, 3
+        )
+        self.assertEqual((2, 2, 2), (percent.runs, percent.baseline_runs, 2))
+        self.assertEqual(2, percent.degrees_of_freedom)
+        self.assertAlmostEqual(
+            100 * math.exp(0.9 - 1), percent.performance_ratio
+        )
 
     def test_a_single_run_borrows_the_others_spread(self) -> None:
-        found = compute_percents({'a': [5], 'b': [4, 4.2]}, [6])
-        self.assertIsNotNone(found['a'].low)
-        self.assertEqual(1, found['a'].degrees_of_freedom)
+        percents = compute_percents({'a': [5], 'b': [4, 4.2]}, [6])
+        self.assertIsNotNone(percents['a'].low)
+        self.assertEqual(1, percents['a'].degrees_of_freedom)
 
     def test_no_interval_without_any_repeat(self) -> None:
-        one = compute_percents({'a': [5]}, [10])['a']
-        self.assertAlmostEqual(50, one.percent)
-        self.assertEqual((None, None), (one.low, one.high))
-        self.assertFalse(is_without_difference(one))
+        percent = compute_percents({'a': [5]}, [10])['a']
+        self.assertAlmostEqual(50, percent.percent)
+        self.assertEqual((None, None), (percent.low, percent.high))
+        self.assertFalse(is_without_difference(percent))
 
     def test_over_100_is_valid(self) -> None:
-        one = compute_percents({'a': [20, 20.1]}, [10, 10.1])['a']
-        self.assertTrue(190 < one.percent < 210)
-        self.assertFalse(is_without_difference(one))
+        percent = compute_percents({'a': [20, 20.1]}, [10, 10.1])['a']
+        self.assertTrue(190 < percent.percent < 210)
+        self.assertFalse(is_without_difference(percent))
 
     def test_inside_the_interval_is_no_difference(self) -> None:
-        found = compute_percents(
+        percents = compute_percents(
             {'near': [9.9, 10.2], 'far': [5, 5.1]}, [10, 10.3, 9.8]
         )
-        self.assertTrue(is_without_difference(found['near']))
-        self.assertFalse(is_without_difference(found['far']))
+        self.assertTrue(is_without_difference(percents['near']))
+        self.assertFalse(is_without_difference(percents['far']))
 
     def test_the_interval_is_closed(self) -> None:
-        def one(low: float, high: float) -> Percent:
+        def make_percent(low: float, high: float) -> Percent:
             return Percent(100, low, high, 2, 2, 0.1, 2, 100)
 
-        self.assertTrue(is_without_difference(one(100, 101)))
-        self.assertTrue(is_without_difference(one(99, 100)))
-        self.assertFalse(is_without_difference(one(100.1, 101)))
-        self.assertFalse(is_without_difference(one(98, 99.9)))
+        self.assertTrue(is_without_difference(make_percent(100, 101)))
+        self.assertTrue(is_without_difference(make_percent(99, 100)))
+        self.assertFalse(is_without_difference(make_percent(100.1, 101)))
+        self.assertFalse(is_without_difference(make_percent(98, 99.9)))
 
     def test_a_row_without_runs_is_left_out(self) -> None:
         self.assertEqual({}, compute_percents({'a': []}, [1, 2]))
@@ -143,13 +149,13 @@ class Percents(testtools.TestCase):
 
     def test_performance_runs_of_as_many(self) -> None:
         # The slowest of two of (8, 9, 10) is 8, 8 or 9.
-        one = compute_percents({'a': [5, 6]}, [8, 9, 10])['a']
-        self.assertAlmostEqual(100 * 5 / (25 / 3), one.performance_ratio)
+        percent = compute_percents({'a': [5, 6]}, [8, 9, 10])['a']
+        self.assertAlmostEqual(100 * 5 / (25 / 3), percent.performance_ratio)
 
     def test_bare_metal_is_100(self) -> None:
-        one = compute_bare_metal({'a': [3, 4]}, [10, 11])
-        self.assertEqual(100, one.percent)
-        self.assertTrue((one.low or 0) < 100 < (one.high or 0))
+        percent = compute_bare_metal({'a': [3, 4]}, [10, 11])
+        self.assertEqual(100, percent.percent)
+        self.assertTrue((percent.low or 0) < 100 < (percent.high or 0))
         self.assertIsNone(compute_bare_metal({}, [10]).low)
 
     @settings(max_examples=100, deadline=None)
@@ -157,17 +163,17 @@ class Percents(testtools.TestCase):
     def test_properties(
         self, rates: list[float], base: list[float], factor: float
     ) -> None:
-        one = compute_percents({'a': rates}, base)['a']
-        if one.low is not None and one.high is not None:
-            slack = 1e-9 * one.percent
-            self.assertTrue(one.low - slack <= one.percent)
-            self.assertTrue(one.percent <= one.high + slack)
+        percent = compute_percents({'a': rates}, base)['a']
+        if percent.low is not None and percent.high is not None:
+            slack = 1e-9 * percent.percent
+            self.assertTrue(percent.low - slack <= percent.percent)
+            self.assertTrue(percent.percent <= percent.high + slack)
         # Faster hardware under both sides changes nothing.
         scaled = compute_percents(
             {'a': [rate * factor for rate in rates]},
             [rate * factor for rate in base],
         )['a']
-        self.assertAlmostEqual(1, scaled.percent / one.percent, 6)
+        self.assertAlmostEqual(1, scaled.percent / percent.percent, 6)
         # Against itself it is 100.
         same = compute_percents({'a': base}, base)['a']
         self.assertAlmostEqual(100, same.percent, 6)
@@ -179,15 +185,15 @@ class Drifts(testtools.TestCase):
 
     def test_by_hand(self) -> None:
         # Log rates 0, 1, 1, 2 at hours 0 to 3: slope 3/5, squares left 1/5.
-        found = fit_drift([0, 1, 2, 3], [1, math.e, math.e, math.e**2])
-        assert found
-        self.assertAlmostEqual(0.6, found.slope)
+        drift = fit_drift([0, 1, 2, 3], [1, math.e, math.e, math.e**2])
+        assert drift
+        self.assertAlmostEqual(0.6, drift.slope)
         # s^2 is 0.2 / 2, Sxx is 5, and t with 2 degrees is 4.3027.
         half = 4.302653 * math.sqrt(0.1 / 5)
-        self.assertAlmostEqual(half, found.half_width, 5)
-        self.assertFalse(found.applied)
+        self.assertAlmostEqual(half, drift.half_width, 5)
+        self.assertFalse(drift.applied)
         self.assertAlmostEqual(
-            100 * (math.exp(0.6) - 1), found.percent_an_hour[0]
+            100 * (math.exp(0.6) - 1), drift.percent_an_hour[0]
         )
 
     def test_too_few_runs(self) -> None:
@@ -201,20 +207,20 @@ class Drifts(testtools.TestCase):
         base = [
             n * math.exp(-0.1 * h) for n, h in zip(noise, hours, strict=True)
         ]
-        found = fit_drift(hours, base)
-        assert found and found.applied
+        drift = fit_drift(hours, base)
+        assert drift and drift.applied
         late = {'i1': [3.5, 3.7]}
         runs = {'i1': [0.9 * math.exp(-0.1 * h) for h in late['i1']]}
         plain = compute_percents(runs, base)['i1']
-        fair = compute_percents(runs, base, found, late)['i1']
+        fair = compute_percents(runs, base, drift, late)['i1']
         self.assertTrue(plain.percent < 80)
         self.assertAlmostEqual(90, fair.percent, 0)
         # One degree of freedom goes to the slope: 1 + 4 - 1.
         self.assertEqual(4, fair.degrees_of_freedom)
         self.assertEqual(plain.performance_ratio, fair.performance_ratio)
         spread = pool_variance(
-            [found.correct_rates(runs['i1'], late['i1']),
-             found.correct_rates(base, hours)], 1
+            [drift.correct_rates(runs['i1'], late['i1']),
+             drift.correct_rates(base, hours)], 1
         )  # fmt: skip
         # Mean times 3.6 and 2, Sxx 10; t with 4 degrees is 2.7764.
         half = 2.776445 * (spread.deviation or 0)
@@ -223,11 +229,11 @@ class Drifts(testtools.TestCase):
 
     def test_a_line_is_not_extended(self) -> None:
         base = [math.exp(-0.1 * n + 0.001 * (n % 2)) for n in range(5)]
-        found = fit_drift([0.0, 1.0, 2.0, 3.0, 4.0], base)
-        assert found and found.applied
+        drift = fit_drift([0.0, 1.0, 2.0, 3.0, 4.0], base)
+        assert drift and drift.applied
         runs = {'in': [0.9, 0.8], 'later': [0.9, 0.8], 'before': [0.9]}
         hours = {'in': [1.0, 4.0], 'later': [3.0, 4.1], 'before': [-90.0]}
-        fair = correct_drift(runs, base, found, hours)
+        fair = correct_drift(runs, base, drift, hours)
         self.assertEqual(('later', 'before'), fair.outside)
         self.assertEqual([0.9, 0.8], fair.rows['later'])
         self.assertNotEqual([0.9, 0.8], fair.rows['in'])
@@ -242,21 +248,21 @@ class Drifts(testtools.TestCase):
         # The percentage is that without a drift, as base has no more of it.
         del runs['in']
         plain = compute_percents(runs, base)
-        self.assertEqual(plain, compute_percents(runs, base, found, hours))
+        self.assertEqual(plain, compute_percents(runs, base, drift, hours))
         self.assertEqual(
             ('later', 'before'),
-            correct_drift(runs, base, found, hours).outside,
+            correct_drift(runs, base, drift, hours).outside,
         )
 
     def test_no_drift_is_not_applied(self) -> None:
         base = [1.0, 1.02, 0.98, 1.01, 0.99]
-        found = fit_drift([0, 1, 2, 3, 4], base)
-        assert found
-        self.assertFalse(found.applied)
+        drift = fit_drift([0, 1, 2, 3, 4], base)
+        assert drift
+        self.assertFalse(drift.applied)
         runs = {'a': [1.0, 1.1]}
         self.assertEqual(
             compute_percents(runs, base),
-            compute_percents(runs, base, found, {'a': [1, 2]}),
+            compute_percents(runs, base, drift, {'a': [1, 2]}),
         )
         flat = fit_drift([0, 1, 2, 3], [2, 2, 2, 2])
         self.assertFalse(flat and flat.applied)
@@ -268,11 +274,11 @@ class Choices(testtools.TestCase):
     COST = {'dear': 3, 'cheap': 1, 'slow': 0}
 
     def choose(self, **runs: list[float]) -> tuple[object, ...]:
-        found = choose(
+        choice = choose(
             runs, pool_variance(list(runs.values())), self.COST.__getitem__
         )
-        assert found
-        return found.winner, found.best, set(found.tied), found.taken
+        assert choice
+        return choice.winner, choice.best, set(choice.tied), choice.taken
 
     def test_winner(self) -> None:
         self.assertEqual(
@@ -290,10 +296,12 @@ class Choices(testtools.TestCase):
         runs = {'dear': [10, 10.1], 'cheap': [9, 9.1]}
         spread = pool_variance(list(runs.values()))
         cost = self.COST.__getitem__
-        for more, best in ((0.0, 'dear'), (10.0, None)):
-            found = choose(runs, spread, cost, more=lambda _a, _b, m=more: m)
-            assert found
-            self.assertEqual(best, found.winner)
+        for variance, best in ((0.0, 'dear'), (10.0, None)):
+            choice = choose(
+                runs, spread, cost, more=lambda _a, _b, m=variance: m
+            )
+            assert choice
+            self.assertEqual(best, choice.winner)
 
     def test_without_intervals_all_are_tied(self) -> None:
         self.assertEqual(
@@ -310,9 +318,9 @@ class Choices(testtools.TestCase):
         cost = self.COST.__getitem__
         # Their ratio tells them apart; bare metal is hardly known.
         fair = correct_drift(rows, [10.0, 10.15])
-        told = choose(fair.rows, fair.pooled, cost)
-        assert told
-        self.assertEqual('dear', told.winner)
+        choice = choose(fair.rows, fair.pooled, cost)
+        assert choice
+        self.assertEqual('dear', choice.winner)
         named = choose_winner(fair, cost, rows)
         assert named
         self.assertEqual(
@@ -325,18 +333,18 @@ class Choices(testtools.TestCase):
         )
         # Without bare metal there is no such interval.
         self.assertEqual(
-            told, choose_winner(correct_drift(rows, []), cost, rows)
+            choice, choose_winner(correct_drift(rows, []), cost, rows)
         )
         # What failed for good neither wins nor ties.
-        left = choose_winner(fair, cost, {'cheap', 'slow'})
-        assert left
-        self.assertEqual('cheap', left.winner)
+        restricted = choose_winner(fair, cost, {'cheap', 'slow'})
+        assert restricted
+        self.assertEqual('cheap', restricted.winner)
 
     def test_only_among_some(self) -> None:
         runs = {'dear': [10, 10.5], 'cheap': [9.9, 10.3], 'slow': []}
-        found = choose(
+        choice = choose(
             runs, pool_variance([]), self.COST.__getitem__, ['dear']
         )
-        assert found
-        self.assertEqual('dear', found.winner)
+        assert choice
+        self.assertEqual('dear', choice.winner)
         self.assertIsNone(choose({'slow': []}, pool_variance([]), len))

@@ -36,7 +36,9 @@ def node(
     )
 
 
-def told(*nodes: NodeTelemetry, gaps: tuple[str, ...] = ()) -> Telemetry:
+def make_telemetry(
+    *nodes: NodeTelemetry, gaps: tuple[str, ...] = ()
+) -> Telemetry:
     return Telemetry(
         'cgroup', 10, [('HSGen', 0.0, 10.0)], list(nodes), list(gaps)
     )
@@ -44,64 +46,68 @@ def told(*nodes: NodeTelemetry, gaps: tuple[str, ...] = ()) -> Telemetry:
 
 class Sums(testtools.TestCase):
     def test_by_phase(self) -> None:
-        two = told(node(), node('w1'), node('c', 9, 'controller'))
-        found = telemetry.summarize(two)['phases']['HSGen']
-        self.assertEqual(10, found['cpu'])
-        self.assertEqual(2 * 10 * (1000 - 66 * 10), found['rx'])
-        self.assertEqual(100, found['write'])
-        self.assertNotIn('steal', found)
+        two = make_telemetry(node(), node('w1'), node('c', 9, 'controller'))
+        phase = telemetry.summarize(two)['phases']['HSGen']
+        self.assertEqual(10, phase['cpu'])
+        self.assertEqual(2 * 10 * (1000 - 66 * 10), phase['rx'])
+        self.assertEqual(100, phase['write'])
+        self.assertNotIn('steal', phase)
 
     def test_by_node(self) -> None:
-        found = telemetry.summarize(told(node()))['nodes']['w0']
-        self.assertEqual(15, found['cpu'])
+        worker = telemetry.summarize(make_telemetry(node()))['nodes']['w0']
+        self.assertEqual(15, worker['cpu'])
         self.assertEqual(
-            {'read': 100, 'write': 100, 'busy': 15}, found['disks']['7:0']
+            {'read': 100, 'write': 100, 'busy': 15}, worker['disks']['7:0']
         )
 
     def test_a_missing_sample_is_not_guessed(self) -> None:
-        one = node()
-        one.rates['cpu'][0] = None
-        found = telemetry.summarize(told(one, node('w1')))
-        self.assertNotIn('cpu', found['phases']['HSGen'])
-        self.assertNotIn('cpu', found['nodes']['w0'])
-        self.assertIn('cpu', found['nodes']['w1'])
+        worker = node()
+        worker.rates['cpu'][0] = None
+        summary = telemetry.summarize(make_telemetry(worker, node('w1')))
+        self.assertNotIn('cpu', summary['phases']['HSGen'])
+        self.assertNotIn('cpu', summary['nodes']['w0'])
+        self.assertIn('cpu', summary['nodes']['w1'])
 
     def test_mean_of_a_part(self) -> None:
-        one = node()
-        self.assertEqual(0.75, one.mean(one.values('cpu'), 5, 15))
-        self.assertIsNone(one.mean(one.values('cpu'), 15, 40))
+        worker = node()
+        self.assertEqual(0.75, worker.mean(worker.values('cpu'), 5, 15))
+        self.assertIsNone(worker.mean(worker.values('cpu'), 15, 40))
 
     def test_bounds_of_a_part(self) -> None:
-        one = node()
+        worker = node()
         self.assertEqual(
-            (50, 50), telemetry.compute_bounds(one, 'write', 0, 10)
+            (50, 50), telemetry.compute_bounds(worker, 'write', 0, 10)
         )
         self.assertEqual(
-            (50, 100), telemetry.compute_bounds(one, 'write', 0, 11)
+            (50, 100), telemetry.compute_bounds(worker, 'write', 0, 11)
         )
-        self.assertEqual((0, 50), telemetry.compute_bounds(one, 'write', 2, 9))
         self.assertEqual(
-            (3400, 13400), telemetry.compute_bounds(one, 'rx', -1, 19)
+            (0, 50), telemetry.compute_bounds(worker, 'write', 2, 9)
         )
-        found = telemetry.summarize(told(one, node('w1')))['phases']['HSGen']
         self.assertEqual(
-            (100, 100), (found['write_least'], found['write_most'])
+            (3400, 13400), telemetry.compute_bounds(worker, 'rx', -1, 19)
         )
-        one.disks['7:0']['write'][0] = None
-        self.assertIsNone(telemetry.compute_bounds(one, 'write', 0, 11))
+        phase = telemetry.summarize(make_telemetry(worker, node('w1')))[
+            'phases'
+        ]['HSGen']
         self.assertEqual(
-            (50, 50), telemetry.compute_bounds(one, 'write', 10, 20)
+            (100, 100), (phase['write_least'], phase['write_most'])
+        )
+        worker.disks['7:0']['write'][0] = None
+        self.assertIsNone(telemetry.compute_bounds(worker, 'write', 0, 11))
+        self.assertEqual(
+            (50, 50), telemetry.compute_bounds(worker, 'write', 10, 20)
         )
 
     def test_stolen(self) -> None:
         record = run('i1', 0, 9)
         self.assertIsNone(telemetry.compute_steal_shares(record))
-        one = node()
-        record.seen['telemetry'] = telemetry.summarize(told(one))
+        worker = node()
+        record.seen['telemetry'] = telemetry.summarize(make_telemetry(worker))
         self.assertIsNone(telemetry.compute_steal_shares(record))
-        one.rates['steal'] = [0.2, 0.4]
+        worker.rates['steal'] = [0.2, 0.4]
         record.seen['telemetry'] = telemetry.summarize(
-            told(replace(one, cpus=2))
+            make_telemetry(replace(worker, cpus=2))
         )
         self.assertEqual({'w0': 0.15}, telemetry.compute_steal_shares(record))
         record.environment['backend'] = 'qemu'
@@ -134,24 +140,24 @@ class Sums(testtools.TestCase):
 class File(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.record = run('i1', 0, 9)
-        self.told = told(node(), gaps=('w1: no samples',))
+        self.telemetry = make_telemetry(node(), gaps=('w1: no samples',))
         self.record.seen['telemetry'] = telemetry.save(
-            self.told, self.folder, self.record.id
+            self.telemetry, self.directory, self.record.id
         )
 
     def test_round_trip(self) -> None:
-        record.save(self.record, self.folder)
-        (again,) = record.load_all(self.folder)
-        self.assertEqual(self.told, telemetry.load(again, self.folder))
+        record.save(self.record, self.directory)
+        (again,) = record.load_all(self.directory)
+        self.assertEqual(self.telemetry, telemetry.load(again, self.directory))
         self.assertEqual(['w1: no samples'], again.seen['telemetry']['gaps'])
 
     def test_edited(self) -> None:
-        path = self.folder / self.record.seen['telemetry']['file']
+        path = self.directory / self.record.seen['telemetry']['file']
         path.write_text(path.read_text().replace('0.5', '0.6'))
         failure = self.assertRaises(
-            errors.InputError, telemetry.load, self.record, self.folder
+            errors.InputError, telemetry.load, self.record, self.directory
         )
         self.assertIn('edited', str(failure))
 
@@ -160,29 +166,31 @@ class File(testtools.TestCase):
             errors.InputError,
             telemetry.load,
             self.record,
-            self.folder / 'elsewhere',
+            self.directory / 'elsewhere',
         )
         self.assertIn('cannot be read', str(failure))
 
     def test_copied(self) -> None:
-        other = self.folder / 'other'
-        telemetry.copy(self.record, self.folder, other)
-        self.assertEqual(self.told, telemetry.load(self.record, other))
-        telemetry.copy(run('i1', 1, 9), self.folder, other)
+        other = self.directory / 'other'
+        telemetry.copy(self.record, self.directory, other)
+        self.assertEqual(self.telemetry, telemetry.load(self.record, other))
+        telemetry.copy(run('i1', 1, 9), self.directory, other)
 
     def test_a_file_that_cannot_be_written_is_a_gap(self) -> None:
-        (self.folder / 'file').touch()
-        kept = telemetry.save_or_add_gap(self.told, self.folder / 'file', 'x')
-        self.assertNotIn('sha256', kept)
-        self.assertIn('its file: Not a directory', kept['gaps'])
-        self.assertIn('HSGen', kept['phases'])
+        (self.directory / 'file').touch()
+        summary = telemetry.save_or_add_gap(
+            self.telemetry, self.directory / 'file', 'x'
+        )
+        self.assertNotIn('sha256', summary)
+        self.assertIn('its file: Not a directory', summary['gaps'])
+        self.assertIn('HSGen', summary['phases'])
 
     def test_newer(self) -> None:
-        newer = replace(self.told, schema=telemetry.SCHEMA + 1)
+        newer = replace(self.telemetry, schema=telemetry.SCHEMA + 1)
         self.record.seen['telemetry'] = telemetry.save(
-            newer, self.folder, self.record.id
+            newer, self.directory, self.record.id
         )
         failure = self.assertRaises(
-            errors.InputError, telemetry.load, self.record, self.folder
+            errors.InputError, telemetry.load, self.record, self.directory
         )
         self.assertIn('newer release', str(failure))
