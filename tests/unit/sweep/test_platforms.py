@@ -67,9 +67,9 @@ class PlatformTest(testtools.TestCase):
 
     def created(self, **spec: str) -> dict[str, Any]:
         """Return what Rally stores, as it reads it again."""
-        found = platform.Platform.get('hvstack@openstack')
-        self.assertIs(platforms.NamedCloud, found)
-        jsonschema.validate(spec, found.CONFIG_SCHEMA)
+        platform_class = platform.Platform.get('hvstack@openstack')
+        self.assertIs(platforms.NamedCloud, platform_class)
+        jsonschema.validate(spec, platform_class.CONFIG_SCHEMA)
         data, _ = platforms.NamedCloud(spec).create()
         text = json.dumps(data)
         self.assertNotIn('secret-of-test', text)

@@ -133,14 +133,17 @@ bc908ac9a1fc by command `rally db upgrade'
 
 
 class DatabaseTest(_Clouds):
-    def failure(self, kind: type[Exception], output: str, at: str) -> str:
+    def failure(
+        self, error_class: type[Exception], output: str, at: str
+    ) -> str:
         """Return what is said when Rally prints this at one command."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        (folder / 'output').write_text(output)
-        program = folder / 'rally'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 'output').write_text(output)
+        program = directory / 'rally'
         program.write_text(
             '#!/bin/sh\n'
-            f'case "$*" in *"{at}"*) cat {folder}/output >&2; exit 1 ;; esac\n'
+            f'case "$*" in *"{at}"*) '
+            f'cat {directory}/output >&2; exit 1 ;; esac\n'
         )
         program.chmod(0o755)
         self.useFixture(
@@ -149,28 +152,30 @@ class DatabaseTest(_Clouds):
             )
         )
         error = str(
-            self.assertRaises(kind, rallyenv.ensure_environment, 'here')
+            self.assertRaises(error_class, rallyenv.ensure_environment, 'here')
         )
         self.assertNotIn('\n', error)
         return error
 
     def test_locked(self) -> None:
         for at in ('db ensure', 'env show'):
-            said = self.failure(errors.Busy, LOCKED, at)
-            self.assertIn('(/root/.rally/rally.sqlite) is locked', said)
+            message = self.failure(errors.Busy, LOCKED, at)
+            self.assertIn('(/root/.rally/rally.sqlite) is locked', message)
 
     def test_of_an_older_release(self) -> None:
-        said = self.failure(errors.MissingPrerequisite, OLD, 'env show')
-        self.assertIn("rally.conf db upgrade'", said)
+        message = self.failure(errors.MissingPrerequisite, OLD, 'env show')
+        self.assertIn("rally.conf db upgrade'", message)
 
     def test_broken(self) -> None:
-        said = self.failure(
+        message = self.failure(
             errors.MissingPrerequisite,
             '(sqlite3.DatabaseError) file is not a database\n',
             'db ensure',
         )
-        self.assertIn('move it away', said)
+        self.assertIn('move it away', message)
 
     def test_anything_else_is_as_rally_says(self) -> None:
-        said = self.failure(errors.CommandFailed, 'no idea\n', 'db ensure')
-        self.assertIn("'rally db ensure' ended with status 1: no idea", said)
+        message = self.failure(errors.CommandFailed, 'no idea\n', 'db ensure')
+        self.assertIn(
+            "'rally db ensure' ended with status 1: no idea", message
+        )

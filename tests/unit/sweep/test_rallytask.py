@@ -23,18 +23,20 @@ sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) database is locked
 class RallyTaskTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name, value in (
-            ('paths.STATE', self.folder),
-            ('sweep.state.RECORDS_DIR', self.folder / 'records'),
-            ('sweep.rallyenv.find_program', lambda: self.folder / 'rally'),
+            ('paths.STATE', self.directory),
+            ('sweep.state.RECORDS_DIR', self.directory / 'records'),
+            ('sweep.rallyenv.find_program', lambda: self.directory / 'rally'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.stream = io.StringIO()
 
-    def start(self, said: str, more: str = '') -> None:
-        path = self.folder / 'rally'
-        path.write_text(f"#!/bin/sh\ncat <<'EOF'\n{said}EOF\n{more}\nexit 1\n")
+    def start(self, output: str, script: str = '') -> None:
+        path = self.directory / 'rally'
+        path.write_text(
+            f"#!/bin/sh\ncat <<'EOF'\n{output}EOF\n{script}\nexit 1\n"
+        )
         path.chmod(0o755)
         rallytask.run_task(
             *('sweep.yaml', {}, 'mine', Progress(stream=self.stream)),
@@ -54,14 +56,14 @@ class RallyTaskTest(testtools.TestCase):
         self.assertNotIn('SQL', self.stream.getvalue())
 
     def test_it_takes_options_before_the_files(self) -> None:
-        path = self.folder / 'seen'
+        path = self.directory / 'seen'
         self.start('', f'echo $OS_CLOUD__BACKEND >{path}')
         self.assertEqual('qemu\n', path.read_text())
 
     def test_records_count_for_more_than_words(self) -> None:
         self.start(
             LOCKED,
-            f'mkdir {self.folder}/records && touch {self.folder}/records/'
-            'one.json',
+            f'mkdir {self.directory}/records && '
+            f'touch {self.directory}/records/one.json',
         )
         self.assertNotIn('without a run', self.stream.getvalue())

@@ -31,75 +31,75 @@ from tests.unit.results import factory
 SIZE = 10**11
 
 
-def workload(**more: Any) -> dict[str, Any]:
+def workload(**overrides: Any) -> dict[str, Any]:
     return {
         'sweep': 'new',
         'configuration': 'i1-ceph',
         'sizes': [SIZE, SIZE],
-        **more,
+        **overrides,
     }
 
 
 class SessionTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.state.{name}', folder / name
+                    f'hvstack.sweep.state.{name}', directory / name
                 )
             )
         state.RECORDS_DIR.mkdir()
-        for name, where in (
-            ('cluster.hosts.TAKEN', folder / 'taken'),
-            ('cloud.journal.FOLDER', folder / 'journal'),
+        for name, target in (
+            ('cluster.hosts.TAKEN', directory / 'taken'),
+            ('cloud.journal.FOLDER', directory / 'journal'),
         ):
-            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', where))
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', target))
         # No cloud is asked here.
         options = conf.load(())
-        path = folder / 'baseline.json'
+        path = directory / 'baseline.json'
         path.write_text(
             json.dumps([entry('c', 'controller'), entry('w', 'worker')])
         )
         options.set_override('baseline_hosts', str(path), 'sweep')
-        self.here = session.TaskState(None, None, options)  # type: ignore[arg-type]
+        self.state = session.TaskState(None, None, options)  # type: ignore[arg-type]
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.rally_plugins.session._STATES', [self.here]
+                'hvstack.rally_plugins.session._STATES', [self.state]
             )
         )
 
-    def flavors(self, **more: Any) -> contexts.FlavorsContext:
-        one = contexts.FlavorsContext.__new__(contexts.FlavorsContext)
-        one.config = workload(**more)
-        one.context = {}
-        return one
+    def flavors(self, **overrides: Any) -> contexts.FlavorsContext:
+        context = contexts.FlavorsContext.__new__(contexts.FlavorsContext)
+        context.config = workload(**overrides)
+        context.context = {}
+        return context
 
     def test_a_new_sweep_for_what_compares(self) -> None:
-        first = self.here.sweep_id(workload())
+        first = self.state.sweep_id(workload())
         self.assertTrue(first.startswith('rally-'))
         self.assertEqual(
-            first, self.here.sweep_id(workload(configuration='i2'))
+            first, self.state.sweep_id(workload(configuration='i2'))
         )
         others = {
-            self.here.sweep_id(workload(replication=1)),
-            self.here.sweep_id(workload(sizes=[2 * SIZE])),
+            self.state.sweep_id(workload(replication=1)),
+            self.state.sweep_id(workload(sizes=[2 * SIZE])),
         }
         self.assertEqual(2, len(others - {first}))
 
     def test_a_set_up_is_a_sweep_of_its_own(self) -> None:
-        made = [
-            self.here.sweep_id(workload(setup=setup))
+        sweep_ids = [
+            self.state.sweep_id(workload(setup=setup))
             for setup in (None, {'disks': 2}, {'tuning': 'amd'}, {'disks': 2})
         ]
-        self.assertEqual(made[1], made[3])
-        self.assertEqual(3, len(set(made)))
+        self.assertEqual(sweep_ids[1], sweep_ids[3])
+        self.assertEqual(3, len(set(sweep_ids)))
 
     def test_an_auto_sweep_has_no_set_up(self) -> None:
         error = self.assertRaises(
             errors.InputError,
-            self.here.sweep_id,
+            self.state.sweep_id,
             workload(
                 sweep='auto',
                 setup={'disks': 2},
@@ -115,11 +115,11 @@ class SessionTest(testtools.TestCase):
     def test_a_set_up_chooses_the_profiles(self) -> None:
         self.assertEqual(
             {'tuning': 'vsan', 'os_profile': 'vsphere6'},
-            self.here.node_settings(workload(setup={'tuning': 'vsan'})),
+            self.state.node_settings(workload(setup={'tuning': 'vsan'})),
         )
-        usual = self.here.workload(SIZE, workload())
-        stock = self.here.workload(SIZE, workload(setup={'tuning': 'stock'}))
-        self.assertNotEqual(usual.maps, stock.maps)
+        default = self.state.workload(SIZE, workload())
+        stock = self.state.workload(SIZE, workload(setup={'tuning': 'stock'}))
+        self.assertNotEqual(default.maps, stock.maps)
 
     def test_a_set_up_chooses_the_volumes(self) -> None:
         self.assertIsNone(
@@ -132,10 +132,10 @@ class SessionTest(testtools.TestCase):
         )
 
     def test_a_plan_is_asked_for_the_set_up(self) -> None:
-        asked: dict[str, Any] = {}
+        plan_kwargs: dict[str, Any] = {}
 
-        def plan(*_: object, **more: Any) -> None:
-            asked.update(more)
+        def plan(*_: object, **kwargs: Any) -> None:
+            plan_kwargs.update(kwargs)
             raise errors.InputError('enough')
 
         self.useFixture(
@@ -149,88 +149,90 @@ class SessionTest(testtools.TestCase):
                 'os_profile': 'stock',
                 'requested_volumes': Volumes(count=2),
             },
-            asked,
+            plan_kwargs,
         )
 
     def test_bare_metal_is_not_measured_alone(self) -> None:
-        one = contexts.BaselineContext.__new__(contexts.BaselineContext)
-        one.config = workload(
+        context = contexts.BaselineContext.__new__(contexts.BaselineContext)
+        context.config = workload(
             configuration=BARE_METAL, sweep='mine', skip=True
         )
-        one.context = {}
-        one.setup()
-        self.assertIn('no configuration', self.here.skip_reason)
-        self.here.skip_reason = ''
+        context.context = {}
+        context.setup()
+        self.assertIn('no configuration', self.state.skip_reason)
+        self.state.skip_reason = ''
         factory.save(
             factory.run('i1', 0, 50, size=SIZE, sweep='mine'),
             state.RECORDS_DIR,
         )
-        self.assertRaises(errors.HVStackError, one.setup)
-        self.assertEqual('', self.here.skip_reason)
+        self.assertRaises(errors.HVStackError, context.setup)
+        self.assertEqual('', self.state.skip_reason)
 
-    def bare(self, **more: Any) -> contexts.BaselineContext:
-        one = contexts.BaselineContext.__new__(contexts.BaselineContext)
-        one.config = workload(
-            configuration=BARE_METAL, sizes=[SIZE], **{'sweep': 's', **more}
+    def baseline_context(self, **overrides: Any) -> contexts.BaselineContext:
+        context = contexts.BaselineContext.__new__(contexts.BaselineContext)
+        context.config = workload(
+            configuration=BARE_METAL,
+            sizes=[SIZE],
+            **{'sweep': 's', **overrides},
         )
-        one.context = {}
-        return one
+        context.context = {}
+        return context
 
-    def done(self, **more: Any) -> None:
+    def done(self, **overrides: Any) -> None:
         """Leave the record of the workload's only run."""
-        given = {'size': SIZE, 'sweep': 's', **more}
+        run_kwargs = {'size': SIZE, 'sweep': 's', **overrides}
         factory.save(
-            factory.run(BARE_METAL, 0, 50, **given), state.RECORDS_DIR
+            factory.run(BARE_METAL, 0, 50, **run_kwargs), state.RECORDS_DIR
         )
 
-    def taken(self) -> hosts.BareHosts:
+    def acquire_hosts(self) -> hosts.BareHosts:
         """Have a cluster of hosts, as a context would."""
-        path = Path(self.here.options.sweep.baseline_hosts)
-        self.here.cluster = hosts.BareHosts.from_file(path)
-        return self.here.cluster
+        path = Path(self.state.options.sweep.baseline_hosts)
+        self.state.cluster = hosts.BareHosts.from_file(path)
+        return self.state.cluster
 
     def test_a_cluster_is_left_for_the_next_size(self) -> None:
-        cluster = self.taken()
+        cluster = self.acquire_hosts()
         self.done()
-        self.bare(keep=True).cleanup()
-        self.assertIs(cluster, self.here.cluster)
+        self.baseline_context(keep=True).cleanup()
+        self.assertIs(cluster, self.state.cluster)
         # To the same, which still has a run to do, it need not be made.
-        following = self.bare(sweep='other')
+        following = self.baseline_context(sweep='other')
         following.setup()
-        self.assertIs(cluster, self.here.cluster)
+        self.assertIs(cluster, self.state.cluster)
         following.cleanup()
-        self.assertIsNone(self.here.cluster)
-        self.assertIsNone(self.here.retained)
+        self.assertIsNone(self.state.cluster)
+        self.assertIsNone(self.state.retained)
 
     def test_a_cluster_on_which_a_run_failed_is_left_to_nobody(self) -> None:
-        self.taken()
+        self.acquire_hosts()
         self.done(reason='its disk died')
-        self.bare(keep=True).cleanup()
-        self.assertIsNone(self.here.cluster)
+        self.baseline_context(keep=True).cleanup()
+        self.assertIsNone(self.state.cluster)
 
     def test_a_cluster_that_another_workload_has_no_use_for(self) -> None:
-        self.taken()
+        self.acquire_hosts()
         self.done()
-        self.bare(keep=True).cleanup()
+        self.baseline_context(keep=True).cleanup()
         # Even where the next one has nothing left to do.
-        self.bare(setup={'os_profile': 'stock'}).setup()
-        self.assertIsNone(self.here.cluster)
-        self.assertIsNone(self.here.retained)
+        self.baseline_context(setup={'os_profile': 'stock'}).setup()
+        self.assertIsNone(self.state.cluster)
+        self.assertIsNone(self.state.retained)
 
     def test_volumes_are_nothing_to_bare_metal(self) -> None:
-        cluster = self.taken()
+        cluster = self.acquire_hosts()
         self.done()
-        self.bare(keep=True, setup={'disks': 2}).cleanup()
-        self.bare(sweep='other', setup={'disks': 3}).setup()
-        self.assertIs(cluster, self.here.cluster)
+        self.baseline_context(keep=True, setup={'disks': 2}).cleanup()
+        self.baseline_context(sweep='other', setup={'disks': 3}).setup()
+        self.assertIs(cluster, self.state.cluster)
 
     def test_a_cluster_gets_other_settings_of_hadoop(self) -> None:
-        given: list[tuple[Any, ...]] = []
+        calls: list[tuple[Any, ...]] = []
 
         def reconfigure(
             cluster: Any, sized: Any, *, replication: int, tuning: str
         ) -> None:
-            given.append((sized, replication, tuning))
+            calls.append((sized, replication, tuning))
             cluster.tuning = tuning
 
         for name, stands_in in (
@@ -238,49 +240,51 @@ class SessionTest(testtools.TestCase):
             ('tpcxhs.run.warm_up', lambda *_: None),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', stands_in))
-        cluster = self.taken()
+        cluster = self.acquire_hosts()
         self.done()
-        self.bare(keep=True).cleanup()
-        following = self.bare(
+        self.baseline_context(keep=True).cleanup()
+        following = self.baseline_context(
             sweep='other',
             replication=1,
             setup={'tuning': 'amd'},
             keep=True,
         )
         following.setup()
-        self.assertEqual([(cluster.sized('amd'), 1, 'amd')], given)
+        self.assertEqual([(cluster.sized('amd'), 1, 'amd')], calls)
         # Once is enough.
         following.setup()
         self.done(sweep='other')
         following.cleanup()
-        self.bare(
+        self.baseline_context(
             sweep='third', replication=1, setup={'tuning': 'amd'}
         ).setup()
-        self.assertEqual(1, len(given))
-        self.assertIs(cluster, self.here.cluster)
+        self.assertEqual(1, len(calls))
+        self.assertIs(cluster, self.state.cluster)
 
     def test_a_kept_cluster_asks_no_cloud(self) -> None:
-        cluster = self.taken()
+        cluster = self.acquire_hosts()
         self.done()
-        self.bare(keep=True).cleanup()
+        self.baseline_context(keep=True).cleanup()
         # There is no connection here, as Nova has no hosts then.
-        self.bare(sweep='other', skip=True, before='i1').setup()
-        self.assertEqual('', self.here.skip_reason)
-        self.assertIs(cluster, self.here.cluster)
-        last = self.bare(sweep='other', skip=True)
+        self.baseline_context(sweep='other', skip=True, before='i1').setup()
+        self.assertEqual('', self.state.skip_reason)
+        self.assertIs(cluster, self.state.cluster)
+        last = self.baseline_context(sweep='other', skip=True)
         last.setup()
-        self.assertIn('no configuration', self.here.skip_reason)
+        self.assertIn('no configuration', self.state.skip_reason)
         last.cleanup()
-        self.assertEqual('', self.here.skip_reason)
-        self.assertIsNone(self.here.cluster)
+        self.assertEqual('', self.state.skip_reason)
+        self.assertIsNone(self.state.cluster)
 
     def test_a_stack_that_was_left_is_deleted(self) -> None:
         undone: list[tuple[str, ...]] = []
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.cloud.undo.undo',
-                lambda found, _: undone.append(
-                    tuple(one.kind for one in found)
+                lambda journal_entries, _: undone.append(
+                    tuple(
+                        journal_entry.kind for journal_entry in journal_entries
+                    )
                 ),
             )
         )
@@ -300,64 +304,64 @@ class SessionTest(testtools.TestCase):
             name='hv-x',
             processors=1,
         )
-        self.here.cluster = cluster
-        self.here.retained = ('i1-ceph',), (None, 'hvstack')
+        self.state.cluster = cluster
+        self.state.retained = ('i1-ceph',), (None, 'hvstack')
         self.done()
-        self.bare().setup()
+        self.baseline_context().setup()
         self.assertEqual(
             [('stack', 'keypair'), ('ratio',), ('host_mode',), ('flavor',)],
             undone,
         )
-        self.assertIsNone(self.here.cluster)
+        self.assertIsNone(self.state.cluster)
         assert cluster.folder
         self.assertFalse(cluster.folder.exists())
 
     def test_hosts_are_switched_by_the_operators_command(self) -> None:
-        asked: list[tuple[Any, ...]] = []
+        calls: list[tuple[Any, ...]] = []
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.cloud.hostmode.switch',
-                lambda _, *words: asked.append(words[:3]),
+                lambda _, *args: calls.append(args[:3]),
             )
         )
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', Path('/none'))
         )
-        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
-        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+        self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
+        self.state.plan = SimpleNamespace(  # type: ignore[assignment]
             configuration=parse('i1-dedicated'), providers={'h0': 'p0'}
         )
-        one = contexts.HostModeContext.__new__(contexts.HostModeContext)
-        one.config = workload(configuration='i1-dedicated')
-        one.context = {}
-        one.setup()
-        self.assertEqual([], asked)
-        self.here.options.set_override(
+        context = contexts.HostModeContext.__new__(contexts.HostModeContext)
+        context.config = workload(configuration='i1-dedicated')
+        context.context = {}
+        context.setup()
+        self.assertEqual([], calls)
+        self.state.options.set_override(
             'host_mode_command', 'switch {mode}', 'sweep'
         )
-        one.setup()
-        self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], asked)
+        context.setup()
+        self.assertEqual([({'h0': 'p0'}, 'dedicated', 'switch {mode}')], calls)
 
     def test_nothing_begins_after_ctrl_c(self) -> None:
         # In a run, and while the report's charts are made after it.
-        for where in ('_measure_runs', '_add_output'):
-            tried: list[Any] = []
+        for function_name in ('_measure_runs', '_add_output'):
+            calls: list[Any] = []
 
-            def interrupted(*words: Any, tried: list[Any] = tried) -> None:
-                tried.append(words)
+            def interrupted(*args: Any, calls: list[Any] = calls) -> None:
+                calls.append(args)
                 raise KeyboardInterrupt
 
-            self.here.interrupted = False
-            self.here.cluster = object()  # type: ignore[assignment]
+            self.state.interrupted = False
+            self.state.cluster = object()  # type: ignore[assignment]
             config = workload(configuration=BARE_METAL)
-            one = scenario.TPCxHS.__new__(scenario.TPCxHS)
+            benchmark = scenario.TPCxHS.__new__(scenario.TPCxHS)
             with contextlib.ExitStack() as patched:
                 for name, value in (
                     (
                         '_measure_runs',
                         lambda *_: [factory.run(BARE_METAL, 0, 60)],
                     ),
-                    (where, interrupted),
+                    (function_name, interrupted),
                 ):
                     patched.enter_context(
                         fixtures.MonkeyPatch(
@@ -365,39 +369,41 @@ class SessionTest(testtools.TestCase):
                         )
                     )
                 # Rally's runner goes on with the next iteration and workload.
-                for number, _ in enumerate(self.here.steps(config), 1):
-                    one.context = {'iteration': number}
-                    self.assertRaises(KeyboardInterrupt, one.run, **config)
-            self.assertEqual(1, len(tried), where)
+                for iteration, _ in enumerate(self.state.steps(config), 1):
+                    benchmark.context = {'iteration': iteration}
+                    self.assertRaises(
+                        KeyboardInterrupt, benchmark.run, **config
+                    )
+            self.assertEqual(1, len(calls), function_name)
             self.assertRaises(KeyboardInterrupt, self.flavors().setup)
 
     def test_what_the_cloud_lacks_is_skipped(self) -> None:
         self.flavors(skip=True, without=['ceph']).setup()
         self.assertEqual(
-            'i1-ceph: this cloud has no Ceph', self.here.skip_reason
+            'i1-ceph: this cloud has no Ceph', self.state.skip_reason
         )
-        self.assertIsNone(self.here.plan)
+        self.assertIsNone(self.state.plan)
         # It is no failed run, and later contexts do nothing.
         self.assertEqual([], record.load_all(state.RECORDS_DIR))
         contexts.ClusterContext.setup(self.flavors())  # type: ignore[arg-type]
-        drawn: list[dict[str, Any]] = []
-        one = SimpleNamespace(
-            add_output=lambda complete: drawn.append(complete)
+        outputs: list[dict[str, Any]] = []
+        benchmark = SimpleNamespace(
+            add_output=lambda complete: outputs.append(complete)
         )
         for name in ('i1-ceph', BARE_METAL):
             scenario._report_skipped(  # type: ignore[arg-type]
-                *(one, self.here, 's', name)
+                *(benchmark, self.state, 's', name)
             )
-        self.assertTrue(slas.is_skipped({'output': {'complete': drawn}}))
+        self.assertTrue(slas.is_skipped({'output': {'complete': outputs}}))
         # A report of its runs says so, wherever their folder is.
         skipped = {'i1-ceph': 'this cloud has no Ceph'}
         self.assertEqual(skipped, skips.load_skips(state.RECORDS_DIR, 's'))
         other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), journey.of(runs).skipped)
-        told = journey.of(runs, other)
+        sweep_summary = journey.of(runs, other)
         self.assertEqual(
-            ['skipped: i1-ceph: this cloud has no Ceph'], told.lines()
+            ['skipped: i1-ceph: this cloud has no Ceph'], sweep_summary.lines()
         )
         for form in ('csv', 'junit', 'html', 'json'):
             self.assertIn(
@@ -412,21 +418,24 @@ class SessionTest(testtools.TestCase):
             factory.run(BARE_METAL, 0, 50),
             factory.run('i1', 0, 60, backend='qemu'),
         ]
-        drawn: list[dict[str, Any]] = []
-        one = SimpleNamespace(add_output=lambda **given: drawn.append(given))
+        outputs: list[dict[str, Any]] = []
+        benchmark = SimpleNamespace(
+            add_output=lambda **output: outputs.append(output)
+        )
         scenario._add_output(  # type: ignore[arg-type]
-            *(one, self.here, runs[1], runs, ())
+            *(benchmark, self.state, runs[1], runs, ())
         )
         (table,) = [
-            given['complete']['data']['rows']
-            for given in drawn
-            if given.get('complete', {}).get('title') == slas.PERCENT
+            output['complete']['data']['rows']
+            for output in outputs
+            if output.get('complete', {}).get('title') == slas.PERCENT
         ]
         self.assertEqual('emulated, not compared', table[1][2])
         self.assertEqual([], slas.list_figures(
             {'output': {'additive': [
-                given['additive'] for given in drawn if 'additive' in given
-                and given['additive']['title'] == slas.PERCENT
+                output['additive'] for output in outputs
+                if 'additive' in output
+                and output['additive']['title'] == slas.PERCENT
             ]}}, slas.PERCENT,
         ))  # fmt: skip
 
@@ -445,7 +454,7 @@ class SessionTest(testtools.TestCase):
         self.assertIn("baseline 'auto'", str(error))
 
     def plan(self, workers: int, backend: str = 'kvm') -> None:
-        self.here.plan = SimpleNamespace(  # type: ignore[assignment]
+        self.state.plan = SimpleNamespace(  # type: ignore[assignment]
             sizing=SimpleNamespace(containers=4),
             workers=workers,
             backend=backend,
@@ -455,15 +464,15 @@ class SessionTest(testtools.TestCase):
         )
 
     def no_hosts(self) -> None:
-        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
+        self.state.options.set_override('baseline_hosts', '/none', 'sweep')
 
     def test_storage_of_the_start_is_the_decks_where_the_cloud_has_it(
         self,
     ) -> None:
-        asked: list[object] = []
+        calls: list[object] = []
 
         def storage(*_: object) -> tuple[str, str]:
-            asked.append(_)
+            calls.append(_)
             return 'ceph', 'one copy'
 
         for name, stands_in in (
@@ -473,56 +482,56 @@ class SessionTest(testtools.TestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.sweep.lacks.{name}', stands_in)
             )
-        self.here.options.set_override('host_profile', 'vsphere6', 'cloud')
+        self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
 
-        def named(name: str, **more: Any) -> str:
-            config = workload(configuration=name, **more)
-            (step, _) = self.here.steps(config)
+        def named(name: str, **overrides: Any) -> str:
+            config = workload(configuration=name, **overrides)
+            (step, _) = self.state.steps(config)
             return step.configuration
 
-        deck = {'storage': 'deck'}
-        self.assertEqual(parse('i2-ceph').name, named('i2', **deck))
-        self.assertEqual(parse('i4-ceph').name, named('i4', **deck))
-        self.assertEqual(1, len(asked))
-        for name, more in (
+        storage_args = {'storage': 'deck'}
+        self.assertEqual(parse('i2-ceph').name, named('i2', **storage_args))
+        self.assertEqual(parse('i4-ceph').name, named('i4', **storage_args))
+        self.assertEqual(1, len(calls))
+        for name, overrides in (
             ('i1', {}),
-            ('i1-local', deck),
-            ('i1', {**deck, 'without': ['ceph']}),
+            ('i1-local', storage_args),
+            ('i1', {**storage_args, 'without': ['ceph']}),
         ):
-            self.assertEqual(parse('i1').name, named(name, **more))
-        self.assertEqual(BARE_METAL, named(BARE_METAL, **deck))
-        self.assertEqual(1, len(asked))
+            self.assertEqual(parse('i1').name, named(name, **overrides))
+        self.assertEqual(BARE_METAL, named(BARE_METAL, **storage_args))
+        self.assertEqual(1, len(calls))
 
     def test_time_left_is_said_before_a_workload(self) -> None:
         stream = io.StringIO()
-        self.here.progress.stream = stream
+        self.state.progress.stream = stream
         quick = state.create_sweep(['i1'], 1, SIZE)
-        one = self.bare(sweep=quick.id)
-        self.here.options.set_override('baseline_hosts', '/none', 'sweep')
-        self.assertRaises(errors.InputError, one.setup)
+        context = self.baseline_context(sweep=quick.id)
+        self.state.options.set_override('baseline_hosts', '/none', 'sweep')
+        self.assertRaises(errors.InputError, context.setup)
         self.assertIn('left: 4 runs', stream.getvalue())
         # A sweep of plain Rally's has no marker.
         stream.truncate(0)
-        self.bare(sweep='mine')
-        self.here.announce(workload(sweep='mine'))
+        self.baseline_context(sweep='mine')
+        self.state.announce(workload(sweep='mine'))
         self.assertNotIn('left', stream.getvalue())
 
     def test_tasks_of_a_cloud_without_bare_metal(self) -> None:
         self.no_hosts()
         self.plan(workers=2)
-        small = self.here.workload(SIZE, workload())
+        small = self.state.workload(SIZE, workload())
         self.plan(workers=4)
-        large = self.here.workload(SIZE, workload(replication=1))
+        large = self.state.workload(SIZE, workload(replication=1))
         self.assertEqual((2, 1), (small.replication, large.replication))
         self.assertEqual((6, 14), (small.maps, large.maps))
         config = workload(replication=1, sizes=[SIZE // 1000])
         # As many on each host, for data of any size that it asks for.
         for size in (SIZE // 1000, SIZE):
-            self.assertEqual(2, self.here.workload(size, config).maps)
+            self.assertEqual(2, self.state.workload(size, config).maps)
         # Bare metal itself cannot do without its hosts.
         self.assertRaises(
             errors.InputError,
-            self.here.workload,
+            self.state.workload,
             *(SIZE, workload(configuration=BARE_METAL)),
         )
 
@@ -530,52 +539,57 @@ class SessionTest(testtools.TestCase):
         self.plan(workers=2, backend='qemu')
         self.assertEqual(
             Workload(SIZE, 2, 1, 1, one_jvm=True),
-            self.here.workload(SIZE, workload()),
+            self.state.workload(SIZE, workload()),
         )
         stream = io.StringIO()
-        self.here.progress = Progress(stream=stream)
-        self.here.cluster = self.taken()
-        contexts._warm_up(self.here, workload(), 'i2')
+        self.state.progress = Progress(stream=stream)
+        self.state.cluster = self.acquire_hosts()
+        contexts._warm_up(self.state, workload(), 'i2')
         self.assertIn('no warm-up, its CPUs are emulated', stream.getvalue())
         self.plan(workers=2)
-        self.assertGreater(self.here.workload(SIZE, workload()).maps, 1)
+        self.assertGreater(self.state.workload(SIZE, workload()).maps, 1)
 
     def test_tasks_are_those_of_a_baselines_record(self) -> None:
         self.no_hosts()
         self.plan(workers=40)
         self.done(sweep='imported')
-        found = self.here.workload(SIZE, workload(baseline='imported'))
+        run_workload = self.state.workload(SIZE, workload(baseline='imported'))
         self.assertEqual(
-            (2, 6, 6), (found.replication, found.maps, found.reduces)
+            (2, 6, 6),
+            (
+                run_workload.replication,
+                run_workload.maps,
+                run_workload.reduces,
+            ),
         )
 
     def test_a_baseline_of_another_workload_costs_no_run(self) -> None:
         self.done(sweep='imported')
-        for given, words in (
+        for overrides, message in (
             ({'sizes': [2 * SIZE]}, f'size_bytes {SIZE} instead of'),
             ({'replication': 3}, 'replication 2 instead of 3'),
             ({'kit': '/kit'}, 'derived True instead of False'),
         ):
-            config = {'sweep': f's{len(words)}', 'baseline': 'imported'}
-            one = self.flavors(**config, **given)
-            error = self.assertRaises(errors.InputError, one.setup)
-            self.assertIn(words, str(error))
+            config = {'sweep': f's{len(message)}', 'baseline': 'imported'}
+            context = self.flavors(**config, **overrides)
+            error = self.assertRaises(errors.InputError, context.setup)
+            self.assertIn(message, str(error))
             self.assertNotIn('\n', str(error))
-        self.assertTrue(self.here.load_baselines(workload(baseline='auto')))
+        self.assertTrue(self.state.load_baselines(workload(baseline='auto')))
 
     def test_a_baseline_has_the_replication_that_a_run_would_have(
         self,
     ) -> None:
-        made = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
-        made.replication = 1
-        factory.save(made, state.RECORDS_DIR)
+        baseline = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
+        baseline.replication = 1
+        factory.save(baseline, state.RECORDS_DIR)
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
-        self.assertEqual(1, len(self.here.load_baselines(config)))
+        self.assertEqual(1, len(self.state.load_baselines(config)))
         self.no_hosts()
         error = self.assertRaises(
-            errors.InputError, self.here.load_baselines, config
+            errors.InputError, self.state.load_baselines, config
         )
         self.assertIn('replication 1 instead of 2', str(error))
 
@@ -588,12 +602,12 @@ class SessionTest(testtools.TestCase):
         self.assertIn('no Ceph', failed.reason)
 
     def test_kit_records_what_a_pair_lacks(self) -> None:
-        asked: list[tuple[int, list[int]]] = []
+        calls: list[tuple[int, list[int]]] = []
 
         def runs(
             *_: object, index: int, run_numbers: list[int], **__: Any
         ) -> list:
-            asked.append((index, run_numbers))
+            calls.append((index, run_numbers))
             return []
 
         self.useFixture(
@@ -602,7 +616,9 @@ class SessionTest(testtools.TestCase):
         config = workload(sweep='mine', kit='/kit')
         for index in (0, 1):
             step = Step(BARE_METAL, index, SIZE)
-            scenario._measure_runs(None, self.here, config, step, None)  # type: ignore[arg-type]
-            made = factory.run(BARE_METAL, index, 50, size=SIZE, sweep='mine')
-            factory.save(made, state.RECORDS_DIR)
-        self.assertEqual([(0, [1, 2]), (0, [2])], asked)
+            scenario._measure_runs(None, self.state, config, step, None)  # type: ignore[arg-type]
+            baseline = factory.run(
+                BARE_METAL, index, 50, size=SIZE, sweep='mine'
+            )
+            factory.save(baseline, state.RECORDS_DIR)
+        self.assertEqual([(0, [1, 2]), (0, [2])], calls)

@@ -53,19 +53,21 @@ LARGE = HostProfile(
 WORDS = ('instances=1,2,4', 'cpu_ratio=1,2', 'ram_ratio=1.0,1.2')
 
 
-def explored(*words: str, host: HostProfile = LARGE) -> Space:
-    return space.explore_space(space.parse_space(words), host, 'kvm')
+def explored(*parameters: str, host: HostProfile = LARGE) -> Space:
+    return space.explore_space(space.parse_space(parameters), host, 'kvm')
 
 
 class SpaceTest(testtools.TestCase):
     def test_seven_of_twelve_on_two_cpus(self) -> None:
-        found = space.explore_space(space.parse_space(WORDS), HOST, 'lxc')
+        search_space = space.explore_space(
+            space.parse_space(WORDS), HOST, 'lxc'
+        )
         self.assertEqual(
             ['i1', 'i2', 'i2-m1.2', 'i2-c2', 'i2-c2-m1.2', 'i4-c2',
              'i4-c2-m1.2'],
-            [one.label for one in found.possible],
+            [configuration.label for configuration in search_space.possible],
         )  # fmt: skip
-        reasons = {one.name: one.reason for one in found.skipped}
+        reasons = {skip.name: skip.reason for skip in search_space.skipped}
         self.assertEqual(
             {'i1-m1.2', 'i1-c2', 'i1-c2-m1.2', 'i4', 'i4-m1.2'}, set(reasons)
         )
@@ -80,38 +82,46 @@ class SpaceTest(testtools.TestCase):
             memory_cap_mib=4864,
             cells=(NumaCell(0, (0, 1), 4864),),
         )
-        found = space.explore_space(space.parse_space(WORDS), small, 'lxc')
-        self.assertNotIn('i4-c2', [one.label for one in found.possible])
-        reasons = {one.name: one.reason for one in found.skipped}
+        search_space = space.explore_space(
+            space.parse_space(WORDS), small, 'lxc'
+        )
+        self.assertNotIn(
+            'i4-c2',
+            [configuration.label for configuration in search_space.possible],
+        )
+        reasons = {skip.name: skip.reason for skip in search_space.skipped}
         self.assertIn('1152 MiB', reasons['i4-c2'])
         # Another tuning has larger containers.
-        found = space.explore_space(
+        search_space = space.explore_space(
             space.parse_space(WORDS), HOST, 'lxc', tuning='stock'
         )
-        reasons = {one.name: one.reason for one in found.skipped}
+        reasons = {skip.name: skip.reason for skip in search_space.skipped}
         self.assertIn("tuning profile 'stock'", reasons['i4-c2'])
 
     def test_what_backend_and_cloud_cannot(self) -> None:
-        words = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
+        parameters = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
                  'cpu_ratio=1,2', 'instances=2')  # fmt: skip
-        found = space.explore_space(space.parse_space(words), LARGE, 'lxc')
-        self.assertEqual(
-            ['i2', 'i2-c2'], [one.label for one in found.possible]
+        search_space = space.explore_space(
+            space.parse_space(parameters), LARGE, 'lxc'
         )
-        reasons = {one.name: one.reason for one in found.skipped}
+        self.assertEqual(
+            ['i2', 'i2-c2'],
+            [configuration.label for configuration in search_space.possible],
+        )
+        reasons = {skip.name: skip.reason for skip in search_space.skipped}
         self.assertIn('cannot attach volumes', reasons['i2-ceph'])
         self.assertIn('backend lxc', reasons['i2-dedicated'])
         odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
         self.assertIn('promises a dedicated CPU', reasons[odd])
-        found = space.explore_space(
-            space.parse_space(words), LARGE, 'kvm', ('ceph', 'dedicated')
+        search_space = space.explore_space(
+            space.parse_space(parameters), LARGE, 'kvm', ('ceph', 'dedicated')
         )
-        reasons = {one.name: one.reason for one in found.skipped}
+        reasons = {skip.name: skip.reason for skip in search_space.skipped}
         self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
         self.assertIn('shared mode', reasons['i2-dedicated'])
 
     def test_nonsense_is_one_line(self) -> None:
-        for words in (
+        for parameters in (
             (),
             ('instances',),
             ('instanses=1',),
@@ -127,7 +137,7 @@ class SpaceTest(testtools.TestCase):
              'cpu_ratio=' + ','.join(map(str, range(1, 100)))),
         ):  # fmt: skip
             exc = self.assertRaises(
-                errors.InputError, space.parse_space, words
+                errors.InputError, space.parse_space, parameters
             )
             self.assertNotIn('\n', str(exc))
         for start in ('i3', 'nonsense'):
@@ -138,18 +148,18 @@ class SpaceTest(testtools.TestCase):
         self.assertIn("start 'i64' cannot exist", str(exc))
 
     def test_file(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        path = folder / 'space.yaml'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        path = directory / 'space.yaml'
         path.write_text(
             'start: i2\nvalues:\n  instances: [1, 2]\n'
             '  ram_ratio: [1.0, 1.2]\n  disk_pinning: [off, on]\n'
         )
-        found = space.load_space(path)
-        self.assertEqual('i2', found.start.label)
+        search_space = space.load_space(path)
+        self.assertEqual('i2', search_space.start.label)
         self.assertEqual(
             {'instances': (1, 2), 'ram_ratio': (1.0, 1.2),
              'disk_pinning': (False, True)},
-            found.values,
+            search_space.values,
         )  # fmt: skip
         for text, line in (
             ('values: {instances: [1, 2], cpus: [1]}', 1),
@@ -182,7 +192,7 @@ class Played:
             return False
         step = workloads[0][0]
         name = step.label.replace('-', '_').replace(' ', '_')
-        number = len(self.records)
+        index = len(self.records)
         # Two runs of one never agree, so that there is a variance.
         rate = self.rates.get(name, 1.0) * (1.01 if step.index % 2 else 1)
         self.records.append(
@@ -191,7 +201,7 @@ class Played:
                 step.index,
                 100 / rate,
                 size=SIZE,
-                started=f'2026-11-21T{number // 60:02d}:{number % 60:02d}:00Z',
+                started=f'2026-11-21T{index // 60:02d}:{index % 60:02d}:00Z',
                 reason='dead' if step.label in self.bad else '',
             )
         )
@@ -208,11 +218,11 @@ class Played:
         return [
             (
                 'bare'
-                if one.configuration == BARE_METAL
-                else parse(one.configuration).label,
-                one.index,
+                if record.configuration == BARE_METAL
+                else parse(record.configuration).label,
+                record.index,
             )
-            for one in self.records
+            for record in self.records
         ]
 
     def count(self, label: str) -> int:
@@ -220,21 +230,22 @@ class Played:
 
 
 class StrategyTest(testtools.TestCase):
-    def play(self, name: str, *words: str, runs: int = 2, **rates: float):
+    def play(self, name: str, *parameters: str, runs: int = 2, **rates: float):
         return Played(
-            strategies.create_strategy(name, explored(*words), runs), **rates
+            strategies.create_strategy(name, explored(*parameters), runs),
+            **rates,
         )
 
     def test_full_factorial(self) -> None:
-        one = self.play('full-factorial', 'instances=1,2')
+        simulation = self.play('full-factorial', 'instances=1,2')
         self.assertEqual(
             [('bare', 0), ('i1', 0), ('i1', 1), ('bare', 1), ('i2', 0),
              ('i2', 1), ('bare', 2)],
-            one.whole(),
+            simulation.whole(),
         )  # fmt: skip
 
     def test_one_at_a_time_keeps_the_best(self) -> None:
-        one = self.play(
+        simulation = self.play(
             'one-at-a-time',
             'instances=1,2,4',
             'cpu_ratio=1,2',
@@ -248,16 +259,16 @@ class StrategyTest(testtools.TestCase):
         )
         self.assertEqual(
             ['i1-ceph', 'i2-ceph', 'i4-ceph', 'i2-c2-ceph', 'i2'],
-            [name for name, _ in one.whole() if name != 'bare'],
+            [name for name, _ in simulation.whole() if name != 'bare'],
         )
-        found = strategies.collect_rates(one.records, SIZE)
-        way = one.strategy.list_tried_values(found)
+        sweep_rates = strategies.collect_rates(simulation.records, SIZE)
+        way = simulation.strategy.list_tried_values(sweep_rates)
         self.assertEqual(
             ['+30 %', '+10 %', '-8 %', '+23 %'],
             [
                 gain.text
                 for gain in gains.compute_gains(
-                    way, stats.correct_drift(found.rates, [])
+                    way, stats.correct_drift(sweep_rates.rates, [])
                 )
             ],
         )
@@ -279,53 +290,61 @@ class StrategyTest(testtools.TestCase):
         self.assertIn('+0 %  (95 % interval no interval)', line)
 
     def test_a_race_drops_the_slow_and_repeats_the_close(self) -> None:
-        one = self.play(
+        simulation = self.play(
             'racing', 'instances=1,2,4', 'cpu_ratio=1,2', runs=3,
             i1=1.0, i2=1.002, i4=0.5, i2_c2=0.4, i4_c2=0.3,
         )  # fmt: skip
-        one.whole()
-        self.assertEqual(1, one.count('i4-c2'))
-        self.assertEqual(1, one.count('i2-c2'))
-        self.assertEqual(4, one.count('i1'))
-        self.assertEqual(4, one.count('i2'))
-        choice = one.strategy.choose(
-            strategies.collect_rates(one.records, SIZE)
+        simulation.whole()
+        self.assertEqual(1, simulation.count('i4-c2'))
+        self.assertEqual(1, simulation.count('i2-c2'))
+        self.assertEqual(4, simulation.count('i1'))
+        self.assertEqual(4, simulation.count('i2'))
+        choice = simulation.strategy.choose(
+            strategies.collect_rates(simulation.records, SIZE)
         )
         assert choice
         self.assertEqual('i1', parse(choice.taken).label)
         self.assertIsNone(choice.winner)
 
     def test_a_race_ends_with_one_left(self) -> None:
-        one = self.play('racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1)
-        one.whole()
-        self.assertEqual((1, 2, 1), tuple(map(one.count, ('i1', 'i2', 'i4'))))
-        choice = one.strategy.choose(
-            strategies.collect_rates(one.records, SIZE)
+        simulation = self.play(
+            'racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1
+        )
+        simulation.whole()
+        self.assertEqual(
+            (1, 2, 1), tuple(map(simulation.count, ('i1', 'i2', 'i4')))
+        )
+        choice = simulation.strategy.choose(
+            strategies.collect_rates(simulation.records, SIZE)
         )
         assert choice
         self.assertEqual('i2', parse(choice.winner or '').label)
 
     def test_a_race_never_runs_more_than_all(self) -> None:
         """Nothing can be dropped here; bare metal is measured more often."""
-        for runs, most in ((1, 7), (3, 13), (4, 16)):
-            one = self.play('racing', 'instances=1,2,4', runs=runs)
-            one.whole()
-            self.assertLessEqual(len(one.runs), most)
-            self.assertGreater(len(one.runs), most - 3)
-            self.assertLessEqual(len(one.runs) - one.count('bare'), 3 * runs)
+        for runs, max_runs in ((1, 7), (3, 13), (4, 16)):
+            simulation = self.play('racing', 'instances=1,2,4', runs=runs)
+            simulation.whole()
+            self.assertLessEqual(len(simulation.runs), max_runs)
+            self.assertGreater(len(simulation.runs), max_runs - 3)
+            self.assertLessEqual(
+                len(simulation.runs) - simulation.count('bare'), 3 * runs
+            )
 
     def test_a_race_against_recorded_runs_has_all_for_itself(self) -> None:
         for runs in (1, 2, 3, 4):
             area = explored('instances=1,2,4')
-            _, most = strategies.estimate_sweep(
+            _, max_estimate = strategies.estimate_sweep(
                 strategies.create_strategy('racing', area, runs), bare=False
             )
-            self.assertEqual(3 * runs, most.runs)
+            self.assertEqual(3 * runs, max_estimate.runs)
 
     def test_a_race_leaves_pairs(self) -> None:
-        one = self.play('racing', 'instances=1,2,4', runs=2)
-        one.whole()
-        self.assertEqual((2, 2, 2), tuple(map(one.count, ('i1', 'i2', 'i4'))))
+        simulation = self.play('racing', 'instances=1,2,4', runs=2)
+        simulation.whole()
+        self.assertEqual(
+            (2, 2, 2), tuple(map(simulation.count, ('i1', 'i2', 'i4')))
+        )
 
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
         """Played asks anew after each run, so each run ends a process."""
@@ -355,43 +374,45 @@ class StrategyTest(testtools.TestCase):
 
     def test_a_run_is_tried_twice_and_given_up(self) -> None:
         for name in strategies.STRATEGIES:
-            one = self.play(name, 'instances=1,2,4', i4=1.1)
-            one.bad = {'i2'}
-            one.whole()
+            simulation = self.play(name, 'instances=1,2,4', i4=1.1)
+            simulation.bad = {'i2'}
+            simulation.whole()
             self.assertEqual(
-                [('i2', 0)] * 2, [r for r in one.runs if r[0] == 'i2']
+                [('i2', 0)] * 2, [r for r in simulation.runs if r[0] == 'i2']
             )
-            self.assertLess(0, one.count('i4'))
-            found = strategies.collect_rates(one.records, SIZE)
-            self.assertEqual({parse('i2').name}, found.excluded)
-            choice = one.strategy.choose(found)
+            self.assertLess(0, simulation.count('i4'))
+            sweep_rates = strategies.collect_rates(simulation.records, SIZE)
+            self.assertEqual({parse('i2').name}, sweep_rates.excluded)
+            choice = simulation.strategy.choose(sweep_rates)
             assert choice
             self.assertNotEqual('i2', parse(choice.taken).label)
 
     def test_everything_fails(self) -> None:
         for name in strategies.STRATEGIES:
-            one = self.play(name, 'instances=1,2')
-            one.bad = {'i1', 'i2'}
-            one.whole()
-            self.assertEqual((2, 2), (one.count('i1'), one.count('i2')))
-            found = strategies.collect_rates(one.records, SIZE)
-            self.assertIsNone(one.strategy.choose(found))
+            simulation = self.play(name, 'instances=1,2')
+            simulation.bad = {'i1', 'i2'}
+            simulation.whole()
+            self.assertEqual(
+                (2, 2), (simulation.count('i1'), simulation.count('i2'))
+            )
+            sweep_rates = strategies.collect_rates(simulation.records, SIZE)
+            self.assertIsNone(simulation.strategy.choose(sweep_rates))
 
     def test_killed_for_memory_is_not_tried_again(self) -> None:
         bad = factory.run(
             'i1', 0, 9, size=SIZE, reason='OOM', seen={'killed': ['x']}
         )
-        found = strategies.collect_rates([bad], SIZE)
-        self.assertEqual({parse('i1').name}, found.excluded)
+        sweep_rates = strategies.collect_rates([bad], SIZE)
+        self.assertEqual({parse('i1').name}, sweep_rates.excluded)
 
     def test_a_baseline_that_fails_does_not_stop_all(self) -> None:
-        one = self.play('full-factorial', 'instances=1,2')
-        one.bad = {'bare metal'}
-        one.whole()
+        simulation = self.play('full-factorial', 'instances=1,2')
+        simulation.bad = {'bare metal'}
+        simulation.whole()
         self.assertEqual(
             [('bare', 0), ('bare', 0), ('i1', 0), ('i1', 1), ('bare', 1),
              ('bare', 1), ('i2', 0), ('i2', 1), ('bare', 2), ('bare', 2)],
-            one.runs,
+            simulation.runs,
         )  # fmt: skip
 
     def test_other_sizes_do_not_count(self) -> None:
@@ -400,18 +421,23 @@ class StrategyTest(testtools.TestCase):
 
     def test_extent(self) -> None:
         area = explored('instances=1,2,4')
-        least, most = strategies.estimate_sweep(
+        min_estimate, max_estimate = strategies.estimate_sweep(
             strategies.create_strategy('full-factorial', area, 2)
         )
-        self.assertEqual(least, most)
+        self.assertEqual(min_estimate, max_estimate)
         self.assertEqual(
-            (3, 7, 10), (most.configurations, most.visits, most.runs)
+            (3, 7, 10),
+            (
+                max_estimate.configurations,
+                max_estimate.visits,
+                max_estimate.runs,
+            ),
         )
-        self.assertEqual(10 * 60 + 7 * 10, most.seconds(60, 10))
-        least, most = strategies.estimate_sweep(
+        self.assertEqual(10 * 60 + 7 * 10, max_estimate.seconds(60, 10))
+        min_estimate, max_estimate = strategies.estimate_sweep(
             strategies.create_strategy('racing', area, 2)
         )
-        self.assertEqual((9, 13), (least.runs, most.runs))
+        self.assertEqual((9, 13), (min_estimate.runs, max_estimate.runs))
 
     def test_nonsense(self) -> None:
         area = explored('instances=1,2')
@@ -442,12 +468,12 @@ class PlanCommandTest(testtools.TestCase):
         self.host.write_text(yaml.safe_dump(HOST.to_mapping()))
         (self.top / 'records').mkdir()
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             status = main(
                 ['sweep', 'plan', '--host', str(self.host), '--backend',
-                 'lxc', '--records', str(self.top / 'records'), *words]
+                 'lxc', '--records', str(self.top / 'records'), *args]
             )  # fmt: skip
         return status, out.getvalue(), err.getvalue()
 
@@ -512,7 +538,7 @@ class PlanCommandTest(testtools.TestCase):
         self.assertIn('about 1.2 hours: 600 s a run', out)
 
     def test_bad_input_is_one_line(self) -> None:
-        for words in (
+        for args in (
             ('--values', 'instances=1,x'),
             ('--values', 'cpus=1'),
             ('--values', 'instances=1', '--runs', '0'),
@@ -522,6 +548,6 @@ class PlanCommandTest(testtools.TestCase):
             ('--space', str(self.host)),
             ('--space', str(self.host), '--start', 'i1'),
         ):
-            status, out, err = self.call(*words)
-            self.assertEqual((2, ''), (status, out), words)
+            status, out, err = self.call(*args)
+            self.assertEqual((2, ''), (status, out), args)
             self.assertEqual(1, err.count('\n'), err)

@@ -26,7 +26,7 @@ TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
 
 class PlanTest(testtools.TestCase):
     def test_bare_metal_before_each_and_at_the_end(self) -> None:
-        found = [
+        steps = [
             [(step.label, step.index, step.size_bytes) for step in workload]
             for workload in plan.build_quick_workloads(
                 ['i1', 'i2-c2'], 2, 1000
@@ -40,7 +40,7 @@ class PlanTest(testtools.TestCase):
                 [('i2-c2', 0, 1000), ('i2-c2', 1, 1000)],
                 [('bare metal', 2, 1000), ('bare metal', 3, 2000)],
             ],
-            found,
+            steps,
         )
 
     def test_nonsense(self) -> None:
@@ -53,8 +53,10 @@ class PlanTest(testtools.TestCase):
 class TaskFileTest(testtools.TestCase):
     """Rally's task and our plan are the same list of runs."""
 
-    def render(self, name: str = 'quick.yaml', **given: object) -> list[dict]:
-        text = TASKS.get_template(name).render(**given)
+    def render(
+        self, name: str = 'quick.yaml', **task_args: object
+    ) -> list[dict]:
+        text = TASKS.get_template(name).render(**task_args)
         content = yaml.safe_load(text)
         self.assertEqual(2, content['version'])
         return [
@@ -68,22 +70,22 @@ class TaskFileTest(testtools.TestCase):
             plan.build_workload(
                 args['configuration'], args['first_index'], args['sizes']
             )
-            for one in workloads
-            for args in one['scenario'].values()
+            for workload in workloads
+            for args in workload['scenario'].values()
         ]
 
     def test_all_tasks_have_the_commands_size(self) -> None:
-        found = {
-            path.name: int(words[1])
+        sizes = {
+            path.name: int(match[1])
             for path in sorted(FOLDER.glob('*.yaml'))
             if (
-                words := re.search(
+                match := re.search(
                     r'size_bytes \| default\((\d+)\)', path.read_text()
                 )
             )
         }
-        self.assertGreater(len(found), 10)
-        self.assertEqual({SIZE_BYTES}, set(found.values()), found)
+        self.assertGreater(len(sizes), 10)
+        self.assertEqual({SIZE_BYTES}, set(sizes.values()), sizes)
 
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
@@ -94,36 +96,36 @@ class TaskFileTest(testtools.TestCase):
         )
 
     def test_next_runs_of_a_strategy(self) -> None:
-        wanted = [
+        expected = [
             [plan.Step(BARE_METAL, 3, 1000)],
             [
                 plan.Step('i2-c1-m1-local-shared-unpinned', n, 1000)
                 for n in (1, 2)
             ],
         ]
-        found = self.render(
+        workloads = self.render(
             'sweep.yaml',
             sweep='mine',
             workloads=[
                 {
-                    'configuration': one[0].configuration,
-                    'first_index': one[0].index,
-                    'sizes': [step.size_bytes for step in one],
+                    'configuration': steps[0].configuration,
+                    'first_index': steps[0].index,
+                    'sizes': [step.size_bytes for step in steps],
                 }
-                for one in wanted
+                for steps in expected
             ],
         )
-        self.assertEqual(wanted, self.steps(found))
-        self.assertEqual(['hvstack_baseline'], list(found[0]['contexts']))
+        self.assertEqual(expected, self.steps(workloads))
+        self.assertEqual(['hvstack_baseline'], list(workloads[0]['contexts']))
 
     def test_arguments(self) -> None:
-        found = self.render(
+        workloads = self.render(
             sweep='mine', size_bytes=1000, runs=3, configurations=['i4']
         )
         self.assertEqual(
-            plan.build_quick_workloads(['i4'], 3, 1000), self.steps(found)
+            plan.build_quick_workloads(['i4'], 3, 1000), self.steps(workloads)
         )
-        for workload in found:
+        for workload in workloads:
             (args,) = workload['scenario'].values()
             self.assertEqual('mine', args['sweep'])
             self.assertEqual(
@@ -137,8 +139,8 @@ class TaskFileTest(testtools.TestCase):
 
     def test_plugins_are_those_of_the_task(self) -> None:
         names = {
-            one.get_name()
-            for one in (
+            plugin.get_name()
+            for plugin in (
                 contexts.FlavorsContext,
                 contexts.HostModeContext,
                 contexts.RatiosContext,
@@ -146,12 +148,14 @@ class TaskFileTest(testtools.TestCase):
                 contexts.BaselineContext,
             )
         }
-        used = {name for one in self.render() for name in one['contexts']}
+        used = {
+            name for workload in self.render() for name in workload['contexts']
+        }
         self.assertEqual(names, used)
         self.assertEqual('HVStack.tpcx_hs', scenario.TPCxHS.get_name())
         orders = [
-            one.get_order()
-            for one in (
+            plugin.get_order()
+            for plugin in (
                 contexts.FlavorsContext,
                 contexts.RatiosContext,
                 contexts.ClusterContext,
@@ -190,8 +194,8 @@ class StateTest(testtools.TestCase):
         )
         _, again = state.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
-        found, again = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
-        self.assertEqual((first, True), (found, again))
+        resumed, again = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        self.assertEqual((first, True), (resumed, again))
 
     def test_only_valid_records_count(self) -> None:
         steps = plan.build_workload('i2', 0, [1000, 1000])
@@ -263,13 +267,17 @@ class StateTest(testtools.TestCase):
 
     def finished(self, sweep: state.Sweep) -> bool:
         return next(
-            one.finished for one in state.list_sweeps() if one.id == sweep.id
+            candidate.finished
+            for candidate in state.list_sweeps()
+            if candidate.id == sweep.id
         )
 
     def save_all(self, sweep: state.Sweep, **failed: dict) -> None:
         """Leave valid records, but failed ones of some configurations."""
         for step in sweep.list_steps():
-            more = failed.get(step.label.replace('-', '_').replace('.', '_'))
+            overrides = failed.get(
+                step.label.replace('-', '_').replace('.', '_')
+            )
             factory.save(
                 factory.run(
                     step.configuration,
@@ -277,7 +285,7 @@ class StateTest(testtools.TestCase):
                     60,
                     size=step.size_bytes,
                     sweep=sweep.id,
-                    **(more or {}),
+                    **(overrides or {}),
                 ),
                 self.records,
             )
@@ -326,6 +334,6 @@ class OutputTest(testtools.TestCase):
         answer = scenario.build_interim_report(
             [factory.run(BARE_METAL, 0, 50), factory.run('i1', 0, 100)]
         )
-        found = {row.label: row.percent.percent for row in answer.rows}
-        self.assertEqual(50.0, round(found[parse('i1').label], 6))
-        self.assertTrue(json.dumps(found))
+        percents = {row.label: row.percent.percent for row in answer.rows}
+        self.assertEqual(50.0, round(percents[parse('i1').label], 6))
+        self.assertTrue(json.dumps(percents))

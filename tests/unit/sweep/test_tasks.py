@@ -28,8 +28,8 @@ NAMES = sorted(
 )
 
 SLAS = {
-    one.get_name(): one
-    for one in (
+    plugin.get_name(): plugin
+    for plugin in (
         failure_rate.FailureRate,
         slas.PercentOfBareMetal,
         slas.SpreadOfRates,
@@ -38,9 +38,9 @@ SLAS = {
 }
 
 
-def workloads(name: str, **given: Any) -> list[dict[str, Any]]:
+def workloads(name: str, **task_args: Any) -> list[dict[str, Any]]:
     content = yaml.load(
-        TASKS.get_template(name).render(**given), yaml.CSafeLoader
+        TASKS.get_template(name).render(**task_args), yaml.CSafeLoader
     )
     task_cfg.TaskConfig(content)
     return [
@@ -50,17 +50,18 @@ def workloads(name: str, **given: Any) -> list[dict[str, Any]]:
     ]
 
 
-def arguments(name: str, **given: Any) -> list[dict[str, Any]]:
+def arguments(name: str, **task_args: Any) -> list[dict[str, Any]]:
     return [
-        one['scenario']['HVStack.tpcx_hs'] for one in workloads(name, **given)
+        workload['scenario']['HVStack.tpcx_hs']
+        for workload in workloads(name, **task_args)
     ]
 
 
-def labels(name: str, **given: Any) -> list[str]:
+def labels(name: str, **task_args: Any) -> list[str]:
     return [
-        parse(one['configuration']).label
-        for one in arguments(name, **given)
-        if one['configuration'] != 'bare-metal'
+        parse(args['configuration']).label
+        for args in arguments(name, **task_args)
+        if args['configuration'] != 'bare-metal'
     ]
 
 
@@ -69,16 +70,16 @@ class TaskTest(testtools.TestCase):
         schema = jsonschema.Draft7Validator(WORKLOAD_SCHEMA)
         for name in NAMES:
             bounds = {'percent_of_bare_metal': 80, 'spread': 10}
-            given = {} if name == 'quick.yaml' else bounds
-            for one in workloads(name, **given):
-                (args,) = one['scenario'].values()
+            task_args = {} if name == 'quick.yaml' else bounds
+            for workload in workloads(name, **task_args):
+                (args,) = workload['scenario'].values()
                 schema.validate(args)
                 self.assertEqual(
-                    len(args['sizes']), one['runner']['serial']['times']
+                    len(args['sizes']), workload['runner']['serial']['times']
                 )
-                for context in one['contexts'].values():
+                for context in workload['contexts'].values():
                     self.assertEqual(args, context)
-                for plugin, value in one.get('sla', {}).items():
+                for plugin, value in workload.get('sla', {}).items():
                     jsonschema.validate(value, SLAS[plugin].CONFIG_SCHEMA)
 
     def test_a_typo_is_named(self) -> None:
@@ -94,24 +95,26 @@ class TaskTest(testtools.TestCase):
             ({'sizes': [99]}, '99'),
         ):
             for name in ('hvstack_baseline', 'hvstack_cluster'):
-                (said,) = Context.validate(name, None, None, {**good, **typo})
-                self.assertIn(word, said.split('\n')[0])
+                (message,) = Context.validate(
+                    name, None, None, {**good, **typo}
+                )
+                self.assertIn(word, message.split('\n')[0])
 
     def test_an_unknown_task_argument_is_named(self) -> None:
         rally = api._Task.__new__(api._Task)
         for path in sorted(FOLDER.glob('*.yaml')):
-            given = {'sweep': 'mine', 'workloads': []}
+            task_args = {'sweep': 'mine', 'workloads': []}
             if path.name != 'sweep.yaml':
-                del given['workloads']
+                del task_args['workloads']
             text = path.read_text()
-            rally.render_template(text, str(FOLDER), **given)
+            rally.render_template(text, str(FOLDER), **task_args)
             # The second is a name of Jinja's.
             for typo in ('vaules', 'range'):
                 error = self.assertRaises(
                     KeyError,
                     rally.render_template,
                     *(text, str(FOLDER)),
-                    **given,
+                    **task_args,
                     **{typo: [1]},
                 )
                 self.assertIn(
@@ -126,13 +129,15 @@ class TaskTest(testtools.TestCase):
             error = self.assertRaises(
                 KeyError, TASKS.from_string(text).render, vaules=[1]
             )
-            taken = set(error.args[0].partition('take one of ')[2].split(', '))
+            accepted = set(
+                error.args[0].partition('take one of ')[2].split(', ')
+            )
             if path.name == 'sweep.yaml':
                 used |= {'sweep', 'workloads'}
-            self.assertEqual(used - {'allow'}, taken - {'allow'}, path.name)
+            self.assertEqual(used - {'allow'}, accepted - {'allow'}, path.name)
 
     def test_what_a_task_does_not_take_is_refused(self) -> None:
-        for name, given, words in (
+        for name, task_args, message in (
             ('quick', {'start': 'i2'}, "unknown task argument 'start'"),
             ('quick', {'baseline': 'auto'}, "argument 'baseline'"),
             ('08-replication', {'replication': 2}, "argument 'replication'"),
@@ -143,31 +148,31 @@ class TaskTest(testtools.TestCase):
             ('full-sweep', {'values': {'instnces': [1]}}, "'instnces'"),
         ):
             error = self.assertRaises(
-                KeyError, arguments, f'{name}.yaml', **given
+                KeyError, arguments, f'{name}.yaml', **task_args
             )
-            self.assertIn(words, str(error))
+            self.assertIn(message, str(error))
 
     def test_a_value_that_makes_no_sense_is_named(self) -> None:
         importlib.import_module('rally.plugins.common.validators')
 
-        def said(given: dict[str, Any]) -> list[str]:
-            found: list[str] = Scenario.validate(
-                'HVStack.tpcx_hs', None, {'args': given}, None, vtype='syntax'
+        def validate(args: dict[str, Any]) -> list[str]:
+            messages: list[str] = Scenario.validate(
+                'HVStack.tpcx_hs', None, {'args': args}, None, vtype='syntax'
             )
-            return found
+            return messages
 
-        bare, foo, *_ = arguments('01-instances.yaml', values=['foo'])
-        for one in (bare, foo):
-            (line,) = said(one)
+        baseline, foo, *_ = arguments('01-instances.yaml', values=['foo'])
+        for args in (baseline, foo):
+            (line,) = validate(args)
             self.assertIn("configuration 'ifoo': 'ifoo' is unknown", line)
             self.assertNotIn('\n', line)
         good = arguments('01-instances.yaml', values=[1])[0]
-        self.assertEqual([], said(good))
-        (line,) = said({**good, 'sweep': 'my/own'})
+        self.assertEqual([], validate(good))
+        (line,) = validate({**good, 'sweep': 'my/own'})
         self.assertIn("sweep 'my/own'", line)
 
     def test_one_parameter_is_varied(self) -> None:
-        for name, wanted in (
+        for name, expected in (
             ('01-instances', ['i1', 'i2', 'i3', 'i4', 'i5', 'i10', 'i20']),
             ('02-cpu-ratio', ['i4', 'i4-c2', 'i4-c3', 'i4-c4']),
             ('03-ram-ratio', ['i4', 'i4-m1.1', 'i4-m1.2', 'i4-m1.3']),
@@ -175,7 +180,7 @@ class TaskTest(testtools.TestCase):
             ('05-cpu-policy', ['i1', 'i1-dedicated']),
             ('06-disk-pinning', ['i1', 'i1-pinned']),
         ):
-            self.assertEqual(wanted, labels(f'{name}.yaml'))
+            self.assertEqual(expected, labels(f'{name}.yaml'))
         self.assertEqual(
             ['i4-c2-ceph', 'i4-c3-ceph'],
             labels('02-cpu-ratio.yaml', start='i4-c4-ceph', values=[2, 3]),
@@ -186,22 +191,30 @@ class TaskTest(testtools.TestCase):
         self,
     ) -> None:
         for name in ('01-instances', '02-cpu-ratio', 'full-sweep'):
-            found = arguments(f'{name}.yaml')
-            self.assertEqual({'deck'}, {one['storage'] for one in found})
-        for one in arguments('01-instances.yaml', start='i1'):
-            self.assertNotIn('storage', one)
-        for one in arguments('04-storage.yaml'):
-            self.assertNotIn('storage', one)
+            workload_args = arguments(f'{name}.yaml')
+            self.assertEqual(
+                {'deck'}, {args['storage'] for args in workload_args}
+            )
+        for args in arguments('01-instances.yaml', start='i1'):
+            self.assertNotIn('storage', args)
+        for args in arguments('04-storage.yaml'):
+            self.assertNotIn('storage', args)
 
     def test_a_baseline_saves_the_runs_on_bare_metal(self) -> None:
-        found = arguments('01-instances.yaml', baseline='auto', values=[1, 2])
-        self.assertEqual(['i1', 'i2'], [one['configuration'] for one in found])
-        self.assertEqual({'auto'}, {one['baseline'] for one in found})
-        self.assertNotIn('allow', found[0])
+        workload_args = arguments(
+            '01-instances.yaml', baseline='auto', values=[1, 2]
+        )
+        self.assertEqual(
+            ['i1', 'i2'], [args['configuration'] for args in workload_args]
+        )
+        self.assertEqual(
+            {'auto'}, {args['baseline'] for args in workload_args}
+        )
+        self.assertNotIn('allow', workload_args[0])
         for name in NAMES:
             if name != 'quick.yaml':
-                (one, *_) = arguments(name, baseline='auto', allow=['caps'])
-                self.assertEqual(['caps'], one['allow'])
+                (args, *_) = arguments(name, baseline='auto', allow=['caps'])
+                self.assertEqual(['caps'], args['allow'])
 
     def test_what_is_allowed_reaches_the_percentage(self) -> None:
         runs = [
@@ -214,53 +227,59 @@ class TaskTest(testtools.TestCase):
             self.assertEqual(status, answer.rows[1].status)
 
     def test_bare_metal_goes_with_its_configuration(self) -> None:
-        found = arguments('01-instances.yaml', values=[1, 2])
+        workload_args = arguments('01-instances.yaml', values=[1, 2])
         self.assertEqual(
             ['i1', None, 'i2', None, None],
-            [one.get('before') for one in found],
+            [args.get('before') for args in workload_args],
         )
-        self.assertTrue(found[-1]['skip'])
+        self.assertTrue(workload_args[-1]['skip'])
 
     def test_sizes_and_replications_are_sweeps_of_their_own(self) -> None:
-        found = arguments('08-replication.yaml', sweep='mine')
+        workload_args = arguments('08-replication.yaml', sweep='mine')
         self.assertEqual(
             {('mine-r1', 1), ('mine-r3', 3)},
-            {(one['sweep'], one['replication']) for one in found},
+            {(args['sweep'], args['replication']) for args in workload_args},
         )
-        found = arguments('07-data-size.yaml', sweep='mine', sizes=[100, 200])
+        workload_args = arguments(
+            '07-data-size.yaml', sweep='mine', sizes=[100, 200]
+        )
         self.assertEqual(
             {('mine-100', 100), ('mine-200', 200)},
-            {(one['sweep'], size) for one in found for size in one['sizes']},
+            {
+                (args['sweep'], size)
+                for args in workload_args
+                for size in args['sizes']
+            },
         )
 
     def test_a_cluster_sorts_all_sizes(self) -> None:
-        found = arguments(
+        workload_args = arguments(
             '07-data-size.yaml',
             configurations=['i1', 'i2'],
             sizes=[100, 200],
             sweep='mine',
             runs=2,
         )
-        bare = 'bare-metal'
+        baseline = 'bare-metal'
         self.assertEqual(
             [
                 (name, f'mine-{size}', [size] * runs, size == 100, index)
                 for name, runs, index in (
-                    *((bare, 1, 0), ('i1', 2, 0)),
-                    *((bare, 1, 1), ('i2', 2, 0)),
-                    (bare, 1, 2),
+                    *((baseline, 1, 0), ('i1', 2, 0)),
+                    *((baseline, 1, 1), ('i2', 2, 0)),
+                    (baseline, 1, 2),
                 )
                 for size in (100, 200)
             ],
             [
                 (
-                    one['configuration'],
-                    one['sweep'],
-                    one['sizes'],
-                    one.get('keep', False),
-                    one['first_index'],
+                    args['configuration'],
+                    args['sweep'],
+                    args['sizes'],
+                    args.get('keep', False),
+                    args['first_index'],
                 )
-                for one in found
+                for args in workload_args
             ],
         )
         (first, *_) = arguments('07-data-size.yaml', sizes=[100], sweep='m')
@@ -293,38 +312,53 @@ class TaskTest(testtools.TestCase):
                 ),
             ),
         ):
-            found = arguments(f'{name}.yaml', sweep='mine')
-            self.assertEqual(sweeps, len({one['sweep'] for one in found}))
+            workload_args = arguments(f'{name}.yaml', sweep='mine')
+            self.assertEqual(
+                sweeps, len({args['sweep'] for args in workload_args})
+            )
             self.assertEqual(
                 (f'mine-{first[0]}', first[1]),
-                (found[0]['sweep'], found[0]['setup']),
+                (workload_args[0]['sweep'], workload_args[0]['setup']),
             )
             # Bare metal has the set-up of its configurations.
-            for one in found:
-                same = [o for o in found if o['sweep'] == one['sweep']]
+            for args in workload_args:
+                same = [
+                    o for o in workload_args if o['sweep'] == args['sweep']
+                ]
                 self.assertEqual(
-                    [one['setup']] * len(same), [o['setup'] for o in same]
+                    [args['setup']] * len(same), [o['setup'] for o in same]
                 )
                 self.assertEqual('bare-metal', same[0]['configuration'])
 
     def test_clusters_are_left_where_hadoop_alone_differs(self) -> None:
         for name in NAMES:
-            kept = any(one.get('keep') for one in arguments(name))
-            self.assertEqual(name[:2] in ('07', '08', '09', '11'), kept, name)
+            keeps_cluster = any(args.get('keep') for args in arguments(name))
+            self.assertEqual(
+                name[:2] in ('07', '08', '09', '11'), keeps_cluster, name
+            )
 
     def test_set_ups_take_other_values(self) -> None:
-        found = arguments('12-stripe.yaml', disks=[6], volume_type='fast')
-        self.assertEqual(
-            {'disks': 6, 'volume_type': 'fast'}, found[0]['setup']
+        workload_args = arguments(
+            '12-stripe.yaml', disks=[6], volume_type='fast'
         )
-        found = arguments('13-ceph-copies.yaml')
+        self.assertEqual(
+            {'disks': 6, 'volume_type': 'fast'}, workload_args[0]['setup']
+        )
+        workload_args = arguments('13-ceph-copies.yaml')
         self.assertEqual(
             {(3, 1), (1, 3), (2, 2)},
-            {(one['replication'], one['setup']['copies']) for one in found},
+            {
+                (args['replication'], args['setup']['copies'])
+                for args in workload_args
+            },
         )
-        found = arguments('14-osd-groups.yaml', groups=[4], copies=3)
+        workload_args = arguments('14-osd-groups.yaml', groups=[4], copies=3)
         self.assertEqual(
-            (2, 3), (found[0]['replication'], found[0]['setup']['copies'])
+            (2, 3),
+            (
+                workload_args[0]['replication'],
+                workload_args[0]['setup']['copies'],
+            ),
         )
 
 
@@ -341,7 +375,7 @@ def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
                 for name, value in figures.items()
             ],
             'complete': [
-                {'title': slas.SKIPPED, 'data': [why]} for why in skipped
+                {'title': slas.SKIPPED, 'data': [reason]} for reason in skipped
             ],
         }
     }
@@ -351,10 +385,10 @@ class SLATest(testtools.TestCase):
     def judge(
         self, name: str, bound: float, *iterations: dict[str, Any]
     ) -> tuple[bool, str]:
-        one = sla.SLA.get(name)(bound)
-        for number in iterations:
-            one.add_iteration(number)
-        return bool(one.success), one.details()
+        criterion = sla.SLA.get(name)(bound)
+        for task_iteration in iterations:
+            criterion.add_iteration(task_iteration)
+        return bool(criterion.success), criterion.details()
 
     def test_percent_is_that_of_all_runs(self) -> None:
         runs = iteration(percent=70), iteration(percent=85)
@@ -388,19 +422,19 @@ class SLATest(testtools.TestCase):
         self.assertFalse(self.judge('cpu_steal', 5, iteration(steal=6))[0])
 
     def test_merge(self) -> None:
-        one = sla.SLA.get('spread_of_rates')(10)
+        criterion = sla.SLA.get('spread_of_rates')(10)
         other = sla.SLA.get('spread_of_rates')(10)
-        one.add_iteration(iteration(rate=1.0))
+        criterion.add_iteration(iteration(rate=1.0))
         other.add_iteration(iteration(rate=2.0))
-        self.assertFalse(one.merge(other))
+        self.assertFalse(criterion.merge(other))
 
     def test_steal_of_a_record(self) -> None:
         node = {'steal': 3.0, 'cpus': 2, 'seconds': 30.0}
-        found = factory.run('i1', 0, 60, seen={'telemetry': {'nodes': {}}})
-        self.assertIsNone(scenario.steal_percent(found))
-        found.seen['telemetry']['nodes'] = {
+        record = factory.run('i1', 0, 60, seen={'telemetry': {'nodes': {}}})
+        self.assertIsNone(scenario.steal_percent(record))
+        record.seen['telemetry']['nodes'] = {
             'w1': node,
             'w2': {**node, 'steal': 0.6},
             'w3': {'seconds': 30.0},
         }
-        self.assertEqual(5.0, scenario.steal_percent(found))
+        self.assertEqual(5.0, scenario.steal_percent(record))

@@ -24,7 +24,7 @@ CAPS = {'hv-host2': {'cpu': 0.65}}
 class TrialsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in (
             'state.SWEEPS_DIR',
             'state.RECORDS_DIR',
@@ -32,7 +32,7 @@ class TrialsTest(testtools.TestCase):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.{name}', self.folder / name
+                    f'hvstack.sweep.{name}', self.directory / name
                 )
             )
         state.RECORDS_DIR.mkdir()
@@ -42,41 +42,41 @@ class TrialsTest(testtools.TestCase):
             )
         )
         self.sides: list[str] = []
-        self.most = 100
+        self.max_runs = 100
         #: Seconds of a run of A, of B, and how much each further one takes.
         self.seconds = (100.0, 100.0, 1.0)
-        self.more: dict[str, Any] = {}
+        self.overrides: dict[str, Any] = {}
         #: How often the second run of A fails, and what is seen then.
         self.fails = 0
-        self.seen: dict[str, Any] = {}
+        self.failure_seen: dict[str, Any] = {}
 
-    def rally(self, task: str, given: dict, log: str, _: Progress) -> None:
+    def rally(self, task: str, task_args: dict, log: str, _: Progress) -> None:
         """Stand in for Rally: leave the records of its runs."""
-        (one,) = given['workloads']
-        sweep = given['sweep']
+        (workload,) = task_args['workloads']
+        sweep = task_args['sweep']
         self.sides.append(sweep[-3:])
         first = self.seconds[0 if sweep.endswith('-a') else 1]
-        more = {} if sweep.endswith('-a') else self.more
-        for number, size in enumerate(one['sizes']):
-            if self.most == 0:
+        overrides = {} if sweep.endswith('-a') else self.overrides
+        for index, size in enumerate(workload['sizes']):
+            if self.max_runs == 0:
                 return
-            self.most -= 1
-            step = Step(one['configuration'], number, size)
+            self.max_runs -= 1
+            step = Step(workload['configuration'], index, size)
             if state.find_records(sweep, step)[0]:
                 continue
-            bad = self.fails and number == 1 and sweep.endswith('-a')
+            bad = self.fails and index == 1 and sweep.endswith('-a')
             self.fails -= bool(bad)
-            made = factory.run(
-                one['configuration'],
-                number,
-                first + self.seconds[2] * number,
+            record_ = factory.run(
+                workload['configuration'],
+                index,
+                first + self.seconds[2] * index,
                 sweep=sweep,
                 size=size,
                 reason='its cluster died' if bad else '',
-                seen=self.seen if bad else None,
-                **more,
+                seen=self.failure_seen if bad else None,
+                **overrides,
             )
-            factory.save(made, state.RECORDS_DIR)
+            factory.save(record_, state.RECORDS_DIR)
 
     def begin(self, count: int = 2) -> trials.Trials:
         return trials.create_trials(('i1', 'i1'), count, 3, SIZE)
@@ -86,14 +86,14 @@ class TrialsTest(testtools.TestCase):
         self.assertEqual(['1-a', '1-b', '2-b', '2-a'], self.sides)
 
     def test_a_second_sitting_goes_on(self) -> None:
-        begun = self.begin(3)
-        trials.run_trials(begun, Progress(), max_trials=1)
+        trial_series = self.begin(3)
+        trials.run_trials(trial_series, Progress(), max_trials=1)
         self.assertEqual(['1-a', '1-b'], self.sides)
-        self.most = 4
+        self.max_runs = 4
         self.assertRaises(
             errors.RunFailed,
             trials.run_trials,
-            trials.load_trials(begun.id),
+            trials.load_trials(trial_series.id),
             Progress(),
         )
         self.assertEqual(['2-b', '2-a'], self.sides[2:])
@@ -101,50 +101,50 @@ class TrialsTest(testtools.TestCase):
             path: path.read_bytes()
             for path in state.RECORDS_DIR.glob('*.json')
         }
-        self.most = 100
+        self.max_runs = 100
         # Rally's plugin leaves valid runs out; this one stands in for that.
         for path in state.RECORDS_DIR.glob('*.json'):
             if record.load(path).sweep.endswith('2-a'):
                 path.unlink()
                 del before[path]
-        trials.run_trials(trials.load_trials(begun.id), Progress())
+        trials.run_trials(trials.load_trials(trial_series.id), Progress())
         self.assertEqual(['2-a', '3-a', '3-b'], self.sides[4:])
         for path, content in before.items():
             self.assertEqual(content, path.read_bytes())
 
     def test_alike(self) -> None:
-        begun = self.begin()
-        trials.run_trials(begun, Progress())
-        found = trials.gather_trials(begun)
-        told = trials.summarize_trials(found)
-        self.assertEqual((2, 2), (told.trials, told.contain))
-        assert told.half_width
-        self.assertTrue(0 < told.half_width < 15)
+        trial_series = self.begin()
+        trials.run_trials(trial_series, Progress())
+        gathered = trials.gather_trials(trial_series)
+        summary = trials.summarize_trials(gathered)
+        self.assertEqual((2, 2), (summary.trials, summary.contain))
+        assert summary.half_width
+        self.assertTrue(0 < summary.half_width < 15)
 
     def test_a_difference_is_found_and_must_be_allowed(self) -> None:
         self.seconds = (100.0, 140.0, 1.0)
-        self.more = {'caps': CAPS}
-        begun = self.begin()
-        trials.run_trials(begun, Progress())
+        self.overrides = {'caps': CAPS}
+        trial_series = self.begin()
+        trials.run_trials(trial_series, Progress())
         error = self.assertRaises(
-            errors.NotComparable, trials.gather_trials, begun
+            errors.NotComparable, trials.gather_trials, trial_series
         )
         self.assertIn('caps', str(error))
-        found = trials.gather_trials(begun, ['caps'])
-        self.assertEqual(0, trials.summarize_trials(found).contain)
-        self.assertIn('caps', found[0].allowed[0])
+        gathered = trials.gather_trials(trial_series, ['caps'])
+        self.assertEqual(0, trials.summarize_trials(gathered).contain)
+        self.assertIn('caps', gathered[0].allowed[0])
 
     def test_before_anything_ran(self) -> None:
-        begun = self.begin()
-        told = trials.summarize_trials(trials.gather_trials(begun))
-        self.assertEqual((0, None), (told.trials, told.half_width))
+        trial_series = self.begin()
+        summary = trials.summarize_trials(trials.gather_trials(trial_series))
+        self.assertEqual((0, None), (summary.trials, summary.half_width))
 
     def test_commands_before_the_sides(self) -> None:
-        log = self.folder / 'log'
-        begun = trials.create_trials(
+        log = self.directory / 'log'
+        trial_series = trials.create_trials(
             ('i1', 'i1'), 1, 2, SIZE, (f'echo a >>{log}', f'echo b >>{log}')
         )
-        trials.run_trials(begun, Progress())
+        trials.run_trials(trial_series, Progress())
         self.assertEqual(['a', 'b'], log.read_text().split())
 
     def test_a_failed_run_is_tried_once_more(self) -> None:
@@ -153,30 +153,30 @@ class TrialsTest(testtools.TestCase):
         self.assertEqual(['1-a', '1-a', '1-b'], self.sides)
         self.sides.clear()
         self.fails = 2
-        begun = self.begin(1)
+        trial_series = self.begin(1)
         self.assertRaises(
-            errors.RunFailed, trials.run_trials, begun, Progress()
+            errors.RunFailed, trials.run_trials, trial_series, Progress()
         )
         self.assertEqual(['1-a', '1-a'], self.sides)
         self.sides.clear()
-        self.fails, self.seen = 1, {'killed': ['java']}
+        self.fails, self.failure_seen = 1, {'killed': ['java']}
         self.assertRaises(
             errors.RunFailed, trials.run_trials, self.begin(1), Progress()
         )
         self.assertEqual(['1-a'], self.sides)
 
     def test_a_command_after_each_sitting(self) -> None:
-        log = self.folder / 'log'
-        begun = trials.create_trials(
+        log = self.directory / 'log'
+        trial_series = trials.create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', ''), f'echo x >>{log}')
         )
-        self.most = 0
+        self.max_runs = 0
         self.assertRaises(
-            errors.RunFailed, trials.run_trials, begun, Progress()
+            errors.RunFailed, trials.run_trials, trial_series, Progress()
         )
         self.assertEqual('x\n', log.read_text())
-        self.most = 100
-        trials.run_trials(trials.load_trials(begun.id), Progress())
+        self.max_runs = 100
+        trials.run_trials(trials.load_trials(trial_series.id), Progress())
         self.assertEqual('x\nx\n', log.read_text())
         # What ended the sitting is the news, not that this failed too.
         broken = trials.create_trials(
@@ -189,14 +189,14 @@ class TrialsTest(testtools.TestCase):
 
     def test_seconds_of_the_longest_run(self) -> None:
         self.seconds = (60.0, 70.0, 1.0)
-        begun = self.begin(1)
-        trials.run_trials(begun, Progress())
-        found = trials.gather_trials(begun)
-        self.assertEqual(72, found[0].seconds)
-        self.assertEqual(72, trials.summarize_trials(found).seconds)
+        trial_series = self.begin(1)
+        trials.run_trials(trial_series, Progress())
+        gathered = trials.gather_trials(trial_series)
+        self.assertEqual(72, gathered[0].seconds)
+        self.assertEqual(72, trials.summarize_trials(gathered).seconds)
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            main(['sweep', 'trials', 'show', begun.id, '-f', 'csv'])
+            main(['sweep', 'trials', 'show', trial_series.id, '-f', 'csv'])
         self.assertIn('data of 1000000 bytes, the longest run took 72.0 s',
                       err.getvalue())  # fmt: skip
         self.assertIn('"Longest s"', out.getvalue().splitlines()[0])

@@ -87,8 +87,8 @@ class Hadoop:
             return 'checksum\tff\n'
         if 'op=LISTSTATUS' in command:
             name = 'root' if '/user?' in command else 'part-r-00000'
-            found = {'FileStatus': [{'pathSuffix': name}]}
-            return json.dumps({'FileStatuses': found})
+            statuses = {'FileStatus': [{'pathSuffix': name}]}
+            return json.dumps({'FileStatuses': statuses})
         if 'op=DELETE' in command:
             return '{"boolean": true}'
         if 'bean' in command or 'jmx' in command:
@@ -145,8 +145,8 @@ class Hadoop:
         if '/jobs/' in command:
             job_id = command.rpartition('/jobs/')[2].strip("'")
             job = {'id': job_id, 'state': 'SUCCEEDED', 'startTime': 0}
-            more = {'finishTime': 9, 'mapsTotal': 6, 'reducesTotal': 6}
-            return json.dumps({'job': {**job, **more}})
+            totals = {'finishTime': 9, 'mapsTotal': 6, 'reducesTotal': 6}
+            return json.dumps({'job': {**job, **totals}})
         return ''
 
 
@@ -194,10 +194,10 @@ class RunTest(testtools.TestCase):
         super().setUp()
         self.gateway = Hadoop()
         self.cluster = Some(self.gateway)
-        self.work = Workload(BYTES, 2, 6, 6)
+        self.workload = Workload(BYTES, 2, 6, 6)
 
     def run_once(self) -> run.RunResult:
-        return run.run(self.cluster, self.work)
+        return run.run(self.cluster, self.workload)
 
     def jobs(self) -> list[str]:
         return [
@@ -207,7 +207,7 @@ class RunTest(testtools.TestCase):
         ]
 
     def test_what_is_in_force_is_written_down(self) -> None:
-        found = self.run_once()
+        run_result = self.run_once()
         self.assertEqual(
             {
                 'job': {'a': '1', 'c': '3'},
@@ -221,56 +221,64 @@ class RunTest(testtools.TestCase):
                     )
                 },
             },
-            found.observations['parameters'],
+            run_result.observations['parameters'],
         )
-        self.assertEqual('hvstack', found.sut['tuning'])
-        self.assertEqual('vsan', found.sut['os_profile'])
-        self.assertEqual(['b=2: why'], found.observations['os_not_set'])
+        self.assertEqual('hvstack', run_result.sut['tuning'])
+        self.assertEqual('vsan', run_result.sut['os_profile'])
+        self.assertEqual(['b=2: why'], run_result.observations['os_not_set'])
 
     def test_a_daemon_that_does_not_say_is_named(self) -> None:
         self.gateway.broken[':9864/conf'] = shell.Result(0, 'no JSON', '')
-        found = self.run_once()
-        self.assertEqual('', found.reason)
+        run_result = self.run_once()
+        self.assertEqual('', run_result.reason)
         self.assertIn(
-            'datanode: ', found.observations['parameters']['unread'][0]
+            'datanode: ', run_result.observations['parameters']['unread'][0]
         )
 
     def test_another_tuning(self) -> None:
         first = self.run_once()
         self.cluster.tuning = 'stock'
-        self.work = Workload(10**9, 2, 6, 6)
-        found = self.run_once()
-        self.assertEqual('stock', found.sut['tuning'])
+        self.workload = Workload(10**9, 2, 6, 6)
+        second = self.run_once()
+        self.assertEqual('stock', second.sut['tuning'])
         self.assertNotEqual(
             first.sut['hadoop_profile'],
-            found.sut['hadoop_profile'],
+            second.sut['hadoop_profile'],
         )
         # Hadoop's default block, where hvstack's own would be larger.
-        jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
+        jobs = [
+            command
+            for command in self.gateway.commands
+            if 'hadoop jar' in command
+        ]
         self.assertIn('-Ddfs.blocksize=134217728 ', jobs[-1])
         self.assertIn('-Ddfs.blocksize=2097152 ', jobs[0])
 
     def test_tasks_in_one_jvm(self) -> None:
         self.assertFalse(self.run_once().observations['one_jvm'])
         self.assertNotIn('ubertask', ' '.join(self.gateway.commands))
-        self.work = Workload(BYTES, 2, 6, 6, one_jvm=True)
+        self.workload = Workload(BYTES, 2, 6, 6, one_jvm=True)
         self.assertTrue(self.run_once().observations['one_jvm'])
-        jobs = [one for one in self.gateway.commands if 'hadoop jar' in one]
-        for one in jobs[3:]:
-            self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', one)
+        jobs = [
+            command
+            for command in self.gateway.commands
+            if 'hadoop jar' in command
+        ]
+        for job in jobs[3:]:
+            self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', job)
 
     def test_phases_in_order(self) -> None:
-        outcome = self.run_once()
-        self.assertEqual('', outcome.reason)
+        run_result = self.run_once()
+        self.assertEqual('', run_result.reason)
         self.assertEqual(
-            list(PHASES), [phase['name'] for phase in outcome.phases]
+            list(PHASES), [phase['name'] for phase in run_result.phases]
         )
         self.assertEqual(['teragen', 'terasort', 'teravalidate'], self.jobs())
         self.assertGreaterEqual(
-            outcome.total_seconds,
-            sum(phase['seconds'] for phase in outcome.phases) - 0.01,
+            run_result.total_seconds,
+            sum(phase['seconds'] for phase in run_result.phases) - 0.01,
         )
-        self.assertGreater(outcome.rate, 0)
+        self.assertGreater(run_result.rate, 0)
 
     def test_purged_and_dropped_before_the_first_phase(self) -> None:
         self.run_once()
@@ -293,18 +301,18 @@ class RunTest(testtools.TestCase):
                 'hvstack.cluster.disks.settle', lambda _: 'disks of c were'
             )
         )
-        outcome = self.run_once()
-        self.assertEqual('', outcome.reason)
-        caches, busy = outcome.observations['before_run']
+        run_result = self.run_once()
+        self.assertEqual('', run_result.reason)
+        caches, busy = run_result.observations['before_run']
         self.assertIn('caches were not dropped', caches)
         self.assertIn('Read-only file system', caches)
         self.assertEqual('disks of c were', busy)
 
     def test_telemetry_never_fails_a_run(self) -> None:
-        outcome = run.run(self.cluster, self.work, interval=5)
-        self.assertEqual('', outcome.reason)
-        assert outcome.telemetry
-        self.assertIn('c: no sampler', outcome.telemetry.gaps[0])
+        run_result = run.run(self.cluster, self.workload, interval=5)
+        self.assertEqual('', run_result.reason)
+        assert run_result.telemetry
+        self.assertIn('c: no sampler', run_result.telemetry.gaps[0])
 
     def test_no_telemetry(self) -> None:
         self.assertIsNone(self.run_once().telemetry)
@@ -317,28 +325,28 @@ class RunTest(testtools.TestCase):
         self.assertIn('-Ddfs.replication=2', sort)
 
     def test_does_not_fit(self) -> None:
-        self.gateway.remaining = int(self.work.needed_bytes) - 1
+        self.gateway.remaining = int(self.workload.needed_bytes) - 1
         failure = self.assertRaises(errors.InputError, self.run_once)
         self.assertIn('Use a smaller size', str(failure))
         self.assertEqual([], self.jobs())
 
     def test_just_fits(self) -> None:
-        self.gateway.remaining = int(self.work.needed_bytes)
+        self.gateway.remaining = int(self.workload.needed_bytes)
         self.assertTrue(self.run_once().is_valid)
 
     def test_failed_phase_ends_the_run(self) -> None:
         self.gateway.broken['terasort'] = shell.Result(
             1, 'Running job: job_1_2', 'Container exited. Exit code is 137\n'
         )
-        outcome = self.run_once()
-        self.assertFalse(outcome.is_valid)
-        self.assertIn('HSSort exited with status 1', outcome.reason)
-        self.assertIn('Exit code is 137', outcome.reason)
+        run_result = self.run_once()
+        self.assertFalse(run_result.is_valid)
+        self.assertIn('HSSort exited with status 1', run_result.reason)
+        self.assertIn('Exit code is 137', run_result.reason)
         self.assertEqual(['teragen', 'terasort'], self.jobs())
-        self.assertEqual(0.0, outcome.rate)
+        self.assertEqual(0.0, run_result.rate)
 
     def test_disks_that_fill_up_are_named(self) -> None:
-        for what, line in (
+        for cause, line in (
             (
                 'disks are full',
                 'Error: java.io.IOException: No space left on device',
@@ -358,22 +366,22 @@ class RunTest(testtools.TestCase):
                 1, f'job_1_0002\n{line}\nException in thread "main"\n', ''
             )
             reason = self.run_once().reason
-            self.assertIn(f'{what}: {line}. Use a smaller size', reason)
+            self.assertIn(f'{cause}: {line}. Use a smaller size', reason)
             self.assertNotIn('\n', reason)
 
     def test_data_check_ends_the_run(self) -> None:
         short = FSCK.replace('1666700 bytes', '1666600 bytes', 1)
         self.gateway.broken['fsck'] = shell.Result(0, short, '')
-        outcome = self.run_once()
-        self.assertIn('HSDataCheck of', outcome.reason)
+        run_result = self.run_once()
+        self.assertIn('HSDataCheck of', run_result.reason)
         self.assertEqual(['teragen'], self.jobs())
 
     def test_killed_for_want_of_memory_is_failed(self) -> None:
         self.gateway.log = ['', OOM]
-        outcome = self.run_once()
-        self.assertFalse(outcome.is_valid)
-        self.assertIn('oom_memcg=/hv-host2', outcome.reason)
-        self.assertEqual([OOM.strip()], outcome.observations['killed'])
+        run_result = self.run_once()
+        self.assertFalse(run_result.is_valid)
+        self.assertIn('oom_memcg=/hv-host2', run_result.reason)
+        self.assertEqual([OOM.strip()], run_result.observations['killed'])
 
     def test_kill_before_the_run_is_not_its_own(self) -> None:
         self.gateway.log = [OOM, OOM]
@@ -388,16 +396,16 @@ class RunTest(testtools.TestCase):
         self.assertIn('c: every daemon is dead', self.run_once().reason)
 
     def test_unsorted_output(self) -> None:
-        for report, words in (
+        for report, expected in (
             ('misorder\ta b\nchecksum\tff\n', 'not sorted'),
             ('', 'not sorted'),
             ('checksum\tfe\n', 'not that of the input'),
         ):
             self.gateway.broken['op=OPEN'] = shell.Result(0, report, '')
-            self.assertIn(words, self.run_once().reason)
+            self.assertIn(expected, self.run_once().reason)
 
     def test_lost_records(self) -> None:
-        self.work = Workload(BYTES, 2, 6, 6)
+        self.workload = Workload(BYTES, 2, 6, 6)
         answer = self.gateway.history('/counters').replace(
             '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 100000',
             '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 99999',
@@ -408,27 +416,29 @@ class RunTest(testtools.TestCase):
         )
 
     def test_measure_leaves_a_record_either_way(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for index, dead in enumerate(('', 'datanode dead -\n')):
             self.gateway.dead = dead
             run.measure(
                 self.cluster,
-                self.work,
-                folder,
+                self.workload,
+                directory,
                 sweep='s',
                 kind='baseline',
                 configuration=record.BARE_METAL,
                 index=index,
             )
-        found = sorted(record.load_all(folder), key=lambda one: one.index)
-        self.assertEqual([True, False], [one.valid for one in found])
-        self.assertEqual('6', found[0].environment['kernel'])
-        self.assertIn('hadoop_profile', found[0].environment)
-        self.assertIn('datanode is dead', found[1].reason)
+        records = sorted(
+            record.load_all(directory), key=lambda record_: record_.index
+        )
+        self.assertEqual([True, False], [record_.valid for record_ in records])
+        self.assertEqual('6', records[0].environment['kernel'])
+        self.assertIn('hadoop_profile', records[0].environment)
+        self.assertIn('datanode is dead', records[1].reason)
 
     def test_hosts_without_curl(self) -> None:
-        lacks = shell.Result(127, '', 'curl: not found')
-        self.gateway.broken['curl '] = lacks
+        missing_curl = shell.Result(127, '', 'curl: not found')
+        self.gateway.broken['curl '] = missing_curl
         self.assertEqual('', self.run_once().reason)
         commands = ' '.join(self.gateway.commands)
         self.assertIn('hdfs dfs -rm -r -f -skipTrash', commands)
@@ -443,7 +453,7 @@ class RunTest(testtools.TestCase):
     def warm_up(self) -> None:
         # The check of these files fails, after all that is looked at here.
         self.assertRaises(
-            errors.RunFailed, run.warm_up, self.cluster, self.work
+            errors.RunFailed, run.warm_up, self.cluster, self.workload
         )
 
     def test_warm_up_purges_only_what_is_there(self) -> None:
@@ -455,7 +465,7 @@ class RunTest(testtools.TestCase):
 
     def test_warm_up_reaches_every_worker(self) -> None:
         # Blocks of 1 MiB and more would be too few for so many.
-        self.work = Workload(BYTES, 2, 12, 12)
+        self.workload = Workload(BYTES, 2, 12, 12)
         self.cluster = Some(self.gateway, count=12)
         self.warm_up()
         self.assertEqual(['teragen', 'terasort'], self.jobs())
@@ -464,7 +474,7 @@ class RunTest(testtools.TestCase):
         fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
         self.gateway.broken['fsck'] = shell.Result(0, fsck, '')
         failure = self.assertRaises(
-            errors.RunFailed, run.warm_up, self.cluster, self.work
+            errors.RunFailed, run.warm_up, self.cluster, self.workload
         )
         self.assertIn('5 files instead of 2', str(failure))
         self.assertEqual(['terasort'], self.jobs())

@@ -18,14 +18,14 @@ class WorkloadTest(testtools.TestCase):
         self.assertEqual(4500, Workload(1000, 2, 1, 1).needed_bytes)
 
     def test_refuses_what_no_run_can_sort(self) -> None:
-        for given in (
+        for args in (
             (0, 2, 6, 6),
             (150, 2, 6, 6),
             (1000, 0, 6, 6),
             (1000, 2, 0, 6),
             (1000, 2, 6, 0),
         ):
-            self.assertRaises(errors.InputError, Workload, *given)
+            self.assertRaises(errors.InputError, Workload, *args)
 
     def test_tasks_leave_room_for_the_master(self) -> None:
         self.assertEqual(
@@ -33,7 +33,7 @@ class WorkloadTest(testtools.TestCase):
         )
 
     def test_little_data_has_few_tasks_and_as_many_on_each_host(self) -> None:
-        for megabytes, wanted in (
+        for megabytes, expected in (
             (1, 2),
             (100, 2),
             (268, 2),
@@ -43,7 +43,7 @@ class WorkloadTest(testtools.TestCase):
             (800, 6),
         ):
             self.assertEqual(
-                wanted, count_tasks(megabytes * 10**6, 8, 2), megabytes
+                expected, count_tasks(megabytes * 10**6, 8, 2), megabytes
             )
         # The wave of three hosts is no multiple of them.
         self.assertEqual(
@@ -53,12 +53,12 @@ class WorkloadTest(testtools.TestCase):
 
 class SizeTest(testtools.TestCase):
     def test_size(self) -> None:
-        for text, wanted in (
+        for text, expected in (
             ('500MB', 500_000_000),
             ('1 gb', 10**9),
             ('1.5 GB', 1_500_000_000),
             ('1000', 1000),
         ):
-            self.assertEqual(wanted, parse_size(text))
+            self.assertEqual(expected, parse_size(text))
         for text in ('', '50', '12345', '5 parsecs', '-500MB', '5 MiB'):
             self.assertRaises(errors.InputError, parse_size, text)
