@@ -27,10 +27,10 @@ class WriteTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.path = self.directory / 'report.html'
 
-    def device(self, kind: int, major: int, minor: int) -> Path:
+    def device(self, file_type: int, major: int, minor: int) -> Path:
         path = self.directory / 'device'
         try:
-            os.mknod(path, kind | 0o666, os.makedev(major, minor))
+            os.mknod(path, file_type | 0o666, os.makedev(major, minor))
             path.open('rb').close()
         except OSError as exc:
             self.skipTest(f'device nodes cannot be made or opened: {exc}')
@@ -208,6 +208,6 @@ class WriteTest(testtools.TestCase):
         for run in Sweep().records:
             factory.save(run, records)
         for option in ('--html', '--output'):
-            words = ['report', '--records', str(records), option, str(null)]
-            self.assertEqual(0, main(words))
+            args = ['report', '--records', str(records), option, str(null)]
+            self.assertEqual(0, main(args))
             self.assertEqual(before, inode(null))

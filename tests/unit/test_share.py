@@ -41,7 +41,7 @@ class Share(testtools.TestCase):
         for link, target in LINKS.items():
             self.assertTrue((TOP / link).is_symlink(), link)
             self.assertEqual(share.ROOT / target, (TOP / link).resolve())
-        shown = {path.name for path in share.ROOT.iterdir()}
+        names = {path.name for path in share.ROOT.iterdir()}
         self.assertEqual(
-            {*LINKS.values(), '__init__.py'}, shown - {'__pycache__'}
+            {*LINKS.values(), '__init__.py'}, names - {'__pycache__'}
         )

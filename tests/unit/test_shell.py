@@ -62,8 +62,8 @@ class RunTest(testtools.TestCase):
 class ClockTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.stat = folder / 'stat'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.stat = directory / 'stat'
         self.steal(0)
         self.useFixture(fixtures.MonkeyPatch('hvstack.shell._STAT', self.stat))
 
@@ -90,13 +90,13 @@ class ClockTest(testtools.TestCase):
             self.assertThat(shell.clock(), matchers.GreaterThan(before))
 
     def test_waits_longer(self) -> None:
-        looks = iter(range(10))
+        indexes = iter(range(10))
 
         def late() -> bool:
-            number = next(looks)
-            self.steal(1 + number)
+            index = next(indexes)
+            self.steal(1 + index)
             time.sleep(0.002)
-            return number == 5
+            return index == 5
 
         shell.wait_for(late, 'it', timeout=0.001, interval=0)
 

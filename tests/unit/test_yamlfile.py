@@ -20,10 +20,10 @@ class Files(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
     def write(self, text: str | bytes, name: str = 'a.yaml') -> Path:
-        path = self.folder / name
+        path = self.directory / name
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
@@ -36,14 +36,14 @@ class Load(Files):
             errors.InputError, yamlfile.load, self.write(text)
         )
         self.assertNotIn('\n', str(exc))
-        return str(exc).removeprefix(str(self.folder))
+        return str(exc).removeprefix(str(self.directory))
 
     def test_lines_of_fields(self) -> None:
         document = yamlfile.load(self.write('a: 1\nb:\n  - c: 2\n    d: 3\n'))
         self.assertEqual({'a': 1, 'b': [{'c': 2, 'd': 3}]}, document.data)
-        place = document.place('b')
-        self.assertTrue(place('0.d').endswith('a.yaml:4'))
-        self.assertTrue(place('0.e').endswith('a.yaml:3'))
+        source_location = document.place('b')
+        self.assertTrue(source_location('0.d').endswith('a.yaml:4'))
+        self.assertTrue(source_location('0.e').endswith('a.yaml:3'))
         self.assertTrue(document.place()('nothing').endswith('a.yaml:1'))
 
     def test_empty(self) -> None:
@@ -74,7 +74,7 @@ class Load(Files):
         big = 'a: ' + 'x' * yamlfile.MOST_BYTES
         self.assertIn('larger', self.refused(big))
         exc = self.assertRaises(
-            errors.InputError, yamlfile.load, self.folder / 'none.yaml'
+            errors.InputError, yamlfile.load, self.directory / 'none.yaml'
         )
         self.assertIn('does not exist', str(exc))
 
@@ -106,8 +106,8 @@ list:
         before = yamlfile.load(self.write(self.TEXT)).data
         new = {'a': 1.5, 'b': {'c': 'x: y # z'}}
         changes = {
-            f'list.{number}': {'status': 'approved', 'proof': new}
-            for number in range(4)
+            f'list.{index}': {'status': 'approved', 'proof': new}
+            for index in range(4)
         }
         text = yamlfile.with_fields(self.TEXT, changes)
         after = yamlfile.load(self.write(text)).data

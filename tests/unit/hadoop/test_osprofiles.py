@@ -45,9 +45,9 @@ class OsProfilesTest(testtools.TestCase):
             program.write_text(f'#!/bin/sh\n{text}\n')
             program.chmod(0o755)
         for profile in osprofiles.PROFILES:
-            for one in osprofiles.settings(profile):
-                if one.kind in (Kind.SYSCTL, Kind.THP):
-                    path = self.file(one)
+            for setting in osprofiles.settings(profile):
+                if setting.kind in (Kind.SYSCTL, Kind.THP):
+                    path = self.file(setting)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text('as it was\n')
         self.environ('PATH=/usr/bin')
@@ -58,11 +58,11 @@ class OsProfilesTest(testtools.TestCase):
         for name, text in sites.render_site_files(size_node(2, 4096)).items():
             (self.root / 'etc/hadoop' / name).write_text(text)
 
-    def file(self, one: osprofiles.Setting) -> Path:
-        if one.kind is Kind.THP:
-            folder = 'sys/kernel/mm/transparent_hugepage'
-            return self.root / folder / one.name
-        return self.root / 'proc/sys' / one.name.replace('.', '/')
+    def file(self, setting: osprofiles.Setting) -> Path:
+        if setting.kind is Kind.THP:
+            directory = 'sys/kernel/mm/transparent_hugepage'
+            return self.root / directory / setting.name
+        return self.root / 'proc/sys' / setting.name.replace('.', '/')
 
     def environ(self, text: str) -> None:
         path = self.root / 'proc/1/environ'
@@ -70,15 +70,15 @@ class OsProfilesTest(testtools.TestCase):
         path.write_text(f'{text}\0HOME=/\0')
 
     def run_it(
-        self, profile: str, **more: object
+        self, profile: str, **options: object
     ) -> osprofiles.OSProfileResult:
-        if 'data_disks' in more:
-            disks: Any = more.pop('data_disks')
+        if 'data_disks' in options:
+            disks: Any = options.pop('data_disks')
             (self.root / 'etc/hvstack/disks').write_text(
                 ''.join(f'{disk} {UUID}\n' for disk in disks)
             )
-            more['disk_table'] = True
-        text = osprofiles.fragment(profile, **more)  # type: ignore
+            options['disk_table'] = True
+        text = osprofiles.fragment(profile, **options)  # type: ignore
         done = subprocess.run(
             ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
             env={
@@ -94,10 +94,12 @@ class OsProfilesTest(testtools.TestCase):
         self.assertEqual(0, done.returncode)
         self.assertIn('reached its end\n', done.stdout)
         state = self.root / osprofiles.STATE.lstrip('/')
-        found = osprofiles.parse_state(state.read_text())
-        for one in found.not_set:
-            self.assertIn(f'not set: {one.partition(": ")[0]}', done.stdout)
-        return found
+        profile_result = osprofiles.parse_state(state.read_text())
+        for setting in profile_result.not_set:
+            self.assertIn(
+                f'not set: {setting.partition(": ")[0]}', done.stdout
+            )
+        return profile_result
 
     def disk(self, name: str, content: str = '') -> str:
         path = self.root / name
@@ -107,11 +109,11 @@ class OsProfilesTest(testtools.TestCase):
     def test_the_papers_disagree(self) -> None:
         """Issue of every profile: large pages, open files, XFS."""
 
-        def value(profile: str, kind: Kind, name: str) -> str:
+        def value(profile: str, setting_kind: Kind, name: str) -> str:
             return next(
-                one.value
-                for one in osprofiles.settings(profile)
-                if (one.kind, one.name) == (kind, name)
+                setting.value
+                for setting in osprofiles.settings(profile)
+                if (setting.kind, setting.name) == (setting_kind, name)
             )
 
         self.assertEqual('vsphere6', osprofiles.DEFAULT)
@@ -137,27 +139,29 @@ class OsProfilesTest(testtools.TestCase):
         steps = [set(osprofiles.settings(name)) for name in names]
         self.assertLess(steps[0], steps[1])
         self.assertLess(steps[1], steps[2])
-        kinds = {one.kind for one in steps[0]}
+        kinds = {setting.kind for setting in steps[0]}
         self.assertEqual({Kind.LIMIT, Kind.SYSCTL}, kinds)
 
     def test_counts_of_the_papers(self) -> None:
         """vsphere6: 2 limits, 9 sysctls; vsan: 2 and 6; amd: 6 in all."""
-        for profile, limits, sysctls, rest in (
+        for profile, limits, sysctls, others in (
             ('vsphere6', 2, 9, 7),
             ('vsan', 2, 6, 5),
             ('amd', 1, 1, 4),
         ):
-            kinds = [one.kind for one in osprofiles.settings(profile)]
+            kinds = [setting.kind for setting in osprofiles.settings(profile)]
             self.assertEqual(limits, kinds.count(Kind.LIMIT))
             self.assertEqual(sysctls, kinds.count(Kind.SYSCTL))
-            self.assertEqual(rest, len(kinds) - limits - sysctls)
+            self.assertEqual(others, len(kinds) - limits - sysctls)
 
     def test_every_value_has_its_source_and_reason(self) -> None:
         for profile in osprofiles.PROFILES:
-            for one in osprofiles.settings(profile):
-                self.assertTrue(one.source, one.name)
+            for setting in osprofiles.settings(profile):
+                self.assertTrue(setting.source, setting.name)
                 self.assertEqual(
-                    one.kind is Kind.ELSEWHERE, bool(one.reason), one.name
+                    setting.kind is Kind.ELSEWHERE,
+                    bool(setting.reason),
+                    setting.name,
                 )
 
     def test_fragment_is_shell(self) -> None:
@@ -178,15 +182,17 @@ class OsProfilesTest(testtools.TestCase):
 
     def test_a_virtual_machine_sets_all_that_is_its_own(self) -> None:
         disks = (self.disk('vdb'), self.disk('vdc'))
-        found = self.run_it('vsan', data_disks=disks)
-        self.assertEqual('vsan', found.profile)
+        profile_result = self.run_it('vsan', data_disks=disks)
+        self.assertEqual('vsan', profile_result.profile)
         self.assertEqual(
             ["mtu=9000: the network's MTU is Neutron's to say, by DHCP"],
-            list(found.not_set),
+            list(profile_result.not_set),
         )
-        for one in osprofiles.settings('vsan'):
-            if one.kind in (Kind.SYSCTL, Kind.THP):
-                self.assertEqual(f'{one.value}\n', self.file(one).read_text())
+        for setting in osprofiles.settings('vsan'):
+            if setting.kind in (Kind.SYSCTL, Kind.THP):
+                self.assertEqual(
+                    f'{setting.value}\n', self.file(setting).read_text()
+                )
         data = self.root / 'srv/data'
         mkfs = f'mkfs.xfs -L hv-vsan -i size=2048 -m uuid={UUID}'
         self.assertEqual(
@@ -207,51 +213,58 @@ class OsProfilesTest(testtools.TestCase):
 
     def test_a_container_leaves_the_hosts_kernel_alone(self) -> None:
         own = 'sysctl.net.ipv4.tcp_mtu_probing=1'
-        for more in ({'shared_kernel': True}, {}):
-            self.environ('PATH=/usr/bin' if more else 'container=lxc-libvirt')
-            found = self.run_it('vsphere6', **more)
+        for options in ({'shared_kernel': True}, {}):
+            self.environ(
+                'PATH=/usr/bin' if options else 'container=lxc-libvirt'
+            )
+            profile_result = self.run_it('vsphere6', **options)
             self.assertIn(
-                "thp.enabled=madvise: the kernel is the host's", found.not_set
+                "thp.enabled=madvise: the kernel is the host's",
+                profile_result.not_set,
             )
             self.assertIn(
                 f'{XFS}: the node has one root disk',
-                found.not_set,
+                profile_result.not_set,
             )
             # Of a network name space that it shares with its host's agents
             # it changes nothing either.
-            self.assertEqual(not more, own in found.applied)
-            self.assertIn('limit.nofile=32768', found.applied)
-            for one in osprofiles.settings('vsphere6'):
-                if one.kind is Kind.THP or one.name.startswith('vm.'):
-                    self.assertEqual('as it was\n', self.file(one).read_text())
+            self.assertEqual(not options, own in profile_result.applied)
+            self.assertIn('limit.nofile=32768', profile_result.applied)
+            for setting in osprofiles.settings('vsphere6'):
+                if setting.kind is Kind.THP or setting.name.startswith('vm.'):
+                    self.assertEqual(
+                        'as it was\n', self.file(setting).read_text()
+                    )
 
     def test_what_is_refused_or_missing_is_listed(self) -> None:
-        for one in osprofiles.settings('vsan'):
-            if one.name == 'net.core.rmem_max':
-                self.file(one).unlink()
-            elif one.name == 'net.core.wmem_max':
+        for setting in osprofiles.settings('vsan'):
+            if setting.name == 'net.core.rmem_max':
+                self.file(setting).unlink()
+            elif setting.name == 'net.core.wmem_max':
                 # Nobody can write to a folder, not even root.
-                self.file(one).unlink()
-                self.file(one).mkdir()
+                self.file(setting).unlink()
+                self.file(setting).mkdir()
         (self.programs / 'prlimit').write_text('#!/bin/sh\nexit 1\n')
-        found = self.run_it('vsan')
+        profile_result = self.run_it('vsan')
         for expected in (
             'sysctl.net.core.rmem_max=16777216: this kernel or name space '
             'does not have it',
             'sysctl.net.core.wmem_max=16777216: refused',
             'limit.nofile=65536: refused',
         ):
-            self.assertIn(expected, found.not_set)
+            self.assertIn(expected, profile_result.not_set)
 
     def test_a_disk_with_data_is_never_formatted(self) -> None:
-        ours = self.disk('vdb', 'xfs\nhv-vsphere6\n')
-        other = self.disk('vdc', 'btrfs\nphotos\n')
-        found = self.run_it('vsphere6', data_disks=(ours, other))
+        own_disk = self.disk('vdb', 'xfs\nhv-vsphere6\n')
+        other_disk = self.disk('vdc', 'btrfs\nphotos\n')
+        profile_result = self.run_it(
+            'vsphere6', data_disks=(own_disk, other_disk)
+        )
         self.assertNotIn('mkfs', self.log.read_text())
-        self.assertIn(f'{XFS} on {ours}', found.applied)
+        self.assertIn(f'{XFS} on {own_disk}', profile_result.applied)
         self.assertIn(
-            f'{XFS}: {other} holds btrfs already',
-            found.not_set,
+            f'{XFS}: {other_disk} holds btrfs already',
+            profile_result.not_set,
         )
 
     def test_a_disk_that_cannot_be_told_is_never_formatted(self) -> None:
@@ -264,20 +277,20 @@ class OsProfilesTest(testtools.TestCase):
             '#!/bin/sh\n[ $# = 3 ] && printf "xfs\\n" >"$3"\n'
         )
         disk = self.disk('vdb')
-        found = self.run_it('vsan', data_disks=(disk,))
+        profile_result = self.run_it('vsan', data_disks=(disk,))
         self.assertIn(
             f'mkfs.xfs=-i size=2048: refused for {disk}: plain xfs',
-            found.not_set,
+            profile_result.not_set,
         )
         self.assertEqual('xfs\n', Path(disk).read_text(encoding='utf-8'))
 
     def test_without_xfs_a_disk_is_still_of_use(self) -> None:
         (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\nexit 1\n')
         disk = self.disk('vdb')
-        found = self.run_it('vsphere6', data_disks=(disk,))
+        profile_result = self.run_it('vsphere6', data_disks=(disk,))
         self.assertIn(
             f'{XFS}: failed on {disk}: plain ext4',
-            found.not_set,
+            profile_result.not_set,
         )
         self.assertIn(
             f'mount {disk} {self.root}/srv/data/0', self.log.read_text()
@@ -285,11 +298,11 @@ class OsProfilesTest(testtools.TestCase):
 
     def block(self, name: str, **files: str) -> Path:
         """Make a disk that the kernel shows."""
-        folder = self.root / 'sys/block' / name
-        folder.mkdir(parents=True)
+        directory = self.root / 'sys/block' / name
+        directory.mkdir(parents=True)
         for key, text in ({'ro': '0', 'removable': '0'} | files).items():
-            (folder / key).write_text(f'{text}\n')
-        return folder
+            (directory / key).write_text(f'{text}\n')
+        return directory
 
     def test_a_virtual_machine_finds_its_disks(self) -> None:
         # What must be left alone: the root disk, a CD, what is mounted or
@@ -309,13 +322,17 @@ class OsProfilesTest(testtools.TestCase):
             '#!/bin/sh\necho "mkfs.xfs $*" >>$LOG\n'
         )
         (self.root / 'etc/hvstack/node.env').write_text("DISKS='2'\n")
-        found = self.run_it('vsphere6')
+        profile_result = self.run_it('vsphere6')
         self.assertEqual(
             [
                 f'{XFS} on /dev/vdb',
                 f'{XFS} on /dev/vdc',
             ],
-            [one for one in found.applied if one.startswith('mkfs')],
+            [
+                setting
+                for setting in profile_result.applied
+                if setting.startswith('mkfs')
+            ],
         )
         data = self.root / 'srv/data'
         for name, key, value in (
@@ -338,16 +355,18 @@ class OsProfilesTest(testtools.TestCase):
         (self.root / 'etc/hvstack/node.env').write_text(
             'DISKS=3\nDISK_SECONDS=0\n'
         )
-        found = self.run_it('vsphere6')
-        self.assertIn('disks=3: only 0 there', found.not_set)
+        profile_result = self.run_it('vsphere6')
+        self.assertIn('disks=3: only 0 there', profile_result.not_set)
 
     def test_novas_own_file_system_is_replaced(self) -> None:
         disk = self.disk('vdb', 'ext4\nephemeral0\n')
-        found = self.run_it('vsphere6', data_disks=(disk,))
-        self.assertIn(f'{XFS} on {disk}', found.applied)
+        profile_result = self.run_it('vsphere6', data_disks=(disk,))
+        self.assertIn(f'{XFS} on {disk}', profile_result.applied)
         # The next boot finds a file system of ours, in use.
         self.log.unlink()
-        self.assertEqual(found, self.run_it('vsphere6', data_disks=(disk,)))
+        self.assertEqual(
+            profile_result, self.run_it('vsphere6', data_disks=(disk,))
+        )
         self.assertNotIn('mkfs', self.log.read_text())
 
     def test_mount_options_that_do_not_hold_are_named(self) -> None:
@@ -356,13 +375,15 @@ class OsProfilesTest(testtools.TestCase):
             'echo "$1 $2 fs rw,noatime 0 0" >>"$HVSTACK_ROOT/proc/mounts"\n'
         )
         disk = self.disk('vdb')
-        found = self.run_it('vsan', data_disks=(disk,))
-        self.assertIn(f'mount=noatime on {disk}', found.applied)
+        profile_result = self.run_it('vsan', data_disks=(disk,))
+        self.assertIn(f'mount=noatime on {disk}', profile_result.applied)
         self.assertIn(
-            f'mount=logbufs=8: not in force on {disk}', found.not_set
+            f'mount=logbufs=8: not in force on {disk}', profile_result.not_set
         )
 
     def test_stock_sets_nothing(self) -> None:
-        found = self.run_it('stock', data_disks=(self.disk('vdb'),))
-        self.assertEqual(osprofiles.OSProfileResult('stock', (), ()), found)
+        profile_result = self.run_it('stock', data_disks=(self.disk('vdb'),))
+        self.assertEqual(
+            osprofiles.OSProfileResult('stock', (), ()), profile_result
+        )
         self.assertIn('mkfs.ext4', self.log.read_text())

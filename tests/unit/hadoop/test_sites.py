@@ -17,22 +17,22 @@ def properties(text: str) -> dict[str, str]:
     """Read a site file as Hadoop does."""
     root = ElementTree.fromstring(text)
     return {
-        one.findtext('name', ''): one.findtext('value', '')
-        for one in root.iter('property')
+        element.findtext('name', ''): element.findtext('value', '')
+        for element in root.iter('property')
     }
 
 
 class SitesTest(testtools.TestCase):
-    def make(self, **more: object) -> dict[str, dict[str, str]]:
-        made = sites.render_site_files(size_node(2, 4096), **more)  # type: ignore
-        return {name: properties(text) for name, text in made.items()}
+    def make(self, **options: object) -> dict[str, dict[str, str]]:
+        site_files = sites.render_site_files(size_node(2, 4096), **options)  # type: ignore
+        return {name: properties(text) for name, text in site_files.items()}
 
     def tuned(
-        self, tuning: str, vcpus: int, memory: int, **more: object
+        self, tuning: str, vcpus: int, memory: int, **options: object
     ) -> dict[str, dict[str, str]]:
         sizing = size_node(vcpus, memory, tuning=tuning)
-        made = sites.render_site_files(sizing, tuning=tuning, **more)  # type: ignore
-        return {name: properties(text) for name, text in made.items()}
+        site_files = sites.render_site_files(sizing, tuning=tuning, **options)  # type: ignore
+        return {name: properties(text) for name, text in site_files.items()}
 
     def test_files(self) -> None:
         self.assertEqual(
@@ -46,24 +46,24 @@ class SitesTest(testtools.TestCase):
         )
 
     def test_controller_is_a_placeholder_unless_known(self) -> None:
-        for given, expected in (
+        for options, expected in (
             ({}, '%CONTROLLER%'),
             ({'controller': '10.0.0.5'}, '10.0.0.5'),
         ):
-            made = self.make(**given)
+            site_files = self.make(**options)
             self.assertEqual(
                 f'hdfs://{expected}:8020',
-                made['core-site.xml']['fs.defaultFS'],
+                site_files['core-site.xml']['fs.defaultFS'],
             )
             self.assertEqual(
                 expected,
-                made['yarn-site.xml']['yarn.resourcemanager.hostname'],
+                site_files['yarn-site.xml']['yarn.resourcemanager.hostname'],
             )
 
     def test_replication_holds_for_output_and_job_files(self) -> None:
-        made = self.make(replication=2)
-        self.assertEqual('2', made['hdfs-site.xml']['dfs.replication'])
-        mapred = made['mapred-site.xml']
+        site_files = self.make(replication=2)
+        self.assertEqual('2', site_files['hdfs-site.xml']['dfs.replication'])
+        mapred = site_files['mapred-site.xml']
         self.assertEqual('2', mapred['mapreduce.terasort.output.replication'])
         self.assertEqual(
             '2', mapred['mapreduce.client.submit.file.replication']
@@ -123,14 +123,16 @@ class SitesTest(testtools.TestCase):
             # Its blocks are the papers'; a run sets its own.
             (40, 262144, '1eb4a2a29b70'),
         ):
-            made = sites.render_site_files(
+            site_files = sites.render_site_files(
                 size_node(vcpus, memory),
                 replication=2,
                 topology_mapping={},
             )
-            text = ''.join(name + made[name] for name in sorted(made))
-            found = hashlib.sha256(text.encode()).hexdigest()
-            self.assertEqual(expected, found[:12], (vcpus, memory))
+            text = ''.join(
+                name + site_files[name] for name in sorted(site_files)
+            )
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            self.assertEqual(expected, digest[:12], (vcpus, memory))
 
     def test_blocks_of_the_papers_but_on_small_workers(self) -> None:
         """The smallest of vsphere6's, vsan's, and the lab's largest."""
@@ -140,12 +142,12 @@ class SitesTest(testtools.TestCase):
             (2, 5120, 64),
             (1, 2048, 64),
         ):
-            made = self.tuned('hvstack', vcpus, memory)['hdfs-site.xml']
-            self.assertEqual(str(expected << 20), made['dfs.blocksize'])
+            hdfs = self.tuned('hvstack', vcpus, memory)['hdfs-site.xml']
+            self.assertEqual(str(expected << 20), hdfs['dfs.blocksize'])
 
     def test_every_tuning_has_a_profile_of_its_own(self) -> None:
-        found = {sites.digest_settings(3, tuning) for tuning in TUNINGS}
-        self.assertEqual(len(TUNINGS), len(found))
+        digests = {sites.digest_settings(3, tuning) for tuning in TUNINGS}
+        self.assertEqual(len(TUNINGS), len(digests))
         failure = self.assertRaises(
             errors.InputError, sites.digest_settings, 3, 'x'
         )
@@ -153,7 +155,7 @@ class SitesTest(testtools.TestCase):
 
     def test_steps_of_amd_add_up(self) -> None:
         names = [f'amd-{step}' for step in AMD_STEPS] + ['amd']
-        found: set[str] = set()
+        previous: set[str] = set()
         for name, added in zip(
             names,
             (
@@ -165,22 +167,26 @@ class SitesTest(testtools.TestCase):
             ),
             strict=True,
         ):
-            made = self.tuned(name, 16, 65536)
-            now = {key for values in made.values() for key in values}
-            self.assertNotIn(added, found)
+            site_files = self.tuned(name, 16, 65536)
+            now = {key for values in site_files.values() for key in values}
+            self.assertNotIn(added, previous)
             self.assertIn(added, now)
-            self.assertLess(found, now)
-            found = now
+            self.assertLess(previous, now)
+            previous = now
 
     def test_stock_leaves_hadoops_defaults(self) -> None:
-        made = self.tuned('stock', 2, 4096)
-        self.assertNotIn('mapreduce.task.io.sort.mb', made['mapred-site.xml'])
-        self.assertNotIn('mapreduce.map.memory.mb', made['mapred-site.xml'])
-        self.assertNotIn('dfs.blocksize', made['hdfs-site.xml'])
-        self.assertNotIn('-Xmx', made['mapred-site.xml'][MAP_OPTS])
+        site_files = self.tuned('stock', 2, 4096)
+        self.assertNotIn(
+            'mapreduce.task.io.sort.mb', site_files['mapred-site.xml']
+        )
+        self.assertNotIn(
+            'mapreduce.map.memory.mb', site_files['mapred-site.xml']
+        )
+        self.assertNotIn('dfs.blocksize', site_files['hdfs-site.xml'])
+        self.assertNotIn('-Xmx', site_files['mapred-site.xml'][MAP_OPTS])
         self.assertEqual(
             '3072',
-            made['yarn-site.xml']['yarn.nodemanager.resource.memory-mb'],
+            site_files['yarn-site.xml']['yarn.nodemanager.resource.memory-mb'],
         )
 
     def test_stock_master_fits_a_small_worker(self) -> None:
@@ -189,8 +195,11 @@ class SitesTest(testtools.TestCase):
         self.assertIn('-Xmx819m', mapred['yarn.app.mapreduce.am.command-opts'])
 
     def test_vsphere6_of_the_papers_worker(self) -> None:
-        made = self.tuned('vsphere6', 10, 61696)
-        mapred, hdfs = made['mapred-site.xml'], made['hdfs-site.xml']
+        site_files = self.tuned('vsphere6', 10, 61696)
+        mapred, hdfs = (
+            site_files['mapred-site.xml'],
+            site_files['hdfs-site.xml'],
+        )
         self.assertIn('-Xmx800m -Xms800m -Xmn256m', mapred[MAP_OPTS])
         self.assertIn(
             '-Xmx1200m -Xmn256m', mapred['mapreduce.reduce.java.opts']
@@ -205,24 +214,24 @@ class SitesTest(testtools.TestCase):
 
     def test_vsan_asks_for_what_the_scheduler_gives(self) -> None:
         """The CapacityScheduler rounds up to multiples of its minimum."""
-        made = self.tuned('vsan', 14, 48 * 1024)
+        site_files = self.tuned('vsan', 14, 48 * 1024)
         for name in ('mapreduce.map.memory.mb', 'mapreduce.reduce.memory.mb'):
-            self.assertEqual('2150', made['mapred-site.xml'][name])
-        least = 'yarn.scheduler.minimum-allocation-mb'
-        self.assertEqual('2150', made['yarn-site.xml'][least])
+            self.assertEqual('2150', site_files['mapred-site.xml'][name])
+        minimum = 'yarn.scheduler.minimum-allocation-mb'
+        self.assertEqual('2150', site_files['yarn-site.xml'][minimum])
 
     def test_amd_buffer_follows_the_block(self) -> None:
         for block, expected in ((None, '306'), (64, '77')):
-            made = self.tuned('amd', 32, 128 * 1024, block_mib=block)
-            mapred = made['mapred-site.xml']
+            site_files = self.tuned('amd', 32, 128 * 1024, block_mib=block)
+            mapred = site_files['mapred-site.xml']
             self.assertEqual(expected, mapred['mapreduce.task.io.sort.mb'])
             self.assertEqual(
                 '0.99', mapred['mapreduce.map.sort.spill.percent']
             )
 
     def test_one_handler_is_an_option(self) -> None:
-        made = self.make(namenode_handlers=1)['hdfs-site.xml']
-        self.assertEqual('1', made['dfs.namenode.handler.count'])
+        hdfs = self.make(namenode_handlers=1)['hdfs-site.xml']
+        self.assertEqual('1', hdfs['dfs.namenode.handler.count'])
 
     def test_heaps_of_the_daemons(self) -> None:
         self.assertEqual('', sites.render_hadoop_env(size_node(2, 4096)))

@@ -25,15 +25,15 @@ class SizingTest(testtools.TestCase):
             (4, 2, 2048),
             (4, 1, 2457),
         ):
-            found = size_node(vcpus, memory)
-            self.assertEqual(8, nodes * found.containers, (vcpus, memory))
-            self.assertEqual(vcpus, found.processors)
+            sizing = size_node(vcpus, memory)
+            self.assertEqual(8, nodes * sizing.containers, (vcpus, memory))
+            self.assertEqual(vcpus, sizing.processors)
 
     def test_host_of_the_paper(self) -> None:
         """vsphere6: a map and a reduce task per CPU; heaps under half."""
-        found = size_node(40, 256 * 1024)
-        self.assertEqual(80, found.containers)
-        self.assertLess(found.containers * found.heap_mib, 128 * 1024)
+        sizing = size_node(40, 256 * 1024)
+        self.assertEqual(80, sizing.containers)
+        self.assertLess(sizing.containers * sizing.heap_mib, 128 * 1024)
 
     def test_steps_of_amd(self) -> None:
         """3.1.1: two maps and a reduce a core with 1 GiB each; 3.1.8: one
@@ -43,10 +43,10 @@ class SizingTest(testtools.TestCase):
             ('amd-3.1.6', 48, 1024),
             ('amd', 32, 2048),
         ):
-            found = size_node(16, 16 * 4096, tuning=tuning)
-            self.assertEqual(containers, found.containers, tuning)
+            sizing = size_node(16, 16 * 4096, tuning=tuning)
+            self.assertEqual(containers, sizing.containers, tuning)
             self.assertEqual(
-                (1024, heap), (found.map_heap_mib, found.heap_mib)
+                (1024, heap), (sizing.map_heap_mib, sizing.heap_mib)
             )
 
     def test_slots_of_vsphere6(self) -> None:
@@ -67,41 +67,41 @@ class SizingTest(testtools.TestCase):
             if not native:
                 flavor = derive_flavor(host, configuration, 'worker')
                 vcpus, memory = flavor.vcpus, flavor.ram
-            found = size_node(vcpus, memory, tuning='vsphere6', native=native)
-            self.assertEqual(2 * per_worker, found.containers, instances)
+            sizing = size_node(vcpus, memory, tuning='vsphere6', native=native)
+            self.assertEqual(2 * per_worker, sizing.containers, instances)
             self.assertEqual(
                 in_cluster,
-                count_tasks(size.workers * found.containers, 'vsphere6'),
+                count_tasks(size.workers * sizing.containers, 'vsphere6'),
                 instances,
             )
             # "Less than half of OS memory was used for all the Java heaps".
-            heaps = per_worker * (found.heap_mib + found.map_heap_mib)
+            heaps = per_worker * (sizing.heap_mib + sizing.map_heap_mib)
             self.assertLess(heaps, memory / 2)
             self.assertEqual(
                 (1200, 800, 400, 1300),
                 (
-                    found.heap_mib,
-                    found.map_heap_mib,
-                    found.sort_mib,
-                    found.daemon_mib,
+                    sizing.heap_mib,
+                    sizing.map_heap_mib,
+                    sizing.sort_mib,
+                    sizing.daemon_mib,
                 ),
             )
 
     def test_containers_of_vsan(self) -> None:
         """Table 3 and 6: 27 workers of 14 vCPUs and 48 GiB."""
-        found = size_node(14, 48 * 1024, tuning='vsan')
-        self.assertEqual((14, 2150), (found.containers, found.container_mib))
-        self.assertEqual(400, found.sort_mib)
-        self.assertEqual(377, count_tasks(27 * found.containers, 'vsan'))
-        self.assertLess(found.containers * found.heap_mib, 24 * 1024)
+        sizing = size_node(14, 48 * 1024, tuning='vsan')
+        self.assertEqual((14, 2150), (sizing.containers, sizing.container_mib))
+        self.assertEqual(400, sizing.sort_mib)
+        self.assertEqual(377, count_tasks(27 * sizing.containers, 'vsan'))
+        self.assertLess(sizing.containers * sizing.heap_mib, 24 * 1024)
 
     def test_heaps_of_amd(self) -> None:
         """3.1.1 and 3.1.8: 3 GiB of heap a core, of 4 GiB."""
-        found = size_node(32, 128 * 1024, tuning='amd')
-        self.assertEqual(64, found.containers)
-        self.assertEqual((1024, 2048), (found.map_heap_mib, found.heap_mib))
-        self.assertEqual(32 * 3840, found.yarn_mib)
-        self.assertEqual(4 * 32, count_tasks(4 * found.containers, 'amd'))
+        sizing = size_node(32, 128 * 1024, tuning='amd')
+        self.assertEqual(64, sizing.containers)
+        self.assertEqual((1024, 2048), (sizing.map_heap_mib, sizing.heap_mib))
+        self.assertEqual(32 * 3840, sizing.yarn_mib)
+        self.assertEqual(4 * 32, count_tasks(4 * sizing.containers, 'amd'))
 
     def test_buffer_of_amd(self) -> None:
         """3.1.6: 316 MiB for a block of 256 MiB, with room to spare."""
@@ -110,8 +110,8 @@ class SizingTest(testtools.TestCase):
         self.assertEqual(378, sort_buffer_mib(256, 0.8))
 
     def test_stock_takes_eight_gib_at_most(self) -> None:
-        found = size_node(40, 256 * 1024, tuning='stock')
-        self.assertEqual(8192, found.yarn_mib)
+        sizing = size_node(40, 256 * 1024, tuning='stock')
+        self.assertEqual(8192, sizing.yarn_mib)
 
     def test_no_such_tuning(self) -> None:
         for call in (
@@ -134,19 +134,19 @@ class SizingTest(testtools.TestCase):
     def test_every_tuning_fits(
         self, tuning: str, vcpus: int, memory: int
     ) -> None:
-        found = size_node(vcpus, memory, tuning=tuning)
-        self.assertLessEqual(found.yarn_mib, memory - 640)
-        self.assertLess(found.heap_mib, found.container_mib)
-        self.assertLess(found.map_heap_mib, found.map_mib)
-        self.assertLess(found.sort_mib, found.map_heap_mib)
-        self.assertEqual(0, found.container_mib % found.map_mib)
+        sizing = size_node(vcpus, memory, tuning=tuning)
+        self.assertLessEqual(sizing.yarn_mib, memory - 640)
+        self.assertLess(sizing.heap_mib, sizing.container_mib)
+        self.assertLess(sizing.map_heap_mib, sizing.map_mib)
+        self.assertLess(sizing.sort_mib, sizing.map_heap_mib)
+        self.assertEqual(0, sizing.container_mib % sizing.map_mib)
 
     @hypothesis.given(
         strategies.integers(1, 256), strategies.integers(1152, 4 * 1024 * 1024)
     )
     def test_fits(self, vcpus: int, memory: int) -> None:
-        found = size_node(vcpus, memory)
-        self.assertLessEqual(found.yarn_mib, memory - 640)
-        self.assertLessEqual(found.containers, 2 * vcpus)
-        self.assertLess(found.heap_mib, found.container_mib)
-        self.assertLess(found.sort_mib, found.heap_mib)
+        sizing = size_node(vcpus, memory)
+        self.assertLessEqual(sizing.yarn_mib, memory - 640)
+        self.assertLessEqual(sizing.containers, 2 * vcpus)
+        self.assertLess(sizing.heap_mib, sizing.container_mib)
+        self.assertLess(sizing.sort_mib, sizing.heap_mib)

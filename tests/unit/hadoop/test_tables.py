@@ -71,12 +71,12 @@ AggressiveOpts UseCompressedOops UseBiasedLocking
 
 def names(text: str) -> set[str]:
     """Return the names of a list, with {map,reduce} written out."""
-    found = set()
+    property_names = set()
     for word in text.split():
         match = re.search(r'\{(.*)\}', word)
-        for kind in match[1].split(',') if match else ['']:
-            found.add(re.sub(r'\{.*\}', kind, word))
-    return found
+        for alternative in match[1].split(',') if match else ['']:
+            property_names.add(re.sub(r'\{.*\}', alternative, word))
+    return property_names
 
 
 def rows(table: parameters.Table) -> list[HadoopProperty]:
@@ -86,7 +86,7 @@ def rows(table: parameters.Table) -> list[HadoopProperty]:
 
 def written() -> set[str]:
     """Return every name that any tuning writes or could write."""
-    found = {
+    property_names = {
         row.name
         for table in tables.TUNINGS.values()
         for row in rows(table)
@@ -97,8 +97,8 @@ def written() -> set[str]:
         for text in sites.render_site_files(
             sizing_, tuning=tuning, namenode_handlers=1
         ).values():
-            found |= set(properties(text))
-    return found
+            property_names |= set(properties(text))
+    return property_names
 
 
 class TablesTest(testtools.TestCase):
@@ -139,20 +139,26 @@ class TablesTest(testtools.TestCase):
                     )
 
     def test_every_name_is_hadoops(self) -> None:
-        known = set(KNOWN.read_text().split())
-        self.assertEqual(set(), known & set(parameters.NOT_IN_DEFAULTS))
+        hadoop_names = set(KNOWN.read_text().split())
+        self.assertEqual(set(), hadoop_names & set(parameters.NOT_IN_DEFAULTS))
         self.assertEqual(
-            set(), written() - known - set(parameters.NOT_IN_DEFAULTS)
+            set(), written() - hadoop_names - set(parameters.NOT_IN_DEFAULTS)
         )
-        self.assertEqual(set(), known - written(), 'names no one writes')
+        self.assertEqual(
+            set(), hadoop_names - written(), 'names no one writes'
+        )
 
     def test_no_tuning_sets_a_name_twice(self) -> None:
         for tuning, table in tables.TUNINGS.items():
-            found: dict[str, set[object]] = {}
+            values_by_name: dict[str, set[object]] = {}
             for row in rows(table):
                 if row.value is not None:
-                    found.setdefault(row.name, set()).add(row.value)
-            twice = {name for name, values in found.items() if len(values) > 1}
+                    values_by_name.setdefault(row.name, set()).add(row.value)
+            twice = {
+                name
+                for name, values in values_by_name.items()
+                if len(values) > 1
+            }
             self.assertEqual(set(), twice, tuning)
 
     def test_every_tuning_has_a_rule_and_a_block_size(self) -> None:

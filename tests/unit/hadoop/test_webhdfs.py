@@ -60,8 +60,8 @@ class WebHDFSTest(testtools.TestCase):
             )
 
     def test_names(self) -> None:
-        found = [{'pathSuffix': 'gen'}, {'pathSuffix': 'in2'}]
-        node = Controller({'FileStatuses': {'FileStatus': found}})
+        statuses = [{'pathSuffix': 'gen'}, {'pathSuffix': 'in2'}]
+        node = Controller({'FileStatuses': {'FileStatus': statuses}})
         self.assertEqual(['gen', 'in2'], webhdfs.list_names(node, '/b'))
         self.assertEqual([], webhdfs.list_names(Controller(MISSING), '/user'))
 

@@ -29,10 +29,10 @@ class MachineTest(testtools.TestCase):
         machine.check_disk()
 
     def test_folder_that_is_not_there_yet_counts_as_its_parent(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.assertAlmostEqual(
-            machine.free_gib(folder),
-            machine.free_gib(folder / 'not' / 'yet'),
+            machine.free_gib(directory),
+            machine.free_gib(directory / 'not' / 'yet'),
             places=1,
         )
 
@@ -43,9 +43,9 @@ class MachineTest(testtools.TestCase):
         self.assertIn('--os-cloud', str(exc))
         self.assertNotIn('\n', str(exc))
 
-    def refused(self, **wanted: Any) -> errors.MissingPrerequisite:
+    def refused(self, **options: Any) -> errors.MissingPrerequisite:
         return self.assertRaises(
-            errors.MissingPrerequisite, machine.check, LabSettings(**wanted)
+            errors.MissingPrerequisite, machine.check, LabSettings(**options)
         )
 
     def be(self, release: packages.Release | None, gib: float = 64) -> None:

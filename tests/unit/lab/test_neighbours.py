@@ -43,15 +43,16 @@ class ApparmorTest(testtools.TestCase):
         )
         self.assertEqual(
             ['AppArmor /usr/sbin/mariadbd', 'AppArmor libvirtd'],
-            [found.subject for found in neighbours.apparmor(profiles)],
+            [neighbour.subject for neighbour in neighbours.apparmor(profiles)],
         )
 
 
 class HypervisorsTest(testtools.TestCase):
     def test_programs_of_the_user(self) -> None:
-        found = neighbours.hypervisors({'dockerd', 'sshd', 'libvirtd'})
+        hypervisors = neighbours.hypervisors({'dockerd', 'sshd', 'libvirtd'})
         self.assertEqual(
-            ['dockerd', 'libvirtd'], [entry.subject for entry in found]
+            ['dockerd', 'libvirtd'],
+            [neighbour.subject for neighbour in hypervisors],
         )
 
 

@@ -52,10 +52,10 @@ class TestNode(testtools.TestCase):
             '\n'.join([f'ROLES="{roles}"', 'ADDRESS=192.0.2.7', *lines]) + '\n'
         )
 
-    def node(self, *words: str) -> shell.Result:
+    def node(self, *args: str) -> shell.Result:
         """Run the program."""
         return shell.run(
-            ['sh', NODE, *words],
+            ['sh', NODE, *args],
             check=False,
             timeout=30,
             env={
@@ -86,9 +86,9 @@ class TestNode(testtools.TestCase):
     def kill_all(self) -> None:
         """End what a test left running."""
         for path in (self.root / 'run/hadoop').glob('*.pid'):
-            pid, began = path.read_text().split()
+            pid, start_time = path.read_text().split()
             stat = Path(f'/proc/{pid}/stat')
-            if stat.exists() and f' {began} ' in stat.read_text(
+            if stat.exists() and f' {start_time} ' in stat.read_text(
                 encoding='utf-8'
             ):
                 os.kill(int(pid), signal.SIGKILL)
@@ -206,7 +206,7 @@ class TestNode(testtools.TestCase):
             'JAVA_OPTS_datanode="-Done -Dtwo"',
         )
         self.node('start')
-        words = self.calls(1)[0].split()
+        args = self.calls(1)[0].split()
         for word in (
             '-Xmx333m',
             '-XX:+UseSerialGC',
@@ -214,15 +214,15 @@ class TestNode(testtools.TestCase):
             '-Done',
             '-Dtwo',
         ):
-            self.assertIn(word, words)
+            self.assertIn(word, args)
         self.assertEqual(
-            'org.apache.hadoop.hdfs.server.datanode.DataNode', words[-1]
+            'org.apache.hadoop.hdfs.server.datanode.DataNode', args[-1]
         )
         self.env_file('nodemanager', 'JAVA_OPTS="-XX:+UseParallelGC"')
         self.node('start')
-        words = self.calls(2)[1].split()
-        self.assertIn('-XX:+UseParallelGC', words)
-        self.assertNotIn('-XX:+UseSerialGC', words)
+        args = self.calls(2)[1].split()
+        self.assertIn('-XX:+UseParallelGC', args)
+        self.assertNotIn('-XX:+UseSerialGC', args)
 
     def test_own_address_is_filled_in(self) -> None:
         site = self.root / 'etc/hadoop/hdfs-site.xml'
@@ -256,8 +256,8 @@ class TestNode(testtools.TestCase):
         self.assertNotIn('-format', self.calls(1)[0])
 
     def test_wrong_usage(self) -> None:
-        for words in ((), ('jump',), ('start', 'tasktracker')):
-            result = self.node(*words)
+        for args in ((), ('jump',), ('start', 'tasktracker')):
+            result = self.node(*args)
             self.assertEqual(2, result.returncode)
             self.assertEqual(1, len(result.stderr.splitlines()))
         self.env_file('')

@@ -43,9 +43,9 @@ class ReadyTest(testtools.TestCase):
         return {'id': name, 'host': 'h0', 'alive': True}
 
     def test_reports_before_the_start_do_not_count(self) -> None:
-        for started, wanted in ((REPORTED - 1, True), (REPORTED + 1, False)):
+        for started, expected in ((REPORTED - 1, True), (REPORTED + 1, False)):
             self.assertEqual(
-                wanted, nova.ready(self.conn, ['h0'], {'h0': started})
+                expected, nova.ready(self.conn, ['h0'], {'h0': started})
             )
 
     def test_starts_of_others_do_not_matter(self) -> None:
@@ -54,16 +54,16 @@ class ReadyTest(testtools.TestCase):
         self.assertFalse(nova.ready(self.conn, ['h0', 'h1'], {}))
 
     def test_hosts_that_lost_libvirt_get_no_servers(self) -> None:
-        for reason, wanted in (
+        for reason, expected in (
             ('AUTO: Connection to libvirt lost: 1', False),
             ('the administrator mends its fan', True),
         ):
             self.service |= {'status': 'disabled', 'disabled_reason': reason}
-            self.assertEqual(wanted, nova.ready(self.conn, ['h0'], {}))
+            self.assertEqual(expected, nova.ready(self.conn, ['h0'], {}))
 
 
 class KeystoneTest(testtools.TestCase):
     def test_no_thread_shares_its_token(self) -> None:
         command = list(services.identity().program.command)
-        place = command.index('--threads')
-        self.assertEqual('1', command[place + 1])
+        index = command.index('--threads')
+        self.assertEqual('1', command[index + 1])

@@ -13,8 +13,8 @@ from hvstack.lab import packages
 class PolicyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.path = folder / 'policy-rc.d'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = directory / 'policy-rc.d'
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.lab.packages._POLICY', self.path)
         )
@@ -85,15 +85,15 @@ class ReleaseTest(testtools.TestCase):
         return packages.release(path)
 
     def test_debian(self) -> None:
-        found = self.release(
+        release = self.release(
             'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\n'
             'VERSION_ID="13"\n'
         )
         self.assertEqual(
             packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)'),
-            found,
+            release,
         )
-        self.assertTrue(found and found.is_tried)
+        self.assertTrue(release and release.is_tried)
 
     def test_derived_release_was_never_tried(self) -> None:
         mint = self.release(

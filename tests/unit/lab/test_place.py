@@ -20,7 +20,7 @@ class PlaceTest(testtools.TestCase):
         self.table.parent.mkdir(parents=True)
         self.table.write_text('10.0.0.1 /r1/ng-a\nw1 /r1/ng-a\nw2 /r2/ng-b\n')
 
-    def place(self, *nodes: str) -> shell.Result:
+    def run_program(self, *nodes: str) -> shell.Result:
         """Run the program."""
         return shell.run(
             ['sh', PLACE, *nodes],
@@ -29,21 +29,21 @@ class PlaceTest(testtools.TestCase):
         )
 
     def test_a_line_for_each_in_order(self) -> None:
-        result = self.place('w2', '10.0.0.1', 'w1')
+        result = self.run_program('w2', '10.0.0.1', 'w1')
         self.assertEqual('/r2/ng-b\n/r1/ng-a\n/r1/ng-a\n', result.stdout)
         self.assertEqual(0, result.returncode)
 
     def test_what_is_written_later_is_found(self) -> None:
-        self.assertNotEqual(0, self.place('w3').returncode)
+        self.assertNotEqual(0, self.run_program('w3').returncode)
         with self.table.open('a') as stream:
             stream.write('w3 /r2/ng-b\n')
-        self.assertEqual('/r2/ng-b\n', self.place('w3').stdout)
+        self.assertEqual('/r2/ng-b\n', self.run_program('w3').stdout)
 
     def test_unknown(self) -> None:
-        result = self.place('w1', 'w9')
+        result = self.run_program('w1', 'w9')
         self.assertEqual(1, result.returncode)
         self.assertIn('w9 is not in', result.stderr)
 
     def test_no_table(self) -> None:
         self.table.unlink()
-        self.assertEqual(1, self.place('w1').returncode)
+        self.assertEqual(1, self.run_program('w1').returncode)

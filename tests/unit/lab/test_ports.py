@@ -15,27 +15,33 @@ class PortsTest(testtools.TestCase):
 
     def test_finds_a_listener_with_name_and_pid(self) -> None:
         port = self.listen('127.0.0.1')
-        (found,) = [x for x in ports.listeners() if x.port == port]
-        self.assertEqual(os.getpid(), found.pid)
-        self.assertIn('python', found.name)
+        (listener,) = [x for x in ports.listeners() if x.port == port]
+        self.assertEqual(os.getpid(), listener.pid)
+        self.assertIn('python', listener.name)
 
     def test_wildcard_takes_every_address(self) -> None:
         port = self.listen('0.0.0.0')
-        wanted = {('10.251.0.1', port): 'nova'}
-        (taken,) = ports.conflicts(ports.listeners(), set(), wanted)
-        self.assertEqual(('nova', os.getpid()), (taken[0], taken[1].pid))
+        service_ports = {('10.251.0.1', port): 'nova'}
+        (conflict,) = ports.conflicts(ports.listeners(), set(), service_ports)
+        self.assertEqual(('nova', os.getpid()), (conflict[0], conflict[1].pid))
 
     def test_another_address_is_no_conflict(self) -> None:
         port = self.listen('127.0.0.1')
-        wanted = {('10.251.0.1', port): 'nova'}
-        self.assertEqual([], ports.conflicts(ports.listeners(), set(), wanted))
+        service_ports = {('10.251.0.1', port): 'nova'}
+        self.assertEqual(
+            [], ports.conflicts(ports.listeners(), set(), service_ports)
+        )
 
     def test_our_own_programs_are_no_conflict(self) -> None:
         port = self.listen('127.0.0.1')
-        wanted = {('127.0.0.1', port): 'memcached'}
-        found = ports.listeners()
-        self.assertEqual([], ports.conflicts(found, {os.getpid()}, wanted))
-        self.assertEqual(1, len(ports.conflicts(found, set(), wanted)))
+        service_ports = {('127.0.0.1', port): 'memcached'}
+        listeners = ports.listeners()
+        self.assertEqual(
+            [], ports.conflicts(listeners, {os.getpid()}, service_ports)
+        )
+        self.assertEqual(
+            1, len(ports.conflicts(listeners, set(), service_ports))
+        )
 
     def test_nothing_needed_is_open_to_the_world(self) -> None:
         for address, _ in ports.needed():

@@ -73,10 +73,10 @@ class ReadyTest(testtools.TestCase):
         self.env(f"READY_URL='http://127.0.0.1:{self.port}/wait?a=b&c=d'")
 
     def env(self, *lines: str) -> None:
-        folder = self.root / 'etc/hvstack'
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self.root / 'etc/hvstack'
+        directory.mkdir(parents=True, exist_ok=True)
         text = '\n'.join(['ADDRESS=10.0.0.2', 'ROLES=datanode', *lines])
-        (folder / 'node.env').write_text(f'{text}\n')
+        (directory / 'node.env').write_text(f'{text}\n')
 
     def ready(self, state: str = 'running 7', seconds: str = '9') -> int:
         return shell.run(
@@ -93,18 +93,18 @@ class ReadyTest(testtools.TestCase):
         ).returncode
 
     def log(self, text: str) -> None:
-        folder = self.root / 'var/log/hadoop'
-        folder.mkdir(parents=True)
-        (folder / 'datanode.log').write_text(text)
+        directory = self.root / 'var/log/hadoop'
+        directory.mkdir(parents=True)
+        (directory / 'datanode.log').write_text(text)
 
     def test_ready_once(self) -> None:
         Heat.refusals = 1
         for _ in range(2):
             self.assertEqual(0, self.ready())
-        [(path, said)] = Heat.signals
+        [(path, body)] = Heat.signals
         self.assertEqual('/wait?a=b&c=d', path)
-        self.assertEqual('SUCCESS', said['status'])
-        self.assertTrue(said['id'])
+        self.assertEqual('SUCCESS', body['status'])
+        self.assertTrue(body['id'])
 
     def test_no_url_no_signal(self) -> None:
         self.env()
@@ -115,20 +115,20 @@ class ReadyTest(testtools.TestCase):
         self.says.write_text('')
         self.log('ERROR "disk"\\full\nat line\t2\n')
         self.assertEqual(0, self.ready('dead -'))
-        [(_, said)] = Heat.signals
-        self.assertEqual('FAILURE', said['status'])
+        [(_, body)] = Heat.signals
+        self.assertEqual('FAILURE', body['status'])
         self.assertRegex(
-            said['reason'], 'datanode is dead: .*ERROR disk full at line 2'
+            body['reason'], 'datanode is dead: .*ERROR disk full at line 2'
         )
 
     def test_a_daemon_that_nobody_knows_is_named(self) -> None:
         self.says.write_text(KNOWN.replace('RUNNING', 'CONNECTING'))
         self.log('retrying\n')
         self.assertEqual(0, self.ready(seconds='0'))
-        [(_, said)] = Heat.signals
-        self.assertEqual('FAILURE', said['status'])
-        self.assertIn('datanode is not known yet: ', said['reason'])
-        self.assertIn('retrying', said['reason'])
+        [(_, body)] = Heat.signals
+        self.assertEqual('FAILURE', body['status'])
+        self.assertIn('datanode is not known yet: ', body['reason'])
+        self.assertIn('retrying', body['reason'])
 
     def test_heat_that_does_not_answer_is_given_up(self) -> None:
         Heat.refusals = 99

@@ -13,12 +13,12 @@ from hvstack.lab.settings import LabSettings
 class RenderTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('SECRETS', 'SETTINGS'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.lab.settings._{name}',
-                    self.folder / f'{name}.json',
+                    self.directory / f'{name}.json',
                 )
             )
         # With all that a lab may have.
@@ -77,22 +77,24 @@ class RenderTest(testtools.TestCase):
 
     def test_everything_is_bound_to_lab_or_loopback(self) -> None:
         for service in services.everything():
-            words = ' '.join(service.program.command)
-            self.assertNotIn('0.0.0.0', words)
+            command_line = ' '.join(service.program.command)
+            self.assertNotIn('0.0.0.0', command_line)
             if service.path:
                 self.assertIn(
-                    f'{values.MGMT}:{values.PORTS[service.name]}', words
+                    f'{values.MGMT}:{values.PORTS[service.name]}', command_line
                 )
 
     def test_unknown_name_is_refused_with_the_template(self) -> None:
-        (self.folder / 'x.j2').write_text('{{ nonsense }}')
-        self.useFixture(fixtures.MonkeyPatch('hvstack.share.LAB', self.folder))
+        (self.directory / 'x.j2').write_text('{{ nonsense }}')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.share.LAB', self.directory)
+        )
         exc = self.assertRaises(errors.InputError, render.render, 'x.j2')
         self.assertIn('x.j2', str(exc))
         self.assertIn('nonsense', str(exc))
 
     def test_write_tells_a_change_and_keeps_the_mode(self) -> None:
-        target = self.folder / 'nova.conf'
+        target = self.directory / 'nova.conf'
         template = 'control/nova.conf.j2'
         self.assertTrue(render.write(template, target))
         self.assertEqual(0o600, target.stat().st_mode & 0o777)

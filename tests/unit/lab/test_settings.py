@@ -18,9 +18,9 @@ class LabSettingsTest(testtools.TestCase):
             before.change(fake_hosts=2),
         )
 
-    def refused(self, words: str, **values: object) -> None:
+    def refused(self, message: str, **values: object) -> None:
         exc = self.assertRaises(errors.InputError, LabSettings, **values)
-        self.assertIn(words, str(exc))
+        self.assertIn(message, str(exc))
 
     def test_refuses_numbers_out_of_range(self) -> None:
         self.refused('--hosts is 0', hosts=0)
@@ -44,12 +44,12 @@ class LabSettingsTest(testtools.TestCase):
 class FilesTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('settings', 'secrets'):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     f'hvstack.lab.settings._{name.upper()}',
-                    self.folder / f'{name}.json',
+                    self.directory / f'{name}.json',
                 )
             )
 
@@ -57,17 +57,17 @@ class FilesTest(testtools.TestCase):
         self.assertIsNone(settings.load())
 
     def test_round_trip(self) -> None:
-        wanted = LabSettings(hosts=2, host_compute={'hv-host2': 'qemu'})
-        settings.save(wanted)
-        self.assertEqual(wanted, settings.load())
+        lab_settings = LabSettings(hosts=2, host_compute={'hv-host2': 'qemu'})
+        settings.save(lab_settings)
+        self.assertEqual(lab_settings, settings.load())
 
     def test_broken_file_is_named(self) -> None:
-        (self.folder / 'settings.json').write_text('{"hosts": ')
+        (self.directory / 'settings.json').write_text('{"hosts": ')
         exc = self.assertRaises(errors.InputError, settings.load)
-        self.assertIn(str(self.folder / 'settings.json'), str(exc))
+        self.assertIn(str(self.directory / 'settings.json'), str(exc))
 
     def test_field_of_another_version_is_named(self) -> None:
-        (self.folder / 'settings.json').write_text('{"hostz": 3}')
+        (self.directory / 'settings.json').write_text('{"hostz": 3}')
         exc = self.assertRaises(errors.InputError, settings.load)
         self.assertIn('hostz', str(exc))
 
@@ -75,12 +75,12 @@ class FilesTest(testtools.TestCase):
         first = settings.secret('nova')
         self.assertNotEqual(first, settings.secret('heat'))
         self.assertEqual(first, settings.secret('nova'))
-        path = self.folder / 'secrets.json'
+        path = self.directory / 'secrets.json'
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual({'nova', 'heat'}, set(json.loads(path.read_text())))
 
     def test_fields_of_other_types_are_named(self) -> None:
-        path = self.folder / 'settings.json'
+        path = self.directory / 'settings.json'
         for name, value in (
             ('hosts', '3'),
             ('hosts', True),
@@ -93,7 +93,7 @@ class FilesTest(testtools.TestCase):
             self.assertIn(f"{path}:1: '{name}", str(exc))
 
     def test_damaged_secrets_are_not_replaced(self) -> None:
-        path = self.folder / 'secrets.json'
+        path = self.directory / 'secrets.json'
         for text in ('', '[]', '{"nova": 1}', '{"nova": "x"'):
             path.write_text(text)
             exc = self.assertRaises(errors.InputError, settings.secret, 'heat')

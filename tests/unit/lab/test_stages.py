@@ -97,10 +97,10 @@ class RunTest(testtools.TestCase):
 class MarksTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.lab.stages._MARKS', folder / 'marks.json'
+                'hvstack.lab.stages._MARKS', directory / 'marks.json'
             )
         )
 

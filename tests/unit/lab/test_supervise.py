@@ -28,8 +28,8 @@ class SectionTest(testtools.TestCase):
         return config
 
     def test_words_and_percent_signs_arrive(self) -> None:
-        words = ('/bin/echo', 'Connection: close', '100%', '--x={1,2}')
-        config = self.parsed(Program('p', words))
+        args = ('/bin/echo', 'Connection: close', '100%', '--x={1,2}')
+        config = self.parsed(Program('p', args))
         self.assertEqual(
             '"/bin/echo" "Connection: close" "100%" "--x={1,2}"',
             config.command,

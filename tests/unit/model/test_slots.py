@@ -16,8 +16,8 @@ class Workers(testtools.TestCase):
         ).workers
 
     def test_vsphere6_table_1(self) -> None:
-        wanted = {1: 31, 2: 62, 4: 126, 10: 318, 20: 636}
-        for count, workers in wanted.items():
+        worker_counts = {1: 31, 2: 62, 4: 126, 10: 318, 20: 636}
+        for count, workers in worker_counts.items():
             self.assertEqual(workers, self.workers('vsphere6', 32, count))
 
     def test_vsphere6_native(self) -> None:

@@ -134,9 +134,9 @@ class Sources(testtools.TestCase):
 
     def test_given_ones_win(self) -> None:
         zones = {'c': 'z', 'w1': 'z1', 'w2': 'z2', 'w3': 'z2'}
-        given = {'c': 'a', 'w1': 'a', 'w2': 'b', 'w3': 'b'}
-        found = assign_racks(self.GROUPS, self.WORKERS, zones, given)
-        self.assertEqual({'ng-c': 'a', 'ng-a': 'a', 'ng-b': 'b'}, found)
+        requested_racks = {'c': 'a', 'w1': 'a', 'w2': 'b', 'w3': 'b'}
+        racks = assign_racks(self.GROUPS, self.WORKERS, zones, requested_racks)
+        self.assertEqual({'ng-c': 'a', 'ng-a': 'a', 'ng-b': 'b'}, racks)
 
     def test_refused(self) -> None:
         for names, word in (
@@ -172,12 +172,12 @@ class Tables(testtools.TestCase):
         self.assertEqual('/r1', lines['w1'])
 
     def test_wrong_and_missing_lines_are_named(self) -> None:
-        found = parse_table('10.0.0.1 /r1/ng-a\nw1 /r2/ng-a\nw2\n')
+        table = parse_table('10.0.0.1 /r1/ng-a\nw1 /r2/ng-a\nw2\n')
         self.assertEqual(
             [
                 Mismatch('table', 'w1', '/r2/ng-a', '/r1/ng-a'),
                 Mismatch('table', '10.0.0.2', 'none', '/r2/ng-b'),
                 Mismatch('table', 'w2', 'none', '/r2/ng-b'),
             ],
-            find_mismatches('table', found, self.topology.map_paths()),
+            find_mismatches('table', table, self.topology.map_paths()),
         )
