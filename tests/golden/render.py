@@ -331,7 +331,7 @@ def environments() -> Iterator[tuple[str, str]]:
         ):
             stack.enter_context(fixtures.EnvironmentVariable(name, value))
         cloud = stack.enter_context(
-            fake.FakeCloud(more={'image': fake.GLANCE})
+            fake.FakeCloud(services={'image': fake.GLANCE})
         )
         limits = {'limits': {'absolute': {}, 'rate': []}}
         cloud.http.get(f'{fake.NOVA}/limits', json=limits)

@@ -26,7 +26,7 @@ PINNED = (
 class VolumesTest(testtools.TestCase):
     """A cluster of three workers on two hosts."""
 
-    def found(
+    def check_volumes(
         self,
         rows: tuple[tuple[str, ...], ...],
         parameters: dict[str, Any],
@@ -110,7 +110,9 @@ class VolumesTest(testtools.TestCase):
         test.get_client_manager = lambda **_: manager
         test.stack = {
             # As Heat tells them.
-            'parameters': {key: str(one) for key, one in parameters.items()},
+            'parameters': {
+                name: str(parameter) for name, parameter in parameters.items()
+            },
             'outputs': [
                 {
                     'output_key': 'workers',
@@ -118,15 +120,17 @@ class VolumesTest(testtools.TestCase):
                 }
             ],
         }
-        why = ''
+        reason = ''
         try:
             test.test_volumes()
         except (AssertionError, unittest.SkipTest) as exc:
-            why = str(exc)
-        return [one.what for one in test.check_results if not one.good], why
+            reason = str(exc)
+        return [
+            check.what for check in test.check_results if not check.good
+        ], reason
 
     def pinned(
-        self, *rows: tuple[str, ...], **more: Any
+        self, *rows: tuple[str, ...], **options: Any
     ) -> tuple[list[str], str]:
         """Look at whole disks for one worker each."""
         parameters = {
@@ -135,25 +139,28 @@ class VolumesTest(testtools.TestCase):
             'local_volumes': True,
             'volume_types': json.dumps(SLOTS),
         }
-        return self.found(tuple(rows), parameters, **more)
+        return self.check_volumes(tuple(rows), parameters, **options)
 
     def test_no_volumes(self) -> None:
         local = {'storage': 'local', 'volume_types': '[[]]'}
-        bare = tuple((row[0], row[1], '', '', '') for row in PINNED)
+        volumeless_rows = tuple((row[0], row[1], '', '', '') for row in PINNED)
         self.assertEqual(
-            ([], ''), self.found(bare, local, cinder=False, backends='')
+            ([], ''),
+            self.check_volumes(
+                volumeless_rows, local, cinder=False, backends=''
+            ),
         )
         self.assertEqual(3, len(self.test.check_results))
-        bad, _ = self.found(PINNED, local)
+        bad, _ = self.check_volumes(PINNED, local)
         self.assertEqual(
             [f'{row[0]}: types of its volumes' for row in PINNED], bad
         )
-        bad, _ = self.pinned(*bare)
+        bad, _ = self.pinned(*volumeless_rows)
         self.assertEqual(3, len(bad))
 
     def test_as_promised(self) -> None:
         self.assertEqual(([], ''), self.pinned(*PINNED))
-        looked = {one.what for one in self.test.check_results}
+        looked = {check.what for check in self.test.check_results}
         self.assertLessEqual(
             {
                 'w0: types of its volumes',
@@ -166,12 +173,12 @@ class VolumesTest(testtools.TestCase):
 
     def test_shared_disk(self) -> None:
         # Two slots of a host with one type, which a member sees, too.
-        one = ('w1', 'h1', 'v1', 'slot-1', 'h1@one#one')
-        bad, _ = self.pinned(PINNED[0], one, PINNED[2])
+        row = ('w1', 'h1', 'v1', 'slot-1', 'h1@one#one')
+        bad, _ = self.pinned(PINNED[0], row, PINNED[2])
         self.assertEqual(['workers on slot-1 of host h1'], bad)
         # A type that leads to another's disk.
-        one = ('w1', 'h1', 'v1', 'slot-2', 'h1@one#one')
-        bad, _ = self.pinned(PINNED[0], one, PINNED[2])
+        row = ('w1', 'h1', 'v1', 'slot-2', 'h1@one#one')
+        bad, _ = self.pinned(PINNED[0], row, PINNED[2])
         self.assertEqual(
             ['slot-2: backend of a volume', 'workers on h1@one#one for h1'],
             bad,
@@ -187,22 +194,22 @@ class VolumesTest(testtools.TestCase):
     def test_unpinned(self) -> None:
         parameters = {'storage': 'ceph', 'volume_types': '[["slot-1"]]'}
         rows = tuple((*row[:3], 'slot-1', 'h1@one#one') for row in PINNED)
-        self.assertEqual(([], ''), self.found(rows, parameters))
+        self.assertEqual(([], ''), self.check_volumes(rows, parameters))
 
     def test_what_cannot_be_seen(self) -> None:
-        bad, why = self.pinned(*PINNED, admin=False)
+        bad, reason = self.pinned(*PINNED, admin=False)
         self.assertEqual([], bad)
-        self.assertIn('not checked: only an administrator sees', why)
+        self.assertIn('not checked: only an administrator sees', reason)
         self.assertTrue(self.test.check_results)
-        bad, why = self.pinned(*PINNED, backends='slot-1:one')
+        bad, reason = self.pinned(*PINNED, backends='slot-1:one')
         self.assertEqual([], bad)
-        self.assertIn('not checked: no backend is promised of slot-2', why)
+        self.assertIn('not checked: no backend is promised of slot-2', reason)
 
     def test_lost_server(self) -> None:
-        told = self.assertRaises(
+        error = self.assertRaises(
             errors.CloudError,
             cluster.check_servers_exist,
             ['w0', 'w1'],
             ['w1'],
         )
-        self.assertIn("the stack's servers w0 are not in", str(told))
+        self.assertIn("the stack's servers w0 are not in", str(error))

@@ -32,23 +32,23 @@ class PowerCycleTest(testtools.TestCase):
         :param start: when its PID 1 was started afterwards, 7 before.
         :param text: on its disk afterwards, ``x`` before.
         """
-        here = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
             fixtures.EnvironmentVariable(
-                'PATH', f'{here}:{os.environ["PATH"]}'
+                'PATH', f'{directory}:{os.environ["PATH"]}'
             )
         )
-        (here / 'ssh').write_text(SSH)
-        (here / 'ssh').chmod(0o755)
+        (directory / 'ssh').write_text(SSH)
+        (directory / 'ssh').chmod(0o755)
 
         def boot(boot_id: str, start: int) -> None:
-            (here / 'boot_id').write_text(f'{boot_id}\n')
+            (directory / 'boot_id').write_text(f'{boot_id}\n')
             fields = ' '.join(map(str, [*range(3, 22), start, 23]))
-            (here / 'stat').write_text(f'1 (init x) {fields}\n')
+            (directory / 'stat').write_text(f'1 (init x) {fields}\n')
 
         def reboot(*_: str, **__: str) -> None:
             boot(boot_id, start)
-            (here / 'disk').write_text(text)
+            (directory / 'disk').write_text(text)
 
         boot('1', 7)
         configure(self, {'hvstack': {'server_timeout': 0}})
@@ -59,13 +59,13 @@ class PowerCycleTest(testtools.TestCase):
             show_server=lambda _: {'server': {'status': 'ACTIVE'}},
         )
         node = SSHNode(
-            name='g', address='g', role='', host='', folder=here / 'own'
+            name='g', address='g', role='', host='', folder=directory / 'own'
         )
-        commands = (f'printf x >{here}/disk', f'md5sum <{here}/disk')
+        commands = (f'printf x >{directory}/disk', f'md5sum <{directory}/disk')
         # The judgements tell more than that one is bad.
         with contextlib.suppress(AssertionError):
             test.check_power_cycle(node, 'id', {'disk': commands})
-        return [one.what for one in test.check_results if not one.good]
+        return [check.what for check in test.check_results if not check.good]
 
     def test_virtual_machine(self) -> None:
         self.assertEqual([], self.cycle('2', 7))

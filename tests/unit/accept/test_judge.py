@@ -37,9 +37,9 @@ MEMORY = {'total': 262144, 'reserved': 8192, 'allocation_ratio': 1.0}
 VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
 
 
-def bad(found: Sequence[CheckResult]) -> list[str]:
+def bad(checks: Sequence[CheckResult]) -> list[str]:
     """Return what is not as promised."""
-    return [one.what for one in found if not one.good]
+    return [check.what for check in checks if not check.good]
 
 
 class FlavorsTest(testtools.TestCase):
@@ -76,12 +76,12 @@ class FlavorsTest(testtools.TestCase):
             )
         )
 
-    def strangers(self) -> list[str]:
+    def list_unmanaged_flavors(self) -> list[str]:
         return bad(judge.check_unmanaged_flavors([self.catalogue], self.nova))
 
     def test_as_published(self) -> None:
         self.assertEqual([], self.bad())
-        self.assertEqual([], self.strangers())
+        self.assertEqual([], self.list_unmanaged_flavors())
 
     def test_changed_spec(self) -> None:
         self.nova[self.name]['extra_specs']['hw:cpu_cores'] = '99'
@@ -119,7 +119,7 @@ class FlavorsTest(testtools.TestCase):
             'date': '2026-01-01',
             'digest': '0' * 64,
         }
-        for earned, wrong in ((evidence, []), (None, [f'{self.name}: '])):
+        for earned, prefixes in ((evidence, []), (None, [f'{self.name}: '])):
             entry = replace(
                 self.catalogue.entries[0], status='approved', evidence=earned
             )
@@ -130,7 +130,7 @@ class FlavorsTest(testtools.TestCase):
                     **publish.labels(self.catalogue.host, entry),
                 },
             }
-            found = bad(
+            failures = bad(
                 judge.check_flavors(
                     [replace(self.catalogue, entries=(entry,))],
                     self.nova,
@@ -138,7 +138,9 @@ class FlavorsTest(testtools.TestCase):
                     public=False,
                 )
             )
-            self.assertEqual([f'{one}evidence' for one in wrong], found)
+            self.assertEqual(
+                [f'{prefix}evidence' for prefix in prefixes], failures
+            )
 
     def test_missing(self) -> None:
         del self.nova[self.name]
@@ -148,9 +150,11 @@ class FlavorsTest(testtools.TestCase):
     def test_stranger(self) -> None:
         extra = {'extra_specs': {}, 'os-flavor-access:is_public': True}
         self.nova['m1.small'] = dict(extra)
-        self.assertEqual([], self.strangers())
+        self.assertEqual([], self.list_unmanaged_flavors())
         self.nova['hv-vsan-worker-mine'] = dict(extra)
-        self.assertEqual(['hv-vsan-worker-mine'], self.strangers())
+        self.assertEqual(
+            ['hv-vsan-worker-mine'], self.list_unmanaged_flavors()
+        )
         self.assertEqual([], self.bad())
 
     def test_label_on_a_stranger(self) -> None:
@@ -158,7 +162,7 @@ class FlavorsTest(testtools.TestCase):
             **self.nova[self.name],
             'os-flavor-access:is_public': True,
         }
-        self.assertEqual(['mine'], self.strangers())
+        self.assertEqual(['mine'], self.list_unmanaged_flavors())
         for key in self.nova['mine']['extra_specs']:
             if key.startswith(publish.PREFIX):
                 specs = {key: f'status={publish.RETIRED}'}
@@ -166,48 +170,59 @@ class FlavorsTest(testtools.TestCase):
                     'extra_specs': specs,
                     'os-flavor-access:is_public': False,
                 }
-        self.assertEqual([], self.strangers())
+        self.assertEqual([], self.list_unmanaged_flavors())
 
 
 class HostsTest(testtools.TestCase):
     def test_ratio(self) -> None:
         profile = profiles.load('vsphere6')
-        found = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
-        self.assertEqual([], bad(judge.check_inventory('h', found, profile)))
-        found['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
+        inventories = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
+        self.assertEqual(
+            [], bad(judge.check_inventory('h', inventories, profile))
+        )
+        inventories['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
         self.assertEqual(
             ['h: ratio of VCPU'],
-            bad(judge.check_inventory('h', found, profile)),
+            bad(judge.check_inventory('h', inventories, profile)),
         )
 
     def test_reserved(self) -> None:
-        found = {'VCPU': VCPU, 'MEMORY_MB': {**MEMORY, 'reserved': 65536}}
+        inventories = {
+            'VCPU': VCPU,
+            'MEMORY_MB': {**MEMORY, 'reserved': 65536},
+        }
         self.assertEqual(
             ['h: memory for guests'],
-            bad(judge.check_inventory('h', found, profiles.load('vsphere6'))),
+            bad(
+                judge.check_inventory(
+                    'h', inventories, profiles.load('vsphere6')
+                )
+            ),
         )
 
     def test_too_little_reserved(self) -> None:
         # Large enough, but the host itself would have nothing.
         profile = profiles.load('vsan')
         memory = {**MEMORY, 'total': 600000, 'reserved': 65535}
-        found = {'VCPU': VCPU, 'MEMORY_MB': memory}
+        inventories = {'VCPU': VCPU, 'MEMORY_MB': memory}
         self.assertEqual(
             ['h: memory reserved'],
-            bad(judge.check_inventory('h', found, profile)),
+            bad(judge.check_inventory('h', inventories, profile)),
         )
         memory['reserved'] = 65536
-        self.assertEqual([], bad(judge.check_inventory('h', found, profile)))
+        self.assertEqual(
+            [], bad(judge.check_inventory('h', inventories, profile))
+        )
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
-        found = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
+        inventories = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
         self.assertEqual(
-            [], bad(judge.check_capacity('h', found, {'VCPU': 40}))
+            [], bad(judge.check_capacity('h', inventories, {'VCPU': 40}))
         )
         self.assertEqual(
             ['h: VCPU taken'],
-            bad(judge.check_capacity('h', found, {'VCPU': 41})),
+            bad(judge.check_capacity('h', inventories, {'VCPU': 41})),
         )
 
     def test_hosts_that_are_large_enough(self) -> None:
@@ -222,10 +237,10 @@ class HostsTest(testtools.TestCase):
         self.assertFalse(judge.can_hold(host, own))
 
     def test_guest_that_fits_once(self) -> None:
-        for total, cells, wanted in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
-            found = judge.vcpus_above_half(total, cells)
-            self.assertEqual(wanted, found)
-            self.assertTrue(found <= total < 2 * found)
+        for total, cells, expected in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
+            vcpus = judge.vcpus_above_half(total, cells)
+            self.assertEqual(expected, vcpus)
+            self.assertTrue(vcpus <= total < 2 * vcpus)
 
     @staticmethod
     def flavor(label: str) -> Any:
@@ -243,7 +258,7 @@ class HostsTest(testtools.TestCase):
 
 class PinsTest(testtools.TestCase):
     def bad(self, xml: str = XML, **change: Any) -> list[str]:
-        given: dict[str, Any] = {
+        kwargs: dict[str, Any] = {
             'dedicated': {2, 3, 4, 5},
             'cells': {0: {0, 1, 2, 3}, 1: {4, 5}},
             'threads': domain.parse_threads(
@@ -252,11 +267,11 @@ class PinsTest(testtools.TestCase):
             'nodes': NODES,
             **change,
         }
-        nodes, specs = given.pop('nodes'), given.pop('specs', SPECS)
-        found = judge.check_pins(
-            domain.parse_domain(xml), specs, nodes, **given
+        nodes, specs = kwargs.pop('nodes'), kwargs.pop('specs', SPECS)
+        checks = judge.check_pins(
+            domain.parse_domain(xml), specs, nodes, **kwargs
         )
-        return [what.partition(': ')[2] for what in bad(found)]
+        return [subject.partition(': ')[2] for subject in bad(checks)]
 
     def test_good(self) -> None:
         self.assertEqual([], self.bad())
@@ -323,34 +338,34 @@ class PinsTest(testtools.TestCase):
 
     def test_shared_cpu(self) -> None:
         def guest(name: str, *cpus: int) -> domain.Domain:
-            pins = {number: {cpu} for number, cpu in enumerate(cpus)}
+            pins = {index: {cpu} for index, cpu in enumerate(cpus)}
             return replace(domain.parse_domain(XML), name=name, vcpus=pins)
 
-        one, other = guest('a', 2, 3), guest('b', 3, 4)
+        first, other = guest('a', 2, 3), guest('b', 3, 4)
         floating = replace(other, name='c', vcpus={0: {0, 1}})
-        found = judge.check_disjoint_cpus(
-            'h', [one], [one, floating], {2, 3, 4}
+        checks = judge.check_disjoint_cpus(
+            'h', [first], [first, floating], {2, 3, 4}
         )
-        self.assertEqual([], bad(found))
+        self.assertEqual([], bad(checks))
         self.assertEqual(
-            '1: there is no other to compare it with', found[0].seen
+            '1: there is no other to compare it with', checks[0].seen
         )
         # Another flavor's, or nobody's of Nova.
-        found = judge.check_disjoint_cpus(
-            'h', [one], [floating, other, one], {2, 3, 4}
+        checks = judge.check_disjoint_cpus(
+            'h', [first], [floating, other, first], {2, 3, 4}
         )
-        self.assertEqual(['a and b: CPUs of both'], bad(found))
+        self.assertEqual(['a and b: CPUs of both'], bad(checks))
         self.assertEqual(
             [],
             bad(
                 judge.check_disjoint_cpus(
-                    'h', [one, guest('b', 4)], [], {2, 3, 4}
+                    'h', [first, guest('b', 4)], [], {2, 3, 4}
                 )
             ),
         )
         # Outside of the set, too.
-        found = judge.check_disjoint_cpus('h', [one, guest('b', 3)], [], ())
-        self.assertEqual(['a and b: CPUs of both'], bad(found))
+        checks = judge.check_disjoint_cpus('h', [first, guest('b', 3)], [], ())
+        self.assertEqual(['a and b: CPUs of both'], bad(checks))
 
     def test_api_only(self) -> None:
         self.assertEqual(
@@ -369,13 +384,15 @@ class PinsTest(testtools.TestCase):
     def test_disks(self) -> None:
         path = '/instances/1/disk'
         guest = domain.parse_domain(XML)
-        for kind in ('ext4', 'device', 'fuseblk', 'overlay'):
+        for filesystem in ('ext4', 'device', 'fuseblk', 'overlay'):
             self.assertEqual(
-                [], bad(judge.check_local_disks(guest, {path: kind})), kind
+                [],
+                bad(judge.check_local_disks(guest, {path: filesystem})),
+                filesystem,
             )
-        for kind in ('nfs4', 'fuse.glusterfs', 'ceph'):
+        for filesystem in ('nfs4', 'fuse.glusterfs', 'ceph'):
             self.assertEqual(
-                1, len(bad(judge.check_local_disks(guest, {path: kind})))
+                1, len(bad(judge.check_local_disks(guest, {path: filesystem})))
             )
         self.assertEqual(1, len(bad(judge.check_local_disks(guest, {}))))
         ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
@@ -410,36 +427,44 @@ class ClusterTest(testtools.TestCase):
     NAMES = dict(zip(HOSTS, WORKERS, strict=True))
 
     def test_spread(self) -> None:
-        def found(controllers: dict[str, str], **more: Any) -> list[str]:
-            given = {'per_host': 2, 'shared': False, **more}
+        def list_failures(
+            controllers: dict[str, str], **overrides: Any
+        ) -> list[str]:
+            kwargs = {'per_host': 2, 'shared': False, **overrides}
             return bad(
-                judge.check_placement(self.WORKERS, controllers, **given)
+                judge.check_placement(self.WORKERS, controllers, **kwargs)
             )
 
-        self.assertEqual([], found({'c1': 'c'}))
-        self.assertEqual(['controllers beside workers'], found({'c1': 'a'}))
-        self.assertEqual([], found({'c1': 'a', 'c2': 'b'}, shared=True))
+        self.assertEqual([], list_failures({'c1': 'c'}))
         self.assertEqual(
-            ['hosts of controllers'], found({'c1': 'c', 'c2': 'c'})
+            ['controllers beside workers'], list_failures({'c1': 'a'})
         )
-        self.assertIn('workers on host a', found({'c1': 'c'}, per_host=1))
+        self.assertEqual(
+            [], list_failures({'c1': 'a', 'c2': 'b'}, shared=True)
+        )
+        self.assertEqual(
+            ['hosts of controllers'], list_failures({'c1': 'c', 'c2': 'c'})
+        )
+        self.assertIn(
+            'workers on host a', list_failures({'c1': 'c'}, per_host=1)
+        )
 
     def test_server_without_host(self) -> None:
-        found = judge.check_placement({'w1': ''}, {}, per_host=1, shared=True)
-        self.assertEqual(['workers on host (none)'], bad(found))
+        checks = judge.check_placement({'w1': ''}, {}, per_host=1, shared=True)
+        self.assertEqual(['workers on host (none)'], bad(checks))
 
     def groups(self, text: str) -> list[str]:
-        found = judge.parse_topology_table(text)
+        topology = judge.parse_topology_table(text)
         return bad(
-            judge.check_node_groups('table', found, self.HOSTS, self.NAMES)
+            judge.check_node_groups('table', topology, self.HOSTS, self.NAMES)
         )
 
     def test_topology_table(self) -> None:
         good = '10.0.0.1 /r/g1\n10.0.0.2 /r/g1\n10.0.0.3 /r/g2\nw1 /r/g1\n'
         self.assertEqual([], self.groups(good))
-        wrong = good.replace('10.0.0.2 /r/g1', '10.0.0.2 /r/g2')
+        mismatched = good.replace('10.0.0.2 /r/g1', '10.0.0.2 /r/g2')
         self.assertEqual(
-            ['table: w1 and w2', 'table: w2 and w3'], self.groups(wrong)
+            ['table: w1 and w2', 'table: w2 and w3'], self.groups(mismatched)
         )
         self.assertEqual(
             ['table: w3'], self.groups(good.replace('10.0.0.3', '10.9.9.9'))
@@ -450,29 +475,29 @@ class ClusterTest(testtools.TestCase):
             'Rack: /default-rack\n   10.0.0.1:9866 (w1) In Service\n'
             '   10.0.0.2:9866 (w2)\n   10.0.0.3:9866 (w3)\n\n'
         )
-        found = judge.parse_print_topology(text)
+        topology = judge.parse_print_topology(text)
         self.assertEqual(
             ['NameNode: w1 and w3', 'NameNode: w2 and w3'],
             bad(
                 judge.check_node_groups(
-                    'NameNode', found, self.HOSTS, self.NAMES
+                    'NameNode', topology, self.HOSTS, self.NAMES
                 )
             ),
         )
 
     def test_replicas(self) -> None:
-        def found(*places: str) -> list[str]:
-            block = Block('blk_1', 10, len(places), list(places))
+        def list_failures(*addresses: str) -> list[str]:
+            block = Block('blk_1', 10, len(addresses), list(addresses))
             file = HDFSFile('/f', 10, 2, 1, [block])
             return bad(judge.check_replicas([file], self.HOSTS, 2, 1))
 
-        self.assertEqual([], found('10.0.0.1', '10.0.0.3'))
+        self.assertEqual([], list_failures('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
             ['blocks with two replicas on one host'],
-            found('10.0.0.1', '10.0.0.2'),
+            list_failures('10.0.0.1', '10.0.0.2'),
         )
         self.assertEqual(
-            ['blocks with less than 2 replicas'], found('10.0.0.1')
+            ['blocks with less than 2 replicas'], list_failures('10.0.0.1')
         )
         self.assertEqual(
             ['files with blocks'],
@@ -498,16 +523,24 @@ class ClusterTest(testtools.TestCase):
         before = {'h1': {'PCPU': 4}}
         reason = 'worker: No valid host was found.'
 
-        def found(status: str, why: str, taken: int) -> list[str]:
-            after = {'h1': {'PCPU': taken}}
-            return bad(judge.check_full_cluster(status, why, before, after))
+        def list_failures(
+            status: str, status_reason: str, used: int
+        ) -> list[str]:
+            after = {'h1': {'PCPU': used}}
+            return bad(
+                judge.check_full_cluster(status, status_reason, before, after)
+            )
 
-        self.assertEqual([], found('UPDATE_FAILED', reason, 4))
+        self.assertEqual([], list_failures('UPDATE_FAILED', reason, 4))
         first = 'stack of one worker more'
-        self.assertEqual([first], found('UPDATE_FAILED', 'Quota', 4))
-        self.assertEqual([first], found('UPDATE_COMPLETE', reason, 4))
-        self.assertEqual([first, 'h1: taken'], found('UPDATE_COMPLETE', '', 5))
-        self.assertEqual(['h1: taken'], found('UPDATE_FAILED', reason, 5))
+        self.assertEqual([first], list_failures('UPDATE_FAILED', 'Quota', 4))
+        self.assertEqual([first], list_failures('UPDATE_COMPLETE', reason, 4))
+        self.assertEqual(
+            [first, 'h1: taken'], list_failures('UPDATE_COMPLETE', '', 5)
+        )
+        self.assertEqual(
+            ['h1: taken'], list_failures('UPDATE_FAILED', reason, 5)
+        )
 
     def test_volume_backend(self) -> None:
         pools = [
@@ -518,29 +551,33 @@ class ClusterTest(testtools.TestCase):
             for name in ('slot1', 'slot2')
         ]
 
-        def found(spec: str, host: str) -> list[str]:
+        def list_failures(spec: str, host: str) -> list[str]:
             specs = {'volume_backend_name': spec}
             return bad(
                 judge.check_volume_backend('t', 'slot1', specs, host, pools)
             )
 
-        self.assertEqual([], found('slot1', 'h@slot1#p'))
-        self.assertEqual(['t: its backend'], found('slot2', 'h@slot1#p'))
+        self.assertEqual([], list_failures('slot1', 'h@slot1#p'))
         self.assertEqual(
-            ['t: backend of a volume'], found('slot1', 'h@slot2#p')
+            ['t: its backend'], list_failures('slot2', 'h@slot1#p')
         )
-        self.assertEqual(['t: backend of a volume'], found('slot1', 'nowhere'))
+        self.assertEqual(
+            ['t: backend of a volume'], list_failures('slot1', 'h@slot2#p')
+        )
+        self.assertEqual(
+            ['t: backend of a volume'], list_failures('slot1', 'nowhere')
+        )
 
     def test_disk_of_two(self) -> None:
-        places = [
+        locations = [
             ('h@slot1#p', 's1'),
             ('h@slot1#p', 's1'),
             ('h@slot2#p', 's2'),
         ]
-        self.assertEqual([], bad(judge.check_own_disks(places)))
+        self.assertEqual([], bad(judge.check_own_disks(locations)))
         self.assertEqual(
             ['servers on h@slot2#p'],
-            bad(judge.check_own_disks([*places, ('h@slot2#p', 's3')])),
+            bad(judge.check_own_disks([*locations, ('h@slot2#p', 's3')])),
         )
 
     def test_refused(self) -> None:
@@ -558,9 +595,11 @@ class ClusterTest(testtools.TestCase):
         )
 
     def test_left_overs(self) -> None:
-        found = judge.check_deleted({'ports': ['p1'], 'servers': []})
-        self.assertEqual(['ports left'], bad(found))
+        checks = judge.check_deleted({'ports': ['p1'], 'servers': []})
+        self.assertEqual(['ports left'], bad(checks))
 
     def test_text_form(self) -> None:
-        found = [judge.check_equal('a', 1, 2, 'excerpt')]
-        self.assertEqual(found, judge.load_results(judge.dump_results(found)))
+        checks = [judge.check_equal('a', 1, 2, 'excerpt')]
+        self.assertEqual(
+            checks, judge.load_results(judge.dump_results(checks))
+        )

@@ -205,7 +205,7 @@ class ServicesTest(testtools.TestCase):
             (('block-storage',), {}, ('block-storage', False)),
         ):
             endpoints = {'image': fake.GLANCE, 'network': NEUTRON, **endpoints}
-            with fake.FakeCloud(without=without, more=endpoints) as cloud:
+            with fake.FakeCloud(without=without, services=endpoints) as cloud:
                 cloud.http.get(f'{fake.GLANCE}/images/i', json={'id': 'i'})
                 cloud.http.get(
                     f'{NEUTRON}/networks/n',
@@ -227,7 +227,7 @@ class CleanupTest(testtools.TestCase):
 
     def cloud(self, **kwargs: Any) -> fake.FakeCloud:
         """Return a cloud on which nothing is left."""
-        kwargs = {'more': {'network': NEUTRON}, 'roles': ('admin',), **kwargs}
+        kwargs = {'services': {'network': NEUTRON}, 'roles': ('admin',), **kwargs}
         cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**kwargs))
         for path, collection in (
             (f'{fake.HEAT}/stacks', 'stacks'),
@@ -394,7 +394,7 @@ class CleanupTest(testtools.TestCase):
 
     def test_others_stacks_stay(self) -> None:
         """To an administrator Heat lists those of all projects."""
-        cloud = self.cloud(without=('block-storage',), more={})
+        cloud = self.cloud(without=('block-storage',), services={})
         deleted_names = self.stacks(cloud, 1, project='another')
         self.project(cloud)
         self.assertEqual(
@@ -430,7 +430,7 @@ class CleanupTest(testtools.TestCase):
 
     def test_cloud_with_nova_alone(self) -> None:
         """What a cloud does not have, tests cannot have left there."""
-        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+        cloud = self.cloud(services={}, without=('orchestration', 'block-storage'))
         self.has(cloud, f'{fake.NOVA}/flavors/detail', 'flavors')
         cloud.http.delete(f'{fake.NOVA}/flavors/mine')
         self.assertEqual([f'flavor {self.MINE}'], self.clean(cloud))
@@ -452,7 +452,7 @@ class CleanupTest(testtools.TestCase):
         return cloud.http.delete(f'{fake.KEYSTONE}/projects/mine')
 
     def test_project_on_a_cloud_with_nova_alone(self) -> None:
-        cloud = self.cloud(more={}, without=('orchestration', 'block-storage'))
+        cloud = self.cloud(services={}, without=('orchestration', 'block-storage'))
         deletion = self.project(cloud)
         self.assertEqual([f'project {self.MINE}'], self.clean(cloud))
         self.assertTrue(deletion.called_once)

@@ -28,48 +28,50 @@ CATALOGUES = share.CATALOGUES
 class RefusalTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = self.useFixture(fixtures.TempDir()).path
+        directory = self.useFixture(fixtures.TempDir()).path
         for name in ('OS_CLOUD', 'OS_AUTH_URL'):
             self.useFixture(fixtures.EnvironmentVariable(name))
         for name in ('HOME', 'XDG_CONFIG_HOME'):
-            self.useFixture(fixtures.EnvironmentVariable(name, folder))
+            self.useFixture(fixtures.EnvironmentVariable(name, directory))
 
-    def refused(self, *words: str) -> str:
+    def refused(self, *args: str) -> str:
         err = io.StringIO()
         with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            self.assertEqual(2, main(words))
+            self.assertEqual(2, main(args))
         self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
         return err.getvalue()
 
     def test_no_cloud(self) -> None:
-        for words in (('accept',), ('doctor', '--host', 'vsan')):
+        for args in (('accept',), ('doctor', '--host', 'vsan')):
             self.assertIn(
-                '--os-cloud', self.refused(*words, '--os-cloud', 'nowhere')
+                '--os-cloud', self.refused(*args, '--os-cloud', 'nowhere')
             )
 
     def test_unknown_host_profile(self) -> None:
-        told = self.refused('doctor', '--host', 'nobody')
-        self.assertIn("'nobody' is unknown", told)
+        message = self.refused('doctor', '--host', 'nobody')
+        self.assertIn("'nobody' is unknown", message)
 
     def test_bad_configuration(self) -> None:
         self.refused('doctor', '--host', 'vsan', '--configuration', 'x9')
 
     def test_no_workers(self) -> None:
         for count in ('0', '-3'):
-            told = self.refused('doctor', '--host', 'vsan', '--workers', count)
-            self.assertIn('give 1 or more', told)
+            message = self.refused(
+                'doctor', '--host', 'vsan', '--workers', count
+            )
+            self.assertIn('give 1 or more', message)
 
 
 class CloudTest(testtools.TestCase):
     """A cloud 'mine', an administrator's unless told otherwise."""
 
-    def cloud(self, **more: Any) -> fake.FakeCloud:
+    def cloud(self, **options: Any) -> fake.FakeCloud:
         """Have a cloud 'mine' in clouds.yaml."""
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.paths.STATE', self.folder)
+            fixtures.MonkeyPatch('hvstack.paths.STATE', self.directory)
         )
-        path = self.folder / 'clouds.yaml'
+        path = self.directory / 'clouds.yaml'
         path.write_text(
             yaml.safe_dump(
                 {
@@ -85,63 +87,63 @@ class CloudTest(testtools.TestCase):
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(path))
         )
-        more.setdefault('roles', ('admin',))
+        options.setdefault('roles', ('admin',))
         cloud: fake.FakeCloud = self.useFixture(
             fake.FakeCloud(
-                more={
+                services={
                     'image': 'http://glance.test/v2',
                     'network': 'http://neutron.test/v2.0',
                 },
-                **more,
+                **options,
             )
         )
         http = cloud.http
         http.get(f'{fake.KEYSTONE}/roles', json={'roles': []})
-        for url, kind in (
+        for url, resource in (
             ('http://glance.test/v2', 'images'),
             ('http://neutron.test/v2.0', 'networks'),
         ):
-            http.get(f'{url}/{kind}/provider', status_code=404)
+            http.get(f'{url}/{resource}/provider', status_code=404)
             http.get(
-                f'{url}/{kind}',
-                json={kind: [{'id': 'i1', 'name': 'provider'}]},
+                f'{url}/{resource}',
+                json={resource: [{'id': 'i1', 'name': 'provider'}]},
             )
-            http.get(f'{url}/{kind}/nobody', status_code=404)
+            http.get(f'{url}/{resource}/nobody', status_code=404)
         return cloud
 
 
 class AcceptTest(CloudTest):
     """An administrator's cloud, and what is wrong with the options."""
 
-    def words(self, *more: str) -> tuple[str, ...]:
+    def build_args(self, *extra_args: str) -> tuple[str, ...]:
         return (
             *('accept', '--os-cloud', 'mine'),
-            *('--workspace', str(self.folder / 'workspace'), *more),
+            *('--workspace', str(self.directory / 'workspace'), *extra_args),
         )
 
-    def refused(self, *more: str) -> str:
+    def refused(self, *args: str) -> str:
         """Return the one line that refuses options."""
         err = io.StringIO()
         with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            self.assertNotEqual(0, main(self.words(*more)))
+            self.assertNotEqual(0, main(self.build_args(*args)))
         self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
         return err.getvalue()
 
     def test_refusals(self) -> None:
         self.cloud()
         path = str(CATALOGUES / 'vsan.yaml')
-        for words, wanted in (
+        for args, expected in (
             ((), 'no --catalogue'),
             (('--catalogue', '/nowhere'), '/nowhere: cannot be read'),
             (('--catalogue', path, '--image', 'nobody'), "image 'nobody'"),
             (('--catalogue', path, '--configuration', 'x9'), "'x9'"),
             (('--last',), 'no test was run'),
         ):
-            self.assertIn(wanted, self.refused(*words))
+            self.assertIn(expected, self.refused(*args))
 
     def test_options_that_cannot_work(self) -> None:
         """They are refused before any cloud is asked, with status 2."""
-        for words, wanted in (
+        for args, expected in (
             (('--concurrency', '-1'), '--concurrency is -1: give 1 or more'),
             (('--test', '('), "--test '(' is no regular expression"),
             (('--volume-backend', 'foo'), "--volume-backend 'foo' is not"),
@@ -158,78 +160,82 @@ class AcceptTest(CloudTest):
             err = io.StringIO()
             with redirect_stdout(io.StringIO()), redirect_stderr(err):
                 self.assertEqual(
-                    2, main(('accept', '--os-cloud', 'nowhere', *words))
+                    2, main(('accept', '--os-cloud', 'nowhere', *args))
                 )
             self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
-            self.assertIn(wanted, err.getvalue())
+            self.assertIn(expected, err.getvalue())
 
     def test_one_run_on_a_cloud(self) -> None:
         """Another workspace does not help: clean-ups are the cloud's."""
         self.cloud()
-        other = Workspace(self.folder / 'other')
+        other = Workspace(self.directory / 'other')
         with (
             runner.lock_workspace(other),
             runner.lock_cloud(other, f'{fake.KEYSTONE}/'),
         ):
-            for words in ((), ('--cleanup',)):
-                told = self.refused(*words)
-                self.assertIn(f'keystone.test/v3 from {other.directory}', told)
+            for args in ((), ('--cleanup',)):
+                message = self.refused(*args)
+                self.assertIn(
+                    f'keystone.test/v3 from {other.directory}', message
+                )
             self.assertIn('no test was run', self.refused('--last'))
         self.assertIn('no --catalogue', self.refused())
 
     def test_power_first(self) -> None:
         """Whatever else: a killed test's host gets its power back."""
         self.cloud()
-        folder = self.folder / 'workspace'
-        paths.claim(folder)
-        done = self.folder / 'done'
-        for more in ((), ('--cleanup',)):
+        workspace = self.directory / 'workspace'
+        paths.claim(workspace)
+        done = self.directory / 'done'
+        for args in ((), ('--cleanup',)):
             done.unlink(missing_ok=True)
             with contextlib.suppress(errors.CommandFailed):
-                power.power_off(folder, 'h1', 'false', f'touch {done}')
+                power.power_off(workspace, 'h1', 'false', f'touch {done}')
             with redirect_stderr(io.StringIO()):
-                main(self.words(*more))
+                main(self.build_args(*args))
             self.assertTrue(done.exists())
 
     def test_no_administrator(self) -> None:
         self.cloud(roles=('member',))
-        told = self.refused('--catalogue', str(CATALOGUES / 'vsan.yaml'))
-        self.assertIn('--accounts FILE', told)
+        message = self.refused('--catalogue', str(CATALOGUES / 'vsan.yaml'))
+        self.assertIn('--accounts FILE', message)
 
-    def conf(self, cloud: fake.FakeCloud, *more: str) -> dict[str, str]:
+    def conf(self, cloud: fake.FakeCloud, *args: str) -> dict[str, str]:
         """Return the options of ours in tempest.conf."""
-        workspace = Workspace(self.folder / 'workspace')
+        workspace = Workspace(self.directory / 'workspace')
         conn = cloud.connect()
-        given = accept.Accept(None, None).get_parser('accept').parse_args(more)
-        accept._prepare(conn, conn, 'mine', workspace, given, Progress())
-        found = configparser.ConfigParser(interpolation=None)
-        found.read(workspace.conf)
-        return dict(found['hvstack'])
+        parsed_args = (
+            accept.Accept(None, None).get_parser('accept').parse_args(args)
+        )
+        accept._prepare(conn, conn, 'mine', workspace, parsed_args, Progress())
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(workspace.conf)
+        return dict(parser['hvstack'])
 
     def test_cloud_without_heat(self) -> None:
         cloud = self.cloud(without=('orchestration',))
         path = str(CATALOGUES / 'vsan.yaml')
-        words = ('--catalogue', path, '--image', 'provider')
-        for more in ((), ('--placement-only',)):
-            found = self.conf(cloud, *words, *more)
+        args = ('--catalogue', path, '--image', 'provider')
+        for extra_args in ((), ('--placement-only',)):
+            options = self.conf(cloud, *args, *extra_args)
             self.assertEqual(
                 'no cluster can be made: the cloud has no Heat',
-                found['no_cluster'],
+                options['no_cluster'],
             )
-            self.assertNotIn('stack_request', found)
+            self.assertNotIn('stack_request', options)
 
     def test_what_takes_hosts_away_must_be_asked_for(self) -> None:
         cloud = self.cloud(without=('orchestration',))
-        words = [
+        args = [
             *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
             *('--image', 'provider', '--host-access', 'local'),
             *('--power-off-command', 'off {host}'),
         ]
-        found = self.conf(cloud, *words)
-        self.assertEqual('local', found['host_access'])
-        self.assertNotIn('power_off_command', found)
-        found = self.conf(cloud, *words, '--destructive')
-        self.assertEqual('off {host}', found['power_off_command'])
+        options = self.conf(cloud, *args)
+        self.assertEqual('local', options['host_access'])
+        self.assertNotIn('power_off_command', options)
+        options = self.conf(cloud, *args, '--destructive')
+        self.assertEqual('off {host}', options['power_off_command'])
 
 
 class DoctorTest(CloudTest):
@@ -252,24 +258,24 @@ class DoctorTest(CloudTest):
                 )
             )
         return status, {
-            one['Check']: one for one in json.loads(out.getvalue())
+            finding['Check']: finding for finding in json.loads(out.getvalue())
         }
 
     def test_member(self) -> None:
         cloud = self.cloud(roles=('member',))
         cloud.http.get(f'{fake.PLACEMENT}/resource_providers', status_code=403)
-        status, found = self.table(cloud)
+        status, findings = self.table(cloud)
         self.assertEqual(1, status)
-        self.assertIn('admin', found["number of workers' hosts"]['Remedy'])
-        self.assertEqual('fault', found['rights']['State'])
-        self.assertEqual('ok', found['service nova']['State'])
+        self.assertIn('admin', findings["number of workers' hosts"]['Remedy'])
+        self.assertEqual('fault', findings['rights']['State'])
+        self.assertEqual('ok', findings['service nova']['State'])
 
     def test_cloud_without_placement(self) -> None:
         cloud = self.cloud(without=('placement',))
-        status, found = self.table(cloud)
+        status, findings = self.table(cloud)
         self.assertEqual(1, status)
-        self.assertEqual('fault', found['service placement']['State'])
-        one = found["number of workers' hosts"]
-        self.assertEqual('not checked', one['State'])
-        self.assertIn('registered', one['Remedy'])
-        self.assertEqual('ok', found['rights']['State'])
+        self.assertEqual('fault', findings['service placement']['State'])
+        finding = findings["number of workers' hosts"]
+        self.assertEqual('not checked', finding['State'])
+        self.assertIn('registered', finding['Remedy'])
+        self.assertEqual('ok', findings['rights']['State'])

@@ -20,22 +20,22 @@ from tests.unit.results.factory import run, save
 class BaselineTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.records = self.folder / 'records'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.records = self.directory / 'records'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.TAKEN', self.folder / 'taken'
+                'hvstack.cluster.hosts.TAKEN', self.directory / 'taken'
             )
         )
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(['baseline', *words, '--records', str(self.records)])
+            status = main(['baseline', *args, '--records', str(self.records)])
         return status, out.getvalue(), err.getvalue()
 
-    def save(self, where: Path, configuration: str, **more: str) -> Path:
-        return save(run(configuration, 0, 120.0, **more), where)  # type: ignore
+    def save(self, where: Path, configuration: str, **fields: str) -> Path:
+        return save(run(configuration, 0, 120.0, **fields), where)  # type: ignore
 
     def test_list_has_bare_metal_only(self) -> None:
         self.save(self.records, 'bare-metal')
@@ -48,49 +48,54 @@ class BaselineTest(testtools.TestCase):
 
     def test_show(self) -> None:
         self.save(self.records, 'bare-metal')
-        (found,) = record.load_all(self.records)
-        status, out, _ = self.call('show', '-f', 'json', found.id[:8])
-        shown = json.loads(out)
+        (stored_record,) = record.load_all(self.records)
+        status, out, _ = self.call('show', '-f', 'json', stored_record.id[:8])
+        output = json.loads(out)
         self.assertEqual(0, status)
-        self.assertEqual((found.id, '60.0 s'), (shown['ID'], shown['HSSort']))
+        self.assertEqual(
+            (stored_record.id, '60.0 s'), (output['ID'], output['HSSort'])
+        )
         status, _, err = self.call('show', 'none')
         self.assertEqual(2, status)
         self.assertIn('hvstack baseline list', err)
 
     def test_import(self) -> None:
-        given = self.save(self.folder, 'bare-metal')
+        path = self.save(self.directory, 'bare-metal')
         for _ in range(2):
-            self.assertEqual(0, self.call('import', str(given))[0])
+            self.assertEqual(0, self.call('import', str(path))[0])
         self.assertEqual(1, len(record.load_all(self.records)))
 
     def test_import_writes_among_the_records_only(self) -> None:
         """A record's ID was a path: the next recovery ran what it named."""
-        made = run('bare-metal', 0, 120.0)
-        path = record.save(made, self.folder / 'sender')
+        forged_record = run('bare-metal', 0, 120.0)
+        path = record.save(forged_record, self.directory / 'sender')
         text = json.dumps({'pid': 1, 'started': 0, 'hosts': []})
         for name in ('../../taken/pwn', '../taken/pwn', '/etc/pwn', '..'):
-            made.id = name
-            made.seen = {
+            forged_record.id = name
+            forged_record.seen = {
                 'telemetry': {
                     'sha256': hashlib.sha256(text.encode()).hexdigest()
                 }
             }
-            made.digest = made.computed_digest()
-            path.write_text(json.dumps(record.to_mapping(made)))
-            for folder in (self.folder / 'taken', path.parent / 'telemetry'):
-                folder.mkdir(exist_ok=True)
+            forged_record.digest = forged_record.computed_digest()
+            path.write_text(json.dumps(record.to_mapping(forged_record)))
+            for directory in (
+                self.directory / 'taken',
+                path.parent / 'telemetry',
+            ):
+                directory.mkdir(exist_ok=True)
             (path.parent / 'telemetry' / 'pwn.json').write_text(text)
             status, _, err = self.call('import', str(path))
             self.assertEqual((2, 1), (status, err.count('\n')), err)
             self.assertIn("'id' is", err)
-            self.assertEqual([], list((self.folder / 'taken').iterdir()))
+            self.assertEqual([], list((self.directory / 'taken').iterdir()))
             self.assertFalse(self.records.exists())
 
     def test_import_takes_all_or_none(self) -> None:
-        good = self.save(self.folder, 'bare-metal')
+        good = self.save(self.directory, 'bare-metal')
         for bad in (
-            self.save(self.folder / 'a', 'i1'),
-            self.save(self.folder / 'b', 'bare-metal', reason='killed'),
+            self.save(self.directory / 'a', 'i1'),
+            self.save(self.directory / 'b', 'bare-metal', reason='killed'),
         ):
             status, _, err = self.call('import', str(good), str(bad))
             self.assertEqual(2, status)
@@ -99,7 +104,7 @@ class BaselineTest(testtools.TestCase):
 
     def test_run_without_hosts(self) -> None:
         status, _, err = self.call(
-            'run', '--hosts', str(self.folder / 'none.json')
+            'run', '--hosts', str(self.directory / 'none.json')
         )
         self.assertEqual(2, status)
         self.assertIn('none.json', err)
@@ -111,7 +116,7 @@ class BaselineTest(testtools.TestCase):
         self.assertIn("'../x'", err)
 
     def test_run_as_a_stack_or_on_hosts(self) -> None:
-        for word, *words in (
+        for message, *args in (
             ('--stack needs --workers', '--stack', 'metal'),
             ('--workers goes with --stack', '--workers', '2'),
             ('--os-cloud goes with --stack', '--os-cloud', 'lab'),
@@ -120,28 +125,28 @@ class BaselineTest(testtools.TestCase):
                 *('--controller-flavor', 'metal'),
             ),
         ):
-            status, _, err = self.call('run', *words)
+            status, _, err = self.call('run', *args)
             self.assertEqual((2, 1), (status, err.count('\n')), err)
-            self.assertIn(word, err)
+            self.assertIn(message, err)
 
     def test_run_refuses_more_replicas_than_hosts(self) -> None:
-        one = {
+        host = {
             'address': '10.0.0.1',
             'vcpus': 2,
             'memory_mib': 4096,
             'enter': ['false'],
         }
-        file = self.folder / 'hosts.json'
+        file = self.directory / 'hosts.json'
         file.write_text(
             json.dumps(
                 [
-                    {**one, 'name': 'c', 'role': 'controller'},
-                    {**one, 'name': 'w', 'role': 'worker'},
+                    {**host, 'name': 'c', 'role': 'controller'},
+                    {**host, 'name': 'w', 'role': 'worker'},
                 ]
             )
         )
-        words = ('run', '--hosts', str(file), '--replication', '2')
-        status, _, err = self.call(*words)
+        args = ('run', '--hosts', str(file), '--replication', '2')
+        status, _, err = self.call(*args)
         self.assertEqual(2, status)
         self.assertIn('--replication 2', err)
 
@@ -156,10 +161,10 @@ class BaselineTest(testtools.TestCase):
             None,
             hosts=[worker],  # type: ignore
         )
-        found = baseline.workload(cluster, 10**9, None, None)
-        self.assertEqual((6, 6), (found.maps, found.reduces))
-        found = baseline.workload(cluster, 1000, 3, 4)
-        self.assertEqual((3, 4), (found.maps, found.reduces))
+        workload = baseline.workload(cluster, 10**9, None, None)
+        self.assertEqual((6, 6), (workload.maps, workload.reduces))
+        workload = baseline.workload(cluster, 1000, 3, 4)
+        self.assertEqual((3, 4), (workload.maps, workload.reduces))
         cluster.tuning = 'vsan'
-        found = baseline.workload(cluster, 10**9, None, None)
-        self.assertEqual((3, 3), (found.maps, found.reduces))
+        workload = baseline.workload(cluster, 10**9, None, None)
+        self.assertEqual((3, 3), (workload.maps, workload.reduces))

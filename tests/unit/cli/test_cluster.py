@@ -39,20 +39,20 @@ class ClusterTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        clouds = self.folder / 'clouds.yaml'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        clouds = self.directory / 'clouds.yaml'
         clouds.write_text(yaml.safe_dump({'clouds': {'test': CLOUDS_ENTRY}}))
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         self.cloud = self.useFixture(
-            fake.FakeCloud(more={'image': fake.GLANCE})
+            fake.FakeCloud(services={'image': fake.GLANCE})
         )
 
-    def run_main(self, *words: str) -> tuple[int, str, str]:
+    def run_main(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(('cluster', *words, '--os-cloud', 'test'))
+            status = main(('cluster', *args, '--os-cloud', 'test'))
         return status, out.getvalue(), err.getvalue()
 
 
@@ -86,8 +86,10 @@ class OnHostsTest(ClusterTest):
         )
         yield ('--configuration', 'i10-pinned'), "type 'disk-slot-2, disk-"
         for name in ('Cores', 'RAMSize', 'Instances'):
-            found = {f'maxTotal{name}': 5}
-            self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(found))
+            absolute_limits = {f'maxTotal{name}': 5}
+            self.cloud.http.get(
+                f'{fake.NOVA}/limits', json=limits(absolute_limits)
+            )
             yield (), 'quota too small'
         self.cloud.http.get(
             f'{fake.GLANCE}/images/hvstack-hadoop', status_code=404
@@ -97,8 +99,8 @@ class OnHostsTest(ClusterTest):
 
 
 class CreateTest(OnHostsTest):
-    def call(self, *words: str) -> tuple[int, str, str]:
-        return self.run_main('create', 'mine', '--dry-run', *words)
+    def call(self, *args: str) -> tuple[int, str, str]:
+        return self.run_main('create', 'mine', '--dry-run', *args)
 
     def test_dry_run(self) -> None:
         self.cloud.hosts(8)
@@ -107,21 +109,19 @@ class CreateTest(OnHostsTest):
             *('--controllers', 'separate', '--namenode-handlers', '1'),
         )
         self.assertEqual(0, status, err)
-        shown = json.loads(out)
+        plan = json.loads(out)
         # Of the two hosts with controllers no slot is counted.
-        self.assertEqual(
-            (12, 12), (shown['workers'], shown['compute_workers'])
-        )
-        self.assertEqual('separate', shown['controllers'])
-        self.assertTrue(shown['secondary_namenode'])
+        self.assertEqual((12, 12), (plan['workers'], plan['compute_workers']))
+        self.assertEqual('separate', plan['controllers'])
+        self.assertTrue(plan['secondary_namenode'])
         self.assertEqual(
             set(),
-            {one.method for one in self.cloud.http.request_history}
+            {request.method for request in self.cloud.http.request_history}
             - {'GET', 'POST'},
         )
 
     def test_refusals(self) -> None:
-        for hosts, part, *words in (
+        for hosts, part, *args in (
             (1, 'they need 2 hosts', '--controllers', 'separate'),
             (8, '9 workers cannot be', '--workers', '9'),
             (8, 'replication 8', '--replication', '8'),
@@ -135,7 +135,7 @@ class CreateTest(OnHostsTest):
             (8, "'nfs' is unknown", '--configuration', 'i2-nfs'),
         ):
             self.cloud.hosts(hosts)
-            status, out, err = self.call(*words)
+            status, out, err = self.call(*args)
             self.assertEqual((2, ''), (status, out), err)
             self.assertEqual(1, err.count('\n'), err)
             self.assertIn(part, err)
@@ -154,8 +154,8 @@ class CreateTest(OnHostsTest):
         self.assertIn("see 'openstack hypervisor list'", err)
 
     def test_no_room(self) -> None:
-        for words, part in self.no_room():
-            status, _, err = self.call(*words)
+        for args, part in self.no_room():
+            status, _, err = self.call(*args)
             self.assertEqual(2 if part else 0, status, err)
             self.assertIn(part, err)
 
@@ -167,7 +167,7 @@ class MadeTest(OnHostsTest):
         super().setUp()
         for name in ('cluster.hosts.TAKEN', 'cloud.keys.FOLDER'):
             self.useFixture(
-                fixtures.MonkeyPatch(f'hvstack.{name}', self.folder / name)
+                fixtures.MonkeyPatch(f'hvstack.{name}', self.directory / name)
             )
         http, nova = self.cloud.http, re.escape(fake.NOVA)
         http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
@@ -183,44 +183,52 @@ class MadeTest(OnHostsTest):
             json={'flavor_access': []},
         )
         http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
-        self.gone = http.delete(re.compile(f'{nova}/flavors/'), text='')
-        one = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
+        self.flavor_deletions = http.delete(
+            re.compile(f'{nova}/flavors/'), text=''
+        )
+        inventory = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
         http.get(
             re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
-            json={'inventories': {'VCPU': one, 'MEMORY_MB': one}},
+            json={'inventories': {'VCPU': inventory, 'MEMORY_MB': inventory}},
         )
         fake.take_key_pairs(http)
         http.delete(f'{fake.NOVA}/os-keypairs/mine', text='')
         http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
         http.get(f'{fake.HEAT}/stacks?name=mine', json={'stacks': []})
-        self.asked = http.post(
+        self.stack_creations = http.post(
             f'{fake.HEAT}/stacks',
             status_code=400,
             json={'error': {'message': 'no such image'}},
         )
 
-    def failed(self, *words: str) -> str:
-        status, out, err = self.run_main('create', 'mine', *words)
+    def failed(self, *args: str) -> str:
+        status, out, err = self.run_main('create', 'mine', *args)
         self.assertNotEqual(0, status)
         self.assertEqual('', out)
         return err.splitlines()[-1]
 
     def test_what_was_made_is_taken_back(self) -> None:
         self.assertIn('no such image', self.failed())
-        self.assertEqual((1, 2), (self.asked.call_count, self.gone.call_count))
+        self.assertEqual(
+            (1, 2),
+            (
+                self.stack_creations.call_count,
+                self.flavor_deletions.call_count,
+            ),
+        )
         self.assertEqual([], journal.entries())
 
     def test_no_room(self) -> None:
         """It is refused before anything is made."""
-        for words, part in self.no_room():
+        for args, part in self.no_room():
             if part:
-                self.assertIn(part, self.failed(*words))
+                self.assertIn(part, self.failed(*args))
         self.assertEqual(
             set(),
             {
-                one.url
-                for one in self.cloud.http.request_history
-                if one.method != 'GET' and 'keystone' not in one.url
+                request.url
+                for request in self.cloud.http.request_history
+                if request.method != 'GET' and 'keystone' not in request.url
             },
         )
 
@@ -229,25 +237,28 @@ class MadeTest(OnHostsTest):
         entry = journal.note('stack', {'name': 'mine'}, 'here')
         journal.hand_over([entry], 'cluster mine')
         self.assertIn("a cluster 'mine' is there already", self.failed())
-        (left,) = journal.entries()
-        self.assertEqual('cluster mine', left.owner)
-        self.assertEqual(0, self.asked.call_count)
+        (remaining_entry,) = journal.entries()
+        self.assertEqual('cluster mine', remaining_entry.owner)
+        self.assertEqual(0, self.stack_creations.call_count)
 
     def test_a_rollback_that_fails_hides_nothing(self) -> None:
         self.cloud.http.delete(
             re.compile(f'{re.escape(fake.NOVA)}/flavors/'), status_code=403
         )
-        said = self.failed()
-        self.assertIn('no such image', said)
-        self.assertIn('not put back (flavor hv-vsphere6-controller', said)
-        self.assertEqual({'flavor'}, {one.kind for one in journal.entries()})
+        message = self.failed()
+        self.assertIn('no such image', message)
+        self.assertIn('not put back (flavor hv-vsphere6-controller', message)
+        self.assertEqual(
+            {'flavor'},
+            {journal_entry.kind for journal_entry in journal.entries()},
+        )
 
 
 class AfterTest(ClusterTest):
     """A cluster that was made: what is refused."""
 
-    def refused(self, *words: str) -> str:
-        status, out, err = self.run_main(*words)
+    def refused(self, *args: str) -> str:
+        status, out, err = self.run_main(*args)
         self.assertNotEqual(0, status)
         self.assertEqual('', out)
         self.assertEqual(1, err.count('\n'), err)
@@ -257,31 +268,33 @@ class AfterTest(ClusterTest):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.TAKEN', self.folder / 'taken'
+                'hvstack.cluster.hosts.TAKEN', self.directory / 'taken'
             )
         )
 
-    def made(self, scope: str) -> None:
+    def note_flavor(self, scope: str) -> None:
         """Write down that its flavor was made."""
         entry = journal.note('flavor', {'name': 'f', 'id': 'f1'}, scope)
         journal.hand_over([entry], 'cluster mine')
 
     def test_no_such_cluster(self) -> None:
-        said = self.refused('delete', 'mine')
-        self.assertIn("no cluster 'mine' that was made here", said)
-        self.assertIn("'hvstack cluster list'", said)
+        message = self.refused('delete', 'mine')
+        self.assertIn("no cluster 'mine' that was made here", message)
+        self.assertIn("'hvstack cluster list'", message)
 
     def test_in_another_cloud(self) -> None:
-        self.made('elsewhere')
-        said = self.refused('delete', 'mine')
-        self.assertIn('1 things of it are in another cloud', said)
-        self.assertIn('--tenant-os-cloud', said)
+        self.note_flavor('elsewhere')
+        message = self.refused('delete', 'mine')
+        self.assertIn('1 things of it are in another cloud', message)
+        self.assertIn('--tenant-os-cloud', message)
         self.assertEqual(1, len(journal.entries()))
 
     def test_what_delete_would_do(self) -> None:
         conn = self.cloud.connect()
-        for what, name in (('flavor', 'f'), ('stack', 'mine')):
-            entry = journal.note(what, {'name': name}, connection.scope(conn))
+        for resource_type, name in (('flavor', 'f'), ('stack', 'mine')):
+            entry = journal.note(
+                resource_type, {'name': name}, connection.scope(conn)
+            )
             journal.hand_over([entry], 'cluster mine')
         status, out, err = self.run_main(
             'delete', 'mine', '--dry-run', '-f', 'json'
@@ -291,9 +304,9 @@ class AfterTest(ClusterTest):
             {'would delete': 'stack mine\nflavor f'}, json.loads(out)
         )
         self.assertEqual(2, len(journal.entries()))
-        self.made('elsewhere')
-        said = self.refused('delete', 'mine', '--dry-run')
-        self.assertIn('1 things of it are in another cloud', said)
+        self.note_flavor('elsewhere')
+        message = self.refused('delete', 'mine', '--dry-run')
+        self.assertIn('1 things of it are in another cloud', message)
 
     def test_delete_says_what_it_does(self) -> None:
         self.useFixture(
@@ -307,14 +320,14 @@ class AfterTest(ClusterTest):
         entry = journal.note('stack', data, connection.scope(conn))
         journal.hand_over([entry], 'cluster mine')
         heat = f'{fake.HEAT}/stacks'
-        there = {
+        stack = {
             'id': 's1',
             'stack_name': 'mine',
             'stack_status': 'DELETE_IN_PROGRESS',
         }
         self.cloud.http.get(
             f'{heat}?name=mine',
-            [{'json': {'stacks': [there]}}, {'json': {'stacks': []}}],
+            [{'json': {'stacks': [stack]}}, {'json': {'stacks': []}}],
         )
         self.cloud.http.get(
             f'{heat}/mine/s1/resources', json={'resources': 7 * [{}]}
@@ -327,11 +340,11 @@ class AfterTest(ClusterTest):
         self.assertEqual([], journal.entries())
 
     def test_a_dry_run_of_what_changes_nothing(self) -> None:
-        said = self.refused('topology', 'mine', '--dry-run')
-        self.assertIn('--dry-run is for --refresh', said)
+        message = self.refused('topology', 'mine', '--dry-run')
+        self.assertIn('--dry-run is for --refresh', message)
 
     def test_what_a_refresh_would_write(self) -> None:
-        program = self.folder / 'ssh'
+        program = self.directory / 'ssh'
         program.write_text(
             '#!/bin/sh\nfor last; do :; done; echo "$last" >>"$0.log"\n'
             'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
@@ -340,7 +353,7 @@ class AfterTest(ClusterTest):
         program.chmod(0o755)
         self.useFixture(
             fixtures.EnvironmentVariable(
-                'PATH', f'{self.folder}:/usr/bin:/bin'
+                'PATH', f'{self.directory}:/usr/bin:/bin'
             )
         )
         nodes = [
@@ -354,10 +367,10 @@ class AfterTest(ClusterTest):
         ]
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.host_keys.DIRECTORY', self.folder / 'known'
+                'hvstack.cloud.host_keys.DIRECTORY', self.directory / 'known'
             )
         )
-        there = {
+        stack = {
             'id': 's1',
             'stack_name': 'mine',
             'stack_status': 'CREATE_COMPLETE',
@@ -368,12 +381,15 @@ class AfterTest(ClusterTest):
         }
         for name in ('mine', 's1'):
             self.cloud.http.get(
-                f'{fake.HEAT}/stacks/{name}', json={'stack': there}
+                f'{fake.HEAT}/stacks/{name}', json={'stack': stack}
             )
         self.cloud.http.get(
             f'{fake.NOVA}/servers/detail',
             json={
-                'servers': [{'id': one, 'hostId': f'h{one}'} for one in 'cw']
+                'servers': [
+                    {'id': server_id, 'hostId': f'h{server_id}'}
+                    for server_id in 'cw'
+                ]
             },
         )
         status, out, err = self.run_main(
@@ -389,13 +405,15 @@ class AfterTest(ClusterTest):
             },
             json.loads(out),
         )
-        asked = set((self.folder / 'ssh.log').read_text().splitlines())
-        self.assertEqual([], [one for one in asked if '>' in one])
+        commands = set((self.directory / 'ssh.log').read_text().splitlines())
+        self.assertEqual(
+            [], [command for command in commands if '>' in command]
+        )
 
     def test_no_workers(self) -> None:
         for count in ('0', '-1'):
-            said = self.refused('scale', 'mine', '--workers', count)
-            self.assertIn(f'--workers is {count}: a cluster has 1', said)
+            message = self.refused('scale', 'mine', '--workers', count)
+            self.assertIn(f'--workers is {count}: a cluster has 1', message)
 
 
 class EnvironmentTest(ClusterTest):
@@ -412,8 +430,8 @@ class EnvironmentTest(ClusterTest):
             },
         )
 
-    def call(self, *words: str) -> tuple[int, str, str]:
-        return self.run_main('environment', '--key-name', 'key', *words)
+    def call(self, *args: str) -> tuple[int, str, str]:
+        return self.run_main('environment', '--key-name', 'key', *args)
 
     def test_it_is_printed(self) -> None:
         status, out, err = self.call(
@@ -431,50 +449,60 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual('vsphere6', values['os_profile'])
 
     def test_profiles(self) -> None:
-        words = ('--worker-flavor', 'shared', '--hosts', '3')
-        made = [
-            yaml.safe_load(self.call(*words, *more)[1])['parameters']
-            for more in ((), ('--tuning', 'vsan', '--os-profile', 'amd'))
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
+        parameter_sets = [
+            yaml.safe_load(self.call(*args, *profile_args)[1])['parameters']
+            for profile_args in (
+                (),
+                ('--tuning', 'vsan', '--os-profile', 'amd'),
+            )
         ]
-        self.assertEqual(['hvstack', 'vsan'], [one['tuning'] for one in made])
-        self.assertNotEqual(*(one['mapred_site'] for one in made))
-        self.assertIn('os_profile=amd\n', made[1]['node_setup'])
+        self.assertEqual(
+            ['hvstack', 'vsan'],
+            [parameters['tuning'] for parameters in parameter_sets],
+        )
+        self.assertNotEqual(
+            *(parameters['mapred_site'] for parameters in parameter_sets)
+        )
+        self.assertIn('os_profile=amd\n', parameter_sets[1]['node_setup'])
 
     def test_handlers(self) -> None:
-        words = ('--worker-flavor', 'shared', '--hosts', '2')
-        _, out, _ = self.call(*words, '--namenode-handlers', '1')
+        args = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*args, '--namenode-handlers', '1')
         self.assertIn(
             'dfs.namenode.handler.count</name><value>1<',
             yaml.safe_load(out)['parameters']['hdfs_site'],
         )
         self.assertIn(
             '--namenode-handlers is 0',
-            self.refused(*words, '--namenode-handlers', '0'),
+            self.refused(*args, '--namenode-handlers', '0'),
         )
 
     def test_without_node_groups(self) -> None:
-        words = ('--worker-flavor', 'shared', '--hosts', '2')
-        _, out, _ = self.call(*words, '--no-node-groups')
+        args = ('--worker-flavor', 'shared', '--hosts', '2')
+        _, out, _ = self.call(*args, '--no-node-groups')
         values = yaml.safe_load(out)['parameters']
         self.assertFalse(values['node_groups'])
         self.assertNotIn('WithNodeGroup', values['hdfs_site'])
 
     def test_gateway(self) -> None:
-        words = ('--worker-flavor', 'shared', '--hosts', '3', '--gateway')
-        values = yaml.safe_load(self.call(*words)[1])['parameters']
+        args = ('--worker-flavor', 'shared', '--hosts', '3', '--gateway')
+        values = yaml.safe_load(self.call(*args)[1])['parameters']
         self.assertEqual(
             (True, 2), (values['gateway'], values['worker_count'])
         )
-        self.assertIn('take 1 to 2', self.refused(*words, '--workers', '3'))
+        self.assertIn('take 1 to 2', self.refused(*args, '--workers', '3'))
 
     def test_readiness(self) -> None:
-        words = ('--worker-flavor', 'shared', '--hosts', '2')
-        for more in ((), ('--readiness',)):
-            values = yaml.safe_load(self.call(*words, *more)[1])['parameters']
-            self.assertIs(bool(more), values['readiness'])
+        args = ('--worker-flavor', 'shared', '--hosts', '2')
+        for extra_args in ((), ('--readiness',)):
+            values = yaml.safe_load(self.call(*args, *extra_args)[1])[
+                'parameters'
+            ]
+            self.assertIs(bool(extra_args), values['readiness'])
 
     def test_it_is_written(self) -> None:
-        path = self.folder / 'mine.yaml'
+        path = self.directory / 'mine.yaml'
         status, out, err = self.call(
             *(str(path), '--worker-flavor', 'own', '--hosts', '2'),
             *('--configuration', 'i1-dedicated', '--controllers', 'separate'),
@@ -486,10 +514,10 @@ class EnvironmentTest(ClusterTest):
 
     def test_a_controller_of_several_slots(self) -> None:
         """It comes first, and its user is told what it waits for."""
-        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
         for slots in (1, 2):
             status, out, err = self.call(
-                *(*words, '--configuration', 'i2'),
+                *(*args, '--configuration', 'i2'),
                 *('--controller-slots', str(slots)),
             )
             self.assertEqual(0, status, err)
@@ -497,15 +525,15 @@ class EnvironmentTest(ClusterTest):
             self.assertEqual(slots > 1, values.get('controllers_first', False))
             self.assertEqual(slots > 1, 'topology NAME --refresh' in err)
 
-    def refused(self, *words: str) -> str:
-        status, out, err = self.call(*words)
+    def refused(self, *args: str) -> str:
+        status, out, err = self.call(*args)
         self.assertEqual((2, ''), (status, out))
         self.assertEqual(1, err.count('\n'), err)
         return err
 
     def test_hosts_that_controllers_fill(self) -> None:
         """No replica is on them."""
-        words = ('--worker-flavor', 'shared', '--hosts', '3')
+        common_args = ('--worker-flavor', 'shared', '--hosts', '3')
         for slots, controllers, replicas in (
             ('0', 'combined', 3),
             ('1', 'combined', 3),
@@ -514,39 +542,40 @@ class EnvironmentTest(ClusterTest):
             ('2', 'separate', 3),
             ('4', 'separate', 1),
         ):
-            more = (
-                *(*words, '--configuration', 'i2', '--controller-slots'),
+            args = (
+                *(*common_args, '--configuration', 'i2', '--controller-slots'),
                 *(slots, '--controllers', controllers),
             )
-            status, out, err = self.call(*more)
+            status, out, err = self.call(*args)
             self.assertEqual(0, status, err)
             self.assertIn(
                 f'<name>dfs.replication</name><value>{replicas}<',
                 yaml.safe_load(out)['parameters']['hdfs_site'],
             )
-            said = self.refused(*more, '--replication', str(replicas + 1))
-            self.assertIn(f'replication {replicas + 1} cannot be', said)
+            message = self.refused(*args, '--replication', str(replicas + 1))
+            self.assertIn(f'replication {replicas + 1} cannot be', message)
 
     def test_volume_types(self) -> None:
         """Each of them must be there."""
-        there = [kind(f'disk-slot-{number}') for number in (1, 2)]
+        volume_types = [kind(f'disk-slot-{slot}') for slot in (1, 2)]
         self.cloud.http.get(
-            f'{fake.CINDER}/types', json=lambda *_: {'volume_types': there}
+            f'{fake.CINDER}/types',
+            json=lambda *_: {'volume_types': volume_types},
         )
         self.cloud.http.get(f'{fake.CINDER}/limits', json=limits({}))
-        words = (
+        args = (
             *('--worker-flavor', 'shared', '--hosts', '2'),
             *('--configuration', 'i2-pinned'),
         )
-        self.assertEqual(0, self.call(*words)[0])
-        there.pop()
+        self.assertEqual(0, self.call(*args)[0])
+        volume_types.pop()
         self.assertIn(
             "no volume type 'disk-slot-2', only disk-slot-1",
-            self.refused(*words),
+            self.refused(*args),
         )
 
     def test_refusals(self) -> None:
-        for part, *words in (
+        for part, *args in (
             ('31 workers cannot be', '--hosts', '8', '--workers', '31'),
             ('replication 4', '--hosts', '3', '--replication', '4'),
             ("no flavor 'no'", '--hosts', '3', '--worker-flavor', 'no'),
@@ -570,6 +599,6 @@ class EnvironmentTest(ClusterTest):
                 *('--compute-flavor', 'own'),
             ),
         ):
-            if '--worker-flavor' not in words:
-                words += ['--worker-flavor', 'shared']
-            self.assertIn(part, self.refused(*words))
+            if '--worker-flavor' not in args:
+                args += ['--worker-flavor', 'shared']
+            self.assertIn(part, self.refused(*args))

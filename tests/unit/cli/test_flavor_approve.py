@@ -23,27 +23,27 @@ class Approve(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        profile = self.folder / 'lab-worker.yaml'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        profile = self.directory / 'lab-worker.yaml'
         profile.write_text(yaml.safe_dump(LAB))
         self.sweep = Sweep()
-        self.records = self.folder / 'records'
-        for one in self.sweep.records:
-            save(one, self.records)
-        self.catalogue = self.folder / 'flavors.yaml'
+        self.records = self.directory / 'records'
+        for run_record in self.sweep.records:
+            save(run_record, self.records)
+        self.catalogue = self.directory / 'flavors.yaml'
         data = catalogue.build_catalogue(self.sweep.profile, [parse('i2')])
         data['host'] = str(profile)
         self.text = '# Ours.\n' + yaml.safe_dump(data, sort_keys=False)
         self.catalogue.write_text(self.text)
         self.catalogue.chmod(0o640)
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             status = main(
                 (
                     *('flavor', 'approve', str(self.catalogue)),
-                    *('--records', str(self.records), *words),
+                    *('--records', str(self.records), *args),
                 )
             )
         return status, out.getvalue(), err.getvalue()
@@ -62,11 +62,13 @@ class Approve(testtools.TestCase):
         self.assertTrue(text.startswith('# Ours.\n'))
         self.assertEqual(0o640, self.catalogue.stat().st_mode & 0o777)
         document = yamlfile.load(self.catalogue)
-        found = catalogue.from_mapping(document.data, document.place())
-        evidence.verify_evidence(
-            found.entries[0], record.load_all(self.records)
+        saved_catalogue = catalogue.from_mapping(
+            document.data, document.place()
         )
-        self.assertEqual('candidate', found.entries[1].status)
+        evidence.verify_evidence(
+            saved_catalogue.entries[0], record.load_all(self.records)
+        )
+        self.assertEqual('candidate', saved_catalogue.entries[1].status)
         status, out, err = self.call(name)
         self.assertEqual((0, ''), (status, err))
         self.assertIn(f'{name}: approved before', out)
@@ -77,7 +79,7 @@ class Approve(testtools.TestCase):
         self.assertEqual(0, self.call(name)[0])
         text = self.catalogue.read_text(encoding='utf-8')
         low = next(line for line in text.splitlines() if ' low: ' in line)
-        for changed, words in (
+        for changed, message in (
             (low.partition(':')[0] + ': 98.9', 'was edited'),
             (low.partition(':')[0] + ': 120', 'HV019'),
         ):
@@ -94,19 +96,19 @@ class Approve(testtools.TestCase):
                     )
                 )
             self.assertEqual(2, status)
-            self.assertIn(words, err.getvalue())
+            self.assertIn(message, err.getvalue())
 
     def test_the_winner_against_a_named_baseline(self) -> None:
         slow = Sweep('i1', seconds=(150, 151, 152))
-        for one in slow.measured:
-            save(one, self.records)
-        bare = [
+        for run_record in slow.measured:
+            save(run_record, self.records)
+        baseline_runs = [
             run('bare-metal', n, 99 + n, sweep='elsewhere', hadoop='3.4.3')
             for n in range(3)
         ]
         odd = run('bare-metal', 3, 99, sweep='elsewhere', hadoop='2.10')
-        for one in (odd, *bare):
-            save(one, self.records)
+        for run_record in (odd, *baseline_runs):
+            save(run_record, self.records)
         status, out, err = self.call(
             *('--sweep', 'quick', '--baseline', 'elsewhere')
         )
@@ -114,19 +116,21 @@ class Approve(testtools.TestCase):
         name = self.sweep.flavor.name
         self.assertIn(f'{name}: approved, 99.0 % of bare metal (', out)
         document = yamlfile.load(self.catalogue)
-        found = catalogue.from_mapping(document.data, document.place())
-        earned = found.entries[0].evidence or {}
+        saved_catalogue = catalogue.from_mapping(
+            document.data, document.place()
+        )
+        earned = saved_catalogue.entries[0].evidence or {}
         self.assertEqual('elsewhere', earned['baseline'])
         evidence.verify_evidence(
-            found.entries[0], record.load_all(self.records)
+            saved_catalogue.entries[0], record.load_all(self.records)
         )
         # A single run is no measurement.
-        words = ('--sweep', 'quick', '--baseline', bare[0].id)
-        self.assertIn('1 run(s) of bare metal', self.call(*words)[2])
+        args = ('--sweep', 'quick', '--baseline', baseline_runs[0].id)
+        self.assertIn('1 run(s) of bare metal', self.call(*args)[2])
 
     def test_a_winner_that_the_catalogue_lacks(self) -> None:
-        for one in Sweep('i1', seconds=(50, 51, 52)).measured:
-            save(one, self.records)
+        for run_record in Sweep('i1', seconds=(50, 51, 52)).measured:
+            save(run_record, self.records)
         status, out, err = self.call('--sweep', 'quick')
         self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
         self.assertIn("sweep 'quick' takes 'i1', of which", err)
@@ -137,12 +141,12 @@ class Approve(testtools.TestCase):
     def test_refusal_leaves_the_file_alone(self) -> None:
         name = self.sweep.flavor.name
         controller = name.replace('worker', 'controller')
-        for words in (
+        for args in (
             (name, '--min-percent', '100'),
             (name, 'another'),
             (name, '--sweep', 'none'),
             (name, controller),
         ):
-            status, out, err = self.call(*words)
+            status, out, err = self.call(*args)
             self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
             self.assertEqual(self.text, self.catalogue.read_text())

@@ -18,8 +18,8 @@ from hvstack.model.configuration import parse
 class RefusalTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.path = folder / 'x.yaml'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = directory / 'x.yaml'
         self.data = catalogue.build_catalogue(
             profiles.load('vsan'), [parse('i4')]
         )
@@ -27,11 +27,11 @@ class RefusalTest(testtools.TestCase):
         for name in ('OS_CLOUD', 'OS_AUTH_URL'):
             self.useFixture(fixtures.EnvironmentVariable(name))
 
-    def call(self, command: str, *words: str) -> tuple[int, str]:
+    def call(self, command: str, *args: str) -> tuple[int, str]:
         self.path.write_text(yaml.safe_dump(self.data))
         err = io.StringIO()
         with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            status = main(['flavor', command, str(self.path), *words])
+            status = main(['flavor', command, str(self.path), *args])
         self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
         return status, err.getvalue()
 

@@ -14,8 +14,8 @@ from hvstack.cli import hadoop
 class ChosenTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.file = folder / 'hvstack.conf'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.file = directory / 'hvstack.conf'
         self.file.write_text('[hadoop]\ntuning = amd\n')
         load = conf.load
         self.useFixture(
@@ -24,10 +24,10 @@ class ChosenTest(testtools.TestCase):
             )
         )
 
-    def parsed(self, *words: str) -> argparse.Namespace:
+    def parsed(self, *args: str) -> argparse.Namespace:
         parser = argparse.ArgumentParser()
         hadoop.add(parser)
-        return parser.parse_args(words)
+        return parser.parse_args(args)
 
     def test_option_then_file_then_default(self) -> None:
         self.assertEqual(

@@ -34,24 +34,24 @@ HOST = ('--os-cloud', 'test', '--from-cloud', 'compute1.example')
 class Commands(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
-    def call(self, *words: str) -> tuple[int, str, str]:
+    def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(('host', *words))
+            status = main(('host', *args))
         return status, out.getvalue(), err.getvalue()
 
-    def detect(self, *words: str) -> Any:
+    def detect(self, *args: str) -> Any:
         """Return the profile that is printed, read again."""
-        status, out, err = self.call('detect', *words)
+        status, out, err = self.call('detect', *args)
         self.assertEqual((0, ''), (status, err))
-        path = self.folder / 'found.yaml'
+        path = self.directory / 'found.yaml'
         path.write_text(out)
         return profiles.load(str(path))
 
-    def refused(self, *words: str) -> str:
-        status, out, err = self.call('detect', *words)
+    def refused(self, *args: str) -> str:
+        status, out, err = self.call('detect', *args)
         self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
         return err
 
@@ -61,7 +61,7 @@ class Machine(Commands):
 
     def setUp(self) -> None:
         super().setUp()
-        programs = self.folder / 'bin'
+        programs = self.directory / 'bin'
         programs.mkdir()
         for name in ('lscpu', 'lsblk'):
             program = programs / name
@@ -70,27 +70,27 @@ class Machine(Commands):
         self.useFixture(
             fixtures.EnvironmentVariable('PATH', f'{programs}:/usr/bin:/bin')
         )
-        node = self.folder / 'node0'
+        node = self.directory / 'node0'
         node.mkdir()
         (node / 'meminfo').write_text((SAMPLES / 'meminfo').read_text())
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cli.host.NODES', self.folder)
+            fixtures.MonkeyPatch('hvstack.cli.host.NODES', self.directory)
         )
 
     def test_detect(self) -> None:
-        found = self.detect('--name', 'mine')
+        profile = self.detect('--name', 'mine')
         self.assertEqual(
             ('mine', 2, 24105, None),
-            (found.name, found.cpus, found.memory_mib, found.disks),
+            (profile.name, profile.cpus, profile.memory_mib, profile.disks),
         )
-        found = self.detect('--disks', 'vda', '--rotational', 'no')
-        self.assertEqual(HostDisks(1, 274, False), found.disks)
+        profile = self.detect('--disks', 'vda', '--rotational', 'no')
+        self.assertEqual(HostDisks(1, 274, False), profile.disks)
         self.assertIn('--rotational', self.refused('--disks', 'vda'))
         self.assertIn('--cells is for', self.refused('--cells', '2'))
         self.assertIn("'name'", self.refused('--name', 'My host'))
 
     def test_no_json(self) -> None:
-        (self.folder / 'bin' / 'lsblk').write_text('#!/bin/sh\necho old\n')
+        (self.directory / 'bin' / 'lsblk').write_text('#!/bin/sh\necho old\n')
         status, _, err = self.call('detect')
         self.assertEqual((3, 1), (status, err.count('\n')))
         self.assertIn('update util-linux', err)
@@ -102,7 +102,7 @@ class FromCloud(Commands):
     def setUp(self) -> None:
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
-        clouds = self.folder / 'clouds.yaml'
+        clouds = self.directory / 'clouds.yaml'
         clouds.write_text(json.dumps({'clouds': {'test': CLOUDS_ENTRY}}))
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
@@ -132,23 +132,25 @@ class FromCloud(Commands):
             }
         )
 
-    def hypervisors(self, *found: dict[str, Any], status: int = 200) -> None:
+    def hypervisors(
+        self, *hypervisors: dict[str, Any], status: int = 200
+    ) -> None:
         self.http = self.cloud.http.get(
             f'{fake.NOVA}/os-hypervisors/detail',
-            json={'hypervisors': list(found)},
+            json={'hypervisors': list(hypervisors)},
             status_code=status,
         )
 
     def test_detect(self) -> None:
-        found = self.detect(
+        profile = self.detect(
             *(*HOST, '--disks', '20x600'),
             *('--rotational', 'yes', '--sockets', '2', '--cells', '2'),
         )
         vsphere6 = profiles.load('vsphere6')
-        self.assertEqual('compute1', found.name)
+        self.assertEqual('compute1', profile.name)
         for field in ('cpus', 'memory_mib', 'cells', 'disks'):
             self.assertEqual(
-                getattr(vsphere6, field), getattr(found, field), field
+                getattr(vsphere6, field), getattr(profile, field), field
             )
         self.assertEqual(
             'compute 2.86',
@@ -164,11 +166,13 @@ class FromCloud(Commands):
         )
 
     def test_nova_does_not_tell(self) -> None:
-        for found, status, text in (
+        for hypervisor, status, text in (
             ({'hypervisor_hostname': 'another'}, 200, 'has no hypervisor'),
             ({}, 403, 'list-detail'),
         ):
-            self.hypervisors(*([found] if found else []), status=status)
+            self.hypervisors(
+                *([hypervisor] if hypervisor else []), status=status
+            )
             code, out, err = self.call('detect', *HOST, '--disks', 'none')
             self.assertEqual((1, '', 1), (code, out, err.count('\n')))
             self.assertIn(text, err)
@@ -179,7 +183,7 @@ class Known(Commands):
 
     def test_list_and_show(self) -> None:
         status, out, _ = self.call('list', '-f', 'json')
-        names = {one['name'] for one in json.loads(out)}
+        names = {profile['name'] for profile in json.loads(out)}
         self.assertEqual(0, status)
         self.assertTrue({'vsphere6', 'vsan', 'amd'} <= names)
         status, out, _ = self.call('show', 'vsan', '-f', 'json')

@@ -18,9 +18,9 @@ from tests.unit.cloud import fake
 class UploadTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         entry = {'auth': fake.CREDENTIAL, 'region_name': 'RegionOne'}
-        clouds = folder / 'clouds.yaml'
+        clouds = directory / 'clouds.yaml'
         clouds.write_text(
             yaml.safe_dump({'clouds': {'mine': entry, 'hvstack-lab': entry}})
         )
@@ -50,10 +50,10 @@ class UploadTest(testtools.TestCase):
         self.visibility = visibility
         return f'id-of-{image}'
 
-    def call(self, *words: str) -> str:
+    def call(self, *args: str) -> str:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(['image', 'upload', *words])
+            status = main(['image', 'upload', *args])
         self.assertEqual(0, status, err.getvalue())
         return out.getvalue()
 

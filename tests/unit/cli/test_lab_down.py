@@ -17,31 +17,31 @@ from hvstack.progress import Progress
 class HoldersTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.taken = self.folder / 'hosts'
-        self.taken.mkdir()
-        for name, folder in (
-            ('cloud.journal.FOLDER', self.folder),
-            ('cluster.hosts.TAKEN', self.taken),
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.acquired_dir = self.directory / 'hosts'
+        self.acquired_dir.mkdir()
+        for name, directory in (
+            ('cloud.journal.FOLDER', self.directory),
+            ('cluster.hosts.TAKEN', self.acquired_dir),
         ):
-            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', folder))
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', directory))
 
-    def said(self) -> str:
+    def name_holders(self) -> str:
         stream = io.StringIO()
         lab.name_holders(Progress(stream=stream))
         return stream.getvalue()
 
     def take(self, started: int | None) -> None:
         entry = {'pid': os.getppid(), 'started': started, 'hosts': []}
-        (self.taken / 'a.json').write_text(json.dumps(entry))
+        (self.acquired_dir / 'a.json').write_text(json.dumps(entry))
 
     def test_process_that_measures_bare_metal(self) -> None:
         self.take(started=1)
-        self.assertEqual('', self.said())
+        self.assertEqual('', self.name_holders())
         self.take(started=pids.start_time(os.getppid()))
-        self.assertIn(f'process {os.getppid()}, ', self.said())
-        self.assertIn(pids.command(os.getppid())[:100], self.said())
+        self.assertIn(f'process {os.getppid()}, ', self.name_holders())
+        self.assertIn(pids.command(os.getppid())[:100], self.name_holders())
 
     def test_broken_journal_keeps_no_lab(self) -> None:
-        (self.folder / '1-stack-x.json').write_text('{"kind": ')
-        self.assertEqual('', self.said())
+        (self.directory / '1-stack-x.json').write_text('{"kind": ')
+        self.assertEqual('', self.name_holders())

@@ -7,20 +7,20 @@ from hvstack.lab.settings import LabSettings
 
 
 def caps(settings: LabSettings) -> list[float]:
-    found = sizes.plan(settings, cores=2, memory=24 * 1024)
-    return [one.cpu_cap for one in found]
+    host_sizes = sizes.plan(settings, cores=2, memory=24 * 1024)
+    return [size.cpu_cap for size in host_sizes]
 
 
 class CapTest(testtools.TestCase):
     def test_workers_only_and_back(self) -> None:
-        usual = LabSettings(
+        default_settings = LabSettings(
             options={'host_sizes': {'hv-host2': {'reserved_mib': 300}}}
         )
-        low = capped(usual, 70)
-        first, *workers = caps(usual)
+        low = capped(default_settings, 70)
+        first, *workers = caps(default_settings)
         self.assertEqual(
-            [first, *(round(one * 0.7, 3) for one in workers)], caps(low)
+            [first, *(round(cap * 0.7, 3) for cap in workers)], caps(low)
         )
         # Once more is 70 % of the usual, not of what it is.
         self.assertEqual(low, capped(low, 70))
-        self.assertEqual(usual, capped(low, 100))
+        self.assertEqual(default_settings, capped(low, 100))

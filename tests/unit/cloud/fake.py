@@ -34,43 +34,43 @@ class FakeCloud(fixtures.Fixture):
     Its user has no key pair.
 
     :param without: services that it does not have.
-    :param more: others that it has: their URLs by type.
+    :param services: others that it has: their URLs by type.
     :param roles: of its user.
     """
 
     def __init__(
         self,
         without: tuple[str, ...] = (),
-        more: Mapping[str, str] = MappingProxyType({}),
+        services: Mapping[str, str] = MappingProxyType({}),
         roles: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self.without = without
-        self.more = more
+        self.services = services
         self.roles = roles
 
     def _setUp(self) -> None:
         self.http = self.useFixture(_Http()).http
-        folder = self.useFixture(fixtures.TempDir()).path
+        directory = self.useFixture(fixtures.TempDir()).path
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.journal.FOLDER', type(journal.FOLDER)(folder)
+                'hvstack.cloud.journal.FOLDER', type(journal.FOLDER)(directory)
             )
         )
         token = ksa.V3Token(project_id='p1', user_id='u1')
         for role in self.roles:
             token.add_role(name=role)
-        for kind, url in (
+        for service_type, url in (
             ('compute', NOVA),
             ('placement', PLACEMENT),
             ('orchestration', HEAT),
             ('identity', KEYSTONE),
             ('block-storage', CINDER),
-            *self.more.items(),
+            *self.services.items(),
         ):
-            if kind in self.without:
+            if service_type in self.without:
                 continue
-            service = token.add_service(kind)
+            service = token.add_service(service_type)
             service.add_standard_endpoints(public=url, region='RegionOne')
         self.http.post(
             f'{KEYSTONE}/auth/tokens',
@@ -136,7 +136,7 @@ class FakeCloud(fixtures.Fixture):
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""
-        names = [f'h{number}' for number in range(count)]
+        names = [f'h{index}' for index in range(count)]
         self.http.get(
             f'{NOVA}/os-hypervisors/detail',
             json={
@@ -146,10 +146,10 @@ class FakeCloud(fixtures.Fixture):
                         'hypervisor_hostname': name,
                         'hypervisor_type': 'QEMU',
                         'hypervisor_version': 8002000,
-                        'state': 'down' if number >= count - down else 'up',
+                        'state': 'down' if index >= count - down else 'up',
                         'status': 'enabled',
                     }
-                    for number, name in enumerate(names)
+                    for index, name in enumerate(names)
                 ]
             },
         )
@@ -157,8 +157,8 @@ class FakeCloud(fixtures.Fixture):
             f'{PLACEMENT}/resource_providers',
             json={
                 'resource_providers': [
-                    {'name': one, 'uuid': one, 'parent_provider_uuid': None}
-                    for one in names
+                    {'name': name, 'uuid': name, 'parent_provider_uuid': None}
+                    for name in names
                 ]
             },
         )

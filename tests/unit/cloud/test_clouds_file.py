@@ -15,12 +15,12 @@ class CloudsFileTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for kind, name in (('CONFIG', 'clouds'), ('SECURE', 'secure')):
-            variable = f'OS_CLIENT_{kind}_FILE'
+        for prefix, name in (('CONFIG', 'clouds'), ('SECURE', 'secure')):
+            variable = f'OS_CLIENT_{prefix}_FILE'
             self.useFixture(fixtures.EnvironmentVariable(variable, None))
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'openstack.config.loader.{kind}_FILES',
+                    f'openstack.config.loader.{prefix}_FILES',
                     [str(self.directory / f'{name}.yaml')],
                 )
             )

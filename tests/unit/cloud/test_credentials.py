@@ -40,9 +40,9 @@ class CheckTest(testtools.TestCase):
         }
         return Connection(config=config.get_one('mine'))
 
-    def token(self, **more: Any) -> ksa.V3Token:
+    def token(self, **fields: Any) -> ksa.V3Token:
         """Have Keystone give this token."""
-        token = ksa.V3Token(user_id='u1', **more)
+        token = ksa.V3Token(user_id='u1', **fields)
         token.add_role(name='member')
         token.add_service('identity').add_standard_endpoints(
             public=fake.KEYSTONE, region='RegionOne'

@@ -87,13 +87,13 @@ class DoctorTest(testtools.TestCase):
             json=lambda *_: {'quota_set': self.nova},
         )
 
-    def found(
+    def examine(
         self, label: str = 'i1', controllers: int = 1
     ) -> dict[str, doctor.Finding]:
         """Return findings by check."""
         profile = profiles.load('vsphere6')
         configuration = parse(label)
-        wanted = doctor.Wanted(
+        request = doctor.Wanted(
             profile=profile,
             configuration=configuration,
             nodes=(
@@ -106,19 +106,19 @@ class DoctorTest(testtools.TestCase):
             image='hvstack-hadoop',
             network='provider',
         )
-        listed = doctor.examine(self.cloud.connect(), wanted)
-        for one in listed:
-            self.assertNotIn('\n', one.detail + one.remedy)
-            if one.state not in (OK, doctor.NOTE):
-                self.assertNotEqual('', one.remedy, one)
-        return {one.check: one for one in listed}
+        findings = doctor.examine(self.cloud.connect(), request)
+        for finding in findings:
+            self.assertNotIn('\n', finding.detail + finding.remedy)
+            if finding.state not in (OK, doctor.NOTE):
+                self.assertNotEqual('', finding.remedy, finding)
+        return {finding.check: finding for finding in findings}
 
     def test_good_host(self) -> None:
-        found = self.found()
+        findings = self.examine()
         for check in ('ratios', 'VCPU', 'memory'):
-            self.assertEqual(OK, found[f'{check} of compute1'].state)
-        self.assertEqual(OK, found['compute services'].state)
-        self.assertEqual(OK, found['compute API'].state)
+            self.assertEqual(OK, findings[f'{check} of compute1'].state)
+        self.assertEqual(OK, findings['compute services'].state)
+        self.assertEqual(OK, findings['compute API'].state)
 
     def test_compute_api(self) -> None:
         """Nova's extra specs are checked from 2.86 on, as in Victoria."""
@@ -132,37 +132,37 @@ class DoctorTest(testtools.TestCase):
             self.cloud.http.get(
                 fake.NOVA, json={'version': {**version, 'version': newest}}
             )
-            self.assertEqual(state, self.found()['compute API'].state)
+            self.assertEqual(state, self.examine()['compute API'].state)
 
     def test_ratio(self) -> None:
         self.inventories['VCPU']['allocation_ratio'] = 4.0
-        found = self.found()['ratios of compute1']
-        self.assertEqual(FAULT, found.state)
-        self.assertEqual('VCPU 4', found.detail)
-        self.assertIn('initial_cpu_allocation_ratio = 1.0', found.nova_conf)
+        finding = self.examine()['ratios of compute1']
+        self.assertEqual(FAULT, finding.state)
+        self.assertEqual('VCPU 4', finding.detail)
+        self.assertIn('initial_cpu_allocation_ratio = 1.0', finding.nova_conf)
 
     def test_no_dedicated_cpus(self) -> None:
-        found = self.found('i2-dedicated')
-        self.assertEqual(FAULT, found['PCPU of compute1'].state)
+        findings = self.examine('i2-dedicated')
+        self.assertEqual(FAULT, findings['PCPU of compute1'].state)
         self.assertIn(
-            'cpu_dedicated_set = 0-39', found['PCPU of compute1'].nova_conf
+            'cpu_dedicated_set = 0-39', findings['PCPU of compute1'].nova_conf
         )
-        self.assertIn('hugepages=123', found['large pages'].remedy)
+        self.assertIn('hugepages=123', findings['large pages'].remedy)
 
     def test_too_much_reserved(self) -> None:
         self.inventories['MEMORY_MB']['reserved'] = 65536
-        self.assertEqual(FAULT, self.found()['memory of compute1'].state)
+        self.assertEqual(FAULT, self.examine()['memory of compute1'].state)
 
     def test_quota(self) -> None:
-        self.assertEqual(FAULT, self.found()['quotas of nova'].state)
+        self.assertEqual(FAULT, self.examine()['quotas of nova'].state)
         self.nova['ram'] = quota(-1)
-        self.assertEqual(OK, self.found()['quotas of nova'].state)
+        self.assertEqual(OK, self.examine()['quotas of nova'].state)
         self.nova['server_group_members'] = quota(10)
-        found = self.found()['quotas of nova']
+        finding = self.examine()['quotas of nova']
         self.assertEqual(
-            'server_group_members: 31 needed, 10 less 0 used', found.detail
+            'server_group_members: 31 needed, 10 less 0 used', finding.detail
         )
-        self.assertIn('--server-group-members 31', found.remedy)
+        self.assertIn('--server-group-members 31', finding.remedy)
 
     def test_server_groups(self) -> None:
         """One, one for each slot of pinned disks, one for controllers."""
@@ -175,30 +175,30 @@ class DoctorTest(testtools.TestCase):
                 'server_groups': quota(groups - 1),
                 'server_group_members': quota(members - 1),
             }
-            found = self.found(label, controllers)['quotas of nova']
-            self.assertIn(f'server_groups: {groups} needed', found.detail)
+            finding = self.examine(label, controllers)['quotas of nova']
+            self.assertIn(f'server_groups: {groups} needed', finding.detail)
             self.assertIn(
-                f'server_group_members: {members} needed', found.detail
+                f'server_group_members: {members} needed', finding.detail
             )
 
     def test_what_cannot_be_seen_is_never_ok(self) -> None:
-        found = self.found()
+        findings = self.examine()
         for check in (
             "Nova's filters",
             'nova.conf that overwrites ratios',
             'network',
             'image',
         ):
-            self.assertEqual(UNCHECKED, found[check].state)
+            self.assertEqual(UNCHECKED, findings[check].state)
 
     def test_refused_is_worse_than_hidden(self) -> None:
         """Only what no API shows leaves the cloud ready."""
-        found = self.found()
+        findings = self.examine()
         for check in ("Nova's filters", 'nova.conf that overwrites ratios'):
-            self.assertFalse(found[check].bad, check)
+            self.assertFalse(findings[check].bad, check)
         for check in ('network', 'image'):
-            self.assertTrue(found[check].bad, check)
-            self.assertIn('registered', found[check].remedy)
+            self.assertTrue(findings[check].bad, check)
+            self.assertIn('registered', findings[check].remedy)
 
     def test_member(self) -> None:
         for path in (
@@ -206,11 +206,11 @@ class DoctorTest(testtools.TestCase):
             f'{fake.PLACEMENT}/resource_providers',
         ):
             self.cloud.http.get(path, status_code=403)
-        found = self.found()
-        self.assertEqual(FAULT, found['rights'].state)
+        findings = self.examine()
+        self.assertEqual(FAULT, findings['rights'].state)
         for check in ('hosts', 'inventories'):
-            self.assertTrue(found[check].bad, check)
-            self.assertIn('administrator', found[check].remedy)
+            self.assertTrue(findings[check].bad, check)
+            self.assertIn('administrator', findings[check].remedy)
 
     def test_trait_of_nobody(self) -> None:
         self.cloud.http.get(
@@ -227,16 +227,16 @@ class DoctorTest(testtools.TestCase):
         )
 
     def test_volumes_of_no_type(self) -> None:
-        self.assertNotIn('volume types', self.found())
-        found = self.found('i2-ceph')
-        self.assertEqual(UNCHECKED, found['volume types'].state)
-        self.assertIn('service cinder', found)
+        self.assertNotIn('volume types', self.examine())
+        findings = self.examine('i2-ceph')
+        self.assertEqual(UNCHECKED, findings['volume types'].state)
+        self.assertIn('service cinder', findings)
 
     def test_old_or_missing_services(self) -> None:
-        found = self.found()
-        self.assertEqual(OK, found['service nova'].state)
-        self.assertEqual(FAULT, found['service glance'].state)
-        self.assertEqual(FAULT, found['Heat templates'].state)
+        findings = self.examine()
+        self.assertEqual(OK, findings['service nova'].state)
+        self.assertEqual(FAULT, findings['service glance'].state)
+        self.assertEqual(FAULT, findings['Heat templates'].state)
 
     def test_lines_are_those_of_the_snippets(self) -> None:
         self.inventories.pop('VCPU')
@@ -247,8 +247,8 @@ class DoctorTest(testtools.TestCase):
         }
         for label, policy in (('i1', 'shared'), ('i1-dedicated', 'dedicated')):
             text = (SNIPPETS / f'cpu-{policy}.conf').read_text()
-            known = set(re.findall(r'^(\w+) = ', text, re.MULTILINE))
-            for one in self.found(label).values():
-                for line in one.nova_conf.splitlines():
+            options = set(re.findall(r'^(\w+) = ', text, re.MULTILINE))
+            for finding in self.examine(label).values():
+                for line in finding.nova_conf.splitlines():
                     if not line.startswith('['):
-                        self.assertIn(line.partition(' = ')[0], known)
+                        self.assertIn(line.partition(' = ')[0], options)

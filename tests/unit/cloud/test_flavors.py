@@ -44,9 +44,10 @@ class FlavorsTest(testtools.TestCase):
         self.conn = self.cloud.connect()
         self.http = self.cloud.http
 
-    def there(self, *found: dict[str, Any]) -> None:
+    def set_flavors(self, *existing_flavors: dict[str, Any]) -> None:
         self.http.get(
-            f'{fake.NOVA}/flavors/detail', json={'flavors': list(found)}
+            f'{fake.NOVA}/flavors/detail',
+            json={'flavors': list(existing_flavors)},
         )
         self.http.get(
             f'{fake.NOVA}/flavors/f1/os-flavor-access',
@@ -54,13 +55,13 @@ class FlavorsTest(testtools.TestCase):
         )
 
     def test_publish(self) -> None:
-        self.there()
-        made: dict[str, Any] = {}
+        self.set_flavors()
+        created: dict[str, Any] = {}
 
         def create(request: Any, context: Any) -> Any:
-            made.update(request.json()['flavor'])
+            created.update(request.json()['flavor'])
             self.assertEqual(1, len(journal.entries()))
-            return {'flavor': nova(id=made['id'], extra_specs={})}
+            return {'flavor': nova(id=created['id'], extra_specs={})}
 
         self.http.post(f'{fake.NOVA}/flavors', json=create)
         specs = self.http.post(
@@ -71,9 +72,9 @@ class FlavorsTest(testtools.TestCase):
             requests_matcher('/os-flavor-access'), json={'flavor_access': []}
         )
         access = self.http.post(requests_matcher('/action'), json={})
-        found = flavors.publish(self.conn, WANTED, ['p1'])
-        self.assertEqual(made['id'], found.id)
-        self.assertFalse(made['os-flavor-access:is_public'])
+        flavor = flavors.publish(self.conn, WANTED, ['p1'])
+        self.assertEqual(created['id'], flavor.id)
+        self.assertFalse(created['os-flavor-access:is_public'])
         sent = specs.last_request
         self.assertEqual({'extra_specs': WANTED.extra_specs}, sent.json())
         # Nova checks extra specs only from 2.86 on.
@@ -81,17 +82,17 @@ class FlavorsTest(testtools.TestCase):
         self.assertEqual(
             {'addTenantAccess': {'tenant': 'p1'}}, access.last_request.json()
         )
-        gone = self.http.delete(f'{fake.NOVA}/flavors/{found.id}')
+        deletion = self.http.delete(f'{fake.NOVA}/flavors/{flavor.id}')
         undo.undo_own([self.conn])
-        self.assertTrue(gone.called)
+        self.assertTrue(deletion.called)
         self.assertEqual([], journal.entries())
 
     def test_same_one_is_used_and_stays(self) -> None:
         evidence = {**WANTED.extra_specs, 'hvstack:evidence': 'percent=97'}
-        for there in (nova(), nova(extra_specs=evidence)):
-            self.there(there)
-            found = flavors.publish(self.conn, WANTED, ['p1'])
-            self.assertEqual(('f1', None), (found.id, found.entry))
+        for existing in (nova(), nova(extra_specs=evidence)):
+            self.set_flavors(existing)
+            flavor = flavors.publish(self.conn, WANTED, ['p1'])
+            self.assertEqual(('f1', None), (flavor.id, flavor.entry))
             self.assertEqual([], journal.entries())
 
     def test_another_one_is_refused(self) -> None:
@@ -100,7 +101,7 @@ class FlavorsTest(testtools.TestCase):
             {'extra_specs': {}},
             {'extra_specs': {**WANTED.extra_specs, 'hw:x': '1'}},
         ):
-            self.there(nova(**change))
+            self.set_flavors(nova(**change))
             error = self.assertRaises(
                 errors.CloudError, flavors.publish, self.conn, WANTED
             )

@@ -16,12 +16,12 @@ def key(letter: str) -> str:
     return f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * letter}'
 
 
-def node(number: int, letter: str = '', server: str = '') -> dict[str, str]:
+def node(index: int, letter: str = '', server: str = '') -> dict[str, str]:
     """Return a node as the outputs of a stack have it."""
     return {
-        'name': f'w{number}',
-        'address': f'10.0.0.{number}',
-        'server_id': server or f's{number}',
+        'name': f'w{index}',
+        'address': f'10.0.0.{index}',
+        'server_id': server or f's{index}',
         'host_key': key(letter) if letter else '',
     }
 
@@ -111,22 +111,22 @@ class HostKeysTest(testtools.TestCase):
 
     def test_keys_on_consoles(self) -> None:
         consoles = {'s2': [block('o') + 'boots\n' + block('n')], 's3': ['']}
-        asked: list[str] = []
+        server_ids: list[str] = []
 
         def console(server_id: str) -> str:
-            asked.append(server_id)
+            server_ids.append(server_id)
             return consoles[server_id][0]
 
         self.assertEqual(
             [f'10.0.0.1 {key("a")} s1 w1', f'10.0.0.2 {key("n")} s2 w2'],
             self.record(node(1, 'a'), node(2), node(3), console=console),
         )
-        self.assertEqual({'s2', 's3'}, set(asked))
-        asked.clear()
+        self.assertEqual({'s2', 's3'}, set(server_ids))
+        server_ids.clear()
         consoles['s3'] = [block('t')]
         lines = self.record(node(1), node(2), node(3), console=console)
         # What is recorded is asked for no more.
-        self.assertEqual(['s3'], asked)
+        self.assertEqual(['s3'], server_ids)
         self.assertEqual(f'10.0.0.3 {key("t")} s3 w3', lines[-1])
 
     def test_a_console_without_a_key(self) -> None:

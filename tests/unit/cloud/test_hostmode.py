@@ -32,10 +32,14 @@ class HostModeTest(testtools.TestCase):
         self.conn = self.cloud.connect()
 
     def inventories(self, *_: Any) -> dict[str, Any]:
-        kind = {'shared': 'VCPU', 'dedicated': 'PCPU'}[self.file.read_text()]
+        resource_class = {'shared': 'VCPU', 'dedicated': 'PCPU'}[
+            self.file.read_text()
+        ]
         return {
             'resource_provider_generation': 1,
-            'inventories': {kind: {'total': 8, 'allocation_ratio': 1.0}},
+            'inventories': {
+                resource_class: {'total': 8, 'allocation_ratio': 1.0}
+            },
         }
 
     def servers(self, *hosts: str) -> None:

@@ -18,9 +18,11 @@ from hvstack.cloud import journal
 class JournalTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.journal.FOLDER', self.folder)
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.journal.FOLDER', self.directory
+            )
         )
 
     def rewrite(self, entry: journal.Entry, **changes: object) -> None:
@@ -37,8 +39,8 @@ class JournalTest(testtools.TestCase):
         self.assertEqual([], journal.entries())
 
     def test_order(self) -> None:
-        made = [journal.note('stack', {'name': n}) for n in 'abc']
-        self.assertEqual(made, journal.entries())
+        entries = [journal.note('stack', {'name': n}) for n in 'abc']
+        self.assertEqual(entries, journal.entries())
 
     def test_dead_process(self) -> None:
         done = subprocess.run(
@@ -81,9 +83,11 @@ class JournalTest(testtools.TestCase):
         entry = journal.note('stack', {'name': 'a'})
         journal.hand_over([entry], 'cluster a')
         self.assertEqual([], journal.own())
-        found = journal.owned('cluster a')
-        self.assertEqual(['a'], [one.data['name'] for one in found])
-        self.assertFalse(replace(found[0], start=1).abandoned)
+        owned_entries = journal.owned('cluster a')
+        self.assertEqual(
+            ['a'], [owned_entry.data['name'] for owned_entry in owned_entries]
+        )
+        self.assertFalse(replace(owned_entries[0], start=1).abandoned)
 
     def test_order_is_not_the_clocks(self) -> None:
         first = journal.note('stack', {'name': 'a'})
@@ -105,7 +109,7 @@ class JournalTest(testtools.TestCase):
         for name in ('sequence', 'namespace'):
             del entry[name]
         entry['id'], entry['data'] = 'old', {'name': 'old'}
-        path = self.folder / '1700000000.123456-stack-old.json'
+        path = self.directory / '1700000000.123456-stack-old.json'
         path.write_text(json.dumps(entry))
         entries = journal.own()
         names = [entry.data['name'] for entry in entries]
@@ -132,7 +136,7 @@ class JournalTest(testtools.TestCase):
         self.assertEqual(noted, journal.own())
         journal.hand_over(noted, 'cluster a')
         self.assertEqual(3, len(journal.owned('cluster a')))
-        self.assertEqual(1, len(list(self.folder.glob('*.json'))))
+        self.assertEqual(1, len(list(self.directory.glob('*.json'))))
 
     def test_crash_after_the_hand_over(self) -> None:
         """Files of the process that stayed do not bring it back."""
@@ -149,10 +153,10 @@ class JournalTest(testtools.TestCase):
             [entry.data['name'] for entry in journal.owned('cluster a')],
         )
         journal.forget(noted[1])
-        self.assertEqual([], list(self.folder.glob('*.json')))
+        self.assertEqual([], list(self.directory.glob('*.json')))
 
     def test_half_written(self) -> None:
-        path = self.folder / '1-stack-x.json'
+        path = self.directory / '1-stack-x.json'
         path.write_text('{"kind": ')
         error = self.assertRaises(errors.InputError, journal.entries)
         self.assertIn(str(path), str(error))

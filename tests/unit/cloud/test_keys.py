@@ -18,13 +18,13 @@ class KeysTest(testtools.TestCase):
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
         self.conn = self.cloud.connect()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.keys.FOLDER', self.folder)
+            fixtures.MonkeyPatch('hvstack.cloud.keys.FOLDER', self.directory)
         )
         self.deleted = self.cloud.http.delete(f'{URL}/mine', status_code=202)
 
-    def there(self, *names: str) -> None:
+    def set_keypairs(self, *names: str) -> None:
         self.cloud.http.get(
             URL, json={'keypairs': [{'keypair': {'name': n}} for n in names]}
         )
@@ -35,16 +35,18 @@ class KeysTest(testtools.TestCase):
         self.cloud.http.get(f'{URL}/mine', json={'keypair': pair})
 
     def test_ours(self) -> None:
-        self.there('mine-too')
-        made = self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
+        self.set_keypairs('mine-too')
+        creation = self.cloud.http.post(
+            URL, json={'keypair': {'name': 'mine'}}
+        )
         path = keys.create(self.conn, 'mine')
-        self.holds(made.last_request.json()['keypair']['public_key'])
-        sent = made.last_request.json()['keypair']
+        self.holds(creation.last_request.json()['keypair']['public_key'])
+        sent = creation.last_request.json()['keypair']
         self.assertTrue(sent['public_key'].startswith('ssh-ed25519 '))
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         undo.undo_own([self.conn])
         self.assertEqual(1, self.deleted.call_count)
-        self.assertEqual([], list(self.folder.iterdir()))
+        self.assertEqual([], list(self.directory.iterdir()))
 
     def test_without_ssh(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
@@ -56,36 +58,36 @@ class KeysTest(testtools.TestCase):
 
     def test_name_was_used_by_another_process(self) -> None:
         """Its key pair was deleted when this one was undone."""
-        self.there()
+        self.set_keypairs()
         self.cloud.http.post(URL, status_code=409)
         self.holds('ssh-ed25519 AAAAother of another process')
         self.assertRaises(errors.CloudError, keys.create, self.conn, 'mine')
         undo.undo_own([self.conn])
         self.assertEqual(0, self.deleted.call_count)
         self.assertEqual([], journal.own())
-        self.assertEqual([], list(self.folder.iterdir()))
+        self.assertEqual([], list(self.directory.iterdir()))
 
     def test_file_of_another_process(self) -> None:
         """Its private key was overwritten, and deleted afterwards."""
-        self.there()
+        self.set_keypairs()
         for names in (('mine',), ('mine.pub',), ('mine', 'mine.pub')):
             for name in names:
-                (self.folder / name).write_text('ssh-ed25519 AAAAother')
+                (self.directory / name).write_text('ssh-ed25519 AAAAother')
             error = self.assertRaises(
                 errors.InputError, keys.create, self.conn, 'mine'
             )
-            self.assertIn(f'{self.folder / names[0]} exists', str(error))
+            self.assertIn(f'{self.directory / names[0]} exists', str(error))
             undo.undo_own([self.conn])
             self.assertEqual(
-                set(names), {path.name for path in self.folder.iterdir()}
+                set(names), {path.name for path in self.directory.iterdir()}
             )
             for name in names:
-                path = self.folder / name
+                path = self.directory / name
                 self.assertEqual('ssh-ed25519 AAAAother', path.read_text())
                 path.unlink()
 
     def test_file_that_was_replaced(self) -> None:
-        self.there()
+        self.set_keypairs()
         self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
         self.cloud.http.get(f'{URL}/mine', status_code=404)
         self.cloud.http.get(f'{URL}?name=mine', json={'keypairs': []})
@@ -95,7 +97,7 @@ class KeysTest(testtools.TestCase):
         self.assertTrue(path.exists())
 
     def test_the_users_own(self) -> None:
-        self.there('mine')
+        self.set_keypairs('mine')
         error = self.assertRaises(
             errors.InputError, keys.create, self.conn, 'mine'
         )

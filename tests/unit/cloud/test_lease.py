@@ -81,12 +81,14 @@ class Placement:
         return self._answer(self._inventories(request, context))
 
     def _delete(self, request: Any, context: Any) -> str:
-        number = request.path.split('/')[2]
-        if any(item['parent'] == number for item in self.providers.values()):
+        provider_id = request.path.split('/')[2]
+        if any(
+            item['parent'] == provider_id for item in self.providers.values()
+        ):
             context.status_code = 409
             return 'it has children'
-        gone = self.providers.pop(number, None)
-        context.status_code = 204 if gone else 404
+        provider = self.providers.pop(provider_id, None)
+        context.status_code = 204 if provider else 404
         return ''
 
 

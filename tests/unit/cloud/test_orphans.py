@@ -33,7 +33,7 @@ class OrphansTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         cloud = self.useFixture(
-            fake.FakeCloud(more={'network': 'http://neutron.test'})
+            fake.FakeCloud(services={'network': 'http://neutron.test'})
         )
         self.http = cloud.http
         self.http.get(

@@ -15,7 +15,9 @@ from tests.unit.cloud import fake
 class GlanceTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        cloud = self.useFixture(fake.FakeCloud(more={'image': fake.GLANCE}))
+        cloud = self.useFixture(
+            fake.FakeCloud(services={'image': fake.GLANCE})
+        )
         self.conn, self.http = cloud.connect(), cloud.http
         self.http.get(
             fake.GLANCE,

@@ -18,8 +18,8 @@ IMAGES = f'{fake.GLANCE}/images'
 class OwnershipTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        more = {'image': fake.GLANCE}
-        self.cloud = self.useFixture(fake.FakeCloud(more=more))
+        services = {'image': fake.GLANCE}
+        self.cloud = self.useFixture(fake.FakeCloud(services=services))
         self.conn = self.cloud.connect()
         self.images: list[dict[str, Any]] = []
         http = self.cloud.http
@@ -61,13 +61,13 @@ class OwnershipTest(testtools.TestCase):
         self.deleted.append(request.path.rpartition('/')[2])
 
     def managed(self, digest: str, **fields: Any) -> dict[str, Any]:
-        number = str(uuid.uuid4())
+        image_id = str(uuid.uuid4())
         properties = {
             glance.DIGEST: digest,
             glance.OUTPUT: 'lxc',
-            glance.IDENTITY: number,
+            glance.IDENTITY: image_id,
         }
-        return self.add(**{**properties, 'id': number, **fields})
+        return self.add(**{**properties, 'id': image_id, **fields})
 
     def upload(self) -> str:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'root.ext4'

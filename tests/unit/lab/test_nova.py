@@ -15,7 +15,7 @@ REPORTED = 1795290531.0
 class ReadyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        cloud = self.useFixture(fake.FakeCloud(more={'network': NEUTRON}))
+        cloud = self.useFixture(fake.FakeCloud(services={'network': NEUTRON}))
         self.service = {
             'id': 'x',
             'host': 'h0',
