@@ -11,7 +11,7 @@ from hvstack.model.topology import parse_table
 
 FSCK = """\
 /f 1 bytes, replicated: replication=2, 1 block(s):  OK
-0. BP-1:blk_7_1 len=1 Live_repl=2  [{places}]
+0. BP-1:blk_7_1 len=1 Live_repl=2  [{locations}]
 Status: HEALTHY
 """
 
@@ -70,14 +70,14 @@ class FakeCluster:
         if self.separate:
             self.manager = FakeNode('rm', '10.0.0.9', self, 'controller')
         self.workers = [
-            FakeNode(name, f'10.0.0.{number}', self)
-            for number, name in enumerate(self.names, start=2)
+            FakeNode(name, f'10.0.0.{index}', self)
+            for index, name in enumerate(self.names, start=2)
         ]
 
     def join(self) -> None:
         """Let workers into HDFS and YARN where these know their place."""
         table = parse_table(self.gateway.files.get(TABLE, ''))
-        places = parse_table(self.manager.files.get(TABLE, ''))
+        locations = parse_table(self.manager.files.get(TABLE, ''))
         for node in self.workers:
             if not node.answers:
                 self.hdfs.pop(node.address, None)
@@ -87,7 +87,7 @@ class FakeCluster:
                 self.hdfs.setdefault(node.address, table[node.address])
             if node.role != 'data':
                 self.yarn.setdefault(
-                    node.address, places.get(node.address, '/default-rack')
+                    node.address, locations.get(node.address, '/default-rack')
                 )
 
     def answer(self, node: FakeNode, command: str) -> str:
@@ -110,7 +110,7 @@ class FakeCluster:
         if 'name=NameNodeInfo' in command:
             return json.dumps({'beans': [self.info()]})
         if '/ws/v1/cluster/nodes' in command:
-            found = [
+            nodes = [
                 {
                     'nodeHostName': address,
                     'rack': rack,
@@ -118,18 +118,18 @@ class FakeCluster:
                 }
                 for address, rack in self.yarn.items()
             ]
-            return json.dumps({'nodes': {'node': found} if found else None})
+            return json.dumps({'nodes': {'node': nodes} if nodes else None})
         if '/ws/v1/cluster/metrics' in command:
-            found = {'appsRunning': self.jobs, 'appsPending': 0}
-            return json.dumps({'clusterMetrics': found})
+            metrics = {'appsRunning': self.jobs, 'appsPending': 0}
+            return json.dumps({'clusterMetrics': metrics})
         if ':19888/' in command:
             return '{"historyInfo": {}}'
         if 'hdfs fsck' in command:
-            places = ', '.join(
-                f'DatanodeInfoWithStorage[{one}:9866,DS-1,DISK]'
-                for one in self.replicas
+            locations = ', '.join(
+                f'DatanodeInfoWithStorage[{address}:9866,DS-1,DISK]'
+                for address in self.replicas
             )
-            return FSCK.format(places=places)
+            return FSCK.format(locations=locations)
         if 'start namenode' in command:
             self.hdfs.clear()
         if 'start' in command and command.endswith('resourcemanager'):

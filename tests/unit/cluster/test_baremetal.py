@@ -20,18 +20,18 @@ from hvstack.cluster.ssh import SSHNode
 class InventoryTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('key', 'rootfs.tar'):
-            (self.folder / name).touch()
+            (self.directory / name).touch()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.actions.SSH', self.folder / 'ssh'
+                'hvstack.cluster.actions.SSH', self.directory / 'ssh'
             )
         )
         self.data: dict[str, Any] = {
-            'key': str(self.folder / 'key'),
+            'key': str(self.directory / 'key'),
             'first_contact': 'accept',
-            'rootfs': str(self.folder / 'rootfs.tar'),
+            'rootfs': str(self.directory / 'rootfs.tar'),
             'hosts': [
                 {
                     'name': 'node1',
@@ -53,7 +53,7 @@ class InventoryTest(testtools.TestCase):
         }
 
     def read(self) -> list[baremetal.Host]:
-        path = self.folder / 'hosts.yaml'
+        path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
         return hosts.read(path)
 
@@ -66,13 +66,13 @@ class InventoryTest(testtools.TestCase):
         controller, worker = self.read()
         assert worker.reach
         self.assertIsInstance(worker.reach, SSHNode)
-        words = worker.reach.argv('echo "a b"; date')
-        self.assertEqual('root@192.0.2.12', words[-2])
+        argv = worker.reach.argv('echo "a b"; date')
+        self.assertEqual('root@192.0.2.12', argv[-2])
         self.assertTrue(
-            words[-1].endswith(
+            argv[-1].endswith(
                 'chroot /var/lib/hvstack-bare/root sh -c \'echo "a b"; date\''
             ),
-            words[-1],
+            argv[-1],
         )
         self.assertEqual(20.5, worker.cpu_cap)
         self.assertIsNone(controller.cpu_cap)
@@ -93,11 +93,11 @@ class InventoryTest(testtools.TestCase):
         for release in (controller.release, worker.release):
             stored = actions.dump(release)
             self.assertEqual(
-                release, actions.load(stored, self.folder / 'mark')
+                release, actions.load(stored, self.directory / 'mark')
             )
 
     def test_a_cluster_of_them(self) -> None:
-        path = self.folder / 'hosts.yaml'
+        path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
         cluster = hosts.BareHosts.from_file(path)
         self.assertEqual(['node2'], [node.name for node in cluster.workers])
@@ -138,20 +138,20 @@ class InventoryTest(testtools.TestCase):
         del self.data['first_contact']
         error = self.assertRaises(errors.InputError, self.read)
         self.assertIn("'known_hosts' is missing", str(error))
-        known_hosts = self.folder / 'known_hosts'
+        known_hosts = self.directory / 'known_hosts'
         self.data['known_hosts'] = str(known_hosts)
         self.assertRaises(errors.InputError, self.read)
         known_hosts.touch()
         host = self.read()[0]
         assert host.reach and isinstance(host.release, actions.ReleaseSSHHost)
         stored = actions.dump(host.release)
-        release = actions.load(stored, self.folder / 'mark')
+        release = actions.load(stored, self.directory / 'mark')
         for options in (host.reach.options(), release.argv()):
             self.assertIn('StrictHostKeyChecking=yes', options)
             self.assertIn(f'UserKnownHostsFile={known_hosts}', options)
 
     def test_no_key(self) -> None:
-        (self.folder / 'key').unlink()
+        (self.directory / 'key').unlink()
         error = self.assertRaises(errors.InputError, self.read)
         self.assertIn('key', str(error))
 
@@ -161,15 +161,17 @@ class HostScriptTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path).resolve()
-        self.root = self.folder / 'host' / 'root'
-        self.archive = self.folder / 'rootfs.tar'
+        self.directory = Path(
+            self.useFixture(fixtures.TempDir()).path
+        ).resolve()
+        self.root = self.directory / 'host' / 'root'
+        self.archive = self.directory / 'rootfs.tar'
 
     def run_verb(
         self, *args: str | Path, before: str = '', stdin: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        verb, *rest = map(str, args)
-        text = f'{before}\n{host_script.command(verb, *rest)}\n'
+        verb, *operands = map(str, args)
+        text = f'{before}\n{host_script.command(verb, *operands)}\n'
         argv = ['sh', '-c', text]
         if before:
             if os.geteuid() != 0:
@@ -187,7 +189,7 @@ class HostScriptTest(testtools.TestCase):
         self.assertIn(part, done.stderr)
 
     def unpack(self, stamp: str, content: str) -> None:
-        source = self.folder / 'file'
+        source = self.directory / 'file'
         source.write_text(content)
         with tarfile.open(self.archive, 'w') as tar:
             tar.add(source, 'file')
@@ -216,7 +218,7 @@ class HostScriptTest(testtools.TestCase):
             self.refused('did not create it', 'claim', self.root, '')
             self.refused('did not create it', 'unpack', self.root, '1')
             self.refused(
-                'did not create it', 'claim', self.folder / 'a', self.root
+                'did not create it', 'claim', self.directory / 'a', self.root
             )
             done = self.run_verb('release', self.root, self.root)
             self.assertEqual((0, ''), (done.returncode, done.stderr))
@@ -224,7 +226,7 @@ class HostScriptTest(testtools.TestCase):
 
     def test_links(self) -> None:
         self.unpack('1', 'one')
-        link = self.folder / 'link'
+        link = self.directory / 'link'
         link.symlink_to(self.root)
         self.refused('symbolic link', 'claim', link, '')
         self.refused('symbolic link', 'claim', link / 'x', '')
@@ -233,7 +235,7 @@ class HostScriptTest(testtools.TestCase):
 
     def test_a_copy_is_not_hvstacks(self) -> None:
         self.unpack('1', 'one')
-        copy = self.folder / 'copy'
+        copy = self.directory / 'copy'
         shutil.copytree(self.root, copy)
         self.refused('did not create it', 'unpack', copy, '2')
         self.assertTrue((copy / 'file').exists())
@@ -241,7 +243,7 @@ class HostScriptTest(testtools.TestCase):
     def test_what_is_mounted_is_not_emptied(self) -> None:
         """A mount that was busy was deleted through: an operator's data."""
         self.unpack('1', 'one')
-        data_of_others = self.folder / 'data_of_others'
+        data_of_others = self.directory / 'data_of_others'
         data_of_others.mkdir()
         (data_of_others / 'file').touch()
         (self.root / 'srv').mkdir()
@@ -255,7 +257,7 @@ class HostScriptTest(testtools.TestCase):
 
     def test_released(self) -> None:
         self.unpack('1', 'one')
-        data = self.folder / 'disk' / 'hvstack-bare'
+        data = self.directory / 'disk' / 'hvstack-bare'
         data_of_others = data.parent / 'data_of_others'
         self.assertEqual(0, self.run_verb('claim', self.root, data).returncode)
         data_of_others.touch()

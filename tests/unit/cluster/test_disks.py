@@ -33,7 +33,7 @@ class Disks:
         return shell.Result(0, text if count else '', '')
 
 
-def settle(*nodes: Disks, max_seconds: float = 10) -> str:
+def wait_until_idle(*nodes: Disks, max_seconds: float = 10) -> str:
     return disks.settle(
         nodes, quiet=0.01, max_seconds=max_seconds, interval=0.005
     )  # type: ignore[arg-type]
@@ -46,19 +46,19 @@ class DisksTest(testtools.TestCase):
 
     def test_until_all_are_idle(self) -> None:
         busy = Disks('busy', [1, 10**6, 2 * 10**6, 3 * 10**6])
-        self.assertEqual('', settle(Disks('idle', [5]), busy))
+        self.assertEqual('', wait_until_idle(Disks('idle', [5]), busy))
         self.assertGreater(len(busy.looks), 4)
 
     def test_a_node_that_never_stops_is_named(self) -> None:
         busy = Disks('busy', [n * 10**6 for n in range(1, 10**4)])
-        said = settle(Disks('idle', [5]), busy, max_seconds=0.05)
-        self.assertIn('disks of busy were still written to with', said)
+        message = wait_until_idle(Disks('idle', [5]), busy, max_seconds=0.05)
+        self.assertIn('disks of busy were still written to with', message)
 
     def test_a_little_is_none(self) -> None:
         node = Disks('n', list(range(1, 20)))
-        self.assertEqual('', settle(node))
+        self.assertEqual('', wait_until_idle(node))
 
     def test_nodes_without_disks(self) -> None:
         node = Disks('n', [0])
-        self.assertEqual('', settle(node))
+        self.assertEqual('', wait_until_idle(node))
         self.assertEqual(1, len(node.looks))

@@ -72,9 +72,11 @@ class FileTest(testtools.TestCase):
 
     def check(self, name: str, value: Any) -> None:
         """A value is one of those that the template allows."""
-        for one in TEMPLATE['parameters'][name].get('constraints', ()):
-            self.assertIn(value, one.get('allowed_values', [value]), name)
-            bounds = one.get('range', {})
+        for constraint in TEMPLATE['parameters'][name].get('constraints', ()):
+            self.assertIn(
+                value, constraint.get('allowed_values', [value]), name
+            )
+            bounds = constraint.get('range', {})
             self.assertGreaterEqual(value, bounds.get('min', value), name)
             self.assertLessEqual(value, bounds.get('max', value), name)
 
@@ -95,9 +97,9 @@ class FileTest(testtools.TestCase):
 
 class EnvironmentTest(testtools.TestCase):
     def test_it_is_all_that_the_template_needs(self) -> None:
-        found = environments.environment(LAYOUT)
-        self.assertEqual(aliases(), set(found['resource_registry']))
-        for target in found['resource_registry'].values():
+        environment = environments.environment(LAYOUT)
+        self.assertEqual(aliases(), set(environment['resource_registry']))
+        for target in environment['resource_registry'].values():
             self.assertTrue(
                 target == 'OS::Heat::None' or Path(target).is_file(), target
             )
@@ -106,11 +108,11 @@ class EnvironmentTest(testtools.TestCase):
             for name, value in TEMPLATE['parameters'].items()
             if 'default' not in value
         }
-        self.assertEqual(set(), needed - set(found['parameters']))
+        self.assertEqual(set(), needed - set(environment['parameters']))
         self.assertEqual(
-            set(), set(found['parameters']) - set(TEMPLATE['parameters'])
+            set(), set(environment['parameters']) - set(TEMPLATE['parameters'])
         )
-        self.assertEqual(2, found['parameters']['workers_per_host'])
+        self.assertEqual(2, environment['parameters']['workers_per_host'])
 
     def test_every_nested_template_is_sent(self) -> None:
         layout = replace(LAYOUT, configuration=parse('i2-ceph-pinned'))
@@ -132,7 +134,7 @@ class EnvironmentTest(testtools.TestCase):
         )
 
     def test_compute_workers_beside_data_workers(self) -> None:
-        found = environments.environment(
+        parameters = environments.environment(
             replace(
                 LAYOUT,
                 deployment=3,
@@ -141,38 +143,42 @@ class EnvironmentTest(testtools.TestCase):
                 compute_flavor='small',
             )
         )['parameters']
-        self.assertEqual('datanode', found['worker_roles'])
-        self.assertEqual((12, 4), (found['compute_count'], 4))
-        self.assertEqual('small', found['compute_flavor'])
-        self.assertIn('JAVA_PROCESSORS=', found['compute_env'])
+        self.assertEqual('datanode', parameters['worker_roles'])
+        self.assertEqual((12, 4), (parameters['compute_count'], 4))
+        self.assertEqual('small', parameters['compute_flavor'])
+        self.assertIn('JAVA_PROCESSORS=', parameters['compute_env'])
 
     def test_without_node_groups(self) -> None:
         """No class for node groups, of which every node would be in one."""
         for groups in (True, False):
-            made = environments.environment(
+            parameters = environments.environment(
                 replace(LAYOUT, node_groups=groups)
             )['parameters']
-            self.assertIs(groups, made['node_groups'])
+            self.assertIs(groups, parameters['node_groups'])
             for name in ('core_site', 'hdfs_site'):
-                self.assertEqual(groups, 'WithNodeGroup' in made[name], name)
+                self.assertEqual(
+                    groups, 'WithNodeGroup' in parameters[name], name
+                )
 
     def test_gateway(self) -> None:
-        for asked in (True, False):
-            made = environments.environment(replace(LAYOUT, gateway=asked))
-            found = made['parameters'].get('gateway', False)
-            self.assertIs(asked, found)
-            self.assertEqual(6, made['parameters']['worker_count'])
+        for requested in (True, False):
+            environment = environments.environment(
+                replace(LAYOUT, gateway=requested)
+            )
+            gateway = environment['parameters'].get('gateway', False)
+            self.assertIs(requested, gateway)
+            self.assertEqual(6, environment['parameters']['worker_count'])
 
     def test_ironic_after_files_with_node_groups(self) -> None:
         """Classes for node groups go where a later file has none."""
-        made = environments.parameters(LAYOUT)
+        parameters = environments.parameters(LAYOUT)
         ironic = load('environments/ironic.yaml')['parameters']
         self.assertFalse(ironic['node_groups'])
         sent = TEMPLATE['resources']['files']['properties']['value'][
             'str_replace'
         ]['params']
         for name in ('core_site', 'hdfs_site'):
-            text = made[name]
+            text = parameters[name]
             for key, value in sent[f'%{name.upper()}%']['str_replace'][
                 'params'
             ].items():
@@ -180,8 +186,8 @@ class EnvironmentTest(testtools.TestCase):
                     self.assertEqual(['node_groups', key], value['if'][:2])
                     text = text.replace(key, value['if'][2])
             self.assertNotIn('WithNodeGroup', text)
-            kind = 'NetworkTopology<', 'BlockPlacementPolicyDefault<'
-            self.assertIn(kind[name == 'hdfs_site'], text)
+            class_names = 'NetworkTopology<', 'BlockPlacementPolicyDefault<'
+            self.assertIn(class_names[name == 'hdfs_site'], text)
 
     def test_disks(self) -> None:
         kinds = environments.disk_types
@@ -211,19 +217,21 @@ class UserDataTest(testtools.TestCase):
             for key, value in environments.parameters(layout).items()
         }
         template = load('hadoop-node.yaml')['outputs']['topology']['value']
-        places = ''.join(
+        locations = ''.join(
             template['str_replace']['template']
             .replace('%PATH%', f'/rack1/ng-{56 * "f"}')
             .replace('%ADDRESS%', '255.255.255.255')
-            .replace('%NAME%', f'{name}-worker-{number}')
-            for number in range(layout.workers)
+            .replace('%NAME%', f'{name}-worker-{index}')
+            for index in range(layout.workers)
         )
         text = '%FILES%'
         for resource in ('controller_files', 'files'):
-            found = TEMPLATE['resources'][resource]['properties']['value']
-            text = text.replace('%FILES%', found['str_replace']['template'], 1)
+            content = TEMPLATE['resources'][resource]['properties']['value']
+            text = text.replace(
+                '%FILES%', content['str_replace']['template'], 1
+            )
         for key, value in (
-            *(('%TOPOLOGY%', places), ('%NODE_ENV%', '%CONTROLLER_ENV%')),
+            *(('%TOPOLOGY%', locations), ('%NODE_ENV%', '%CONTROLLER_ENV%')),
             *values.items(),
             ('%CONTROLLER%', '255.255.255.255'),
         ):
@@ -231,13 +239,13 @@ class UserDataTest(testtools.TestCase):
         return len(base64.b64encode(text.encode()))
 
     def test_late_controllers_are_not_cut(self) -> None:
-        most = next(
-            number
-            for number in range(100, 400)
-            if environments.early(self.layout(number + 1))
+        max_workers = next(
+            count
+            for count in range(100, 400)
+            if environments.early(self.layout(count + 1))
         )
-        self.assertGreater(most, 100)
-        self.assertGreater(65536, self.characters(self.layout(most)))
+        self.assertGreater(max_workers, 100)
+        self.assertGreater(65536, self.characters(self.layout(max_workers)))
 
     def test_large_clusters(self) -> None:
         """Those of vsphere6's Table 1 with 10 and 20 workers a host."""
@@ -257,9 +265,9 @@ class UserDataTest(testtools.TestCase):
         self.assertIn('Nova takes 49149: shorten', str(error))
 
     def test_workers_count_where_controllers_are_late(self) -> None:
-        given = {'worker_count': 300, 'compute_count': 18}
-        first = stacks.user_data(given | {'controllers_first': True})
-        self.assertEqual(318 * 208, stacks.user_data(given) - first)
+        parameters = {'worker_count': 300, 'compute_count': 18}
+        first = stacks.user_data(parameters | {'controllers_first': True})
+        self.assertEqual(318 * 208, stacks.user_data(parameters) - first)
 
 
 class ScriptTest(testtools.TestCase):
@@ -268,9 +276,9 @@ class ScriptTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.root = Path(self.useFixture(TempDir()).path)
-        folder = self.root / 'usr/lib/hvstack'
-        folder.mkdir(parents=True)
-        node = folder / 'node'
+        directory = self.root / 'usr/lib/hvstack'
+        directory.mkdir(parents=True)
+        node = directory / 'node'
         node.write_text(f'#!/bin/sh\necho "$@" >>{self.root}/started\n')
         node.chmod(0o755)
         key = self.root / 'etc/ssh/ssh_host_ed25519_key.pub'
@@ -290,15 +298,15 @@ class ScriptTest(testtools.TestCase):
         return self.filled('files', values)
 
     def filled(self, resource: str, values: dict[str, str]) -> str:
-        found = TEMPLATE['resources'][resource]['properties']['value']
-        text = str(found['str_replace']['template'])
-        for name in found['str_replace']['params']:
+        content = TEMPLATE['resources'][resource]['properties']['value']
+        text = str(content['str_replace']['template'])
+        for name in content['str_replace']['params']:
             text = text.replace(name, values.get(name.strip('%'), ''))
         return text
 
     def run_script(self, text: str) -> None:
-        for folder in ('/etc/', '/usr/lib/hvstack/', '/dev/console'):
-            text = text.replace(folder, f'{self.root}{folder}')
+        for path in ('/etc/', '/usr/lib/hvstack/', '/dev/console'):
+            text = text.replace(path, f'{self.root}{path}')
         text = text.replace('curl -', f'{self.curl} -')
         done = subprocess.run(
             ['/bin/bash', '-c', text],
@@ -324,10 +332,10 @@ class ScriptTest(testtools.TestCase):
         self.run_script(self.worker().replace('%HOST_KEY_SIGNAL%', signal))
         sent = self.until('sent')
         # The URL is no argument, which all users of the node could see.
-        words, url = sent.splitlines()
+        arguments, url = sent.splitlines()
         self.assertEqual('url = "http://heat/keys?a=b&c=d"', url)
-        self.assertNotIn('heat', words)
-        body = json.loads(words[words.index('{') :])
+        self.assertNotIn('heat', arguments)
+        body = json.loads(arguments[arguments.index('{') :])
         self.assertEqual({'id': 'host_key', 'data': HOST_KEY}, body)
         console = (self.root / 'dev/console').read_text()
         self.assertEqual(HOST_KEY, host_keys.on_console(console))
@@ -342,8 +350,8 @@ class ScriptTest(testtools.TestCase):
 
     def worker(self, signal: str = '', **values: str) -> str:
         group = TEMPLATE['resources']['workers']['properties']
-        found = group['resource_def']['properties']['user_data']
-        text = str(found['str_replace']['template'])
+        user_data = group['resource_def']['properties']['user_data']
+        text = str(user_data['str_replace']['template'])
         return (
             text.replace('%FILES%', self.files(**values))
             .replace('%NODE_ENV%', 'ROLES="none"\nJAVA_PROCESSORS=2\n')
@@ -406,8 +414,8 @@ class ScriptTest(testtools.TestCase):
         users = {
             name
             for name, resource in node['resources'].items()
-            for one in walk(resource)
-            if one.get('get_param') == 'ready_signal'
+            for subtree in walk(resource)
+            if subtree.get('get_param') == 'ready_signal'
         }
         self.assertEqual({'server'}, users)
 

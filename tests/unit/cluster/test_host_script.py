@@ -75,8 +75,10 @@ class RootTest(testtools.TestCase):
         super().setUp()
         if os.geteuid() != 0:
             self.skipTest('Only root can change disks and networks.')
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path).resolve()
-        self.root = self.folder / 'root'
+        self.directory = Path(
+            self.useFixture(fixtures.TempDir()).path
+        ).resolve()
+        self.root = self.directory / 'root'
         claim = run(host_script.command('claim', str(self.root), ''))
         self.assertEqual('', claim.stderr)
         (self.root / 'etc').mkdir()
@@ -90,7 +92,7 @@ class DisksTest(RootTest):
         for program in ('losetup', 'mkfs.ext4', 'wipefs'):
             if not shutil.which(program):
                 self.skipTest(f'This machine does not have {program}.')
-        self.disk = self.folder / 'disk.img'
+        self.disk = self.directory / 'disk.img'
         self.disk.touch()
         os.truncate(self.disk, 2**24)
         loop = run(f'losetup -P --show -f {self.disk}')
@@ -117,13 +119,15 @@ class DisksTest(RootTest):
 
     def test_disks_in_use(self) -> None:
         """Any blank disk was formatted, any other was mounted."""
-        mounted = f'mkfs.ext4 -q {self.loop}; mount {self.loop} {self.folder}'
+        mounted = (
+            f'mkfs.ext4 -q {self.loop}; mount {self.loop} {self.directory}'
+        )
         first = b'\0' * 4 + b'\x83' + b'\0' * 3 + b'\1\0\0\0' * 2
         mbr = b'\0' * 446 + first + b'\0' * 48 + b'\x55\xaa'
-        (self.folder / 'mbr').write_bytes(mbr)
+        (self.directory / 'mbr').write_bytes(mbr)
         for before, part in (
             (f'mkfs.ext4 -q {self.loop}', 'contains data (ext4)'),
-            (f'cat {self.folder}/mbr >{self.loop}', 'contains data (dos)'),
+            (f'cat {self.directory}/mbr >{self.loop}', 'contains data (dos)'),
             (
                 f'unshare -m sh -c "{mounted}; exec sleep 60" &\n'
                 f'until grep -qs "{self.loop} " /proc/$!/mountinfo\n'
@@ -143,7 +147,7 @@ class DisksTest(RootTest):
             run(f'blockdev --rereadpt {self.loop}')
 
     def test_disks_that_are_none(self) -> None:
-        other = self.folder / 'other.img'
+        other = self.directory / 'other.img'
         other.touch()
         for disks, part in (
             ([str(other)], 'losetup'),
@@ -175,7 +179,7 @@ class DisksTest(RootTest):
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).touch()
         numbers = Path(self.loop).stat().st_rdev
-        script = self.folder / 'setup'
+        script = self.directory / 'setup'
         for is_guest in (False, True):
             script.write_text(
                 'mount -t tmpfs tmpfs /dev\n'
@@ -209,7 +213,7 @@ class NetworkTest(RootTest):
         env = {'PYTHON': sys.executable}
         if path:
             env['PATH'] = path
-        script = self.folder / 'script'
+        script = self.directory / 'script'
         script.write_text(text)
         done = run(f'unshare -n sh {script}', **env)
         self.assertEqual('', done.stderr)
@@ -278,15 +282,15 @@ sh -c '. ./get; get 10.9.0.1 8088'
 stranger_runs sh -c '. ./get; get 10.9.0.3 8088'
 """
         get = _NETWORK[_NETWORK.index('get()') :]
-        (self.folder / 'get').write_text(get)
-        answers = self.in_namespace(f'cd {self.folder}\n{text}', path)
+        (self.directory / 'get').write_text(get)
+        answers = self.in_namespace(f'cd {self.directory}\n{text}', path)
         self.assertEqual(['yes', 'yes', 'no', 'yes', 'yes', 'yes'], answers)
 
     def program(self, name: str) -> str:
         """Return a PATH on which only one of the two firewalls is."""
         if not shutil.which(name):
             self.skipTest(f'This machine does not have {name}.')
-        programs = self.folder / 'bin'
+        programs = self.directory / 'bin'
         programs.mkdir()
         for program in (name, *_PROGRAMS):
             path = shutil.which(program)

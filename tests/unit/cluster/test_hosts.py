@@ -13,7 +13,7 @@ from hvstack.hadoop import sites, sizing
 from tests.unit.lab.written import LabProfiles
 
 
-def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
+def entry(name: str, role: str, **fields: Any) -> dict[str, Any]:
     return {
         'name': name,
         'role': role,
@@ -21,7 +21,7 @@ def entry(name: str, role: str, **more: Any) -> dict[str, Any]:
         'vcpus': 2,
         'memory_mib': 4096,
         'enter': ['false'],
-        **more,
+        **fields,
     }
 
 
@@ -38,8 +38,8 @@ case $last in
 esac
 """
 INVENTORY = """
-key: {folder}/key
-rootfs: {folder}/rootfs.tar
+key: {directory}/key
+rootfs: {directory}/rootfs.tar
 first_contact: accept
 root: {root}
 hosts:
@@ -52,19 +52,21 @@ hosts:
 class HostsFileTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.taken = self.folder / 'taken'
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.acquired_dir = self.directory / 'taken'
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.hosts.TAKEN', self.taken)
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.hosts.TAKEN', self.acquired_dir
+            )
         )
 
     def write(self, data: Any) -> Path:
-        path = self.folder / 'baseline.json'
+        path = self.directory / 'baseline.json'
         path.write_text(json.dumps(data))
         return path
 
     def test_read(self) -> None:
-        found = hosts.read(
+        inventory = hosts.read(
             self.write(
                 [
                     entry('c', 'controller', cpu_cap=0.5),
@@ -72,32 +74,34 @@ class HostsFileTest(testtools.TestCase):
                 ]
             )
         )
-        self.assertEqual(['c', 'w'], [host.name for host in found])
-        self.assertEqual(actions.ReleaseLabHost('w'), found[1].release)
-        self.assertEqual(('prepare', 'w'), found[1].prepare[-2:])
-        self.assertEqual((None, ()), (found[0].release, found[0].prepare))
-        self.assertIsNone(found[1].cpu_cap)
+        self.assertEqual(['c', 'w'], [host.name for host in inventory])
+        self.assertEqual(actions.ReleaseLabHost('w'), inventory[1].release)
+        self.assertEqual(('prepare', 'w'), inventory[1].prepare[-2:])
+        self.assertEqual(
+            (None, ()), (inventory[0].release, inventory[0].prepare)
+        )
+        self.assertIsNone(inventory[1].cpu_cap)
 
     def test_the_lab_tells_kvm_from_qemu(self) -> None:
         self.useFixture(LabProfiles())
         profile = profiles.load('lab-worker')
-        path = self.folder / 'baseline.json'
+        path = self.directory / 'baseline.json'
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', path)
         )
         self.assertIsNone(hosts.lab_backend(profile))
         first = entry('c', 'controller', backend='lxc')
-        for kinds, told in (
+        for kinds, expected in (
             (('qemu', 'qemu'), 'qemu'),
             (('qemu', 'lxc'), None),
             (('', ''), None),
         ):
             workers = [
-                entry(f'w{number}', 'worker', backend=kind)
-                for number, kind in enumerate(kinds)
+                entry(f'w{index}', 'worker', backend=backend)
+                for index, backend in enumerate(kinds)
             ]
             self.write([first, *workers])
-            self.assertEqual(told, hosts.lab_backend(profile))
+            self.assertEqual(expected, hosts.lab_backend(profile))
         self.write([first, entry('w', 'worker', backend='qemu')])
         self.assertIsNone(hosts.lab_backend(profiles.load('vsphere6')))
 
@@ -122,12 +126,12 @@ class HostsFileTest(testtools.TestCase):
 
     def test_no_file(self) -> None:
         failure = self.assertRaises(
-            errors.InputError, hosts.read, self.folder / 'none.json'
+            errors.InputError, hosts.read, self.directory / 'none.json'
         )
         self.assertIn('hvstack lab up', str(failure))
 
     def test_environment(self) -> None:
-        found = hosts.environment(
+        facts = hosts.environment(
             hosts.read(
                 self.write(
                     [
@@ -144,45 +148,45 @@ class HostsFileTest(testtools.TestCase):
                 'caps': {'w': {'cpu': 0.65, 'memory_mib': 9}},
                 'scale_model': True,
             },
-            found,
+            facts,
         )
 
     def test_whole_hosts_are_no_scale_model(self) -> None:
-        found = hosts.environment(
+        facts = hosts.environment(
             hosts.read(
                 self.write([entry('c', 'controller'), entry('w', 'worker')])
             )
         )
-        self.assertNotIn('caps', found)
-        self.assertNotIn('scale_model', found)
+        self.assertNotIn('caps', facts)
+        self.assertNotIn('scale_model', facts)
 
     def cluster(self) -> hosts.BareHosts:
         """Return hosts that a program instead of ssh answers for."""
-        programs = self.folder / 'bin'
+        programs = self.directory / 'bin'
         programs.mkdir(exist_ok=True)
         fake = programs / 'ssh'
         fake.write_text(SSH)
         fake.chmod(0o755)
         for name, value in (
             ('PATH', f'{programs}:{os.environ["PATH"]}'),
-            ('HVSTACK_TEST', str(self.folder)),
+            ('HVSTACK_TEST', str(self.directory)),
         ):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.actions.SSH', self.folder / 'ssh'
+                'hvstack.cluster.actions.SSH', self.directory / 'ssh'
             )
         )
         for name in ('key', 'rootfs.tar'):
-            (self.folder / name).touch()
-        path = self.folder / 'hosts.yaml'
+            (self.directory / name).touch()
+        path = self.directory / 'hosts.yaml'
         path.write_text(
-            INVENTORY.format(folder=self.folder, root='/var/lib/x/root')
+            INVENTORY.format(directory=self.directory, root='/var/lib/x/root')
         )
         return hosts.BareHosts.from_file(path)
 
     def test_profiles_reach_every_host(self) -> None:
-        log = self.folder / 'log'
+        log = self.directory / 'log'
         # Instead of a host: notes commands and what goes into files.
         enter = ['sh', '-c', f'(echo "$@"; cat) >>{log}', 'enter']
         path = self.write(
@@ -191,10 +195,10 @@ class HostsFileTest(testtools.TestCase):
                 entry('w', 'worker', enter=enter),
             ]
         )
-        bare = hosts.BareHosts.from_file(
+        bare_hosts = hosts.BareHosts.from_file(
             path, tuning='vsphere6', os_profile='vsan'
         )
-        bare._configure()
+        bare_hosts._configure()
         text = log.read_text()
         sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
         files = sites.render_site_files(
@@ -213,37 +217,37 @@ class HostsFileTest(testtools.TestCase):
 
     def test_no_such_profile(self) -> None:
         path = self.write([entry('c', 'controller'), entry('w', 'worker')])
-        for more in ({'tuning': 'x'}, {'os_profile': 'x'}):
+        for options in ({'tuning': 'x'}, {'os_profile': 'x'}):
             failure = self.assertRaises(
-                errors.InputError, hosts.BareHosts.from_file, path, **more
+                errors.InputError, hosts.BareHosts.from_file, path, **options
             )
             self.assertIn("'x'", str(failure))
 
     def ended(self) -> int:
         """Return how often Hadoop's processes were ended on a host."""
-        log = self.folder / 'ended'
+        log = self.directory / 'ended'
         return len(log.read_text().splitlines()) if log.exists() else 0
 
     def test_given_back_when_preparing_fails(self) -> None:
         cluster = self.cluster()
-        (self.folder / 'fail').touch()
+        (self.directory / 'fail').touch()
         failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
         self.assertIn('no room', str(failure))
         # Before each of the two is prepared, and when it is released.
         self.assertEqual(4, self.ended())
-        self.assertEqual([], list(self.taken.glob('*.json')))
+        self.assertEqual([], list(self.acquired_dir.glob('*.json')))
 
     def test_mark_is_written_before_anything_is_taken(self) -> None:
         cluster = self.cluster()
-        (self.folder / 'fail').touch()
+        (self.directory / 'fail').touch()
         self.assertRaises(errors.CommandFailed, cluster.__enter__)
-        marks = (self.folder / 'marks').read_text()
+        marks = (self.directory / 'marks').read_text()
         self.assertEqual(2, marks.count('.json'))
 
     def test_recover_gives_back_what_a_dead_process_took(self) -> None:
         cluster = self.cluster()
         cluster._write_mark()
-        path = next(self.taken.glob('*.json'))
+        path = next(self.acquired_dir.glob('*.json'))
         self.assertEqual([], hosts.recover())
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'started': 1}))
@@ -256,7 +260,7 @@ class HostsFileTest(testtools.TestCase):
         """After a reboot, the pid and start of a mark may be a stranger's."""
         cluster = self.cluster()
         cluster._write_mark()
-        path = next(self.taken.glob('*.json'))
+        path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
         self.assertEqual(set(), hosts.holders())
@@ -264,7 +268,7 @@ class HostsFileTest(testtools.TestCase):
 
     def test_two_recover_one_after_the_other(self) -> None:
         self.cluster()._write_mark()
-        path = next(self.taken.glob('*.json'))
+        path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
         first = hosts._open_lock()
@@ -293,7 +297,7 @@ class HostsFileTest(testtools.TestCase):
 
     def test_recover_keeps_what_it_cannot_give_back(self) -> None:
         self.cluster()
-        (self.folder / 'lost').touch()
+        (self.directory / 'lost').touch()
         path = self.mark(
             {
                 'action': 'release-ssh-host',
@@ -311,14 +315,14 @@ class HostsFileTest(testtools.TestCase):
 
     def mark(self, host: Any) -> Path:
         """Write the mark of a process that no longer runs."""
-        path = self.taken / 'dead.json'
+        path = self.acquired_dir / 'dead.json'
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({'pid': 1, 'started': 0, 'hosts': [host]}))
         return path
 
     def test_the_journal_names_no_programs(self) -> None:
         """An entry with a program was run as root by the next command."""
-        proof = self.folder / 'proof'
+        proof = self.directory / 'proof'
         program = ['touch', str(proof)]
         ssh = {
             'action': 'release-ssh-host',
@@ -357,7 +361,7 @@ class HostsFileTest(testtools.TestCase):
         cluster = self.cluster()
         rows = cluster.dry_run()
         self.assertEqual(
-            [], [*self.folder.glob('ended'), *self.taken.glob('*')]
+            [], [*self.directory.glob('ended'), *self.acquired_dir.glob('*')]
         )
         self.assertEqual(host_script.SCRIPT, rows.pop(0)[2])
         names = [name for name, _, _ in rows]
@@ -376,10 +380,12 @@ class HostsFileTest(testtools.TestCase):
         self.assertTrue(opened.endswith(' 192.0.2.1 192.0.2.2'), opened)
 
     def test_daemons_of_ssh_hosts_are_not_root(self) -> None:
-        log = self.folder / 'files'
+        log = self.directory / 'files'
         cluster = self.cluster()
         # Instead of a host's shell: keeps what goes into the files.
-        (self.folder / 'bin' / 'ssh').write_text(f'#!/bin/sh\ncat >>{log}\n')
+        (self.directory / 'bin' / 'ssh').write_text(
+            f'#!/bin/sh\ncat >>{log}\n'
+        )
         cluster._configure()
         text = log.read_text()
         self.assertNotIn('%ADDRESS%', text)
@@ -390,18 +396,18 @@ class HostsFileTest(testtools.TestCase):
 
     def test_restored_values_are_in_the_mark(self) -> None:
         cluster = self.cluster()
-        path = self.folder / 'bin' / 'ssh'
+        path = self.directory / 'bin' / 'ssh'
         path.write_text(
             path.read_text() + 'case $last in *"hvstack settings "*) '
             'echo sysctl.vm.swappiness=60 ;; esac\n'
         )
         cluster.hosts = [cluster._prepare(host) for host in cluster.hosts]
         cluster._write_mark()
-        mark = next(self.taken.glob('*.json'))
+        mark = next(self.acquired_dir.glob('*.json'))
         data = json.loads(mark.read_text())
         mark.write_text(json.dumps({**data, 'started': 1}))
-        (self.folder / 'ended').unlink()
-        log = self.folder / 'log'
+        (self.directory / 'ended').unlink()
+        log = self.directory / 'log'
         path.write_text(
             f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}'
         )

@@ -13,8 +13,8 @@ from hvstack.cluster.command import CommandNode
 class OsStateTest(testtools.TestCase):
     def node(self, name: str, state: str | None) -> CommandNode:
         """Return a node whose file of that name holds this."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        path = folder / 'state'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        path = directory / 'state'
         if state is not None:
             path.write_text(state)
         # Here the file is elsewhere.
@@ -29,21 +29,21 @@ class OsStateTest(testtools.TestCase):
 
     def test_what_all_could_not_set_is_there_once(self) -> None:
         alike = 'profile vsan\nset x=0\nnot set a=1: why\n'
-        found = inforce.os_state(
+        os_state = inforce.os_state(
             [
                 self.node('one', alike),
                 self.node('two', f'{alike}not set b=2: refused\n'),
             ]
         )
-        self.assertEqual('vsan', found.profile)
-        self.assertEqual(('a=1: why', 'b=2: refused (two)'), found.not_set)
+        self.assertEqual('vsan', os_state.profile)
+        self.assertEqual(('a=1: why', 'b=2: refused (two)'), os_state.not_set)
 
     def test_nodes_that_differ_or_have_none(self) -> None:
-        bare = self.node('one', None)
-        self.assertEqual('none', inforce.os_state([bare]).profile)
+        node = self.node('one', None)
+        self.assertEqual('none', inforce.os_state([node]).profile)
         other = self.node('two', 'profile amd\n')
         self.assertEqual(
-            'amd and none', inforce.os_state([bare, other]).profile
+            'amd and none', inforce.os_state([node, other]).profile
         )
 
 

@@ -26,9 +26,9 @@ from tests.unit.lab.written import LabProfiles
 
 
 class Parameters(testtools.TestCase):
-    def made(self, **more: Any) -> dict[str, Any]:
+    def render_parameters(self, **fields: Any) -> dict[str, Any]:
         vsan, chosen = profiles.load('vsan'), parse('i4')
-        wanted = launch.Plan(
+        plan = launch.Plan(
             configuration=chosen,
             worker=derive_flavor(vsan, chosen),
             controller=derive_flavor(vsan, chosen, 'controller'),
@@ -36,12 +36,12 @@ class Parameters(testtools.TestCase):
             workers=2,
             replication=2,
             backend='kvm',
-            sizing=size_node(14, 49152, tuning=more.get('tuning', DEFAULT)),
-            **more,
+            sizing=size_node(14, 49152, tuning=fields.get('tuning', DEFAULT)),
+            **fields,
         )
         return environments.parameters(
             launch.layout(
-                wanted,
+                plan,
                 {'worker': 'w', 'controller': 'c'},
                 image='i',
                 network='n',
@@ -50,25 +50,27 @@ class Parameters(testtools.TestCase):
         )
 
     def test_default_tuning(self) -> None:
-        made = self.made()
+        parameters = self.render_parameters()
         files = sites.render_site_files(size_node(14, 49152), replication=2)
-        self.assertEqual(files['mapred-site.xml'], made['mapred_site'])
-        self.assertEqual('', made['hadoop_env'])
-        self.assertIn('os_profile=vsphere6\n', made['node_setup'])
+        self.assertEqual(files['mapred-site.xml'], parameters['mapred_site'])
+        self.assertEqual('', parameters['hadoop_env'])
+        self.assertIn('os_profile=vsphere6\n', parameters['node_setup'])
 
     def test_chosen_profiles(self) -> None:
-        made = self.made(tuning='vsphere6', os_profile='amd')
-        self.assertIn('<value>268435456</value>', made['hdfs_site'])
-        self.assertIn('HEAP_datanode=1300\n', made['hadoop_env'])
-        self.assertIn('os_profile=amd\n', made['node_setup'])
+        parameters = self.render_parameters(
+            tuning='vsphere6', os_profile='amd'
+        )
+        self.assertIn('<value>268435456</value>', parameters['hdfs_site'])
+        self.assertIn('HEAP_datanode=1300\n', parameters['hadoop_env'])
+        self.assertIn('os_profile=amd\n', parameters['node_setup'])
 
     def test_chosen_volumes(self) -> None:
         vsan, chosen = profiles.load('vsan'), parse('i4-ceph')
         worker = derive_flavor(vsan, chosen)
         self.assertEqual((4, 400), (worker.disks, worker.disk_size_gb))
 
-        def made(**more: Any) -> dict[str, Any]:
-            wanted = launch.Plan(
+        def render_parameters(**fields: Any) -> dict[str, Any]:
+            plan = launch.Plan(
                 configuration=chosen,
                 worker=worker,
                 controller=derive_flavor(vsan, chosen, 'controller'),
@@ -77,11 +79,11 @@ class Parameters(testtools.TestCase):
                 replication=2,
                 backend='kvm',
                 sizing=size_node(14, 49152),
-                **more,
+                **fields,
             )
             return environments.parameters(
                 launch.layout(
-                    wanted,
+                    plan,
                     {'worker': 'w', 'controller': 'c'},
                     image='i',
                     network='n',
@@ -89,9 +91,12 @@ class Parameters(testtools.TestCase):
                 )
             )
 
-        usual, other = made(), made(volumes=Volumes('fast', 8))
-        self.assertEqual([['ceph'] * 4], usual['volume_types'])
-        self.assertEqual(400, usual['disk_gb'])
+        default, other = (
+            render_parameters(),
+            render_parameters(volumes=Volumes('fast', 8)),
+        )
+        self.assertEqual([['ceph'] * 4], default['volume_types'])
+        self.assertEqual(400, default['disk_gb'])
         # As much room, on twice as many.
         self.assertEqual([['fast'] * 8], other['volume_types'])
         self.assertEqual(200, other['disk_gb'])
@@ -110,21 +115,21 @@ class PlanTest(testtools.TestCase):
     def hosts(self, count: int, down: int = 0) -> None:
         self.cloud.hosts(count, down)
 
-    def plan(self, label: str, **more: Any) -> launch.Plan:
+    def plan(self, label: str, **kwargs: Any) -> launch.Plan:
         return launch.plan(
-            self.cloud.connect(), parse(label), self.options, **more
+            self.cloud.connect(), parse(label), self.options, **kwargs
         )
 
-    def refused(self, *args: Any, **more: Any) -> str:
+    def refused(self, *args: Any, **kwargs: Any) -> str:
         error = str(
-            self.assertRaises(errors.InputError, self.plan, *args, **more)
+            self.assertRaises(errors.InputError, self.plan, *args, **kwargs)
         )
         self.assertNotIn('\n', error)
         return error
 
-    def layout(self, wanted: launch.Plan) -> environments.Layout:
+    def layout(self, plan: launch.Plan) -> environments.Layout:
         return launch.layout(
-            wanted,
+            plan,
             {'worker': 'w', 'controller': 'c'},
             image='i',
             network='n',
@@ -139,13 +144,13 @@ class PlanTest(testtools.TestCase):
         self.assertFalse(self.layout(combined).controllers_first)
         separate = self.plan('i4', controllers='separate')
         self.assertEqual(30, separate.workers)
-        made = self.layout(separate)
-        self.assertEqual('separate', made.controllers)
+        layout = self.layout(separate)
+        self.assertEqual('separate', layout.controllers)
         self.assertTrue(
-            environments.environment(made)['parameters']['controllers_first']
+            environments.environment(layout)['parameters']['controllers_first']
         )
-        said = self.refused('i4', controllers='separate', workers=31)
-        self.assertIn('take 1 to 30', said)
+        message = self.refused('i4', controllers='separate', workers=31)
+        self.assertIn('take 1 to 30', message)
         # Each has its whole host.
         self.assertEqual(6, self.plan('i1', controllers='separate').workers)
 
@@ -153,19 +158,21 @@ class PlanTest(testtools.TestCase):
         """It would else find single slots on many hosts (vsphere6, i20)."""
         self.hosts(4)
         for label, workers, first in (('i10', 39, False), ('i20', 78, True)):
-            wanted = self.plan(label)
-            self.assertEqual(workers, wanted.workers)
-            found = environments.environment(self.layout(wanted))['parameters']
-            self.assertEqual('combined', found['controllers'])
-            self.assertEqual(first, found.get('controllers_first', False))
+            plan = self.plan(label)
+            self.assertEqual(workers, plan.workers)
+            parameters = environments.environment(self.layout(plan))[
+                'parameters'
+            ]
+            self.assertEqual('combined', parameters['controllers'])
+            self.assertEqual(first, parameters.get('controllers_first', False))
 
     def test_a_controller_with_a_host_of_its_own_comes_last(self) -> None:
         """Workers have a trait in the lab, and a controller its host."""
         self.small(traits={'worker': 'CUSTOM_WORKER'})
         self.hosts(2)
-        wanted = self.plan('i2')
-        self.assertEqual((4, 0), (wanted.workers, wanted.controller_slots))
-        self.assertFalse(environments.early(self.layout(wanted)))
+        plan = self.plan('i2')
+        self.assertEqual((4, 0), (plan.workers, plan.controller_slots))
+        self.assertFalse(environments.early(self.layout(plan)))
 
     def test_controllers_of_large_clusters_come_first(self) -> None:
         """Table 1 of vsphere6: all its places are too much user data."""
@@ -176,13 +183,13 @@ class PlanTest(testtools.TestCase):
             ('i10', 'separate', 318),
             ('i20', 'separate', 636),
         ):
-            wanted = self.plan(label, controllers=controllers)
-            self.assertEqual(workers, wanted.workers)
+            plan = self.plan(label, controllers=controllers)
+            self.assertEqual(workers, plan.workers)
             self.assertEqual(
-                label != 'i4', environments.early(self.layout(wanted))
+                label != 'i4', environments.early(self.layout(plan))
             )
 
-    def small(self, **more: Any) -> None:
+    def small(self, **fields: Any) -> None:
         """Take hosts of four CPUs: a controller fills one."""
         profile = HostProfile(
             name='small',
@@ -191,7 +198,7 @@ class PlanTest(testtools.TestCase):
             threads_per_core=1,
             memory_mib=16384,
             cells=(NumaCell(0, (0, 1, 2, 3), 16384),),
-            **more,
+            **fields,
         )
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
         path.write_text(yaml.safe_dump(profile.to_mapping()))
@@ -201,43 +208,46 @@ class PlanTest(testtools.TestCase):
         """A controller's whole host has no place for a replica."""
         self.small()
         self.hosts(4)
-        wanted = self.plan('i2', controllers='separate')
-        self.assertEqual((4, 2), (wanted.workers, wanted.replication))
+        plan = self.plan('i2', controllers='separate')
+        self.assertEqual((4, 2), (plan.workers, plan.replication))
         self.assertEqual(3, self.plan('i2').replication)
-        said = self.refused('i2', controllers='separate', replication=3)
-        self.assertIn('take 1 to 2', said)
+        message = self.refused('i2', controllers='separate', replication=3)
+        self.assertIn('take 1 to 2', message)
 
     def test_gateway(self) -> None:
         """A slot of no worker's; the workers have all that are left."""
         self.hosts(8)
-        wanted = self.plan('i4', gateway=True)
-        self.assertEqual((30, True), (wanted.workers, wanted.gateway))
-        made = self.layout(wanted)
+        plan = self.plan('i4', gateway=True)
+        self.assertEqual((30, True), (plan.workers, plan.gateway))
+        layout = self.layout(plan)
         self.assertTrue(
-            environments.environment(made)['parameters']['gateway']
+            environments.environment(layout)['parameters']['gateway']
         )
         self.assertIn(
             'take 1 to 30', self.refused('i4', gateway=True, workers=31)
         )
         self.assertEqual('controller', self.plan('i4').to_mapping()['gateway'])
         # It takes a whole host, where a worker does.
-        wanted = self.plan('i1', gateway=True, workers=2)
-        self.assertEqual((2, 2), (wanted.workers, wanted.replication))
+        plan = self.plan('i1', gateway=True, workers=2)
+        self.assertEqual((2, 2), (plan.workers, plan.replication))
 
     def test_secondary_namenode(self) -> None:
         """On a worker, but on the lab; never by itself where is measured."""
         self.useFixture(LabProfiles())
         self.hosts(3)
-        for profile, usual in (('vsphere6', True), ('lab-worker', False)):
+        for profile, default in (('vsphere6', True), ('lab-worker', False)):
             self.options.host_profile = profile
-            for asked, found in (
-                (None, usual),
+            for requested, expected in (
+                (None, default),
                 (True, True),
                 (False, False),
             ):
-                made = self.layout(self.plan('i1', secondary_namenode=asked))
+                layout = self.layout(
+                    self.plan('i1', secondary_namenode=requested)
+                )
                 self.assertIs(
-                    found, environments.parameters(made)['secondary_namenode']
+                    expected,
+                    environments.parameters(layout)['secondary_namenode'],
                 )
             self.assertFalse(self.plan('i1').secondary_namenode)
 
@@ -247,85 +257,87 @@ class PlanTest(testtools.TestCase):
         self.options.host_profile = 'lab-worker'
         self.hosts(3)
         for workers, gateway in ((None, False), (3, False), (2, True)):
-            wanted = self.plan('i1', gateway=True, workers=workers)
+            plan = self.plan('i1', gateway=True, workers=workers)
             self.assertEqual(
-                (workers or 3, gateway), (wanted.workers, wanted.gateway)
+                (workers or 3, gateway), (plan.workers, plan.gateway)
             )
 
     def test_readiness(self) -> None:
         self.hosts(8)
-        for asked in (True, False):
-            wanted = self.plan('i4', readiness=asked)
-            found = environments.environment(self.layout(wanted))
-            self.assertIs(asked, found['parameters']['readiness'])
-        for more in ({'controllers': 'separate'}, {'deployment': 3}):
-            said = self.refused('i4', readiness=True, **more)
-            self.assertIn('leave --readiness out', said)
+        for requested in (True, False):
+            plan = self.plan('i4', readiness=requested)
+            environment = environments.environment(self.layout(plan))
+            self.assertIs(requested, environment['parameters']['readiness'])
+        for options in ({'controllers': 'separate'}, {'deployment': 3}):
+            message = self.refused('i4', readiness=True, **options)
+            self.assertIn('leave --readiness out', message)
 
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
-        said = self.refused('i4', controllers='separate')
-        self.assertIn('they need 2 hosts, and 1 of', said)
-        self.assertIn('take combined ones', said)
+        message = self.refused('i4', controllers='separate')
+        self.assertIn('they need 2 hosts, and 1 of', message)
+        self.assertIn('take combined ones', message)
         self.hosts(2)
-        said = self.refused('i1', controllers='separate')
-        self.assertIn('take more hosts', said)
+        message = self.refused('i1', controllers='separate')
+        self.assertIn('take more hosts', message)
 
     def test_deployments(self) -> None:
         self.hosts(8)
-        for number, label, workers, compute in (
+        for deployment, label, workers, compute in (
             (None, 'i4', (31, 4), (0, 0)),
             (1, 'i1', (7, 1), (0, 0)),
             (2, 'i4', (31, 4), (0, 0)),
             (3, 'i4', (7, 1), (21, 3)),
             (4, 'i4', (14, 2), (14, 2)),
         ):
-            wanted = self.plan(label, deployment=number)
-            found = environments.environment(self.layout(wanted))['parameters']
+            plan = self.plan(label, deployment=deployment)
+            parameters = environments.environment(self.layout(plan))[
+                'parameters'
+            ]
             self.assertEqual(
-                (*workers, number or 2),
+                (*workers, deployment or 2),
                 (
-                    found['worker_count'],
-                    found['workers_per_host'],
-                    found['deployment'],
+                    parameters['worker_count'],
+                    parameters['workers_per_host'],
+                    parameters['deployment'],
                 ),
             )
-            self.assertEqual(compute[0], found['compute_count'])
+            self.assertEqual(compute[0], parameters['compute_count'])
             self.assertEqual(
                 (workers[1], compute[1]),
                 (
-                    wanted.to_mapping()['workers_per_host'],
-                    wanted.to_mapping()['compute_per_host'],
+                    plan.to_mapping()['workers_per_host'],
+                    plan.to_mapping()['compute_per_host'],
                 ),
             )
             # Only then is there room for the controller for sure.
-            self.assertEqual(compute[0] > 0, found['controllers_first'])
+            self.assertEqual(compute[0] > 0, parameters['controllers_first'])
             if compute[0]:
-                self.assertEqual(compute[1], found['compute_per_host'])
-                self.assertEqual('w', found['compute_flavor'])
-                self.assertEqual('datanode', found['worker_roles'])
+                self.assertEqual(compute[1], parameters['compute_per_host'])
+                self.assertEqual('w', parameters['compute_flavor'])
+                self.assertEqual('datanode', parameters['worker_roles'])
 
     def test_deployments_that_cannot_be(self) -> None:
         self.hosts(8)
-        for label, number, word in (
+        for label, deployment, word in (
             ('i4', 1, 'take instances 1, or deployment 2'),
             ('i1', 2, 'take instances 2 or more'),
             ('i1', 3, 'take instances 2 or more'),
             ('i2', 4, 'take instances 4 or more'),
             ('i2-pinned', 3, 'take deployment 1 or 2'),
         ):
-            self.assertIn(word, self.refused(label, deployment=number))
+            self.assertIn(word, self.refused(label, deployment=deployment))
 
     def test_handlers(self) -> None:
         self.hosts(8)
         for count in (None, 1):
-            made = environments.environment(
+            environment = environments.environment(
                 self.layout(self.plan('i4', namenode_handlers=count))
             )
             self.assertEqual(
                 count is not None,
                 '<name>dfs.namenode.handler.count</name><value>1</value>'
-                in made['parameters']['hdfs_site'],
+                in environment['parameters']['hdfs_site'],
             )
 
 
@@ -335,19 +347,19 @@ class OfHosts(testtools.TestCase):
     def test_environment(self) -> None:
         cloud = self.useFixture(fake.FakeCloud())
         cloud.hosts(4)
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         data = profiles.load('vsphere6').to_mapping() | {'cpu_cap': 9.5}
-        (folder / 'capped.yaml').write_text(yaml.safe_dump(data))
+        (directory / 'capped.yaml').write_text(yaml.safe_dump(data))
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.LAB', folder / 'baseline.json'
+                'hvstack.cluster.hosts.LAB', directory / 'baseline.json'
             )
         )
         own = probe.host(bare.lab_machine())
 
         def plan() -> launch.Plan:
             options = SimpleNamespace(
-                host_profile=str(folder / 'capped.yaml'),
+                host_profile=str(directory / 'capped.yaml'),
                 controller_profile=None,
                 backend='qemu',
             )
@@ -369,9 +381,9 @@ class OfHosts(testtools.TestCase):
                 ]
             )
         )
-        found = plan().environment
+        facts = plan().environment
         self.assertIn('cpu_model', own)
-        self.assertEqual(own, {name: found[name] for name in own})
+        self.assertEqual(own, {name: facts[name] for name in own})
 
 
 INVENTORY = {'total': 56, 'reserved': 0, 'allocation_ratio': 1.0}
@@ -442,13 +454,13 @@ class Seen(testtools.TestCase):
             },
         )
 
-    def seen(self, label: str, **more: Any) -> tuple[Any, Any]:
+    def observe(self, label: str, **fields: Any) -> tuple[Any, Any]:
         """Return what was seen of a cluster, and what of it is compared."""
         vsan, chosen = profiles.load('vsan'), parse(label)
         host = {'name': 'vsan', 'digest': vsan.digest}
-        wanted = launch.Plan(
+        plan = launch.Plan(
             configuration=chosen,
-            worker=more.pop('worker', derive_flavor(vsan, chosen)),
+            worker=fields.pop('worker', derive_flavor(vsan, chosen)),
             controller=derive_flavor(vsan, chosen, 'controller'),
             providers={'one': 'p1'},
             workers=2,
@@ -456,7 +468,7 @@ class Seen(testtools.TestCase):
             backend='kvm',
             sizing=size_node(14, 49152),
             host_profiles={'worker': host},
-            **more,
+            **fields,
         )
         outputs: dict[str, Any] = {
             'controller': {'name': 'c', 'server_id': 'c1'},
@@ -467,12 +479,12 @@ class Seen(testtools.TestCase):
             'resourcemanager': {'name': 'd', 'server_id': 'c1'},
             'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
-        found = launch.seen(self.cloud.connect(), wanted, outputs)
-        return found, launch.storage(wanted, found)
+        observed = launch.seen(self.cloud.connect(), plan, outputs)
+        return observed, launch.storage(plan, observed)
 
     def test_volumes_that_are_disks(self) -> None:
         """Cinder says how they are reached, even on the guest's own host."""
-        found, compared = self.seen('i4-pinned')
+        observed, compared = self.observe('i4-pinned')
         self.assertEqual(
             [
                 {
@@ -482,11 +494,11 @@ class Seen(testtools.TestCase):
                     'volumes': 1,
                 }
             ],
-            found['volume_backends'],
+            observed['volume_backends'],
         )
         self.assertEqual({'storage': 'iSCSI'}, compared)
-        found, compared = self.seen('i4')
-        self.assertNotIn('volume_backends', found)
+        observed, compared = self.observe('i4')
+        self.assertNotIn('volume_backends', observed)
         self.assertEqual({}, compared)
 
     def test_disks_that_are_passed_through(self) -> None:
@@ -497,14 +509,14 @@ class Seen(testtools.TestCase):
             extra_specs=worker.extra_specs
             | {'pci_passthrough:alias': 'nvme:1'},
         )
-        found, compared = self.seen('i4-pinned', worker=passed)
-        self.assertNotIn('volume_backends', found)
+        observed, compared = self.observe('i4-pinned', worker=passed)
+        self.assertNotIn('volume_backends', observed)
         self.assertEqual({'storage': 'PCI pass-through'}, compared)
 
     def test_seen(self) -> None:
         vsan = profiles.load('vsan')
         host = {'name': 'vsan', 'digest': vsan.digest}
-        found, compared = self.seen(
+        observed, compared = self.observe(
             'i4-ceph',
             volume_type={
                 'type': 'ceph',
@@ -522,16 +534,18 @@ class Seen(testtools.TestCase):
                 'ephemeral': 0,
                 'extra_specs': {'quota:cpu_shares': '1024'},
             },
-            found['flavor']['worker'],
+            observed['flavor']['worker'],
         )
-        self.assertEqual({'worker', 'controller'}, set(found['flavor']))
-        self.assertEqual({'ceph': 2}, found['ceph_pools'])
-        self.assertEqual(4, found['volumes']['of_a_worker'])
-        self.assertEqual({'worker': host}, found['host_profile'])
-        self.assertEqual({'one': {'VCPU': INVENTORY}}, found['inventory'])
-        self.assertEqual(set('abcde'), set(found['allocations']))
-        self.assertEqual({'during': {'VCPU': 1.0}}, found['allocation_ratio'])
-        self.assertTrue(found['hvstack'])
+        self.assertEqual({'worker', 'controller'}, set(observed['flavor']))
+        self.assertEqual({'ceph': 2}, observed['ceph_pools'])
+        self.assertEqual(4, observed['volumes']['of_a_worker'])
+        self.assertEqual({'worker': host}, observed['host_profile'])
+        self.assertEqual({'one': {'VCPU': INVENTORY}}, observed['inventory'])
+        self.assertEqual(set('abcde'), set(observed['allocations']))
+        self.assertEqual(
+            {'during': {'VCPU': 1.0}}, observed['allocation_ratio']
+        )
+        self.assertTrue(observed['hvstack'])
 
 
 class OnCeph(testtools.TestCase):
@@ -546,14 +560,14 @@ class OnCeph(testtools.TestCase):
             json={
                 'hypervisors': [
                     {
-                        'id': f'u{number}',
-                        'hypervisor_hostname': f'compute{number}',
+                        'id': f'u{index}',
+                        'hypervisor_hostname': f'compute{index}',
                         'hypervisor_type': 'QEMU',
                         'hypervisor_version': 7002000,
                         'state': 'up',
                         'status': 'enabled',
                     }
-                    for number in range(3)
+                    for index in range(3)
                 ]
             },
         )
@@ -562,11 +576,11 @@ class OnCeph(testtools.TestCase):
             json={
                 'resource_providers': [
                     {
-                        'name': f'compute{number}',
-                        'uuid': f'p{number}',
+                        'name': f'compute{index}',
+                        'uuid': f'p{index}',
                         'parent_provider_uuid': None,
                     }
-                    for number in range(3)
+                    for index in range(3)
                 ]
             },
         )
@@ -579,31 +593,31 @@ class OnCeph(testtools.TestCase):
             host_profile='vsan', controller_profile=None, backend='kvm'
         )
 
-    def plan(self, label: str, asked: Volumes | None = None) -> launch.Plan:
+    def plan(
+        self, label: str, requested: Volumes | None = None
+    ) -> launch.Plan:
         return launch.plan(
             self.cloud.connect(),
             parse(label),
             self.options,
-            requested_volumes=asked,
+            requested_volumes=requested,
         )
 
     def test_the_type_is_looked_at(self) -> None:
-        found = self.plan('i4-ceph')
-        self.assertEqual('ceph', found.volume_type['type'])
+        plan = self.plan('i4-ceph')
+        self.assertEqual('ceph', plan.volume_type['type'])
         self.assertEqual({}, self.plan('i4').volume_type)
-        found = self.plan('i4-ceph', Volumes('fast', 2, osd_groups=4))
-        self.assertEqual(
-            ('fast', 2), (found.volumes.type, found.volumes.count)
-        )
+        plan = self.plan('i4-ceph', Volumes('fast', 2, osd_groups=4))
+        self.assertEqual(('fast', 2), (plan.volumes.type, plan.volumes.count))
 
     def test_what_it_lacks_is_refused(self) -> None:
-        for asked, word in (
+        for requested, word in (
             (Volumes('fast', osd_groups=2), 'osd_groups is 4, not 2'),
             (Volumes(copies=2), 'copies is 3, not 2'),
             (Volumes('none'), "no volume type 'none'"),
         ):
             error = self.assertRaises(
-                errors.InputError, self.plan, 'i4-ceph', asked
+                errors.InputError, self.plan, 'i4-ceph', requested
             )
             self.assertIn(word, str(error))
         self.types = []

@@ -39,31 +39,31 @@ def load(path: Path) -> Any:
 
 def group_vars(name: str) -> dict[str, Any]:
     """Return the variables of an inventory group."""
-    found: dict[str, Any] = load(ANSIBLE / 'group_vars' / f'{name}.yml')
-    return found
+    variables: dict[str, Any] = load(ANSIBLE / 'group_vars' / f'{name}.yml')
+    return variables
 
 
 def members(group: str) -> set[str]:
     """Return the hosts of a group of hosts.yml, ranges written out."""
-    found = set()
+    hosts = set()
     for name in load(ANSIBLE / 'hosts.yml')['all']['children'][group]['hosts']:
-        head, mark, rest = name.partition('[')
+        head, mark, host_range = name.partition('[')
         if not mark:
-            found.add(name)
+            hosts.add(name)
             continue
-        first, _, last = rest.rstrip(']').partition(':')
-        found |= {f'{head}{n}' for n in range(int(first), int(last) + 1)}
-    return found
+        first, _, last = host_range.rstrip(']').partition(':')
+        hosts |= {f'{head}{n}' for n in range(int(first), int(last) + 1)}
+    return hosts
 
 
 def ansible_layout(groups: int) -> dict[str, Any]:
     """Return what ceph-ansible would make, for a comparison."""
-    known = load(ANSIBLE / 'hosts.yml')['all']['hosts']
+    hosts = load(ANSIBLE / 'hosts.yml')['all']['hosts']
     return {
         'mon': members('mons'),
         'mgr': members('mgrs'),
         'address': {
-            name: known[name]['ansible_host']
+            name: hosts[name]['ansible_host']
             for name in members('mons') | members('osds')
         },
         'osd': {
@@ -83,28 +83,32 @@ def cephadm_layout(groups: int) -> dict[str, Any]:
     """Return what cephadm would make, for a comparison."""
     text = (CEPHADM / f'disk-groups-{groups}.yml').read_text()
     documents = list(yaml.safe_load_all(text))
-    hosts = [one for one in documents if one['service_type'] == 'host']
+    hosts = [
+        document
+        for document in documents
+        if document['service_type'] == 'host'
+    ]
 
     def placed(document: dict[str, Any]) -> set[str]:
         label = document['placement']['label']
-        return {one['hostname'] for one in hosts if label in one['labels']}
+        return {host['hostname'] for host in hosts if label in host['labels']}
 
-    found: dict[str, Any] = {
-        'address': {one['hostname']: one['addr'] for one in hosts},
+    layout: dict[str, Any] = {
+        'address': {host['hostname']: host['addr'] for host in hosts},
         'osd': set(),
     }
-    for one in documents:
-        kind = one['service_type']
-        if kind in ('mon', 'mgr'):
-            found[kind] = placed(one)
-        elif kind == 'osd':
-            (database,) = one['spec']['db_devices']['paths']
-            found['osd'] |= {
+    for document in documents:
+        service_type = document['service_type']
+        if service_type in ('mon', 'mgr'):
+            layout[service_type] = placed(document)
+        elif service_type == 'osd':
+            (database,) = document['spec']['db_devices']['paths']
+            layout['osd'] |= {
                 (host, disk['path'], database, disk['crush_device_class'])
-                for host in placed(one)
-                for disk in one['spec']['data_devices']['paths']
+                for host in placed(document)
+                for disk in document['spec']['data_devices']['paths']
             }
-    return found
+    return layout
 
 
 class LayoutsTest(testtools.TestCase):
@@ -144,12 +148,14 @@ class LayoutsTest(testtools.TestCase):
                 disk['crush_device_class']
                 for disk in group_vars(f'disk_groups_{groups}')['lvm_volumes']
             }
-            found = group_vars(f'disk_slots_{slots}')
-            rules = {rule['name']: rule for rule in found['crush_rules']}
-            self.assertEqual(classes, {one['class'] for one in rules.values()})
+            variables = group_vars(f'disk_slots_{slots}')
+            rules = {rule['name']: rule for rule in variables['crush_rules']}
+            self.assertEqual(
+                classes, {rule['class'] for rule in rules.values()}
+            )
             self.assertEqual(
                 classes,
-                {rules[p['rule_name']]['class'] for p in found['pools']},
+                {rules[p['rule_name']]['class'] for p in variables['pools']},
             )
 
     def test_copies(self) -> None:
@@ -168,16 +174,16 @@ class OneCopyTest(testtools.TestCase):
             for pool in group_vars(group)['pools']:
                 self.assertNotEqual(1, pool.get('size'), name)
 
-    def run_script(self, *words: str) -> list[str]:
+    def run_script(self, *args: str) -> list[str]:
         """Run the script with a program in Ceph's place; return its calls."""
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        calls = folder / 'calls'
-        (folder / 'ceph').write_text(f'#!/bin/sh\necho "$*" >>{calls}\n')
-        (folder / 'ceph').chmod(0o755)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        calls = directory / 'calls'
+        (directory / 'ceph').write_text(f'#!/bin/sh\necho "$*" >>{calls}\n')
+        (directory / 'ceph').chmod(0o755)
         try:
             shell.run(
-                [CEPHADM / 'one-copy', *words],
-                env={'PATH': f'{folder}:/usr/bin:/bin'},
+                [CEPHADM / 'one-copy', *args],
+                env={'PATH': f'{directory}:/usr/bin:/bin'},
             )
         except errors.CommandFailed as exc:
             self.assertIn('lost disk loses data', str(exc))
@@ -210,11 +216,11 @@ class CheckoutTest(testtools.TestCase):
             self.skipTest('ansible-playbook is not installed')
         self.checkout = Path(checkout)
 
-    def ansible(self, *words: str | Path) -> str:
+    def ansible(self, *args: str | Path) -> str:
         """Run a program of Ansible's with the checkout's settings."""
         log = Path(self.useFixture(fixtures.TempDir()).path) / 'log'
         return shell.run(
-            words,
+            args,
             cwd=self.checkout,
             env={'ANSIBLE_LOG_PATH': str(log)},
             timeout=120,

@@ -80,9 +80,9 @@ class Some:
 
 
 class DaemonsTest(testtools.TestCase):
-    def cluster(self, **more: object) -> Some:
+    def cluster(self, **fields: object) -> Some:
         return Some(
-            Answering('c', '10.0.0.1', **more),  # type: ignore
+            Answering('c', '10.0.0.1', **fields),  # type: ignore
             [Answering('w0', '10.0.0.2'), Answering('w1', '10.0.0.3')],
         )
 
@@ -135,8 +135,10 @@ class DaemonsTest(testtools.TestCase):
         )
 
     def test_no_node_at_all(self) -> None:
-        found = daemons.find_unmet_conditions(self.cluster(live={}, states={}))
-        self.assertEqual(4, len(found))
+        conditions = daemons.find_unmet_conditions(
+            self.cluster(live={}, states={})
+        )
+        self.assertEqual(4, len(conditions))
 
     def test_time_out_names_the_worker(self) -> None:
         failure = self.assertRaises(
@@ -203,7 +205,7 @@ class HostsFileTest(testtools.TestCase):
             ['sh', '-c', f'ADDRESS=10.0.0.2\n{script}\n{once}\ncat $f; rm $f']
         )
         own = shell.run(['hostname']).stdout.strip()
-        found = [
+        host_lines = [
             line for line in result.stdout.splitlines() if own not in line
         ]
         self.assertEqual(
@@ -213,5 +215,5 @@ class HostsFileTest(testtools.TestCase):
                 '127.0.0.1 localhost',
                 '10.0.0.2 w0',
             ],
-            [line for line in found if line],
+            [line for line in host_lines if line],
         )

@@ -29,13 +29,13 @@ class DrainTest(testtools.TestCase):
         )
         self.cluster.join()
 
-    def drain(self, *gone: str) -> None:
+    def drain(self, *drained_names: str) -> None:
         """Drain workers without patience."""
         workers = self.cluster.workers
         drain.drain(
             self.cluster,
-            [node for node in workers if node.name in gone],
-            [node for node in workers if node.name not in gone],
+            [node for node in workers if node.name in drained_names],
+            [node for node in workers if node.name not in drained_names],
             timeout=0,
         )
 
@@ -77,21 +77,21 @@ class SetupTest(testtools.TestCase):
     """The script that both daemons' files are changed by, run on copies."""
 
     def test_once(self) -> None:
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        script = drain._SETUP.replace('/etc/hadoop', str(folder))
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        script = drain._SETUP.replace('/etc/hadoop', str(directory))
         for name in FILES:
-            (folder / name).write_text(
+            (directory / name).write_text(
                 '<configuration>\n<property><name>a</name></property>\n'
                 '</configuration>\n'
             )
         for _ in range(2):
             subprocess.run(['sh', '-c', script], check=True)
         for name, key in FILES.items():
-            text = (folder / name).read_text()
+            text = (directory / name).read_text()
             self.assertEqual(1, text.count(key))
-            self.assertIn(f'<value>{folder}/excluded</value>', text)
+            self.assertIn(f'<value>{directory}/excluded</value>', text)
             self.assertTrue(text.endswith('</configuration>\n'))
-        self.assertTrue((folder / 'excluded').exists())
+        self.assertTrue((directory / 'excluded').exists())
 
 
 class ExcludeTest(testtools.TestCase):
@@ -108,5 +108,9 @@ class ExcludeTest(testtools.TestCase):
                     '10.0.0.3\n10.0.0.9\n', node.files[drain.EXCLUDE_FILE]
                 )
                 self.assertEqual(
-                    1, sum(command in one for one in node.commands)
+                    1,
+                    sum(
+                        command in executed_command
+                        for executed_command in node.commands
+                    ),
                 )

@@ -20,7 +20,7 @@ def real(name: str) -> str:
 class ParseTest(testtools.TestCase):
     def test_every_file(self) -> None:
         files = fsck.parse(real('healthy'))
-        self.assertIn('/in/_SUCCESS', [one.path for one in files])
+        self.assertIn('/in/_SUCCESS', [file.path for file in files])
         block = files[-1].blocks[0]
         self.assertRegex(block.id, r'^blk_\d+$')
         self.assertEqual((2, set(PLACES)), (block.live, set(block.addresses)))
@@ -28,13 +28,13 @@ class ParseTest(testtools.TestCase):
     def test_missing(self) -> None:
         files = fsck.parse(real('blocks-missing'))
         missing = [
-            block for one in files for block in one.blocks if block.live == 0
+            block for file in files for block in file.blocks if block.live == 0
         ]
         self.assertEqual(6, len(missing))
 
     def test_a_name_with_blanks(self) -> None:
         text = real('healthy').replace('/in/part-m-00000', '/in/a b')
-        self.assertIn('/in/a b', [one.path for one in fsck.parse(text)])
+        self.assertIn('/in/a b', [file.path for file in fsck.parse(text)])
 
     def test_fsck_did_not_end(self) -> None:
         for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):

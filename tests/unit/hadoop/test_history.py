@@ -18,8 +18,8 @@ REAL_3_5 = Path(__file__).parent / 'history-3.5'
 
 def real(name: str) -> dict[str, Any]:
     """Return one of the recorded answers, of a TeraSort of 10 MB."""
-    found: dict[str, Any] = json.loads((REAL / f'{name}.json').read_text())
-    return found
+    response: dict[str, Any] = json.loads((REAL / f'{name}.json').read_text())
+    return response
 
 
 JOB = 'job_1795264903056_0002'
@@ -33,7 +33,7 @@ class Gateway:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
 
-    def run(self, *_args: Any, **_more: Any) -> shell.Result:
+    def run(self, *_args: Any, **_kwargs: Any) -> shell.Result:
         return shell.Result(0, '\n'.join(self.lines), '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -49,11 +49,11 @@ class HistoryTest(testtools.TestCase):
         )
 
     def test_times(self) -> None:
-        found = self.summary()
-        self.assertEqual(22.303, found['job_seconds'])
+        summary = self.summary()
+        self.assertEqual(22.303, summary['job_seconds'])
         self.assertAlmostEqual(
-            found['job_seconds'],
-            found['map_shuffle_seconds'] + found['reduce_merge_seconds'],
+            summary['job_seconds'],
+            summary['map_shuffle_seconds'] + summary['reduce_merge_seconds'],
             places=3,
         )
         ends = [
@@ -63,7 +63,7 @@ class HistoryTest(testtools.TestCase):
         ]
         self.assertEqual(
             (max(ends) - real('job')['job']['startTime']) / 1000,
-            found['map_shuffle_seconds'],
+            summary['map_shuffle_seconds'],
         )
 
     def test_lists_of_one_element_in_hadoop_3_5(self) -> None:
@@ -93,10 +93,10 @@ class HistoryTest(testtools.TestCase):
         self.assertEqual(100_000, counters['MAP.SPILLED_RECORDS'])
 
     def test_attempts(self) -> None:
-        found = self.summary(failedMapAttempts=2, failedReduceAttempts=1)
-        self.assertEqual(3, found['failed_attempts'])
-        self.assertEqual(0, found['killed_attempts'])
-        self.assertEqual((6, 6), (found['maps'], found['reduces']))
+        summary = self.summary(failedMapAttempts=2, failedReduceAttempts=1)
+        self.assertEqual(3, summary['failed_attempts'])
+        self.assertEqual(0, summary['killed_attempts'])
+        self.assertEqual((6, 6), (summary['maps'], summary['reduces']))
 
     def test_half_an_answer(self) -> None:
         self.assertRaises(
@@ -114,24 +114,26 @@ class Tasks(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.lines = (REAL / 'tasks.jhist').read_text().splitlines()
-        self.told, self.places = history.load_histories(
+        self.histories, self.locations = history.load_histories(
             Gateway(self.lines), [JOB]
         )
         self.names = {
-            line.split()[0]: f'w{number}'
-            for number, line in enumerate(self.lines[:8:2])
+            line.split()[0]: f'w{index}'
+            for index, line in enumerate(self.lines[:8:2])
         }
 
-    def kept(self) -> dict[str, Any]:
-        return history.summarize_tasks(self.told[JOB], self.places, self.names)
+    def summarize(self) -> dict[str, Any]:
+        return history.summarize_tasks(
+            self.histories[JOB], self.locations, self.names
+        )
 
     def test_nodes(self) -> None:
-        nodes = self.kept()['nodes']
+        nodes = self.summarize()['nodes']
         self.assertEqual({'w0', 'w1', 'w2', 'w3'}, set(nodes))
-        self.assertEqual(6, sum(one['maps'] for one in nodes.values()))
-        self.assertEqual(6, sum(one['reduces'] for one in nodes.values()))
+        self.assertEqual(6, sum(node['maps'] for node in nodes.values()))
+        self.assertEqual(6, sum(node['reduces'] for node in nodes.values()))
         self.assertEqual(
-            10**8, sum(one['reduce_bytes'] for one in nodes.values())
+            10**8, sum(node['reduce_bytes'] for node in nodes.values())
         )
         two = nodes['w0']
         self.assertEqual(2, two['maps'])
@@ -140,11 +142,11 @@ class Tasks(testtools.TestCase):
     def test_locality(self) -> None:
         self.assertEqual(
             {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0},
-            self.kept()['locality'],
+            self.summarize()['locality'],
         )
 
     def test_places(self) -> None:
-        places = {
+        locations = {
             'a': '/r1/g1',
             'b': '/r1/g1',
             'c': '/r1/g2',
@@ -163,14 +165,14 @@ class Tasks(testtools.TestCase):
             ('a', ('',), None),
         ):
             task = history.Task('t', 'map', host, 0, 1, 0, 0, splits)
-            self.assertEqual(expected, history.locality(task, places))
+            self.assertEqual(expected, history.locality(task, locations))
 
     def test_last_and_reducers(self) -> None:
-        kept = self.kept()
-        self.assertEqual(0.154, kept['last']['reduce']['alone_seconds'])
-        self.assertEqual('w0', kept['last']['reduce']['node'])
-        self.assertEqual(168082, kept['reducers']['most'])
-        self.assertEqual([], kept['failures'])
+        summary = self.summarize()
+        self.assertEqual(0.154, summary['last']['reduce']['alone_seconds'])
+        self.assertEqual('w0', summary['last']['reduce']['node'])
+        self.assertEqual(168082, summary['reducers']['most'])
+        self.assertEqual([], summary['failures'])
 
     def test_failures(self) -> None:
         name = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'
@@ -180,8 +182,10 @@ class Tasks(testtools.TestCase):
             'status': 'FAILED',
             'error': 'Exit code is 137\nKilled by external signal',
         }
-        found = history.parse_histories([json.dumps({'event': {name: event}})])
-        self.told[JOB].failures.extend(found[JOB].failures)
+        histories = history.parse_histories(
+            [json.dumps({'event': {name: event}})]
+        )
+        self.histories[JOB].failures.extend(histories[JOB].failures)
         self.assertEqual(
             [
                 {
@@ -189,7 +193,7 @@ class Tasks(testtools.TestCase):
                     'error': 'Exit code is 137 Killed by external signal',
                 }
             ],
-            self.kept()['failures'],
+            self.summarize()['failures'],
         )
 
     def test_what_cannot_be_read_is_missing(self) -> None:

@@ -27,7 +27,7 @@ def parse(text: str) -> list[fsck.HDFSFile]:
     return datacheck.select_data_files(fsck.parse(text))
 
 
-def wrong(text: str, hosts: dict[str, str] | None = None) -> str:
+def find_error(text: str, hosts: dict[str, str] | None = None) -> str:
     """Return what the check says about an output."""
     return '; '.join(
         datacheck.find_problems(
@@ -44,57 +44,58 @@ class DataCheckTest(testtools.TestCase):
     def test_healthy(self) -> None:
         files = parse(real('healthy'))
         self.assertEqual(FILES, len(files))
-        self.assertEqual(BYTES, sum(one.length for one in files))
-        places = {
-            place
-            for one in files
-            for block in one.blocks
-            for place in block.addresses
+        self.assertEqual(BYTES, sum(file.length for file in files))
+        addresses = {
+            address
+            for file in files
+            for block in file.blocks
+            for address in block.addresses
         }
-        self.assertEqual(set(ADDRESSES), places)
-        self.assertEqual('', wrong(real('healthy')))
+        self.assertEqual(set(ADDRESSES), addresses)
+        self.assertEqual('', find_error(real('healthy')))
 
     def test_block_of_no_file_is_left_out(self) -> None:
         text = real('healthy')
         block = next(line for line in text.splitlines() if 'blk_' in line)
-        self.assertEqual('', wrong(f'{block}\n{text}'))
+        self.assertEqual('', find_error(f'{block}\n{text}'))
 
     def test_missing_file(self) -> None:
-        found = wrong(real('file-removed'))
-        self.assertIn('5 files instead of 6', found)
-        self.assertIn(f'bytes instead of {BYTES}', found)
+        message = find_error(real('file-removed'))
+        self.assertIn('5 files instead of 6', message)
+        self.assertIn(f'bytes instead of {BYTES}', message)
 
     def test_short_file(self) -> None:
-        self.assertIn('bytes instead of', wrong(real('file-truncated')))
+        self.assertIn('bytes instead of', find_error(real('file-truncated')))
 
     def test_asked_for_one_replica(self) -> None:
-        self.assertIn('replication 1, not 2', wrong(real('setrep-1')))
+        self.assertIn('replication 1, not 2', find_error(real('setrep-1')))
 
     def test_datanode_gone(self) -> None:
         self.assertIn(
-            'blocks with fewer than 2 replicas', wrong(real('datanode-dead'))
+            'blocks with fewer than 2 replicas',
+            find_error(real('datanode-dead')),
         )
 
     def test_all_replicas_gone(self) -> None:
-        self.assertIn('blocks missing', wrong(real('blocks-missing')))
+        self.assertIn('blocks missing', find_error(real('blocks-missing')))
 
     def test_replicas_on_one_host(self) -> None:
         apart = dict(zip(ADDRESSES, ('a', 'b'), strict=True))
         together = dict.fromkeys(ADDRESSES, 'a')
-        self.assertEqual('', wrong(real('healthy'), apart))
+        self.assertEqual('', find_error(real('healthy'), apart))
         self.assertIn(
-            'two replicas on one host', wrong(real('healthy'), together)
+            'two replicas on one host', find_error(real('healthy'), together)
         )
         files = parse(real('healthy'))
         self.assertEqual(FILES, len(fsck.find_shared_blocks(files, together)))
 
     def test_records_that_are_not_whole(self) -> None:
         text = real('healthy').replace('1666700', '1666750')
-        self.assertIn('not a whole number of data records', wrong(text))
+        self.assertIn('not a whole number of data records', find_error(text))
 
     def test_blocks_shorter_than_their_file(self) -> None:
         text = real('healthy').replace('len=1666700', 'len=1666600', 1)
-        self.assertIn('length of its blocks', wrong(text))
+        self.assertIn('length of its blocks', find_error(text))
 
     def test_unlisted_block(self) -> None:
         text = '\n'.join(
@@ -102,19 +103,19 @@ class DataCheckTest(testtools.TestCase):
             for line in real('healthy').splitlines()
             if not line.startswith('0. ')
         )
-        self.assertIn('0 of 1 blocks listed', wrong(text))
+        self.assertIn('0 of 1 blocks listed', find_error(text))
 
 
 class CheckTest(testtools.TestCase):
     """The check as a run calls it, with a program for the node."""
 
     def cluster(self, name: str) -> Members:
-        def node(number: int) -> CommandNode:
+        def node(index: int) -> CommandNode:
             return CommandNode(
-                name=f'node{number}',
-                address=f'10.253.0.1{number}',
+                name=f'node{index}',
+                address=f'10.253.0.1{index}',
                 role='worker',
-                host=f'host{number}',
+                host=f'host{index}',
                 enter=('sh', '-c', f'cat {REAL / name}.txt'),
             )
 
@@ -163,5 +164,5 @@ class CheckTest(testtools.TestCase):
         self.assertIn('FSCK refused', str(failure))
 
     def test_the_recorded_outputs_are_there(self) -> None:
-        found = shell.run(['ls', REAL]).stdout.split()
-        self.assertEqual(6, len(found))
+        names = shell.run(['ls', REAL]).stdout.split()
+        self.assertEqual(6, len(names))

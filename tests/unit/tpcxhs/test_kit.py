@@ -27,10 +27,11 @@ SORTED = (
 )
 
 
-def run_log(number: int, seconds: int, failed: str = '') -> str:
+def run_log(run_number: int, seconds: int, failed: str = '') -> str:
     lines = [
-        f' Running BigData TPCx-HS Benchmark Suite (MapReduce) - Run {number}'
-        f' - Epoch {1_760_000_000 + 10_000 * number} \x1b[0m',
+        ' Running BigData TPCx-HS Benchmark Suite (MapReduce) - '
+        f'Run {run_number}'
+        f' - Epoch {1_760_000_000 + 10_000 * run_number} \x1b[0m',
         '\x1b[0;32m======== Time taken by HSGen = 10m1.500s====\x1b[0m',
         '======== Time taken by HSSort = 20m0.000s====',
         '======== Time taken by HSValidate = 0m59.000s====',
@@ -39,7 +40,7 @@ def run_log(number: int, seconds: int, failed: str = '') -> str:
         lines.append(f'\x1b[0;31m======== {failed} Result FAILURE ========')
     else:
         lines += [
-            f'Test Run {number} details: Total Time = {seconds} ',
+            f'Test Run {run_number} details: Total Time = {seconds} ',
             f'TPCx-HS Performance Metric (HSph@SF): {3600 / seconds:.4f} ',
         ]
     return '\n'.join(lines) + '\n'
@@ -72,19 +73,19 @@ class KitTest(testtools.TestCase):
         for name in kit.FILES:
             (self.path / name).write_text(f'{name}\n')
         self.gateway = KitNode(remaining=10**15)
-        self.work = Workload(SIZE, 2, 6, 6)
+        self.workload = Workload(SIZE, 2, 6, 6)
 
-    def measure(self, **more: Any) -> list[record.Record]:
+    def measure(self, **options: Any) -> list[record.Record]:
         return kit.measure(
             Some(self.gateway),
-            self.work,
+            self.workload,
             self.top / 'records',
             self.path,
             sweep='mine',
             kind='baseline',
             configuration='bare-metal',
             index=4,
-            **more,
+            **options,
         )
 
     def test_a_pair_is_two_records(self) -> None:
@@ -99,12 +100,12 @@ class KitTest(testtools.TestCase):
         self.assertEqual('repeatability', fast.seen['kit']['role'])
         self.assertEqual(2, len(record.load_all(self.top / 'records')))
         self.assertTrue(
-            any('-m -g 2 ' in one for one in self.gateway.commands)
+            any('-m -g 2 ' in command for command in self.gateway.commands)
         )
 
     def test_one_that_is_known_is_not_recorded_again(self) -> None:
-        (made,) = self.measure(run_numbers=(2,))
-        self.assertEqual(5, made.index)
+        (run_record,) = self.measure(run_numbers=(2,))
+        self.assertEqual(5, run_record.index)
 
     def test_failed_run(self) -> None:
         self.gateway.log_text = run_log(1, 2000) + run_log(2, 0, 'HSsort')
@@ -115,11 +116,11 @@ class KitTest(testtools.TestCase):
 
     def test_the_kit_does_not_start(self) -> None:
         self.gateway.log_text = 'sudo: not found'
-        for one in self.measure():
-            self.assertIn('sudo: not found', one.reason)
+        for run_record in self.measure():
+            self.assertIn('sudo: not found', run_record.reason)
 
     def test_output_with_too_few_replicas(self) -> None:
-        self.work = Workload(SIZE, 3, 6, 6)
+        self.workload = Workload(SIZE, 3, 6, 6)
         good, bad = self.measure()
         self.assertEqual((True, False), (good.valid, bad.valid))
         self.assertIn('replication', bad.reason)
@@ -139,8 +140,8 @@ class KitTest(testtools.TestCase):
 
     def test_programs_that_it_needs(self) -> None:
         self.gateway.broken['command -v'] = shell.Result(0, 'bc\n', '')
-        for one in self.measure():
-            self.assertIn('needs bc', one.reason)
+        for run_record in self.measure():
+            self.assertIn('needs bc', run_record.reason)
 
 
 class InstallTest(testtools.TestCase):
@@ -148,9 +149,9 @@ class InstallTest(testtools.TestCase):
 
     def test_runs_with_our_parameters(self) -> None:
         top = Path(self.useFixture(fixtures.TempDir()).path)
-        there = top / 'there'
+        kit_dir = top / 'there'
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(there))
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(kit_dir))
         )
         path = top / 'kit'
         path.mkdir()
