@@ -37,10 +37,10 @@ class LabFilesTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('SETTINGS', 'SECRETS'):
-            self.swap(f'settings._{name}', self.folder / name)
-        self.swap('stages._MARKS', self.folder / 'marks.json')
+            self.swap(f'settings._{name}', self.directory / name)
+        self.swap('stages._MARKS', self.directory / 'marks.json')
         settings.save(LabSettings(compute='qemu', ceph=True))
 
     def swap(self, name: str, value: Any) -> None:
@@ -63,10 +63,10 @@ class OptionalTest(LabFilesTest):
             *('ceph-mon', 'ceph-mgr', 'ceph-osd0', 'ceph-osd1', 'ceph-osd2'),
             *('cinder', 'cinder-scheduler', 'cinder-volume'),
         }
-        kept = self.names()
+        names = self.names()
         self.assertIn(identity.CINDER, identity.catalogue())
         settings.save(LabSettings(compute='qemu'))
-        self.assertEqual(added, kept - self.names())
+        self.assertEqual(added, names - self.names())
         self.assertNotIn(identity.CINDER, identity.catalogue())
 
     def test_ports_and_packages_are_wanted_with_it_only(self) -> None:
@@ -85,18 +85,18 @@ class OptionalTest(LabFilesTest):
 
 class RefusedTest(testtools.TestCase):
     def test_containers_cannot_attach_volumes(self) -> None:
-        wanted = LabSettings(compute='lxc', ceph=True)
+        lab_settings = LabSettings(compute='lxc', ceph=True)
         exc = self.assertRaises(
-            errors.InputError, hosts.planned, wanted, probing=False
+            errors.InputError, hosts.planned, lab_settings, probing=False
         )
         self.assertIn('--host-compute hv-host3=qemu', str(exc))
         self.assertNotIn('\n', str(exc))
 
     def test_one_host_that_can_is_enough(self) -> None:
-        wanted = LabSettings(
+        lab_settings = LabSettings(
             compute='lxc', ceph=True, host_compute={'hv-host3': 'qemu'}
         )
-        self.assertEqual(3, len(hosts.planned(wanted, probing=False)))
+        self.assertEqual(3, len(hosts.planned(lab_settings, probing=False)))
 
     def test_copies_fit_the_disks(self) -> None:
         for copies in (0, 4):
@@ -109,8 +109,8 @@ class RefusedTest(testtools.TestCase):
 class FilesTest(LabFilesTest):
     def test_key_is_one_of_cephs(self) -> None:
         raw = base64.b64decode(values.ceph_key('client.cinder'))
-        kind, _, _, length = struct.unpack('<HIIH', raw[:12])
-        self.assertEqual((1, 16, 28), (kind, length, len(raw)))
+        key_type, _, _, length = struct.unpack('<HIIH', raw[:12])
+        self.assertEqual((1, 16, 28), (key_type, length, len(raw)))
         self.assertEqual(
             values.ceph_key('client.cinder'), values.ceph_key('client.cinder')
         )
@@ -157,21 +157,21 @@ class FilesTest(LabFilesTest):
 
 class LayoutTest(LabFilesTest):
     def test_each_slot_has_a_disk_a_rule_and_a_pool(self) -> None:
-        found = ceph.commands(2)
-        for number, slot in enumerate(values.SLOTS):
-            for words in (
-                f'osd crush set-device-class {slot} osd.{number}',
+        commands = ceph.commands(2)
+        for index, slot in enumerate(values.SLOTS):
+            for command in (
+                f'osd crush set-device-class {slot} osd.{index}',
                 f'osd crush rule create-replicated {slot} default osd {slot}',
                 f'osd pool create {slot} 8 8 replicated {slot}',
             ):
-                self.assertIn(tuple(words.split()), found)
+                self.assertIn(tuple(command.split()), commands)
 
     def test_one_copy_is_said_to_be_meant(self) -> None:
         def sizes(copies: int) -> dict[str, tuple[str, ...]]:
             return {
-                words[3]: words[5:]
-                for words in ceph.commands(copies)
-                if words[2:3] == ('set',)
+                command[3]: command[5:]
+                for command in ceph.commands(copies)
+                if command[2:3] == ('set',)
             }
 
         sure = ('1', '--yes-i-really-mean-it')
@@ -191,11 +191,11 @@ class LayoutTest(LabFilesTest):
                 ],
             },
         }
-        program = self.folder / 'ceph'
+        program = self.directory / 'ceph'
         program.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
         program.chmod(0o755)
         self.useFixture(
-            fixtures.EnvironmentVariable('PATH', f'{self.folder}:/bin')
+            fixtures.EnvironmentVariable('PATH', f'{self.directory}:/bin')
         )
         return ceph.clean()
 
@@ -207,7 +207,9 @@ class LayoutTest(LabFilesTest):
         )
 
     def test_no_answer_is_not_clean(self) -> None:
-        self.useFixture(fixtures.EnvironmentVariable('PATH', str(self.folder)))
+        self.useFixture(
+            fixtures.EnvironmentVariable('PATH', str(self.directory))
+        )
         self.assertFalse(ceph.clean())
 
 
@@ -216,8 +218,11 @@ class VolumeTypesTest(LabFilesTest):
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
         token = ksa.V3Token(project_id='p1', user_id='u1')
-        for kind, url in (('compute', fake.NOVA), ('volumev3', CINDER)):
-            service = token.add_service(kind)
+        for service_type, url in (
+            ('compute', fake.NOVA),
+            ('volumev3', CINDER),
+        ):
+            service = token.add_service(service_type)
             service.add_standard_endpoints(public=url, region='RegionOne')
         http = self.cloud.http
         http.post(
@@ -245,7 +250,7 @@ class VolumeTypesTest(LabFilesTest):
         )
         self.types: list[dict[str, Any]] = []
         http.get(f'{CINDER}/types', json={'volume_types': self.types})
-        self.made = http.post(f'{CINDER}/types', json=self.make)
+        self.type_creations = http.post(f'{CINDER}/types', json=self.make)
         self.changed = http.put(
             f'{CINDER}/types/ceph', json={'volume_type': {'id': 'ceph'}}
         )
@@ -253,7 +258,7 @@ class VolumeTypesTest(LabFilesTest):
             http.put(
                 f'{CINDER}/types/{slot}', json={'volume_type': {'id': slot}}
             )
-        self.said = {
+        self.spec_updates = {
             name: http.post(
                 f'{CINDER}/types/{name}/extra_specs', json={'extra_specs': {}}
             )
@@ -262,28 +267,31 @@ class VolumeTypesTest(LabFilesTest):
 
     def copies(self) -> list[str]:
         return [
-            one.last_request.json()['extra_specs']['hvstack:copies']
-            for one in self.said.values()
+            update.last_request.json()['extra_specs']['hvstack:copies']
+            for update in self.spec_updates.values()
         ]
 
     def make(self, request: Any, context: Any) -> dict[str, Any]:
-        kind = request.json()['volume_type']
-        self.types.append({**kind, 'id': kind['name']})
+        volume_type = request.json()['volume_type']
+        self.types.append({**volume_type, 'id': volume_type['name']})
         return {'volume_type': self.types[-1]}
 
     def test_made_once_and_says_how_many_copies(self) -> None:
         conn = self.cloud.connect()
         cinder.fill(conn, LabSettings(ceph=True))
         cinder.fill(conn, LabSettings(ceph=True))
-        self.assertEqual(len(values.POOLS), self.made.call_count)
-        for kind in self.types:
+        self.assertEqual(len(values.POOLS), self.type_creations.call_count)
+        for volume_type in self.types:
             self.assertEqual(
-                {'volume_backend_name': kind['name']}, kind['extra_specs']
+                {'volume_backend_name': volume_type['name']},
+                volume_type['extra_specs'],
             )
         self.assertEqual(['1', '1', '1', '3'], sorted(self.copies()))
-        self.assertEqual({1}, {one.call_count for one in self.said.values()})
+        self.assertEqual(
+            {1}, {update.call_count for update in self.spec_updates.values()}
+        )
         cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
         self.assertEqual({'1'}, set(self.copies()))
-        self.assertEqual(len(values.POOLS), self.made.call_count)
+        self.assertEqual(len(values.POOLS), self.type_creations.call_count)
         text = self.changed.last_request.json()['volume_type']['description']
         self.assertIn('one copy, for benchmarks', text)

@@ -35,7 +35,9 @@ class FilesTest(testtools.TestCase):
         )
         self.assertIn('# comment', self.users.read_text())
         self.assertIsNone(clouds.in_users_file())
-        self.assertEqual(['ok'], [one.state for one in doctor._clouds()])
+        self.assertEqual(
+            ['ok'], [finding.state for finding in doctor._clouds()]
+        )
 
     def test_entries_of_an_older_release(self) -> None:
         clouds.write()

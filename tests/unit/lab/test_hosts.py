@@ -23,8 +23,8 @@ GIB = 1024
 
 def plan(**changes: Any) -> list[sizes.HostSize]:
     memory = changes.pop('memory', 24 * GIB)
-    wanted = LabSettings(compute='lxc').change(**changes)
-    return sizes.plan(wanted, cores=2, memory=memory)
+    lab_settings = LabSettings(compute='lxc').change(**changes)
+    return sizes.plan(lab_settings, cores=2, memory=memory)
 
 
 class SizesTest(testtools.TestCase):
@@ -34,10 +34,10 @@ class SizesTest(testtools.TestCase):
             ('controller', 0.5, 4096),
             (first.role, first.cpu_cap, first.memory_mib),
         )
-        for one in (second, third):
+        for size in (second, third):
             self.assertEqual(
                 ('worker', 0.65, 5376),
-                (one.role, one.cpu_cap, one.memory_mib),
+                (size.role, size.cpu_cap, size.memory_mib),
             )
         self.assertEqual('10.251.0.13', third.mgmt)
         self.assertEqual('10.253.0.13', third.tunnel)
@@ -51,9 +51,9 @@ class SizesTest(testtools.TestCase):
     def test_caps_leave_the_control_plane_something(self) -> None:
         for count in range(1, 8):
             hosts = plan(hosts=count)
-            self.assertLessEqual(sum(one.cpu_cap for one in hosts), 1.81)
+            self.assertLessEqual(sum(size.cpu_cap for size in hosts), 1.81)
             self.assertLessEqual(
-                sum(one.memory_mib for one in hosts), 20 * GIB
+                sum(size.memory_mib for size in hosts), 20 * GIB
             )
 
     def test_small_machine_is_refused(self) -> None:
@@ -63,7 +63,7 @@ class SizesTest(testtools.TestCase):
         self.assertIn('--hosts', str(exc))
 
     def test_racks_take_turns(self) -> None:
-        zones = [one.zone for one in plan(hosts=5, racks=2)]
+        zones = [size.zone for size in plan(hosts=5, racks=2)]
         self.assertEqual(['', 'rack1', 'rack2', 'rack1', 'rack2'], zones)
 
     def test_size_can_be_set(self) -> None:
@@ -87,9 +87,9 @@ class SizesTest(testtools.TestCase):
         options = {'host_sizes': {'hv-host2': {'cpu_cap': 0.3}}}
         _, second = plan(compute='qemu', hosts=2, options=options)
         self.assertEqual(0.3, second.cpu_cap)
-        for one in plan(host_compute={'hv-host3': 'qemu'}):
-            self.assertEqual(64, one.tb_cache_mib)
-            self.assertLess(one.cpu_cap, 1)
+        for size in plan(host_compute={'hv-host3': 'qemu'}):
+            self.assertEqual(64, size.tb_cache_mib)
+            self.assertLess(size.cpu_cap, 1)
 
     def test_disks_of_ceph_are_for_machines_only(self) -> None:
         for compute, ceph, count in (
@@ -97,10 +97,12 @@ class SizesTest(testtools.TestCase):
             ('qemu', False, None),
             ('lxc', True, None),
         ):
-            found = sizes.profiles(plan(compute=compute), ceph=ceph)
-            self.assertEqual({'lab-controller', 'lab-worker'}, set(found))
-            self.assertIsNone(found['lab-controller'].disks)
-            disks = found['lab-worker'].disks
+            host_profiles = sizes.profiles(plan(compute=compute), ceph=ceph)
+            self.assertEqual(
+                {'lab-controller', 'lab-worker'}, set(host_profiles)
+            )
+            self.assertIsNone(host_profiles['lab-controller'].disks)
+            disks = host_profiles['lab-worker'].disks
             self.assertEqual(count, disks and disks.count)
 
     def test_profile_keeps_the_agents_memory(self) -> None:
@@ -114,16 +116,18 @@ class SizesTest(testtools.TestCase):
 class CataloguesTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.lab.hosts.sizes.CATALOGUES', self.folder
+                'hvstack.lab.hosts.sizes.CATALOGUES', self.directory
             )
         )
 
     def names(self, role: str) -> list[str]:
-        path = self.folder / f'lab-{role}.yaml'
-        return [one['name'] for one in yamlfile.load(path).data['flavors']]
+        path = self.directory / f'lab-{role}.yaml'
+        return [
+            flavor['name'] for flavor in yamlfile.load(path).data['flavors']
+        ]
 
     def write(self, hosts: list[sizes.HostSize]) -> None:
         sizes.write_catalogues(sizes.profiles(hosts).values())
@@ -133,15 +137,19 @@ class CataloguesTest(testtools.TestCase):
         self.write(hosts)
         self.assertEqual(2, len(self.names('worker')))
         self.assertEqual(1, len(self.names('controller')))
-        for one in hosts[:2]:
-            document = yamlfile.load(self.folder / f'lab-{one.role}.yaml')
-            found = catalogue.from_mapping(document.data, document.place())
-            for finding in lint.check_catalogue(sizes.profile(one), found):
+        for size in hosts[:2]:
+            document = yamlfile.load(self.directory / f'lab-{size.role}.yaml')
+            role_catalogue = catalogue.from_mapping(
+                document.data, document.place()
+            )
+            for finding in lint.check_catalogue(
+                sizes.profile(size), role_catalogue
+            ):
                 self.assertNotEqual(lint.ERROR, finding.level, str(finding))
 
     def test_what_is_approved_stays_while_its_size_does(self) -> None:
         self.write(plan())
-        path = self.folder / 'lab-worker.yaml'
+        path = self.directory / 'lab-worker.yaml'
         path.write_text(path.read_text().replace('candidate', 'approved'))
         self.write(plan())
         self.assertEqual(2, path.read_text().count('status: approved'))
@@ -157,7 +165,7 @@ class DedicatedTest(testtools.TestCase):
         self.assertEqual('', sizes.rest_of('', 2))
 
     def test_a_mode_for_the_workers_hosts(self) -> None:
-        wanted = LabSettings(
+        lab_settings = LabSettings(
             compute='qemu',
             host_compute={'hv-host3': 'lxc'},
             options={'dedicated': {'hv-host3': '1'}},
@@ -167,10 +175,12 @@ class DedicatedTest(testtools.TestCase):
             ('hvstack.lab.hosts.sizes.machine_mib', 24 * GIB),
         ):
             self.useFixture(
-                fixtures.MonkeyPatch(name, lambda found=value: found)
+                fixtures.MonkeyPatch(name, lambda amount=value: amount)
             )
-        self.assertEqual({}, dedicated(wanted, 'shared'))
-        self.assertEqual({'hv-host2': '0-3'}, dedicated(wanted, 'dedicated'))
+        self.assertEqual({}, dedicated(lab_settings, 'shared'))
+        self.assertEqual(
+            {'hv-host2': '0-3'}, dedicated(lab_settings, 'dedicated')
+        )
         # Its controllers take shared ones.
         alone = LabSettings(hosts=1, compute='qemu')
         self.assertEqual({'hv-host1': '1-3'}, dedicated(alone, 'dedicated'))
@@ -183,8 +193,8 @@ class DedicatedTest(testtools.TestCase):
 
 class FakeProfileTest(testtools.TestCase):
     def test_dedicated_host_of_vsphere6(self) -> None:
-        found = fake.from_profile(profiles.load('vsphere6'))
-        first, second = found['cells']
+        profile = fake.from_profile(profiles.load('vsphere6'))
+        first, second = profile['cells']
         self.assertEqual(set(fake.DEFAULT_PROFILE['cells'][0]), set(first))
         self.assertEqual(
             [*range(10), *range(20, 30)], sorted(first['dedicated'])
@@ -199,11 +209,11 @@ class FakeProfileTest(testtools.TestCase):
         self.assertEqual(
             241 * 1024, 2 * (first['hugepages_2m'] + second['hugepages_2m'])
         )
-        self.assertGreater(found['disk_gb'], 20 * 600)
+        self.assertGreater(profile['disk_gb'], 20 * 600)
 
     def test_shared_host(self) -> None:
-        found = fake.from_profile(profiles.load('amd'), 'shared')
-        for cell in found['cells']:
+        profile = fake.from_profile(profiles.load('amd'), 'shared')
+        for cell in profile['cells']:
             self.assertEqual([], cell['dedicated'])
             self.assertNotEqual([], cell['shared'])
             self.assertEqual(0, cell['hugepages_2m'])
@@ -214,10 +224,12 @@ class FilesTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.swap('hvstack.lab.settings._SECRETS', self.folder / 'secrets')
-        self.swap('hvstack.lab.settings._SETTINGS', self.folder / 'settings')
-        self.swap('hvstack.lab.hosts.host.HOSTS', self.folder)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.swap('hvstack.lab.settings._SECRETS', self.directory / 'secrets')
+        self.swap(
+            'hvstack.lab.settings._SETTINGS', self.directory / 'settings'
+        )
+        self.swap('hvstack.lab.hosts.host.HOSTS', self.directory)
         self.swap('hvstack.lab.venv.directory', lambda: Path('/venv'))
 
     def swap(self, name: str, value: Any) -> None:
@@ -226,19 +238,19 @@ class FilesTest(testtools.TestCase):
     def configured(
         self, backend: str = 'lxc', dedicated: str = '', **fields: Any
     ) -> tuple[Path, set[str]]:
-        one = dataclasses.replace(plan()[1], backend=backend, **fields)
-        options = {'dedicated': {one.name: dedicated}}
-        stale = host.configure(one, options)
-        return host.directory(one.name), stale
+        size = dataclasses.replace(plan()[1], backend=backend, **fields)
+        options = {'dedicated': {size.name: dedicated}}
+        stale = host.configure(size, options)
+        return host.directory(size.name), stale
 
-    def nova(self, folder: Path) -> configparser.ConfigParser:
+    def nova(self, directory: Path) -> configparser.ConfigParser:
         parser = configparser.ConfigParser(interpolation=None)
-        parser.read_string((folder / 'nova.conf').read_text())
+        parser.read_string((directory / 'nova.conf').read_text())
         return parser
 
     def test_compute_has_no_database(self) -> None:
-        folder, _ = self.configured()
-        conf = self.nova(folder)
+        directory, _ = self.configured()
+        conf = self.nova(directory)
         self.assertNotIn('database', conf)
         self.assertNotIn('api_database', conf)
         self.assertEqual('lxc', conf['libvirt']['virt_type'])
@@ -246,40 +258,40 @@ class FilesTest(testtools.TestCase):
         self.assertNotIn('compute', conf)
 
     def test_no_ratio_but_the_initial_ones(self) -> None:
-        folder, _ = self.configured()
+        directory, _ = self.configured()
         ratios = [
-            key for key in self.nova(folder)['DEFAULT'] if 'ratio' in key
+            key for key in self.nova(directory)['DEFAULT'] if 'ratio' in key
         ]
         self.assertEqual(3, len(ratios))
         for key in ratios:
             self.assertTrue(key.startswith('initial_'), key)
 
     def test_qemu_host_shares_what_is_not_dedicated(self) -> None:
-        folder, _ = self.configured('qemu', '1')
-        conf = self.nova(folder)
+        directory, _ = self.configured('qemu', '1')
+        conf = self.nova(directory)
         self.assertEqual('qemu', conf['libvirt']['virt_type'])
         self.assertEqual('1', conf['compute']['cpu_dedicated_set'])
         self.assertEqual('0', conf['compute']['cpu_shared_set'])
-        self.assertIn('virtlogd', (folder / 'supervisord.conf').read_text())
-        self.assertIn('libvirt-qemu:', (folder / 'etc/passwd').read_text())
+        self.assertIn('virtlogd', (directory / 'supervisord.conf').read_text())
+        self.assertIn('libvirt-qemu:', (directory / 'etc/passwd').read_text())
 
     def test_room_for_translated_code(self) -> None:
         for fields, size in (({}, '64'), ({'tb_cache_mib': 512}, '512')):
-            folder, _ = self.configured('qemu', **fields)
-            conf = self.nova(folder)
+            directory, _ = self.configured('qemu', **fields)
+            conf = self.nova(directory)
             self.assertEqual(size, conf['libvirt']['tb_cache_size'])
 
     def test_secrets_are_roots(self) -> None:
-        folder, _ = self.configured()
+        directory, _ = self.configured()
         for name in ('nova.conf', 'metadata.ini', 'supervisord.conf'):
-            mode = (folder / name).stat().st_mode & 0o777
+            mode = (directory / name).stat().st_mode & 0o777
             self.assertEqual(0o600, mode, name)
 
     def test_only_emulators_of_a_lab_with_ceph_get_its_key(self) -> None:
         def keys(backend: str) -> list[str]:
-            folder, _ = self.configured(backend)
-            here = folder / 'etc/libvirt/secrets'
-            return sorted(path.suffix for path in here.glob('*'))
+            directory, _ = self.configured(backend)
+            secrets_dir = directory / 'etc/libvirt/secrets'
+            return sorted(path.suffix for path in secrets_dir.glob('*'))
 
         settings.save(LabSettings(compute='qemu', ceph=True))
         self.assertEqual([], keys('lxc'))
@@ -294,35 +306,39 @@ class FilesTest(testtools.TestCase):
         self.assertEqual(set(), second)
 
     def test_reported_memory_is_the_cap(self) -> None:
-        folder, _ = self.configured()
-        words = (folder / 'sys/meminfo').read_text().split()
-        self.assertEqual(str(5376 * 1024), words[words.index('MemTotal:') + 1])
-        self.assertEqual('0-1\n', (folder / 'sys/cpus').read_text())
-        self.assertEqual('3\n', (folder / 'sys/cpumap').read_text())
+        directory, _ = self.configured()
+        tokens = (directory / 'sys/meminfo').read_text().split()
+        self.assertEqual(
+            str(5376 * 1024), tokens[tokens.index('MemTotal:') + 1]
+        )
+        self.assertEqual('0-1\n', (directory / 'sys/cpus').read_text())
+        self.assertEqual('3\n', (directory / 'sys/cpumap').read_text())
 
     def test_strangers_process_is_not_entered(self) -> None:
-        folder, _ = self.configured()
-        record = folder / 'pid.json'
+        directory, _ = self.configured()
+        record = directory / 'pid.json'
         pids.write(record, os.getpid())
         data = json.loads(record.read_text())
         record.write_text(json.dumps({**data, 'start': data['start'] + 1}))
-        done = shell.run([folder / 'enter', 'true'], check=False)
+        done = shell.run([directory / 'enter', 'true'], check=False)
         self.assertEqual(69, done.returncode)
         self.assertIn('lab host on hv-host2', done.stderr)
 
     def test_programs_are_valid_shell(self) -> None:
-        folder, _ = self.configured()
+        directory, _ = self.configured()
         for name in ('init', 'enter', 'enter-bare', 'bin/losetup'):
-            shell.run(['bash', '-n', folder / name])
+            shell.run(['bash', '-n', directory / name])
         compile(
-            (folder / 'bin/nova-compute').read_text(), 'nova-compute', 'exec'
+            (directory / 'bin/nova-compute').read_text(),
+            'nova-compute',
+            'exec',
         )
 
 
 class DisksTest(testtools.TestCase):
     def test_lost_disk_is_recognised(self) -> None:
-        lost = '/1fb2429f-f8ba-4de6-96b2-578f32f641e4/disk (deleted)'
-        self.assertTrue(host._LOST_DISK.fullmatch(lost))
+        path = '/1fb2429f-f8ba-4de6-96b2-578f32f641e4/disk (deleted)'
+        self.assertTrue(host._LOST_DISK.fullmatch(path))
         self.assertIsNone(host._LOST_DISK.fullmatch('/home/me/disk'))
 
     def file(self, name: str) -> Path:
@@ -351,10 +367,10 @@ class DisksTest(testtools.TestCase):
         """It was detached if its file had the inode of a lab's disk."""
         if os.geteuid():
             self.skipTest('needs root')
-        ours, other = self.file('hv-host1'), self.file('backup')
-        self.assertEqual(ours.stat().st_ino, other.stat().st_ino)
-        devices = [self.attach(path) for path in (ours, other)]
-        host.detach_loops(ours.parent.parent)
+        managed, other = self.file('hv-host1'), self.file('backup')
+        self.assertEqual(managed.stat().st_ino, other.stat().st_ino)
+        devices = [self.attach(path) for path in (managed, other)]
+        host.detach_loops(managed.parent.parent)
         backing = [
             Path(f'/sys/block/{Path(device).name}/loop/backing_file').exists()
             for device in devices

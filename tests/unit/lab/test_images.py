@@ -41,13 +41,15 @@ class ImagesCase(testtools.TestCase):
 
     def put(self, name: str, digest: str, *kinds: str) -> store.Image:
         """Write an image with empty files."""
-        place = store.directory(name, digest)
-        place.mkdir(parents=True)
-        outputs = {kind: place / store.OUTPUTS[kind] for kind in kinds}
+        directory = store.directory(name, digest)
+        directory.mkdir(parents=True)
+        outputs = {
+            output: directory / store.OUTPUTS[output] for output in kinds
+        }
         for path in outputs.values():
             path.touch()
         image = store.Image(name, digest, outputs, {'debian': 'x'}, 1.0)
-        store.save(image, place)
+        store.save(image, directory)
         return image
 
 
@@ -69,22 +71,22 @@ class TestDigest(ImagesCase):
         self.assertEqual(recipes.digest(self.tiny), recipes.digest(self.tiny))
 
     def test_changes_with_what_goes_in(self) -> None:
-        seen = {recipes.digest(self.tiny)}
+        digests = {recipes.digest(self.tiny)}
         (self.files / 'tiny/a').write_text('else')
-        seen.add(recipes.digest(self.tiny))
+        digests.add(recipes.digest(self.tiny))
         (self.files / 'tiny/a').rename(self.files / 'tiny/b')
-        seen.add(recipes.digest(self.tiny))
+        digests.add(recipes.digest(self.tiny))
         (self.files / 'common/new').write_text('')
-        seen.add(recipes.digest(self.tiny))
+        digests.add(recipes.digest(self.tiny))
         base = recipes.Base('extract', ('other',))
-        seen.add(recipes.digest(dataclasses.replace(self.tiny, base=base)))
+        digests.add(recipes.digest(dataclasses.replace(self.tiny, base=base)))
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.lab.images.recipes.FORMAT', recipes.FORMAT + 1
             )
         )
-        seen.add(recipes.digest(self.tiny))
-        self.assertEqual(6, len(seen))
+        digests.add(recipes.digest(self.tiny))
+        self.assertEqual(6, len(digests))
 
     def test_ignores_what_does_not_go_in(self) -> None:
         before = recipes.digest(self.tiny)
@@ -95,24 +97,24 @@ class TestDigest(ImagesCase):
 
     def test_a_release_is_part_of_it(self) -> None:
         (self.files / 'hadoop').mkdir()
-        wanted = recipes.recipe('hadoop')
+        recipe = recipes.recipe('hadoop')
         self.assertEqual(
             3,
             len(
-                {recipes.digest(wanted, release) for release in ('', 'a', 'b')}
+                {recipes.digest(recipe, release) for release in ('', 'a', 'b')}
             ),
         )
 
     def test_the_first_run_is_part_of_it(self) -> None:
         (self.files / 'hadoop').mkdir()
-        wanted = recipes.recipe('hadoop')
-        before = recipes.digest(wanted)
+        recipe = recipes.recipe('hadoop')
+        before = recipes.digest(recipe)
         other = self.files / 'first_run.sh'
         other.write_text('exit 0')
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.lab.images.recipes.FIRST_RUN', other)
         )
-        self.assertNotEqual(before, recipes.digest(wanted))
+        self.assertNotEqual(before, recipes.digest(recipe))
 
     def test_unknown_image(self) -> None:
         exc = self.assertRaises(errors.InputError, recipes.recipe, 'huge')
@@ -200,11 +202,11 @@ class TestClassData(testtools.TestCase):
         )
 
     def test_same_jar_from_the_same_jars(self) -> None:
-        made = []
+        jars = []
         for _ in range(2):
             classdata.write_jar(self.root)
-            made.append((self.root / classdata.JAR).read_bytes())
-        self.assertEqual(*made)
+            jars.append((self.root / classdata.JAR).read_bytes())
+        self.assertEqual(*jars)
 
 
 class TestStore(ImagesCase):
@@ -256,10 +258,10 @@ class TestStore(ImagesCase):
         self.assertEqual(image, store.find('tiny'))
 
     def test_find_follows_the_chosen_release(self) -> None:
-        wanted = recipes.recipe('hadoop')
-        maven = self.put('hadoop', recipes.digest(wanted), 'lxc')
+        recipe = recipes.recipe('hadoop')
+        maven = self.put('hadoop', recipes.digest(recipe), 'lxc')
         digest = 'f00d' * 16
-        release = self.put('hadoop', recipes.digest(wanted, digest), 'lxc')
+        release = self.put('hadoop', recipes.digest(recipe, digest), 'lxc')
         self.assertEqual(maven, store.find('hadoop'))
         store.choose_tarball(Path('/x.tar.gz'), digest)
         self.assertEqual(release, store.find('hadoop'))
@@ -267,9 +269,9 @@ class TestStore(ImagesCase):
         self.assertEqual(maven, store.find('hadoop'))
 
     def test_prune_keeps_the_newest_of_a_name(self) -> None:
-        for number in range(4):
-            image = self.put('tiny', f'd{number}', 'lxc')
-            os.utime(image.directory / 'manifest.json', (number, number))
+        for index in range(4):
+            image = self.put('tiny', f'd{index}', 'lxc')
+            os.utime(image.directory / 'manifest.json', (index, index))
         self.put('hadoop', 'h', 'lxc')
         store.prune('tiny')
         self.assertEqual(
@@ -277,18 +279,18 @@ class TestStore(ImagesCase):
         )
 
     def test_building_removes_what_an_interrupted_build_left(self) -> None:
-        left = store.root() / '.build-1'
-        left.mkdir(parents=True)
-        (left / 'file').touch()
-        with store.building() as work:
-            self.assertFalse(left.exists())
-            self.assertTrue(work.is_dir())
-        self.assertFalse(work.exists())
+        stale_dir = store.root() / '.build-1'
+        stale_dir.mkdir(parents=True)
+        (stale_dir / 'file').touch()
+        with store.building() as work_dir:
+            self.assertFalse(stale_dir.exists())
+            self.assertTrue(work_dir.is_dir())
+        self.assertFalse(work_dir.exists())
 
     def test_two_builds_do_not_meet(self) -> None:
         with store.building():
             exc = self.assertRaises(
-                errors.Busy, store.building(timeout_seconds=0).__enter__
+                errors.Busy, store.building(patience=0).__enter__
             )
         self.assertIn('wait until it ends', str(exc))
 
@@ -426,8 +428,12 @@ class TestDisks(ImagesCase):
         data = disk.read_bytes()
         self.assertEqual(b'\x90' * 440, data[:440])
         self.assertEqual(b'\x55\xaa', data[510:512])
-        boot, kind, first, count = struct.unpack('<B3xB3xII', data[446:462])
-        self.assertEqual((0x80, 0x83, 2048, 2048), (boot, kind, first, count))
+        boot, partition_type, first, count = struct.unpack(
+            '<B3xB3xII', data[446:462]
+        )
+        self.assertEqual(
+            (0x80, 0x83, 2048, 2048), (boot, partition_type, first, count)
+        )
         self.assertEqual(b'core', data[512:516])
 
     def test_boot_loader_too_long(self) -> None:
@@ -464,9 +470,9 @@ class TestDisks(ImagesCase):
 
 class TestModules(ImagesCase):
     def test_come_after_what_they_need(self) -> None:
-        folder = self.cache / 'lib/modules/6.1'
-        folder.mkdir(parents=True)
-        (folder / 'modules.dep').write_text(
+        directory = self.cache / 'lib/modules/6.1'
+        directory.mkdir(parents=True)
+        (directory / 'modules.dep').write_text(
             'k/virtio_net.ko: k/net_failover.ko k/failover.ko k/virtio.ko\n'
             'k/virtio-rng.ko: k/virtio.ko\n'
             'k/virtio.ko:\nk/failover.ko:\nk/other.ko:\n'

@@ -16,7 +16,7 @@ class LabProfiles(fixtures.Fixture):
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'hosts.yaml'
         for name in ('hvstack.profiles.LAB', f'{sizes.__name__}.PROFILES'):
             self.useFixture(fixtures.MonkeyPatch(name, path))
-        found = sizes.plan(
+        host_sizes = sizes.plan(
             LabSettings(compute='lxc'), cores=2, memory=24 * 1024
         )
-        sizes.write_profiles(sizes.profiles(found).values())
+        sizes.write_profiles(sizes.profiles(host_sizes).values())
