@@ -22,9 +22,9 @@ class ConfTest(testtools.TestCase):
         return path
 
     def test_defaults(self) -> None:
-        found = conf.load((Path('/none/hvstack.conf'),))
-        self.assertEqual('lab-worker', found.cloud.host_profile)
-        self.assertIsNone(found.cloud.backend)
+        config = conf.load((Path('/none/hvstack.conf'),))
+        self.assertEqual('lab-worker', config.cloud.host_profile)
+        self.assertIsNone(config.cloud.backend)
 
     def test_profiles_are_those_that_there_are(self) -> None:
         choices = {
@@ -33,23 +33,25 @@ class ConfTest(testtools.TestCase):
         }
         self.assertEqual(set(TUNINGS), set(choices['tuning']))
         self.assertEqual(set(PROFILES), set(choices['os_profile']))
-        found = conf.load((Path('/none/hvstack.conf'),)).hadoop
-        self.assertEqual(sizing.DEFAULT, found.tuning)
-        self.assertEqual(osprofiles.DEFAULT, found.os_profile)
+        hadoop_config = conf.load((Path('/none/hvstack.conf'),)).hadoop
+        self.assertEqual(sizing.DEFAULT, hadoop_config.tuning)
+        self.assertEqual(osprofiles.DEFAULT, hadoop_config.os_profile)
 
     def test_the_later_file_wins(self) -> None:
-        one = self.file('[cloud]\nimage = a\nnetwork = n\n')
+        first = self.file('[cloud]\nimage = a\nnetwork = n\n')
         two = self.file('[cloud]\nimage = b\n')
-        found = conf.load((one, two))
-        self.assertEqual(('b', 'n'), (found.cloud.image, found.cloud.network))
+        config = conf.load((first, two))
+        self.assertEqual(
+            ('b', 'n'), (config.cloud.image, config.cloud.network)
+        )
 
     def test_another_process_takes_options_before_the_files(self) -> None:
-        given = {'cloud': {'backend': 'qemu'}, 'hadoop': {'tuning': 'vsan'}}
-        for name, value in conf.variables(given).items():
+        options = {'cloud': {'backend': 'qemu'}, 'hadoop': {'tuning': 'vsan'}}
+        for name, value in conf.variables(options).items():
             self.useFixture(fixtures.EnvironmentVariable(name, value))
-        found = conf.load((self.file('[cloud]\nbackend = kvm\n'),))
-        self.assertEqual('qemu', found.cloud.backend)
-        self.assertEqual('vsan', found.hadoop.tuning)
+        config = conf.load((self.file('[cloud]\nbackend = kvm\n'),))
+        self.assertEqual('qemu', config.cloud.backend)
+        self.assertEqual('vsan', config.hadoop.tuning)
 
     def test_mistakes(self) -> None:
         for text in (

@@ -105,13 +105,13 @@ class ReferenceTest(testtools.TestCase):
     def lines(self, name: str, *arguments: str) -> str:
         """Return what a directive writes."""
         directive = getattr(self.extension, name)
-        made = directive.__new__(directive)
-        made.arguments = list(arguments)
-        return '\n'.join(made.lines())
+        instance = directive.__new__(directive)
+        instance.arguments = list(arguments)
+        return '\n'.join(instance.lines())
 
     def test_directives(self) -> None:
         plugins = scenario.TPCxHS, slas.CPUSteal
-        for name, argument, *words in (
+        for name, argument, *parts in (
             (
                 'HeatTemplate',
                 'hadoop-cluster.yaml',
@@ -125,5 +125,5 @@ class ReferenceTest(testtools.TestCase):
             ('RecordFields', '', 'size_bytes', 'digest'),
         ):
             text = self.lines(name, argument)
-            for word in words:
+            for word in parts:
                 self.assertIn(word, text)

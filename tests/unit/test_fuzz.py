@@ -27,18 +27,24 @@ class FuzzTest(testtools.TestCase):
         (self.top / 'key').write_text('key\n', 'utf-8')
 
     def fuzz(self, name: str, read: Callable[[Path], Any]) -> None:
-        kind = next(kind for kind in corpus.ALL if kind.name == name)
-        path = self.top / Path(kind.path).name
+        document_kind = next(
+            document_kind
+            for document_kind in corpus.ALL
+            if document_kind.name == name
+        )
+        path = self.top / Path(document_kind.path).name
         rng = random.Random(name)
-        data = kind.data
+        data = document_kind.data
         if name == 'inventory':
             file = str(self.top / 'key')
             data = {**data, 'key': file, 'rootfs': file}
-        path.write_bytes(mutations.render(data, kind.form))
+        path.write_bytes(mutations.render(data, document_kind.form))
         read(path)
         for _ in range(_CASES):
-            mutation = mutations.mutate(rng, data, kind.rules)
-            path.write_bytes(mutations.render(mutation.data, kind.form))
+            mutation = mutations.mutate(rng, data, document_kind.rules)
+            path.write_bytes(
+                mutations.render(mutation.data, document_kind.form)
+            )
             try:
                 read(path)
             except errors.InputError as exc:

@@ -52,7 +52,7 @@ def room_of(path: Path) -> str:
     return '' if name == '__init__' else name
 
 
-def wrong(room: str, other: str) -> bool:
+def is_forbidden(room: str, other: str) -> bool:
     """Tell whether one room must not import the other."""
     if room == other:
         return False
@@ -69,27 +69,27 @@ class Imports(testtools.TestCase):
     """The direction that keeps every room testable without those above."""
 
     def test_direction(self) -> None:
-        found = [
+        violations = [
             f'{path.relative_to(ROOT)} imports {name}'
             for path in sorted(ROOT.rglob('*.py'))
             # Programs that run inside guests and services, not our modules.
             if 'files' not in path.parts
             for name in imported(path)
             if name == 'hvstack' or name.startswith('hvstack.')
-            if wrong(room_of(path), ([*name.split('.'), ''])[1])
+            if is_forbidden(room_of(path), ([*name.split('.'), ''])[1])
         ]
-        self.assertEqual([], found)
+        self.assertEqual([], violations)
 
     def test_every_room_has_a_level(self) -> None:
         rooms = {room_of(path) for path in ROOT.rglob('*.py')}
         self.assertEqual(set(), rooms - set(LEVEL))
 
     def test_wrong(self) -> None:
-        self.assertTrue(wrong('model', 'shell'))
-        self.assertTrue(wrong('cloud', 'hadoop'))
-        self.assertTrue(wrong('results', 'cloud'))
-        self.assertTrue(wrong('report', 'lab'))
-        self.assertTrue(wrong('shell', 'model'))
-        self.assertFalse(wrong('cloud', 'results'))
-        self.assertFalse(wrong('cli', 'lab'))
-        self.assertFalse(wrong('lab', 'cloud'))
+        self.assertTrue(is_forbidden('model', 'shell'))
+        self.assertTrue(is_forbidden('cloud', 'hadoop'))
+        self.assertTrue(is_forbidden('results', 'cloud'))
+        self.assertTrue(is_forbidden('report', 'lab'))
+        self.assertTrue(is_forbidden('shell', 'model'))
+        self.assertFalse(is_forbidden('cloud', 'results'))
+        self.assertFalse(is_forbidden('cli', 'lab'))
+        self.assertFalse(is_forbidden('lab', 'cloud'))

@@ -16,18 +16,18 @@ class DeferredTest(testtools.TestCase):
         super().setUp()
         self.stream = io.StringIO()
         self.progress = Progress(stream=self.stream)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            before = signal.signal(number, signal.default_int_handler)
-            self.addCleanup(signal.signal, number, before)
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before = signal.signal(signum, signal.default_int_handler)
+            self.addCleanup(signal.signal, signum, before)
 
     def test_block_ends_first(self) -> None:
         steps = []
 
         def block() -> None:
             with interrupts.deferred('undoing', self.progress):
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-                    os.kill(os.getpid(), number)
-                    steps.append(number)
+                for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+                    os.kill(os.getpid(), signum)
+                    steps.append(signum)
 
         self.assertRaises(KeyboardInterrupt, block)
         self.assertEqual(3, len(steps))

@@ -13,8 +13,8 @@ from hvstack import errors, jsonfile
 class JSONFileTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
-        self.path = folder / 'file.json'
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = directory / 'file.json'
 
     def load(self, text: str) -> jsonfile.Document:
         self.path.write_text(text, encoding='utf-8')
@@ -28,9 +28,9 @@ class JSONFileTest(testtools.TestCase):
     def test_data_and_lines(self) -> None:
         document = self.load('{"a": {"b": 1},\n "c": [1,\n 2.5]}')
         self.assertEqual({'a': {'b': 1}, 'c': [1, 2.5]}, document.data)
-        place = document.place()
-        self.assertEqual(f'{self.path}:2', place('c.0'))
-        self.assertEqual(f'{self.path}:3', place('c.1'))
+        locate = document.place()
+        self.assertEqual(f'{self.path}:2', locate('c.0'))
+        self.assertEqual(f'{self.path}:3', locate('c.1'))
 
     def test_text_that_is_not_json(self) -> None:
         self.assertIn('column 6', self.refused('{\n"a": x}', 2))
@@ -41,8 +41,8 @@ class JSONFileTest(testtools.TestCase):
         self.assertIn("'a'", self.refused('{"a": 1,\n"a": 2}', 2))
 
     def test_numbers_that_are_not_finite(self) -> None:
-        for number in ('NaN', '-Infinity', '1e999', '9' * 5000):
-            self.refused(f'{{"b": 1,\n"a": {number}}}', 2)
+        for literal in ('NaN', '-Infinity', '1e999', '9' * 5000):
+            self.refused(f'{{"b": 1,\n"a": {literal}}}', 2)
 
     def test_depth(self) -> None:
         for depth in (30, 100_000):

@@ -61,21 +61,21 @@ VALUES = st.one_of(
 )
 
 
-def places(data: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def list_paths(data: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the way to every value."""
-    found = [way] if way else []
+    paths = [way] if way else []
     if isinstance(data, dict | list):
         keys = data if isinstance(data, dict) else range(len(data))
         for key in keys:
-            found += places(data[key], (*way, key))
-    return found
+            paths += list_paths(data[key], (*way, key))
+    return paths
 
 
 @st.composite
 def spoilt(draw: st.DrawFn, good: Any) -> Any:
     """Draw a file's content with one value, or one key, that is another."""
     data = copy.deepcopy(good)
-    *way, last = draw(st.sampled_from(places(good)))
+    *way, last = draw(st.sampled_from(list_paths(good)))
     inner = data
     for key in way:
         inner = inner[key]
@@ -101,15 +101,17 @@ class BadInput(testtools.TestCase):
     @FAST
     @given(spoilt(PROFILE))
     def test_profiles(self, data: Any) -> None:
-        found = self.one_line(from_mapping, data)
-        if found is not None:
-            compute_guest_memory_mib(found)
-            self.assertEqual(found, from_mapping(found.to_mapping(), 'again'))
+        host_profile = self.one_line(from_mapping, data)
+        if host_profile is not None:
+            compute_guest_memory_mib(host_profile)
+            self.assertEqual(
+                host_profile, from_mapping(host_profile.to_mapping(), 'again')
+            )
 
     @FAST
     @given(spoilt(CATALOGUE))
     def test_catalogues(self, data: Any) -> None:
-        found = self.one_line(catalogue.from_mapping, data)
-        if found is not None:
-            for finding in check_catalogue(profile(), found):
+        parsed_catalogue = self.one_line(catalogue.from_mapping, data)
+        if parsed_catalogue is not None:
+            for finding in check_catalogue(profile(), parsed_catalogue):
                 self.assertEqual(1, len(str(finding).splitlines()))

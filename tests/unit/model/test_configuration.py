@@ -33,9 +33,9 @@ class Names(testtools.TestCase):
     def test_round_trip(
         self, count: int, cpu: float, ram: float, storage: str, pin: bool
     ) -> None:
-        one = Configuration(count, cpu, ram, storage, 'shared', pin)
-        self.assertEqual(one, parse(one.name))
-        self.assertEqual(one, parse(one.label))
+        configuration = Configuration(count, cpu, ram, storage, 'shared', pin)
+        self.assertEqual(configuration, parse(configuration.name))
+        self.assertEqual(configuration, parse(configuration.label))
 
     def test_nonsense(self) -> None:
         for text in (

@@ -60,8 +60,8 @@ SYSTEM = disk(
 
 
 class Refusals(testtools.TestCase):
-    def refused(self, call: Any, *given: Any, **options: Any) -> str:
-        exc = self.assertRaises(errors.InputError, call, *given, **options)
+    def refused(self, call: Any, *args: Any, **options: Any) -> str:
+        exc = self.assertRaises(errors.InputError, call, *args, **options)
         self.assertNotIn('\n', str(exc))
         return str(exc)
 
@@ -84,25 +84,25 @@ class Processors(Refusals):
 
     def test_machines_of_the_papers(self) -> None:
         for name in ('vsphere6', 'vsan'):
-            known = profiles.load(name)
-            found = detected.build_profile(
+            profile = profiles.load(name)
+            mapping = detected.build_profile(
                 name,
                 detected.parse_lscpu(
-                    lscpu(2, known.cores_per_socket, 2),
+                    lscpu(2, profile.cores_per_socket, 2),
                     {0: 131072, 1: 131072},
                 ),
                 None,
             )
-            self.assertEqual(known.cells, from_mapping(found, name).cells)
+            self.assertEqual(profile.cells, from_mapping(mapping, name).cells)
 
     def test_older_lscpu(self) -> None:
         old = lscpu(2, 4, 2)
-        for one in old['cpus']:
-            one |= {key: str(one[key]) for key in ('cpu', 'socket', 'core')}
-            one |= {'online': 'yes', 'node': '-'}
-        found = detected.parse_lscpu(old, {0: 4096})
+        for cpu in old['cpus']:
+            cpu |= {key: str(cpu[key]) for key in ('cpu', 'socket', 'core')}
+            cpu |= {'online': 'yes', 'node': '-'}
+        fields = detected.parse_lscpu(old, {0: 4096})
         self.assertEqual([{'cpus': '0-15', 'memory_mib': 4096}],
-                         found['cells'])  # fmt: skip
+                         fields['cells'])  # fmt: skip
 
     def test_what_no_profile_describes(self) -> None:
         off = lscpu(1, 4, 2)
@@ -113,7 +113,7 @@ class Processors(Refusals):
         del uneven['cpus'][7]
         wide = lscpu(2, 4, 1)
         wide['cpus'][4]['socket'] = 0
-        for data, memory, words in (
+        for data, memory, message in (
             (off, {0: 64}, 'CPUs 5 are offline'),
             (uneven, {0: 64}, 'differ'),
             (wide, {0: 64, 1: 64}, 'differ'),
@@ -123,7 +123,7 @@ class Processors(Refusals):
             ({}, {0: 64}, 'util-linux'),
         ):
             self.assertIn(
-                words, self.refused(detected.parse_lscpu, data, memory)
+                message, self.refused(detected.parse_lscpu, data, memory)
             )
         self.assertIn('MemTotal', self.refused(detected.parse_meminfo, ''))
 
@@ -139,15 +139,18 @@ class Processors(Refusals):
 class DataDisks(Refusals):
     """Disks of this machine."""
 
-    def found(
-        self, *disks: Any, wanted: str | None = None, spin: bool | None = None
+    def select(
+        self,
+        *disks: Any,
+        requested: str | None = None,
+        spin: bool | None = None,
     ) -> Any:
         return detected.select_data_disks(
-            {'blockdevices': list(disks)}, wanted, spin
+            {'blockdevices': list(disks)}, requested, spin
         )
 
     def refusal(self, *disks: Any, **options: Any) -> str:
-        return self.refused(self.found, *disks, **options)
+        return self.refused(self.select, *disks, **options)
 
     def test_sample_has_none(self) -> None:
         self.assertIsNone(
@@ -165,7 +168,7 @@ class DataDisks(Refusals):
         ]
         self.assertEqual(
             {'count': 5, 'size_gb': 600, 'rotational': True},
-            self.found(SYSTEM, *data, *others),
+            self.select(SYSTEM, *data, *others),
         )
 
     def test_one_that_may_be_either(self) -> None:
@@ -176,27 +179,27 @@ class DataDisks(Refusals):
         ):
             disks = SYSTEM, disk('sdb'), disk('sdc', **change)
             self.assertIn('disks sdc hold', self.refusal(*disks))
-            found = self.found(*disks, wanted='/dev/sdb,sdc,sdb')
-            self.assertEqual(2, found['count'])
-            self.assertIsNone(self.found(*disks, wanted='none'))
+            data_disks = self.select(*disks, requested='/dev/sdb,sdc,sdb')
+            self.assertEqual(2, data_disks['count'])
+            self.assertIsNone(self.select(*disks, requested='none'))
 
     def test_unknown_or_different(self) -> None:
         small, flash = disk('sdc', size=10**9), disk('nvme0n1', rota=False)
         self.assertIn('differ', self.refusal(SYSTEM, disk('sdb'), small))
         self.assertIn('differ', self.refusal(SYSTEM, disk('sdb'), flash))
-        self.assertFalse(self.found(flash)['rotational'])
-        self.assertIn('no such disk', self.refusal(SYSTEM, wanted='sdq'))
+        self.assertFalse(self.select(flash)['rotational'])
+        self.assertIn('no such disk', self.refusal(SYSTEM, requested='sdq'))
 
     def test_a_virtual_machine_does_not_know_whether_disks_spin(self) -> None:
         self.assertIn('--rotational', self.refusal(disk('vdb')))
-        self.assertFalse(self.found(disk('vdb'), spin=False)['rotational'])
+        self.assertFalse(self.select(disk('vdb'), spin=False)['rotational'])
 
     def test_given(self) -> None:
         self.assertEqual(
             {'count': 20, 'size_gb': 600, 'rotational': True},
             detected.parse_disks_option('20x600', True),
         )
-        self.assertEqual(2, self.found(wanted='2x9', spin=True)['count'])
+        self.assertEqual(2, self.select(requested='2x9', spin=True)['count'])
         for text in ('20', 'sdb', '', '2x', '20x600GB', '99999x1'):
             self.refused(detected.parse_disks_option, text, True)
         self.refused(detected.parse_disks_option, '20x600', None)
@@ -220,24 +223,24 @@ class Cloud(Refusals):
 
     def call(self, path: str = '', value: Any = None, **options: Any) -> Any:
         """Detect, with one thing of the cloud's changed."""
-        given = copy.deepcopy(CLOUD) | options
+        kwargs = copy.deepcopy(CLOUD) | options
         *way, last = path.split('.')
-        inner = given
+        inner = kwargs
         for name in way:
             inner = inner[name]
         if path:
             inner[last] = value
-        return detected.parse_inventories(**given)
+        return detected.parse_inventories(**kwargs)
 
     def test_all_is_told_or_said(self) -> None:
-        wanted = {
+        expected = {
             'sockets': 2,
             'cores_per_socket': 10,
             'threads_per_core': 2,
             'memory_mib': 262144,
             'cells': 2,
         }
-        self.assertEqual(wanted, self.call(sockets=2, cells=2))
+        self.assertEqual(expected, self.call(sockets=2, cells=2))
         pinned = {
             'VCPU': {'total': 8},
             'PCPU': {'total': 32},
@@ -246,20 +249,20 @@ class Cloud(Refusals):
         # What libvirt tells in a container's host.
         empty = dict.fromkeys(('cells', 'sockets', 'cores', 'threads'))
         for cpu_info in ({}, None, {'topology': empty}):
-            found = self.call(
+            fields = self.call(
                 inventories=pinned,
                 cpu_info=cpu_info,
                 sockets=2,
                 cells=2,
                 threads=2,
             )
-            self.assertEqual(wanted, found)
+            self.assertEqual(expected, fields)
         flat = {'cells': 1, 'sockets': 2, 'cores': 10, 'threads': 2}
-        found = self.call('cpu_info.topology', flat)
-        self.assertEqual({**wanted, 'cells': 1}, found)
+        fields = self.call('cpu_info.topology', flat)
+        self.assertEqual({**expected, 'cells': 1}, fields)
 
     def test_what_is_not_told_is_asked_for(self) -> None:
-        for options, words in (
+        for options, message in (
             ({}, '--cells'),
             ({'cells': 2}, '--sockets'),
             ({'cells': 2, 'sockets': 2, 'cpu_info': {}}, '--threads'),
@@ -267,16 +270,18 @@ class Cloud(Refusals):
             ({'cells': 2, 'sockets': 3}, 'correct --sockets'),
             ({'cells': 2, 'sockets': 2, 'threads': 1}, 'HYPERTHREADING'),
         ):
-            self.assertIn(words, self.refused(self.call, **options))
+            self.assertIn(message, self.refused(self.call, **options))
 
     def test_what_does_not_fit(self) -> None:
-        said = {'cells': 2, 'sockets': 2}
-        for path, value, words in (
+        options = {'cells': 2, 'sockets': 2}
+        for path, value, message in (
             ('inventories.VCPU.total', 36, '36 CPUs of 40'),
             ('inventories', {}, 'no VCPU'),
             ('inventories', {'VCPU': {'total': 40}}, 'no VCPU, PCPU or MEM'),
         ):
-            self.assertIn(words, self.refused(self.call, path, value, **said))
+            self.assertIn(
+                message, self.refused(self.call, path, value, **options)
+            )
 
 
 class Profile(Refusals):
@@ -284,9 +289,9 @@ class Profile(Refusals):
 
     def test_reserve_only_above_the_rule(self) -> None:
         fields = self.fields(262144)
-        for reserved, kept in ((512, None), (15360, None), (15361, 15361)):
+        for reserved, expected in ((512, None), (15360, None), (15361, 15361)):
             data = detected.build_profile('a', fields, None, reserved)
-            self.assertEqual(kept, data.get('reserved_memory_mib'))
+            self.assertEqual(expected, data.get('reserved_memory_mib'))
 
     def test_names(self) -> None:
         text = self.refused(

@@ -33,14 +33,14 @@ class PaperTable(testtools.TestCase):
 
     def test_vsphere6_table_1(self) -> None:
         host = profiles.load('vsphere6')
-        wanted = {
+        expected = {
             1: (40, 241 * GIB, 20),
             2: (20, 120.5 * GIB, 10),
             4: (10, 60.25 * GIB, 5),
             10: (4, 24.1 * GIB, 2),
             20: (2, 12.05 * GIB, 1),
         }
-        for count, (vcpus, ram, disks) in wanted.items():
+        for count, (vcpus, ram, disks) in expected.items():
             flavor = derive_flavor(host, Configuration(count))
             self.assertEqual(
                 (vcpus, int(ram), disks),
@@ -154,16 +154,16 @@ class Shared(testtools.TestCase):
 
     def test_rest_is_told(self) -> None:
         host = profile(vm_memory_mib=10000, disks={'count': 8, 'size_gb': 100})
-        left = compute_remainder(host, Configuration(3))
-        self.assertEqual(Remainder(vcpus=1, ram=1, disks=2), left)
-        self.assertEqual('1 CPUs, 1 MiB, 2 data disks', str(left))
+        remainder = compute_remainder(host, Configuration(3))
+        self.assertEqual(Remainder(vcpus=1, ram=1, disks=2), remainder)
+        self.assertEqual('1 CPUs, 1 MiB, 2 data disks', str(remainder))
         self.assertEqual(
             'nothing', str(compute_remainder(profile(), Configuration(2)))
         )
 
     def test_rest_with_ratios(self) -> None:
-        left = compute_remainder(profile(), Configuration(3, cpu_ratio=2))
-        self.assertEqual(32 - 3 * 10, left.vcpus)
+        remainder = compute_remainder(profile(), Configuration(3, cpu_ratio=2))
+        self.assertEqual(32 - 3 * 10, remainder.vcpus)
 
     def test_shares_and_quota_only_when_asked(self) -> None:
         host = profile(cpu_cap=0.65)
@@ -177,10 +177,10 @@ class Shared(testtools.TestCase):
         )
         shares = derive_flavor(host, two, cpu_shares=True).extra_specs
         self.assertEqual('8192', shares['quota:cpu_shares'])
-        most = derive_flavor(
+        max_shares = derive_flavor(
             host, Configuration(1), cpu_shares=True
         ).extra_specs
-        self.assertEqual('10000', most['quota:cpu_shares'])
+        self.assertEqual('10000', max_shares['quota:cpu_shares'])
         guest = derive_flavor(host, two, cpu_quota='guest').extra_specs
         self.assertEqual('32500', guest['quota:cpu_quota'])
         vcpu = derive_flavor(host, two, cpu_quota='vcpu').extra_specs
@@ -357,8 +357,8 @@ class Roles(testtools.TestCase):
 
     def test_namenode_takes_slots_for_four_vcpus(self) -> None:
         host = profiles.load('vsphere6')
-        wanted = {1: 40, 2: 20, 4: 10, 10: 4, 20: 4, 40: 4}
-        for count, vcpus in wanted.items():
+        expected = {1: 40, 2: 20, 4: 10, 10: 4, 20: 4, 40: 4}
+        for count, vcpus in expected.items():
             self.assertEqual(
                 vcpus,
                 derive_flavor(host, Configuration(count), 'namenode').vcpus,
@@ -410,14 +410,14 @@ class Roles(testtools.TestCase):
         )
 
     def test_name_is_stable_and_tells_shapes_apart(self) -> None:
-        one = derive_flavor(profile(), Configuration(2))
+        flavor = derive_flavor(profile(), Configuration(2))
         self.assertEqual(
             'hv-small-worker-i2-c1-m1-local-shared-unpinned-v8-m7168-d40',
-            one.name,
+            flavor.name,
         )
         other = derive_flavor(
             profile(vm_memory_mib=12 * GIB), Configuration(2)
         )
         root = derive_flavor(profile(), Configuration(2), disk_gb=7)
-        self.assertEqual(3, len({one.name, other.name, root.name}))
+        self.assertEqual(3, len({flavor.name, other.name, root.name}))
         self.assertEqual(7, root.disk)

@@ -92,10 +92,10 @@ def fit(cells: list[tuple[int, int]], flavor: Flavor, count: int) -> bool:
     for _ in range(count):
         used: set[int] = set()
         for vcpus, ram in sorted(parts, reverse=True):
-            for number, (cpus, memory) in enumerate(free):
-                if number not in used and cpus >= vcpus and memory >= ram:
-                    free[number] = (cpus - vcpus, memory - ram)
-                    used.add(number)
+            for index, (cpus, memory) in enumerate(free):
+                if index not in used and cpus >= vcpus and memory >= ram:
+                    free[index] = (cpus - vcpus, memory - ram)
+                    used.add(index)
                     break
             else:
                 return False
@@ -133,9 +133,9 @@ class Fits(testtools.TestCase):
         self.assertTrue(
             count * flavor.ram <= compute_guest_memory_mib(host) * ram + 1e-6
         )
-        left = compute_remainder(host, chosen)
-        self.assertTrue(0 <= left.vcpus < count)
-        self.assertTrue(0 <= left.ram < count)
+        remainder = compute_remainder(host, chosen)
+        self.assertTrue(0 <= remainder.vcpus < count)
+        self.assertTrue(0 <= remainder.ram < count)
         self.assertTrue(flavor.disks * count <= 24)
 
     @FAST
@@ -150,8 +150,8 @@ class Fits(testtools.TestCase):
         self.assertTrue(fit(cells, flavor, count))
         self.assertTrue(count * flavor.ram <= compute_guest_memory_mib(host))
         self.assertEqual(0, flavor.ram % 2)
-        left = compute_remainder(host, chosen)
-        self.assertTrue(left.vcpus >= 0 and left.ram >= 0)
+        remainder = compute_remainder(host, chosen)
+        self.assertTrue(remainder.vcpus >= 0 and remainder.ram >= 0)
 
     @FAST
     @given(hosts(), st.integers(1, 50))
@@ -168,16 +168,16 @@ class Fits(testtools.TestCase):
     @FAST
     @given(hosts(), st.integers(1, 50), st.integers(1, 40))
     def test_cluster_uses_every_slot(
-        self, host: HostProfile, count: int, number: int
+        self, host: HostProfile, count: int, host_count: int
     ) -> None:
         try:
             size = compute_cluster_size(
-                host, Configuration(count), number, 'separate'
+                host, Configuration(count), host_count, 'separate'
             )
         except errors.InputError:
             return
-        taken = size.controllers * size.slots_per_controller
-        self.assertEqual(count * number, size.workers + taken)
+        controller_slots = size.controllers * size.slots_per_controller
+        self.assertEqual(count * host_count, size.workers + controller_slots)
         self.assertTrue(1 <= size.slots_per_controller <= count)
         self.assertTrue(size.workers >= 1)
 
@@ -192,8 +192,8 @@ def packed(free: Cells, guest: Cells, count: int) -> bool:
         return True
     for chosen in itertools.permutations(range(len(free)), len(guest)):
         after = list(free)
-        for number, (cpus, mib) in zip(chosen, guest, strict=True):
-            after[number] = (after[number][0] - cpus, after[number][1] - mib)
+        for index, (cpus, mib) in zip(chosen, guest, strict=True):
+            after[index] = (after[index][0] - cpus, after[index][1] - mib)
         if all(cpus >= 0 and mib >= 0 for cpus, mib in after) and packed(
             tuple(sorted(after)), guest, count - 1
         ):
@@ -210,18 +210,20 @@ def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
     policy = draw(st.sampled_from(['prefer', 'require', 'isolate']))
     page = draw(st.sampled_from(['large', '4', '2MB', '1GB']))
     step = 1024 if page == '1GB' else 2
-    even = draw(st.booleans())
+    uniform = draw(st.booleans())
     # About a share, so that many fit closely and some do not.
     share = max(1, count * nodes // len(host.cells))
-    least = [min(sizes) for sizes in zip(*map(shape, host.cells), strict=True)]
-    cpus, mib = (max(1, size // share) for size in least)
+    min_sizes = [
+        min(sizes) for sizes in zip(*map(shape, host.cells), strict=True)
+    ]
+    cpus, mib = (max(1, size // share) for size in min_sizes)
     parts = [
         (
             draw(st.integers(max(1, cpus - 2), cpus + 1)),
             draw(st.integers(mib * 3 // 4, mib + 1)) // step * step + step,
         )
-        for _ in range(1 if even else nodes)
-    ] * (nodes if even else 1)
+        for _ in range(1 if uniform else nodes)
+    ] * (nodes if uniform else 1)
     specs = {
         'hw:cpu_policy': 'dedicated',
         'hw:cpu_thread_policy': policy,
@@ -229,11 +231,11 @@ def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
         'hw:locked_memory': 'true',
         'hw:numa_nodes': str(nodes),
     }
-    if not even:
+    if not uniform:
         first = 0
-        for number, (vcpus, ram) in enumerate(parts):
-            specs[f'hw:numa_cpus.{number}'] = f'{first}-{first + vcpus - 1}'
-            specs[f'hw:numa_mem.{number}'] = str(ram)
+        for index, (vcpus, ram) in enumerate(parts):
+            specs[f'hw:numa_cpus.{index}'] = f'{first}-{first + vcpus - 1}'
+            specs[f'hw:numa_mem.{index}'] = str(ram)
             first += vcpus
     each = host.threads_per_core if policy == 'isolate' else 1
     flavor = {
@@ -249,8 +251,10 @@ def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
 def errors_of(host: HostProfile, *flavors: dict[str, Any]) -> list[str]:
     """Return lint's errors over a set."""
     data = {'host': host.name, 'flavors': list(flavors)}
-    found = check_catalogue(host, catalogue.from_mapping(data, str))
-    return [str(one) for one in found if one.level == ERROR]
+    violations = check_catalogue(host, catalogue.from_mapping(data, str))
+    return [
+        str(violation) for violation in violations if violation.level == ERROR
+    ]
 
 
 class Lint(testtools.TestCase):
@@ -259,9 +263,9 @@ class Lint(testtools.TestCase):
     @FAST
     @given(pinned())
     def test_what_passes_fits(
-        self, drawn: tuple[HostProfile, dict[str, Any], Cells]
+        self, case: tuple[HostProfile, dict[str, Any], Cells]
     ) -> None:
-        host, flavor, guest = drawn
+        host, flavor, guest = case
         count = int(flavor['configuration'][1:].partition('-')[0])
         cells = tuple(sorted(shape(cell) for cell in host.cells))
         fits = packed(cells, guest, count)
@@ -312,11 +316,13 @@ class Lint(testtools.TestCase):
         st.sampled_from(['combined', 'separate', 'host']),
     )
     def test_what_is_derived_passes(
-        self, host: HostProfile, count: int, words: str, rule: str
+        self, host: HostProfile, count: int, suffix: str, rule: str
     ) -> None:
         host = replace(host, controllers_rule=rule)
         try:
-            data = catalogue.build_catalogue(host, [parse(f'i{count}{words}')])
+            data = catalogue.build_catalogue(
+                host, [parse(f'i{count}{suffix}')]
+            )
         except errors.InputError:
             return
         self.assertEqual([], errors_of(host, *data['flavors']))

@@ -60,12 +60,12 @@ def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
     Keys with a colon are extra specs; None removes one.
     """
     plain = catalogue.build_catalogue(profile(), [parse(configuration)])
-    found = plain['flavors'][0]
+    flavor = plain['flavors'][0]
     for key, value in changes.pop('specs', {}).items():
-        found['extra_specs'].pop(key, None)
+        flavor['extra_specs'].pop(key, None)
         if value is not None:
-            found['extra_specs'][key] = value
-    return {**found, **changes}
+            flavor['extra_specs'][key] = value
+    return {**flavor, **changes}
 
 
 def findings(
@@ -80,7 +80,7 @@ def findings(
 
 def broken(*entries: dict[str, Any], **options: Any) -> set[str]:
     """Return the rules that are broken."""
-    return {one.rule for one in findings(*entries, **options)}
+    return {violation.rule for violation in findings(*entries, **options)}
 
 
 #: By rule: a flavor that breaks it and one that just does not.
@@ -227,8 +227,8 @@ class Rules(testtools.TestCase):
             ({'ephemeral': 21}, {'HV003'}),
         ):
             for policy in ('i4', 'i4-dedicated'):
-                one = entry(policy, **changes)
-                self.assertEqual(rules, broken(one, host=host), changes)
+                flavor = entry(policy, **changes)
+                self.assertEqual(rules, broken(flavor, host=host), changes)
 
     def test_pages(self) -> None:
         for page, ram, good in (
@@ -244,10 +244,10 @@ class Rules(testtools.TestCase):
             ('small', 3001, True),
             ('any', 3001, True),
         ):
-            one = entry(
+            flavor = entry(
                 'i4-dedicated', ram=ram, specs={'hw:mem_page_size': page}
             )
-            self.assertEqual(good, 'HV005' not in broken(one), (page, ram))
+            self.assertEqual(good, 'HV005' not in broken(flavor), (page, ram))
 
     def test_cells_that_do_not_add_up(self) -> None:
         self.assertIn(
@@ -262,8 +262,12 @@ class Rules(testtools.TestCase):
         self.assertNotIn('HV004', broken(entry('i1-dedicated', specs=lists)))
 
     def test_nearest_spec_is_named(self) -> None:
-        found = findings(EXAMPLES['HV010'][0])
-        message = next(str(one) for one in found if one.rule == 'HV010')
+        violations = findings(EXAMPLES['HV010'][0])
+        message = next(
+            str(violation)
+            for violation in violations
+            if violation.rule == 'HV010'
+        )
         self.assertIn("did you mean 'hw:cpu_policy'", message)
         self.assertTrue(
             message.startswith('f:flavors.0.extra_specs.hw:cpu_polcy: ')
@@ -278,9 +282,11 @@ class Rules(testtools.TestCase):
     def test_evidence_is_whole_and_of_this_configuration(self) -> None:
         for name in catalogue.EVIDENCE_FIELDS:
             lacking = {k: v for k, v in EVIDENCE.items() if k != name}
-            found = findings(entry(status='approved', evidence=lacking))
-            self.assertEqual(['HV016'], [one.rule for one in found], name)
-            self.assertIn(f'lacks {name}:', found[0].message)
+            violations = findings(entry(status='approved', evidence=lacking))
+            self.assertEqual(
+                ['HV016'], [violation.rule for violation in violations], name
+            )
+            self.assertIn(f'lacks {name}:', violations[0].message)
         other = entry('i2', status='approved', evidence=EVIDENCE)
         self.assertIn('HV016', broken(other))
         self.assertEqual(set(), broken(entry(evidence={'percent': 3})))
@@ -310,8 +316,10 @@ class Rules(testtools.TestCase):
         ):
             changed = {**EVIDENCE, name: value}
             rules = [
-                (one.rule, one.field)
-                for one in findings(entry(status='approved', evidence=changed))
+                (violation.rule, violation.field)
+                for violation in findings(
+                    entry(status='approved', evidence=changed)
+                )
             ]
             self.assertIn(('HV019', f'evidence.{field}'), rules, (name, value))
 
@@ -321,11 +329,13 @@ class Rules(testtools.TestCase):
         self.assertNotIn('HV018', broken({**lone, 'status': 'candidate'}))
 
     def test_two_names_for_one_shape(self) -> None:
-        one = entry()
-        other = {**one, 'name': 'another'}
-        self.assertEqual({SET_RULE[0]}, broken(one, other))
-        self.assertEqual(set(), broken(one, {**other, 'ram': 1000}))
-        self.assertEqual(set(), broken(one, {**other, 'role': 'controller'}))
+        flavor = entry()
+        other = {**flavor, 'name': 'another'}
+        self.assertEqual({SET_RULE[0]}, broken(flavor, other))
+        self.assertEqual(set(), broken(flavor, {**other, 'ram': 1000}))
+        self.assertEqual(
+            set(), broken(flavor, {**other, 'role': 'controller'})
+        )
 
     def test_controllers_are_no_instances(self) -> None:
         lone = entry('i4', role='controller', vcpus=8, ram=16000)
@@ -347,12 +357,12 @@ class Derived(testtools.TestCase):
                     except errors.InputError:
                         continue
                     checked = catalogue.from_mapping(data, str)
-                    wrong = [
-                        str(one)
-                        for one in check_catalogue(host, checked)
-                        if one.level == ERROR
+                    messages = [
+                        str(violation)
+                        for violation in check_catalogue(host, checked)
+                        if violation.level == ERROR
                     ]
-                    self.assertEqual([], wrong)
+                    self.assertEqual([], messages)
 
     def test_lab(self) -> None:
         host = from_mapping(
@@ -382,7 +392,9 @@ class Derived(testtools.TestCase):
             (2, {'worker', 'namenode', 'resourcemanager'}),
         ):
             data = catalogue.build_catalogue(host, [parse(f'i{count}')])
-            self.assertEqual(roles, {one['role'] for one in data['flavors']})
+            self.assertEqual(
+                roles, {flavor['role'] for flavor in data['flavors']}
+            )
 
 
 class Read(testtools.TestCase):
@@ -445,9 +457,10 @@ class Read(testtools.TestCase):
     def test_configuration(self) -> None:
         for text in ('two', 'i2-c3\nm4', 'i2-dedicated-c2', 'i0'):
             bad = {**entry(), 'configuration': text}
-            told = self.refused({'host': 'small', 'flavors': [bad]})
+            message = self.refused({'host': 'small', 'flavors': [bad]})
             self.assertTrue(
-                told.startswith("flavors.0.configuration: 'flavors"), told
+                message.startswith("flavors.0.configuration: 'flavors"),
+                message,
             )
 
     def test_specs_are_such_as_nova_takes(self) -> None:
@@ -510,7 +523,7 @@ class Specs(testtools.TestCase):
             self.assertEqual(good, extra_specs.is_valid(name, value), name)
 
     def test_names(self) -> None:
-        for name, known in (
+        for name, expected in (
             ('hw:cpu_policy', True),
             ('hw:cpu_priority', False),
             ('hw:numa_cpus.x', False),
@@ -520,4 +533,4 @@ class Specs(testtools.TestCase):
             ('group_policy', True),
             ('ssd', False),
         ):
-            self.assertEqual(known, extra_specs.is_known(name), name)
+            self.assertEqual(expected, extra_specs.is_known(name), name)

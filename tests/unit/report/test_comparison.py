@@ -15,8 +15,8 @@ from tests.unit.results.factory import run
 def runs(sweep: str, i1: float, **environment: object) -> list[Record]:
     """Return two runs on bare metal and two of i1, one per cent apart."""
     return [
-        run(name, index, seconds * (1 + index / 100), sweep=sweep, **more)
-        for name, seconds, more in (
+        run(name, index, seconds * (1 + index / 100), sweep=sweep, **facts)
+        for name, seconds, facts in (
             ('bare-metal', 100.0, {}),
             ('i1', i1, environment),
         )
@@ -79,14 +79,14 @@ class Compare(testtools.TestCase):
         )
 
     def test_forms(self) -> None:
-        given = (
+        reports = (
             answer.build_report(runs('a', 120)),
             answer.build_report(runs('b', 100)),
         )
-        text = report.format_comparison(*given)
+        text = report.format_comparison(*reports)
         self.assertIn('b against a: 1 no difference, 1 faster of 2', text)
-        data = json.loads(report.format_comparison(*given, form='json'))
+        data = json.loads(report.format_comparison(*reports, form='json'))
         self.assertEqual('faster', data['rows'][1]['verdict'])
-        page = Page(report.format_comparison(*given, form='html'))
+        page = Page(report.format_comparison(*reports, form='html'))
         self.assertEqual({'after'}, set(page.drawn))
         self.assertIn('1 faster', page.words)

@@ -75,14 +75,17 @@ class Sweep:
             },
         }
         self.records = [
-            self.made(configuration, n, time) for n, time in enumerate(seconds)
-        ] + [self.made(BARE_METAL, n, 99 + n) for n in range(3)]
+            self.build_record(configuration, n, time)
+            for n, time in enumerate(seconds)
+        ] + [self.build_record(BARE_METAL, n, 99 + n) for n in range(3)]
 
-    def made(self, configuration: str, index: int, seconds: float) -> Record:
-        bare = configuration == BARE_METAL
-        seen = {} if bare else copy.deepcopy(self.seen)
-        found = run(configuration, index, seconds, seen=seen, hadoop='3.4.3')
-        return self.sealed(found)
+    def build_record(
+        self, configuration: str, index: int, seconds: float
+    ) -> Record:
+        is_baseline = configuration == BARE_METAL
+        seen = {} if is_baseline else copy.deepcopy(self.seen)
+        record = run(configuration, index, seconds, seen=seen, hadoop='3.4.3')
+        return self.sealed(record)
 
     @staticmethod
     def sealed(record: Record) -> Record:
@@ -92,21 +95,21 @@ class Sweep:
     @property
     def measured(self) -> list[Record]:
         """The configuration's runs."""
-        return [one for one in self.records if one.kind != 'baseline']
+        return [record for record in self.records if record.kind != 'baseline']
 
-    def approve(self, least: float | None = None) -> dict[str, Any]:
-        (found,) = earned.approve(
+    def approve(self, min_percent: float | None = None) -> dict[str, Any]:
+        (approval,) = earned.approve(
             self.catalogue,
             [self.flavor.name],
             self.profile,
             self.records,
-            least,
+            min_percent,
         )
-        return found.evidence
+        return approval.evidence
 
-    def refusal(self, least: float | None = None) -> str:
+    def refusal(self, min_percent: float | None = None) -> str:
         try:
-            self.approve(least)
+            self.approve(min_percent)
         except errors.InputError as exc:
             return str(exc)
         return ''
@@ -115,16 +118,16 @@ class Sweep:
 class Approve(testtools.TestCase):
     """What is needed, and what the evidence says."""
 
-    def assert_refused(self, sweep: Sweep, *words: str) -> None:
+    def assert_refused(self, sweep: Sweep, *parts: str) -> None:
         text = sweep.refusal()
         self.assertTrue(text.startswith('f:flavors.0.status: flavor '), text)
         self.assertNotIn('\n', text)
-        for word in words:
+        for word in parts:
             self.assertIn(word, text)
 
     def test_evidence_is_the_reports(self) -> None:
         sweep = Sweep()
-        found = sweep.approve()
+        earned_evidence = sweep.approve()
         rows = answer.build_report(sweep.records).rows
         (percent,) = (row.percent for row in rows if row.percent is not None
                       and row.configuration != BARE_METAL)  # fmt: skip
@@ -132,16 +135,16 @@ class Approve(testtools.TestCase):
         self.assertEqual(
             (round(percent.percent, 2), round(percent.low, 2), 3, 3),
             (
-                found['percent'],
-                found['low'],
-                found['runs'],
-                found['baseline_runs'],
+                earned_evidence['percent'],
+                earned_evidence['low'],
+                earned_evidence['runs'],
+                earned_evidence['baseline_runs'],
             ),
         )
         self.assertEqual(
             ('lxc', 10**9, '2026-11-21', 'quick', 'lab-worker', 90),
             tuple(
-                found[name]
+                earned_evidence[name]
                 for name in (
                     'backend',
                     'size_bytes',
@@ -154,10 +157,10 @@ class Approve(testtools.TestCase):
         )
         self.assertEqual(
             {'nova': '34.0.0', 'hadoop': '3.4.3', 'hvstack': '0.1'},
-            found['releases'],
+            earned_evidence['releases'],
         )
         self.assertEqual(
-            evidence.compute_digest(sweep.records), found['digest']
+            evidence.compute_digest(sweep.records), earned_evidence['digest']
         )
 
     def test_unknown_flavor(self) -> None:
@@ -177,7 +180,7 @@ class Approve(testtools.TestCase):
         sweep = Sweep()
         sweep.records = [
             Sweep('i1').measured[0],
-            *(one for one in sweep.records if one.kind == 'baseline'),
+            *(record for record in sweep.records if record.kind == 'baseline'),
         ]
         self.assert_refused(sweep, 'no run of', 'measure it')
 
@@ -250,26 +253,28 @@ class Approve(testtools.TestCase):
             self.assert_refused(Sweep(configuration), 'over-subscribes')
 
     def test_ratio_seen(self) -> None:
-        for kind in ('VCPU', 'MEMORY_MB'):
+        for resource_class in ('VCPU', 'MEMORY_MB'):
             sweep = Sweep()
             host = sweep.measured[2].seen['inventory']['hv-host2']
-            host[kind]['allocation_ratio'] = 1.5
-            self.assert_refused(sweep, f'ratio 1.5 of {kind} on hv-host2')
-            del host[kind]
+            host[resource_class]['allocation_ratio'] = 1.5
+            self.assert_refused(
+                sweep, f'ratio 1.5 of {resource_class} on hv-host2'
+            )
+            del host[resource_class]
             self.assert_refused(sweep, 'no CPUs or memory of hv-host2')
         sweep = Sweep()
         del sweep.measured[0].seen['inventory']
         self.assert_refused(sweep, "Placement's inventories")
 
     def test_backends(self) -> None:
-        for backend, words in (
+        for backend, message in (
             ('qemu', 'says nothing'),
             ('esx', 'measure it on kvm'),
         ):
             sweep = Sweep()
             for record in sweep.measured:
                 record.environment['backend'] = backend
-            self.assert_refused(sweep, words)
+            self.assert_refused(sweep, message)
         for record in sweep.measured:
             record.environment['backend'] = 'kvm'
         self.assertEqual('', sweep.refusal())
@@ -313,8 +318,8 @@ class Approve(testtools.TestCase):
         self.assertIn('90.9 % of bare metal', sweep.refusal())
         self.assertEqual(85, sweep.approve(85)['min_percent'])
         self.assertIn('than the 99', Sweep().refusal(99))
-        for least in (float('nan'), -1, 1e9):
-            self.assertIn('min_percent is', sweep.refusal(least))
+        for min_percent in (float('nan'), -1, 1e9):
+            self.assertIn('min_percent is', sweep.refusal(min_percent))
 
     def test_no_change_if_it_says_so_already(self) -> None:
         sweep = Sweep()
@@ -328,10 +333,10 @@ class Approve(testtools.TestCase):
         for record, changed in ((None, False), (sweep.measured[0], True)):
             if record is not None:
                 sweep.records.remove(record)
-            (found,) = earned.approve(
+            (approval,) = earned.approve(
                 again, names, sweep.profile, sweep.records
             )
-            self.assertEqual(changed, found.changed)
+            self.assertEqual(changed, approval.changed)
 
 
 class Verify(testtools.TestCase):
@@ -349,8 +354,10 @@ class Verify(testtools.TestCase):
         }
 
     def verify(self, records: list[Record]) -> None:
-        found = catalogue.from_mapping(self.data, lambda at: f'f:{at}')
-        evidence.verify_evidence(found.entries[0], records)
+        parsed_catalogue = catalogue.from_mapping(
+            self.data, lambda at: f'f:{at}'
+        )
+        evidence.verify_evidence(parsed_catalogue.entries[0], records)
 
     def refused(self, records: list[Record]) -> str:
         exc = self.assertRaises(errors.InputError, self.verify, records)
@@ -370,9 +377,11 @@ class Verify(testtools.TestCase):
         names = [BARE_METAL, 'i2'] * 4 + [BARE_METAL]
         for hour, name in enumerate(names):
             # Later runs of i2 than of bare metal, and all become slower.
-            made = sweep.made(name, hour // 2, 100 * 1.2**hour + hour % 3)
-            made.started = f'2026-11-21T{hour:02}:00:00Z'
-            sweep.records.append(sweep.sealed(made))
+            record = sweep.build_record(
+                name, hour // 2, 100 * 1.2**hour + hour % 3
+            )
+            record.started = f'2026-11-21T{hour:02}:00:00Z'
+            sweep.records.append(sweep.sealed(record))
         del sweep.records[:3]
         sweep.records.remove(sweep.measured[0])
         assert answer.build_report(sweep.records).corrected_rates.drift
@@ -381,14 +390,16 @@ class Verify(testtools.TestCase):
 
     def test_missing_and_added(self) -> None:
         self.assertIn('5 records', self.refused(self.sweep.records[:-1]))
-        more = Sweep.sealed(run('i2', 9, 90))
-        self.assertIn('7 records', self.refused([*self.sweep.records, more]))
+        extra_record = Sweep.sealed(run('i2', 9, 90))
+        self.assertIn(
+            '7 records', self.refused([*self.sweep.records, extra_record])
+        )
         for records in ([], self.sweep.measured, self.sweep.records[3:]):
             self.assertIn('no run or no baseline', self.refused(records))
 
     def test_edited_evidence(self) -> None:
         written = self.data['flavors'][0]['evidence']
-        for field, value, words in (
+        for field, value, message in (
             ('percent', 99.9, 'is 99.9, but the records make'),
             ('runs', 30, 'is 30, but the records make 3'),
             ('baseline_runs', 30, 'is 30, but the records make 3'),
@@ -402,7 +413,7 @@ class Verify(testtools.TestCase):
         ):
             edited = {**written, field: value}
             self.data['flavors'][0]['evidence'] = edited
-            self.assertIn(words, self.refused(self.sweep.records))
+            self.assertIn(message, self.refused(self.sweep.records))
 
     def test_evidence_moved_to_another_flavor(self) -> None:
         for name, value in (('ram', 512), ('name', 'large'), ('vcpus', 64)):
@@ -413,21 +424,24 @@ class Verify(testtools.TestCase):
         self.verify(self.sweep.records)
 
     def test_another_machine_and_older_evidence(self) -> None:
-        found = catalogue.from_mapping(self.data, lambda at: f'f:{at}')
+        parsed_catalogue = catalogue.from_mapping(
+            self.data, lambda at: f'f:{at}'
+        )
         verify = (
             evidence.verify_evidence,
-            found.entries[0],
+            parsed_catalogue.entries[0],
             self.sweep.records,
         )
         nobody = signing.Policy({}, {})
         exc = self.assertRaises(errors.InputError, *verify, nobody)
         self.assertIn('which is not trusted', str(exc))
-        asked = signing.Policy({}, {}, unsigned=True)
-        self.assertIn('not trusted', verify[0](*verify[1:], asked))
+        unsigned_policy = signing.Policy({}, {}, unsigned=True)
+        self.assertIn('not trusted', verify[0](*verify[1:], unsigned_policy))
         del self.data['flavors'][0]['evidence']['signature']
         older = catalogue.from_mapping(self.data, str).entries[0]
         self.assertEqual(
-            'is not signed', verify[0](older, self.sweep.records, asked)
+            'is not signed',
+            verify[0](older, self.sweep.records, unsigned_policy),
         )
 
     def test_90_is_90(self) -> None:

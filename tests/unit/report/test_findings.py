@@ -44,7 +44,7 @@ def tasked(record: Record, slow: float = 1, last: float = 11) -> Record:
     return record
 
 
-def sampled(record: Record, source: str = 'sysstat', **more: Any) -> Record:
+def sampled(record: Record, source: str = 'sysstat', **fields: Any) -> Record:
     """Give a record the digest of clean telemetry, then these of one node."""
     whole = record.size_bytes * record.replication
     node = {
@@ -62,7 +62,7 @@ def sampled(record: Record, source: str = 'sysstat', **more: Any) -> Record:
             'HSGen': {'write': whole, 'rx': whole - record.size_bytes},
             'reduce-merge': {'write': whole},
         },
-        'nodes': {'w0': node | more, 'w1': dict(node), 'w2': dict(node)},
+        'nodes': {'w0': node | fields, 'w1': dict(node), 'w2': dict(node)},
     }
     return record
 
@@ -70,23 +70,23 @@ def sampled(record: Record, source: str = 'sysstat', **more: Any) -> Record:
 class Findings(testtools.TestCase):
     """Each is found once it is there, and not before."""
 
-    def found(self, *records: Record) -> dict[str, str]:
+    def list_findings(self, *records: Record) -> dict[str, str]:
         return {
-            one.title: one.evidence
-            for one in findings.list_findings(answer.build_report(records))
+            finding.title: finding.evidence
+            for finding in findings.list_findings(answer.build_report(records))
         }
 
     def test_a_clean_run_has_none(self) -> None:
-        self.assertEqual({}, self.found(counted(run('i1', 0, 9))))
+        self.assertEqual({}, self.list_findings(counted(run('i1', 0, 9))))
 
     def test_page_cache(self) -> None:
-        found = self.found(counted(run('i1', 0, 9, caps=SMALL)))
-        self.assertEqual(['disk not measured'], list(found))
-        self.assertIn('4.8 GiB', found['disk not measured'])
+        evidence = self.list_findings(counted(run('i1', 0, 9, caps=SMALL)))
+        self.assertEqual(['disk not measured'], list(evidence))
+        self.assertIn('4.8 GiB', evidence['disk not measured'])
 
     def test_data_larger_than_memory(self) -> None:
         self.assertEqual(
-            {}, self.found(run('i1', 0, 9, size=10**10, caps=SMALL))
+            {}, self.list_findings(run('i1', 0, 9, size=10**10, caps=SMALL))
         )
 
     def test_spills_by_maps(self) -> None:
@@ -99,20 +99,24 @@ class Findings(testtools.TestCase):
                 'extra spills by maps': 'run 0: 250 records spilled by maps '
                 'that put out 100 (2.50 times)'
             },
-            self.found(record),
+            self.list_findings(record),
         )
 
     def test_spills_by_reduces(self) -> None:
         record = counted(run('i1', 0, 9), SPILLED_RECORDS=300)
-        self.assertEqual(['extra spills by reduces'], list(self.found(record)))
+        self.assertEqual(
+            ['extra spills by reduces'], list(self.list_findings(record))
+        )
 
     def test_bytes_written(self) -> None:
         low, near = (
             counted(run('i1', 0, 9), HDFS_BYTES_WRITTEN=part * 10**7)
             for part in (89, 91)
         )
-        self.assertEqual({}, self.found(near))
-        text = self.found(low)['bytes written differ from replication x data']
+        self.assertEqual({}, self.list_findings(near))
+        text = self.list_findings(low)[
+            'bytes written differ from replication x data'
+        ]
         self.assertIn('HSGen wrote 1780000000 bytes', text)
         self.assertIn('reduce-merge', text)
 
@@ -121,7 +125,7 @@ class Findings(testtools.TestCase):
         record = counted(run('i1', 0, 9, reason='x', seen={'killed': [line]}))
         self.assertEqual(
             {'killed for want of memory': f'run 0: {line}'},
-            self.found(record),
+            self.list_findings(record),
         )
 
     def test_failed_attempts(self) -> None:
@@ -132,22 +136,22 @@ class Findings(testtools.TestCase):
                 'task attempts failed': 'run 0: 2 attempts of tasks of HSSort '
                 'failed'
             },
-            self.found(record),
+            self.list_findings(record),
         )
 
     def clean(self, index: int = 0) -> Record:
         return sampled(tasked(counted(run('i1', index, 9))))
 
     def test_clean_with_telemetry(self) -> None:
-        self.assertEqual({}, self.found(self.clean()))
-        one = answer.build_report([self.clean()])
+        self.assertEqual({}, self.list_findings(self.clean()))
+        report = answer.build_report([self.clean()])
         self.assertEqual(
             [
                 findings.list_unchecked(
                     answer.build_report([run('i1', 0, 9)])
                 )[0]
             ],
-            findings.list_unchecked(one),
+            findings.list_unchecked(report),
         )
 
     def test_each_names_its_limit(self) -> None:
@@ -155,61 +159,68 @@ class Findings(testtools.TestCase):
             self.assertIn(title, findings.SOURCES)
 
     def test_slow_node(self) -> None:
-        found = self.found(tasked(self.clean(), slow=1.6))
-        self.assertIn('w0 made 0.62 MB a second', found['slow node'])
-        self.assertNotIn('w1', found['slow node'])
-        self.assertEqual({}, self.found(tasked(self.clean(), slow=1.4)))
+        evidence = self.list_findings(tasked(self.clean(), slow=1.6))
+        self.assertIn('w0 made 0.62 MB a second', evidence['slow node'])
+        self.assertNotIn('w1', evidence['slow node'])
+        self.assertEqual(
+            {}, self.list_findings(tasked(self.clean(), slow=1.4))
+        )
 
     def test_slow_in_one_phase_is_not_a_slow_node(self) -> None:
         record = tasked(self.clean(), slow=3)
         record.phases[0] = tasked(self.clean()).phases[0]
-        self.assertEqual({}, self.found(record))
+        self.assertEqual({}, self.list_findings(record))
 
     def test_tasks_beside_each_other_are_no_slow_node(self) -> None:
         record = tasked(self.clean(), slow=2)
         for phase in record.phases:
             for node in phase.get('nodes', {}).values():
                 node['map_wall_seconds'] = 10
-        self.assertEqual({}, self.found(record))
+        self.assertEqual({}, self.list_findings(record))
 
     def test_slow_disk(self) -> None:
         slow = {'vdb': {'read': 0.0, 'write': 4e8, 'busy': 90.0}}
         record = sampled(self.clean(), disks=slow)
-        self.assertIn('vdb of w0 moved 4.4', self.found(record)['slow disk'])
+        self.assertIn(
+            'vdb of w0 moved 4.4', self.list_findings(record)['slow disk']
+        )
         shared = sampled(self.clean(), 'cgroup', disks=slow)
-        self.assertEqual({}, self.found(shared))
+        self.assertEqual({}, self.list_findings(shared))
 
     def test_steal(self) -> None:
         for stolen, expected in ((19.0, []), (21.0, ['steal'])):
             record = sampled(self.clean(), steal=stolen)
-            self.assertEqual(expected, list(self.found(record)))
+            self.assertEqual(expected, list(self.list_findings(record)))
         record.environment['backend'] = 'qemu'
-        self.assertEqual({}, self.found(record))
+        self.assertEqual({}, self.list_findings(record))
         lines = dict(findings.list_unchecked(answer.build_report([record])))
         self.assertIn('emulated', lines['steal'])
 
     def test_uneven_reducers(self) -> None:
         record = self.clean()
         record.phases[2]['reducers']['most'] = 121
-        self.assertIn('1.21 times', self.found(record)['uneven reducers'])
+        self.assertIn(
+            '1.21 times', self.list_findings(record)['uneven reducers']
+        )
 
     def test_waited_for_one_task(self) -> None:
-        found = self.found(tasked(self.clean(), last=16))
+        evidence = self.list_findings(tasked(self.clean(), last=16))
         self.assertIn(
             'HSGen waited 6.0 s of 20.0 for map m_5 on w0',
-            found['a phase waited for one task'],
+            evidence['a phase waited for one task'],
         )
 
     def test_swapped(self) -> None:
-        found = self.found(sampled(self.clean(), swap=12.0))
-        self.assertEqual({'memory swapped': 'run 0: 12 pages on w0'}, found)
+        evidence = self.list_findings(sampled(self.clean(), swap=12.0))
+        self.assertEqual({'memory swapped': 'run 0: 12 pages on w0'}, evidence)
 
     def test_container_killed(self) -> None:
         record = self.clean()
         error = 'Container killed on request. Exit code is 137'
         record.phases[2]['failures'] = [{'node': 'w1', 'error': error}]
         self.assertIn(
-            'HSSort on w1', self.found(record)['a container was killed']
+            'HSSort on w1',
+            self.list_findings(record)['a container was killed'],
         )
 
     def test_bytes_on_disks_and_network(self) -> None:
@@ -218,33 +229,37 @@ class Findings(testtools.TestCase):
             phase = record.seen['telemetry']['phases']['HSGen']
             phase['write'] *= part
             phase['rx'] *= part
-            self.assertEqual(count, len(self.found(record)), part)
+            self.assertEqual(count, len(self.list_findings(record)), part)
 
     def test_bytes_at_the_edges_of_a_phase_are_in_doubt(self) -> None:
-        for least, most, count in ((0.7, 0.91, 0), (0.7, 0.89, 1)):
+        for min_share, max_share, count in ((0.7, 0.91, 0), (0.7, 0.89, 1)):
             record = self.clean()
             phase = record.seen['telemetry']['phases']['HSGen']
             expected = phase['rx']
             phase |= {
                 'rx': 0.8 * expected,
-                'rx_least': least * expected,
-                'rx_most': most * expected,
+                'rx_least': min_share * expected,
+                'rx_most': max_share * expected,
             }
-            found = self.found(record)
-            self.assertEqual(count, len(found))
-        self.assertIn('by its samples', ' '.join(found.values()))
+            evidence = self.list_findings(record)
+            self.assertEqual(count, len(evidence))
+        self.assertIn('by its samples', ' '.join(evidence.values()))
 
     def test_cached_bytes_are_no_disk_bytes(self) -> None:
         record = self.clean()
         record.environment['caps'] = SMALL
         record.seen['telemetry']['phases']['HSGen']['write'] = 1
-        self.assertEqual(['disk not measured'], list(self.found(record)))
+        self.assertEqual(
+            ['disk not measured'], list(self.list_findings(record))
+        )
 
     def test_gaps_are_told(self) -> None:
         record = self.clean()
         record.seen['telemetry']['gaps'] = ['w1: no samples (refused)']
         lines = findings.list_unchecked(answer.build_report([record]))
-        self.assertIn('w1: no samples (refused)', [why for _, why in lines])
+        self.assertIn(
+            'w1: no samples (refused)', [reason for _, reason in lines]
+        )
 
     def test_what_could_not_be_judged(self) -> None:
         unmeasured = run('i1', 0, 9)

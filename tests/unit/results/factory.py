@@ -39,7 +39,7 @@ def run(
 
     :param configuration: name or label, or ``bare-metal``.
     """
-    bare = configuration == BARE_METAL
+    is_baseline = configuration == BARE_METAL
     facts: dict[str, Any] = {
         'cpu_model': 'Xeon',
         'hosts': ['hv-host1', 'hv-host2', 'hv-host3'],
@@ -47,7 +47,7 @@ def run(
         'scale_model': True,
     }
     observed = dict(seen or {})
-    if not bare:
+    if not is_baseline:
         shape = parse(configuration)
         facts |= {'backend': 'lxc', 'nova': '34.0.0'}
         if 'flavor' not in observed:
@@ -55,8 +55,10 @@ def run(
     ended = datetime.fromisoformat(started) + timedelta(seconds=seconds)
     return Record(
         sweep=sweep,
-        kind='baseline' if bare else 'configuration',
-        configuration=configuration if bare else parse(configuration).name,
+        kind='baseline' if is_baseline else 'configuration',
+        configuration=configuration
+        if is_baseline
+        else parse(configuration).name,
         index=index,
         started=started,
         ended=ended.strftime(TIME),
@@ -78,16 +80,16 @@ def run(
 _ENDS: dict[tuple[Path, str], datetime] = {}
 
 
-def save(record: Record, folder: Path) -> Path:
+def save(record: Record, directory: Path) -> Path:
     """Save a record; its run follows those of its sweep saved before."""
     started, ended = map(
         datetime.fromisoformat, (record.started, record.ended)
     )
-    start = max(started, _ENDS.get((folder, record.sweep), started))
-    _ENDS[folder, record.sweep] = ended = ended + (start - started)
+    start = max(started, _ENDS.get((directory, record.sweep), started))
+    _ENDS[directory, record.sweep] = ended = ended + (start - started)
     record.started = start.strftime(TIME)
     record.ended = ended.strftime(TIME)
-    return records.save(record, folder)
+    return records.save(record, directory)
 
 
 def placement(configuration: Configuration) -> dict[str, Any]:

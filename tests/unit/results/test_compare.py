@@ -81,14 +81,14 @@ class Comparable(testtools.TestCase):
         self.assertTrue(len(line) < 300, line)
 
     def test_replication_is_refused_by_name(self) -> None:
-        one, other = run('i1', 0, 90), run('bare-metal', 0, 90)
+        record, other = run('i1', 0, 90), run('bare-metal', 0, 90)
         other.replication = 3
         exc = self.assertRaises(
-            errors.NotComparable, require_comparable, one, other
+            errors.NotComparable, require_comparable, record, other
         )
         self.assertIn('replication is 2 here and 3 there', str(exc))
         other.replication = 2
-        require_comparable(one, other)
+        require_comparable(record, other)
 
     def test_the_baseline_has_its_own_kernel(self) -> None:
         guest = run('i1', 0, 90, kernel='6.1', mtu='1450', disk='xfs')
@@ -110,45 +110,47 @@ class Comparable(testtools.TestCase):
         )
 
     def test_allowed(self) -> None:
-        one = run('i1', 0, 90, caps='0.7', jre='17')
+        record = run('i1', 0, 90, caps='0.7', jre='17')
         other = run('bare-metal', 0, 90, caps='1.0', jre='21')
         self.assertEqual(
             ['jre is 17 here and 21 there'],
-            list_record_differences(one, other, ['caps']),
+            list_record_differences(record, other, ['caps']),
         )
         self.assertEqual(
             ['caps is 0.7 here and 1.0 there'],
-            list_allowed_differences(one, other, ['caps']),
+            list_allowed_differences(record, other, ['caps']),
         )
-        self.assertEqual(['caps'], check_fact_names(['caps', 'caps'], [one]))
+        self.assertEqual(
+            ['caps'], check_fact_names(['caps', 'caps'], [record])
+        )
         exc = self.assertRaises(
-            errors.InputError, check_fact_names, ['cap'], [one]
+            errors.InputError, check_fact_names, ['cap'], [record]
         )
         self.assertIn("--allow 'cap'", str(exc))
 
     def test_facts_that_nobody_recorded(self) -> None:
-        one = run('i1', 0, 90, governor=None, smt='0')
-        self.assertIn('governor', list_unknown_facts([one]))
-        self.assertNotIn('smt', list_unknown_facts([one]))
+        record = run('i1', 0, 90, governor=None, smt='0')
+        self.assertIn('governor', list_unknown_facts([record]))
+        self.assertNotIn('smt', list_unknown_facts([record]))
 
     def test_facts_of_hosts_that_guests_cannot_see(self) -> None:
-        bare = run('bare-metal', 0, 90, smt='0')
+        baseline = run('bare-metal', 0, 90, smt='0')
         kvm = run('i1', 0, 90, backend='kvm', cpu_model=None)
-        require_comparable(kvm, bare)
-        self.assertIn('cpu_model', list_unknown_facts([kvm, bare]))
+        require_comparable(kvm, baseline)
+        self.assertIn('cpu_model', list_unknown_facts([kvm, baseline]))
         # The lab's hosts are seen, and containers see them.
         for other in (
             run('i1', 0, 90, backend='kvm', cpu_model='Opteron', smt='0'),
             run('i1', 0, 90, backend='lxc', cpu_model=None, smt='0'),
         ):
             exc = self.assertRaises(
-                errors.NotComparable, require_comparable, other, bare
+                errors.NotComparable, require_comparable, other, baseline
             )
             self.assertIn('cpu_model', str(exc))
             self.assertEqual(1, len(exc.differences))
 
     def test_releases_that_are_not_known(self) -> None:
-        found = list_unknown_facts(
+        facts = list_unknown_facts(
             [run('i1', 0, 90, backend='kvm', nova='API 2.104')]
         )
         self.assertEqual(
@@ -157,7 +159,7 @@ class Comparable(testtools.TestCase):
                 'qemu',
                 'libvirt',
             ],
-            found[-3:],
+            facts[-3:],
         )
         lxc = run('i1', 0, 90, libvirt='9.0.0')
         self.assertNotIn('qemu', list_unknown_facts([lxc]))

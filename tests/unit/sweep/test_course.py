@@ -26,11 +26,11 @@ SIZE = 1_000_000
 class CourseTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        folder = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.state.{name}', folder / name
+                    f'hvstack.sweep.state.{name}', directory / name
                 )
             )
         state.RECORDS_DIR.mkdir()
@@ -42,7 +42,7 @@ class CourseTest(testtools.TestCase):
                 'hvstack.sweep.rallytask.run_task', self.rally
             )
         )
-        self.most = 100
+        self.remaining_runs = 100
         area = space.explore_space(
             space.parse_space(['instances=1,2,4']),
             profiles.load('vsphere6'),
@@ -60,36 +60,41 @@ class CourseTest(testtools.TestCase):
         self.broken = ''
 
     def rally(
-        self, task: str, given: dict, sweep: str, _: Progress, options: dict
+        self,
+        task: str,
+        task_args: dict,
+        sweep: str,
+        _: Progress,
+        options: dict,
     ) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
         self.assertEqual('vsphere6', options['cloud']['host_profile'])
         self.assertEqual('hvstack', options['hadoop']['tuning'])
-        self.baselines.add(given['baseline'])
-        for one in given['workloads']:
-            name = one['configuration']
-            first, sizes = one['first_index'], one['sizes']
+        self.baselines.add(task_args['baseline'])
+        for workload in task_args['workloads']:
+            name = workload['configuration']
+            first, sizes = workload['first_index'], workload['sizes']
             self.tasks.append([(name, first, len(sizes))])
-            for number in range(len(sizes)):
-                if self.most == 0:
+            for index in range(len(sizes)):
+                if self.remaining_runs == 0:
                     return
-                self.most -= 1
+                self.remaining_runs -= 1
                 seconds = 100 if name.startswith('i2') else 110
                 bad = self.broken and name.startswith(self.broken)
-                made = factory.run(
-                    *(name, first + number, seconds),
+                run_record = factory.run(
+                    *(name, first + index, seconds),
                     sweep=sweep,
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(made, state.RECORDS_DIR)
+                factory.save(run_record, state.RECORDS_DIR)
 
     def test_run_ends_with_a_winner(self) -> None:
-        here = course.run_sweep(self.sweep, Progress())
-        self.assertEqual([], here.workloads)
-        assert here.choice
-        self.assertTrue(here.choice.best.startswith('i2-'))
+        status = course.run_sweep(self.sweep, Progress())
+        self.assertEqual([], status.workloads)
+        assert status.choice
+        self.assertTrue(status.choice.best.startswith('i2-'))
         self.assertTrue(state.list_sweeps()[-1].finished)
         self.assertEqual(self.sweep.course, state.list_sweeps()[-1].course)
 
@@ -103,13 +108,15 @@ class CourseTest(testtools.TestCase):
             *(area, 'one-at-a-time', 2, SIZE), host='vsphere6', backend='kvm'
         )
         records = course.run_sweep(sweep, Progress()).records
-        told = journey.of(records)
-        self.assertEqual(['i1-c2'], [one.name for one in told.skipped])
-        self.assertTrue(told.way[0].startswith('instances 2'), told.way)
-        self.assertIn('+10 %', told.way[0])
-        self.assertIn('skipped: i1-c2: ', told.lines()[0])
+        summary = journey.of(records)
+        self.assertEqual(
+            ['i1-c2'], [skipped.name for skipped in summary.skipped]
+        )
+        self.assertTrue(summary.way[0].startswith('instances 2'), summary.way)
+        self.assertIn('+10 %', summary.way[0])
+        self.assertIn('skipped: i1-c2: ', summary.lines()[0])
         data = json.loads(report.render(records, 'json'))
-        self.assertEqual(list(told.way), data['way'])
+        self.assertEqual(list(summary.way), data['way'])
         self.assertIn('i1-c2', report.render(records, 'csv'))
         # What is broken takes only this part away, and is named.
         path = next(state.SWEEPS_DIR.glob(f'{sweep.id}.json'))
@@ -122,37 +129,37 @@ class CourseTest(testtools.TestCase):
         sweep = replace(
             self.sweep, course=replace(self.sweep.course, backend='qemu')
         )
-        here = course.run_sweep(sweep, Progress())
+        status = course.run_sweep(sweep, Progress())
         names = {name for task in self.tasks for name, _, _ in task}
         self.assertNotIn(record.BARE_METAL, names)
-        self.assertEqual([], here.workloads)
+        self.assertEqual([], status.workloads)
         self.assertEqual('', forecast.format_remaining(sweep))
 
     def test_resume_runs_each_once(self) -> None:
         course.run_sweep(self.sweep, Progress())
         whole = sorted(
-            (one.configuration, one.index)
-            for one in record.load_all(state.RECORDS_DIR)
+            (run_record.configuration, run_record.index)
+            for run_record in record.load_all(state.RECORDS_DIR)
         )
         for path in state.RECORDS_DIR.glob('*.json'):
             path.unlink()
         # Ended after so many runs, again and again.
-        for most in (1, 2, 3):
-            self.most = most
+        for run_count in (1, 2, 3):
+            self.remaining_runs = run_count
             self.assertRaises(
                 errors.RunFailed, course.run_sweep, self.sweep, Progress()
             )
-        self.most = 100
+        self.remaining_runs = 100
         course.run_sweep(self.sweep, Progress())
         self.assertEqual(
             whole,
             sorted(
-                (one.configuration, one.index)
-                for one in record.load_all(state.RECORDS_DIR)
+                (run_record.configuration, run_record.index)
+                for run_record in record.load_all(state.RECORDS_DIR)
             ),
         )
 
-    def resume(self, *words: str) -> tuple[int, str, str]:
+    def resume(self, *args: str) -> tuple[int, str, str]:
         """Return status, output and progress of the command."""
         with (
             fixtures.MonkeyPatch(
@@ -167,31 +174,31 @@ class CourseTest(testtools.TestCase):
         ):
             out, err = io.StringIO(), io.StringIO()
             with redirect_stdout(out), redirect_stderr(err):
-                status = main(['sweep', 'resume', '--os-cloud', 'x', *words])
+                status = main(['sweep', 'resume', '--os-cloud', 'x', *args])
         return status, out.getvalue(), err.getvalue()
 
     def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
         self.broken = 'i4-'
         status, out, err = self.resume()
         self.assertEqual(6, status)
-        said = err.splitlines()[-1]
-        self.assertIn('1 configurations failed (i4), the others', said)
+        message = err.splitlines()[-1]
+        self.assertIn('1 configurations failed (i4), the others', message)
         # The others were measured, this one was tried once more.
         self.assertIn('i2', out)
         tries = [
-            one
-            for one in record.load_all(state.RECORDS_DIR)
-            if one.configuration.startswith('i4-')
+            run_record
+            for run_record in record.load_all(state.RECORDS_DIR)
+            if run_record.configuration.startswith('i4-')
         ]
-        self.assertEqual({False}, {one.valid for one in tries})
-        self.assertEqual(2, sum(one.index == 0 for one in tries))
+        self.assertEqual({False}, {run_record.valid for run_record in tries})
+        self.assertEqual(2, sum(run_record.index == 0 for run_record in tries))
 
     def test_bare_metal_that_fails_is_told_by_the_status(self) -> None:
         self.broken = BARE_METAL
         status, _, err = self.resume()
         self.assertEqual(6, status)
-        said = err.splitlines()[-1]
-        self.assertRegex(said, r'^\d runs on bare metal failed, the others')
+        message = err.splitlines()[-1]
+        self.assertRegex(message, r'^\d runs on bare metal failed, the others')
 
     def test_each_step_says_what_it_gained(self) -> None:
         status, _, err = self.resume()
@@ -200,9 +207,9 @@ class CourseTest(testtools.TestCase):
         first = lines.index(
             'i1: 100.0 % of bare metal (95 % interval 100.0 to 100.0)'
         )
-        (gain,) = [one for one in lines if 'instances 2' in one]
+        (gain,) = [line for line in lines if 'instances 2' in line]
         self.assertIn('step before: instances 2 +10 % (95 % ', gain)
-        (better,) = [one for one in lines if one.startswith('i2: ')]
+        (better,) = [line for line in lines if line.startswith('i2: ')]
         self.assertIn('110.0 % of bare metal', better)
         # Each when it is known, and once.
         self.assertLess(first, lines.index(gain))
@@ -228,12 +235,12 @@ class CourseTest(testtools.TestCase):
             r'^about 100 minutes left, until about (\w+ )?\d\d:\d\d: '
             '10 runs of 600 s$',
         )
-        self.most = 3
+        self.remaining_runs = 3
         self.assertRaises(
             errors.RunFailed, course.run_sweep, self.sweep, Progress()
         )
         self.assertIn('7 runs of 110 s', forecast.format_remaining(self.sweep))
-        self.most = 100
+        self.remaining_runs = 100
         course.run_sweep(self.sweep, Progress())
         self.assertEqual('', forecast.format_remaining(self.sweep))
 
@@ -252,10 +259,10 @@ class CourseTest(testtools.TestCase):
 
     def test_a_named_baseline_takes_the_place_of_bare_metal(self) -> None:
         for index in range(2):
-            made = factory.run(
+            run_record = factory.run(
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
-            factory.save(made, state.RECORDS_DIR)
+            factory.save(run_record, state.RECORDS_DIR)
         sweep = course.begin_sweep(
             *(
                 course.build_space(self.sweep.course, self.sweep.tuning),
@@ -271,12 +278,13 @@ class CourseTest(testtools.TestCase):
         status, out, err = self.resume(sweep.id)
         self.assertEqual(0, status, err)
         self.assertNotIn(
-            BARE_METAL, {name for one in self.tasks for name, *_ in one}
+            BARE_METAL, {name for task in self.tasks for name, *_ in task}
         )
         self.assertEqual({'imported'}, self.baselines)
         self.assertIn('90.0', out)
         self.assertIn(
-            sweep.course, [one.course for one in state.list_sweeps()]
+            sweep.course,
+            [stored_sweep.course for stored_sweep in state.list_sweeps()],
         )
 
     def test_a_misspelt_allowance_is_told_at_once(self) -> None:
@@ -286,8 +294,8 @@ class CourseTest(testtools.TestCase):
         self.assertEqual([], self.tasks)
 
     def broken_record(self, sweep: str) -> Path:
-        made = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
-        path = factory.save(made, state.RECORDS_DIR)
+        run_record = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
+        path = factory.save(run_record, state.RECORDS_DIR)
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
         return path
@@ -298,9 +306,9 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(0, self.resume()[0])
         plan = io.StringIO()
         with redirect_stdout(plan):
-            words = ['--host', 'vsphere6', '--backend', 'kvm']
-            words += ['--records', str(state.RECORDS_DIR), '--size', f'{SIZE}']
-            main(['sweep', 'plan', *words, '--values', 'instances=1,2'])
+            args = ['--host', 'vsphere6', '--backend', 'kvm']
+            args += ['--records', str(state.RECORDS_DIR), '--size', f'{SIZE}']
+            main(['sweep', 'plan', *args, '--values', 'instances=1,2'])
         self.assertIn('about 0.', plan.getvalue())
 
     def test_a_broken_record_leaves_the_list(self) -> None:
@@ -309,7 +317,7 @@ class CourseTest(testtools.TestCase):
         out = io.StringIO()
         with redirect_stdout(out):
             self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
-        runs = {one['ID']: one['Runs'] for one in json.loads(out.getvalue())}
+        runs = {row['ID']: row['Runs'] for row in json.loads(out.getvalue())}
         self.assertEqual('0 of 4', runs[quick.id])
         self.assertIn(str(path), runs[self.sweep.id])
 
@@ -321,7 +329,7 @@ class CourseTest(testtools.TestCase):
         self.assertEqual([], self.tasks)
 
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
-        self.most = 0
+        self.remaining_runs = 0
         error = self.assertRaises(
             errors.RunFailed, course.run_sweep, self.sweep, Progress()
         )
@@ -332,6 +340,6 @@ class CourseTest(testtools.TestCase):
         quick = state.create_sweep(['i1'], 2, SIZE)
         self.assertRaises(errors.InputError, course.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
-        found, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
-        self.assertIsNone(found.course)
+        sweep, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
+        self.assertIsNone(sweep.course)
         self.assertFalse(again)

@@ -34,20 +34,27 @@ class LacksTest(testtools.TestCase):
         self.types()
         self.profile = profiles.load('vsphere6')
 
-    def inventories(self, *kinds: str) -> None:
+    def inventories(self, *resource_classes: str) -> None:
         for name in ('h0', 'h1'):
             self.cloud.http.get(
                 f'{fake.PLACEMENT}/resource_providers/{name}/inventories',
-                json={'inventories': {one: {} for one in kinds}},
+                json={
+                    'inventories': {
+                        resource_class: {}
+                        for resource_class in resource_classes
+                    }
+                },
             )
 
     def types(self, *names: str, **properties: str) -> None:
         self.cloud.http.get(
             f'{fake.CINDER}/types',
-            json={'volume_types': [kind(one, **properties) for one in names]},
+            json={
+                'volume_types': [kind(name, **properties) for name in names]
+            },
         )
 
-    def found(self, *values: str, command: str | None = None) -> dict:
+    def find_missing(self, *values: str, command: str | None = None) -> dict:
         return lacks.find_missing(
             self.cloud.connect(),
             space.parse_space(values),
@@ -56,44 +63,52 @@ class LacksTest(testtools.TestCase):
         )
 
     def test_all_that_is_lacking(self) -> None:
-        found = self.found(*VALUES)
-        self.assertEqual({'ceph', 'dedicated', 'disk-pinning'}, set(found))
-        self.assertIn("no volume type 'ceph'", found['ceph'])
-        self.assertIn('h0 has no inventory of PCPU', found['dedicated'])
-        self.assertIn("'disk-slot-1'", found['disk-pinning'])
-        for why in found.values():
-            self.assertNotIn('\n', why)
+        missing = self.find_missing(*VALUES)
+        self.assertEqual({'ceph', 'dedicated', 'disk-pinning'}, set(missing))
+        self.assertIn("no volume type 'ceph'", missing['ceph'])
+        self.assertIn('h0 has no inventory of PCPU', missing['dedicated'])
+        self.assertIn("'disk-slot-1'", missing['disk-pinning'])
+        for reason in missing.values():
+            self.assertNotIn('\n', reason)
 
     def test_what_is_there(self) -> None:
         self.inventories('VCPU', 'PCPU')
         self.types('ceph', *(f'disk-slot-{n + 1}' for n in range(20)))
-        self.assertEqual({}, self.found(*VALUES))
+        self.assertEqual({}, self.find_missing(*VALUES))
 
     def test_some_disks_are_not_enough(self) -> None:
         self.types(*(f'disk-slot-{n + 1}' for n in range(19)))
-        found = self.found('disk_pinning=on')
-        self.assertIn("'disk-slot-20'", found['disk-pinning'])
+        missing = self.find_missing('disk_pinning=on')
+        self.assertIn("'disk-slot-20'", missing['disk-pinning'])
 
     def test_a_command_switches_the_hosts(self) -> None:
         self.assertEqual(
             {},
-            self.found('cpu_policy=shared,dedicated', command='to {mode}'),
+            self.find_missing(
+                'cpu_policy=shared,dedicated', command='to {mode}'
+            ),
         )
         error = self.assertRaises(
-            errors.InputError, self.found, 'cpu_policy=dedicated', command='to'
+            errors.InputError,
+            self.find_missing,
+            'cpu_policy=dedicated',
+            command='to',
         )
         self.assertIn("'to' has no {mode} in it", str(error))
 
     def test_only_what_is_asked_for_is_looked_up(self) -> None:
         before = len(self.cloud.http.request_history)
-        self.assertEqual({}, self.found('instances=1,2'))
-        made = self.cloud.http.request_history[before:]
-        self.assertEqual([], [one.url for one in made if 'cinder' in one.url])
+        self.assertEqual({}, self.find_missing('instances=1,2'))
+        requests = self.cloud.http.request_history[before:]
+        self.assertEqual(
+            [],
+            [request.url for request in requests if 'cinder' in request.url],
+        )
 
     def test_the_backend_that_the_lab_tells(self) -> None:
         self.cloud.hosts(2)
         conn = self.cloud.connect()
-        for told, given, good in (
+        for backend, requested, good in (
             (None, 'kvm', True),
             (None, 'qemu', True),
             (None, 'lxc', False),
@@ -103,17 +118,17 @@ class LacksTest(testtools.TestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     'hvstack.cluster.hosts.lab_backend',
-                    lambda _, told=told: told,
+                    lambda _, backend=backend: backend,
                 )
             )
             if good:
-                lacks.check_backend(conn, self.profile, given)
+                lacks.check_backend(conn, self.profile, requested)
                 continue
             error = self.assertRaises(
                 errors.InputError,
-                *(lacks.check_backend, conn, self.profile, given),
+                *(lacks.check_backend, conn, self.profile, requested),
             )
-            self.assertIn(told or 'kvm', str(error))
+            self.assertIn(backend or 'kvm', str(error))
 
     def test_a_configuration_is_refused(self) -> None:
         conn = self.cloud.connect()
@@ -121,7 +136,7 @@ class LacksTest(testtools.TestCase):
             cloud=SimpleNamespace(host_profile='vsphere6'),
             sweep=SimpleNamespace(host_mode_command=None),
         )
-        for name, words in (
+        for name, message in (
             ('i1-dedicated', 'switch them to dedicated CPUs (h0 has no'),
             ('i1-pinned', 'no volume type for each disk'),
         ):
@@ -130,14 +145,14 @@ class LacksTest(testtools.TestCase):
                 lacks.check_capabilities,
                 *(conn, parse(name), options),
             )
-            self.assertIn(words, str(error))
+            self.assertIn(message, str(error))
         lacks.check_capabilities(conn, parse('i1'), options)
 
     def test_the_decks_storage(self) -> None:
         conn = self.cloud.connect()
-        storage, why = lacks.choose_storage(conn, self.profile, 'kvm')
+        storage, reason = lacks.choose_storage(conn, self.profile, 'kvm')
         self.assertEqual('local', storage)
-        self.assertIn("no volume type 'ceph'", why)
+        self.assertIn("no volume type 'ceph'", reason)
         self.types('ceph', copies='3')
         self.assertEqual(
             'local', lacks.choose_storage(conn, self.profile, 'kvm')[0]
@@ -146,11 +161,11 @@ class LacksTest(testtools.TestCase):
         self.assertEqual(
             'ceph', lacks.choose_storage(conn, self.profile, 'kvm')[0]
         )
-        storage, why = lacks.choose_storage(conn, self.profile, 'lxc')
+        storage, reason = lacks.choose_storage(conn, self.profile, 'lxc')
         self.assertEqual('local', storage)
-        self.assertIn('containers cannot attach volumes', why)
+        self.assertIn('containers cannot attach volumes', reason)
 
-    def plan(self, *words: str) -> tuple[int, str, str]:
+    def plan(self, *args: str) -> tuple[int, str, str]:
         clouds = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
         entry = {
             'auth': {
@@ -173,27 +188,27 @@ class LacksTest(testtools.TestCase):
                 [
                     *('sweep', 'plan', '--host', 'vsphere6'),
                     *('--run-seconds', '60', '--setup-seconds', '0'),
-                    *words,
+                    *args,
                 ]
             )
         return status, out.getvalue(), err.getvalue()
 
     def test_a_plan_asks_the_cloud(self) -> None:
-        words = ('--backend', 'kvm', '--os-cloud', 'test', '--values')
+        args = ('--backend', 'kvm', '--os-cloud', 'test', '--values')
         self.types('ceph', copies='1')
         status, out, err = self.plan(
-            *words, 'cpu_policy=shared,dedicated', '-f', 'json'
+            *args, 'cpu_policy=shared,dedicated', '-f', 'json'
         )
         self.assertEqual(0, status, err)
-        shown = json.loads(out)
-        self.assertEqual('i1-ceph', shown['start'])
-        self.assertIn('start i1-ceph, storage ceph: ', shown['cloud'][0])
-        self.assertIn('lacks dedicated: h0 has no', shown['cloud'][1])
-        ((name, reason),) = [one.values() for one in shown['skipped']]
+        plan = json.loads(out)
+        self.assertEqual('i1-ceph', plan['start'])
+        self.assertIn('start i1-ceph, storage ceph: ', plan['cloud'][0])
+        self.assertIn('lacks dedicated: h0 has no', plan['cloud'][1])
+        ((name, reason),) = [row.values() for row in plan['skipped']]
         self.assertEqual('i1-ceph-dedicated', name)
         self.assertIn('the hosts are in shared mode', reason)
         # A start that is named is taken.
-        status, out, err = self.plan(*words, 'instances=1,2', '--start', 'i2')
+        status, out, err = self.plan(*args, 'instances=1,2', '--start', 'i2')
         self.assertIn('from i2,', out)
         # Nobody is asked without a cloud.
         status, out, err = self.plan(
