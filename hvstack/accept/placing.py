@@ -97,7 +97,7 @@ def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
             judge.required_resources(worker),
         )
     }
-    kinds = sorted({hosts_by_name[name].kind for name in providers})
+    kinds = sorted({hosts_by_name[name].hypervisor_type for name in providers})
     if not providers:
         raise errors.CloudError(
             f'Cannot plan the cluster: no host that is up can run '

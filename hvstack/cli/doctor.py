@@ -92,7 +92,7 @@ class Doctor(Lister):
         role = 'controller' if controllers == 1 else 'namenode'
         found = unknown + doctor.examine(
             conn,
-            doctor.Wanted(
+            doctor.ClusterRequest(
                 profile=profile,
                 configuration=configuration,
                 nodes=(

@@ -173,7 +173,7 @@ class List(Lister):
         labels = ('host', 'role', 'configuration', 'status', 'percent')
         rows = []
         for name, flavor in sorted(publish.existing(conn).items()):
-            if publish.ours(flavor):
+            if publish.is_managed(flavor):
                 known = publish.labelled(flavor)
                 rows.append(
                     (
@@ -213,7 +213,7 @@ class Retire(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         there = publish.existing(conn)
         for name in parsed_args.flavors:
-            if name not in there or not publish.ours(there[name]):
+            if name not in there or not publish.is_managed(there[name]):
                 raise errors.InputError(
                     f"flavor '{name}' is none that hvstack published: take "
                     "one of 'hvstack flavor list'"
@@ -249,7 +249,7 @@ class Export(Command):
         flavors = [
             publish.exported(flavor)
             for _, flavor in sorted(publish.existing(conn).items())
-            if publish.ours(flavor)
+            if publish.is_managed(flavor)
             and publish.labelled(flavor)['host'] == parsed_args.host
         ]
         if not flavors:

@@ -67,17 +67,23 @@ def check(path: Path) -> None:
         ) from exc
     if data is None:
         return
-    place = yamlfile.Document(data, path, lines).place()
-    top = Fields(data, place, list(data) if isinstance(data, dict) else ())
+    source_location = yamlfile.Document(data, path, lines).place()
+    top = Fields(
+        data, source_location, list(data) if isinstance(data, dict) else ()
+    )
     if not top.has('clouds'):
         return
     names = top.raw('clouds')
     clouds = Fields(
-        *(names, place, list(names) if isinstance(names, dict) else ()),
+        *(
+            names,
+            source_location,
+            list(names) if isinstance(names, dict) else (),
+        ),
         'clouds',
     )
     for name in names:
-        _check_entry(clouds, place, str(name), clouds.raw(name))
+        _check_entry(clouds, source_location, str(name), clouds.raw(name))
 
 
 def _count_values(node: Any, counts: dict[int, int]) -> int:
@@ -99,14 +105,16 @@ def _count_values(node: Any, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
-def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
+def _check_entry(
+    clouds: Fields, source_location: Any, name: str, entry: Any
+) -> None:
     prefix = f'clouds.{name}'
     if textfile.printable(name) != name:
         raise clouds.error(
             textfile.printable(name), 'has a control character. Remove it'
         )
-    known = list(entry) if isinstance(entry, dict) else ()
-    fields = Fields(entry, place, known, prefix)
+    field_names = list(entry) if isinstance(entry, dict) else ()
+    fields = Fields(entry, source_location, field_names, prefix)
     for field in ('region_name', 'auth_type', 'interface', 'cacert'):
         if not isinstance(fields.raw(field), _PLAIN):
             raise fields.error(field, 'is not a text. Correct it')
@@ -119,7 +127,7 @@ def _check_entry(clouds: Fields, place: Any, name: str, entry: Any) -> None:
     is_open = names is None or fields.has('profile')
     if is_open and isinstance(content, dict):
         names = list(content)
-    auth = Fields(content, place, names or (), f'{prefix}.auth')
+    auth = Fields(content, source_location, names or (), f'{prefix}.auth')
     for field, value in content.items():
         # Never shown: it may be a password.
         if not isinstance(value, _PLAIN):

@@ -30,17 +30,17 @@ FAILURES = (
 
 
 @contextmanager
-def refused(what: str) -> Iterator[None]:
+def refused(failure: str) -> Iterator[None]:
     """Turn a service's error into one of ours.
 
-    :param what: what was tried, such as ``"flavor 'x' cannot be made"``.
+    :param failure: what was tried, such as ``"flavor 'x' cannot be made"``.
     :raises hvstack.errors.CloudError: a request failed in the block.
     """
     try:
         yield
     except FAILURES as exc:
         text = ' '.join(str(exc).split())
-        raise errors.CloudError(f'{what}: {text}') from exc
+        raise errors.CloudError(f'{failure}: {text}') from exc
 
 
 def passing(failure: Exception) -> bool:

@@ -67,10 +67,10 @@ def _check_expiry(
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=needed)
     if expires_at < end:
-        work = 'the sweep' if needed > one_stack else 'creating a stack'
+        activity = 'the sweep' if needed > one_stack else 'creating a stack'
         raise errors.InputError(
             f'Cannot use the token ({cloud}): it expires at '
-            f'{expires_at:%Y-%m-%d %H:%M} UTC, and {work} may take until '
+            f'{expires_at:%Y-%m-%d %H:%M} UTC, and {activity} may take until '
             f'{end:%Y-%m-%d %H:%M} UTC. Use a password, or a token that '
             'expires later.'
         )

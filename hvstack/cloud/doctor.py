@@ -64,7 +64,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ClusterRequest:
     """The cluster that a cloud is looked at for.
 
     :param profile: of the workers' hosts.
@@ -89,11 +89,11 @@ class Wanted:
     @property
     def volumes(self) -> tuple[int, int]:
         """Volumes of all nodes, and their GB together."""
-        listed = [
+        totals = [
             (flavor.disks * count, flavor.disks * count * flavor.disk_size_gb)
             for flavor, count in self.nodes
         ]
-        return sum(n for n, _ in listed), sum(size for _, size in listed)
+        return sum(n for n, _ in totals), sum(size for _, size in totals)
 
     @property
     def needs_volumes(self) -> bool:
@@ -109,16 +109,16 @@ class Wanted:
         return self.configuration.cpu_policy == 'dedicated'
 
 
-def examine(conn: Connection, wanted: Wanted) -> list[Finding]:
+def examine(conn: Connection, request: ClusterRequest) -> list[Finding]:
     """Run every check; none of them changes anything."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in _CHECKS:
         try:
-            found += check(conn, wanted)
+            findings += check(conn, request)
         except errors.HVStackError as exc:
             name = check.__name__.strip('_').replace('_', ' ')
-            found.append(unseen(name, exc))
-    return found
+            findings.append(unseen(name, exc))
+    return findings
 
 
 def unseen(check: str, exc: errors.HVStackError) -> Finding:
@@ -134,15 +134,17 @@ def unseen(check: str, exc: errors.HVStackError) -> Finding:
     return Finding(check, UNCHECKED, str(exc), remedy, refused=True)
 
 
-def _get(service: Any, path: str, what: str, **query: Any) -> dict[str, Any]:
-    with refused(f'{what} cannot be looked at'):
+def _get(
+    service: Any, path: str, subject: str, **query: Any
+) -> dict[str, Any]:
+    with refused(f'{subject} cannot be looked at'):
         content: dict[str, Any] = service.get(
             path, raise_exc=True, **query
         ).json()
     return content
 
 
-def _judged(
+def _build_finding(
     check: str, good: bool, detail: str, remedy: str, nova_conf: str = ''
 ) -> Finding:
     """Return a finding that is ok or a fault; only a fault has a remedy."""
@@ -151,7 +153,7 @@ def _judged(
     return Finding(check, FAULT, detail, remedy, nova_conf)
 
 
-def _services(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _services(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     needed = {
         'compute': 'nova',
         'placement': 'placement',
@@ -159,43 +161,48 @@ def _services(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         'network': 'neutron',
         'orchestration': 'heat',
     }
-    if wanted.needs_volumes:
+    if request.needs_volumes:
         needed['block-storage'] = 'cinder'
     types = ServiceTypes()
-    listed = {
+    registered_types = {
         types.get_service_type(item['type'])
         for item in access(conn).service_catalog.catalog
         if item['endpoints']
     }
-    for kind, project in needed.items():
-        yield _judged(
+    for service_type, project in needed.items():
+        yield _build_finding(
             f'service {project}',
-            kind in listed,
-            'in the catalogue' if kind in listed else 'not in the catalogue',
+            service_type in registered_types,
+            'in the catalogue'
+            if service_type in registered_types
+            else 'not in the catalogue',
             f'install {project}, or register its endpoint',
         )
 
 
-def _microversions(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
-    for name, adapter, least, why in (
+def _microversions(
+    conn: Connection, request: ClusterRequest
+) -> Iterator[Finding]:
+    for name, adapter, least, purpose in (
         ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
         ('placement', conn.placement, _PLACEMENT_API, 'traits in queries'),
     ):
         with refused(f'API of {name} cannot be looked at'):
             data = adapter.get_endpoint_data()
         newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
-        yield _judged(
+        yield _build_finding(
             f'{name} API',
             newest >= least,
             f'up to {newest[0]}.{newest[1]}',
-            f'{least[0]}.{least[1]} is needed ({why}): take a newer release',
+            f'{least[0]}.{least[1]} is needed ({purpose}): take a newer '
+            'release',
         )
 
 
-def _templates(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
-    listed = _get(conn.orchestration, '/template_versions', 'Heat')
-    names = {one['version'] for one in listed['template_versions']}
-    yield _judged(
+def _templates(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+    response = _get(conn.orchestration, '/template_versions', 'Heat')
+    names = {version['version'] for version in response['template_versions']}
+    yield _build_finding(
         'Heat templates',
         bool(_HOT & names),
         f'{len(names)} versions'
@@ -204,10 +211,10 @@ def _templates(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
     )
 
 
-def _rights(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _rights(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     token = access(conn)
     roles = sorted(token.role_names)
-    yield _judged(
+    yield _build_finding(
         'rights',
         'admin' in roles,
         f'roles {", ".join(roles)} in project {token.project_name}',
@@ -231,30 +238,41 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
         raise
 
 
-def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
-    known = {one.name: one for one in hosts.hypervisors(conn)}
-    down = sorted(name for name, one in known.items() if not one.up)
-    yield _judged(
+def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+    hypervisors_by_name = {
+        hypervisor.name: hypervisor for hypervisor in hosts.hypervisors(conn)
+    }
+    down = sorted(
+        name
+        for name, hypervisor in hypervisors_by_name.items()
+        if not hypervisor.up
+    )
+    yield _build_finding(
         'compute services',
-        bool(known) and not down,
-        f'{len(known) - len(down)} of {len(known)} hosts up'
+        bool(hypervisors_by_name) and not down,
+        f'{len(hypervisors_by_name) - len(down)} of '
+        f'{len(hypervisors_by_name)} hosts up'
         + (f'; down: {", ".join(down)}' if down else ''),
         "start nova-compute there, or 'openstack compute service set "
         "--enable' it",
     )
-    trait = wanted.profile.traits.get('worker')
-    there = [
-        name for name in workers_hosts(conn, wanted.profile) if name in known
+    trait = request.profile.traits.get('worker')
+    worker_hosts = [
+        name
+        for name in workers_hosts(conn, request.profile)
+        if name in hypervisors_by_name
     ]
-    yield _judged(
+    yield _build_finding(
         "workers' hosts",
-        bool(there),
-        f'{len(there)} with trait {trait or "(none is asked for)"}',
+        bool(worker_hosts),
+        f'{len(worker_hosts)} with trait {trait or "(none is asked for)"}',
         f"'openstack trait create {trait}' if it is not there, then "
         f"'openstack resource provider trait set --trait {trait}' on the "
         "workers' hosts",
     )
-    kinds = sorted({known[name].kind for name in there})
+    kinds = sorted(
+        {hypervisors_by_name[name].hypervisor_type for name in worker_hosts}
+    )
     if len(kinds) > 1:
         yield Finding(
             'hypervisors',
@@ -264,38 +282,43 @@ def _hosts(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         )
 
 
-def _inventories(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _inventories(
+    conn: Connection, request: ClusterRequest
+) -> Iterator[Finding]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
-    seen = placement.seen_inventories(
-        conn, workers_hosts(conn, wanted.profile)
+    inventories_by_host = placement.seen_inventories(
+        conn, workers_hosts(conn, request.profile)
     )
-    kind = 'PCPU' if wanted.dedicated else 'VCPU'
-    for host, found in seen.items():
-        yield from _ratios(host, found)
-        yield _judged(
-            f'{kind} of {host}',
-            kind in found,
-            f'{kind} {found[kind]["total"]}'
-            if kind in found
-            else f'has {", ".join(sorted(found))}',
+    resource_class = 'PCPU' if request.dedicated else 'VCPU'
+    for host, inventories in inventories_by_host.items():
+        yield from _ratios(host, inventories)
+        yield _build_finding(
+            f'{resource_class} of {host}',
+            resource_class in inventories,
+            f'{resource_class} {inventories[resource_class]["total"]}'
+            if resource_class in inventories
+            else f'has {", ".join(sorted(inventories))}',
             'give CPUs to such guests while none runs there, and restart '
             'nova-compute',
-            f'[compute]\n{_cpu_set(wanted)}',
+            f'[compute]\n{_cpu_set(request)}',
         )
-        yield from _reserved(host, found, wanted)
+        yield from _reserved(host, inventories, request)
 
 
-def _ratios(host: str, found: Mapping[str, Any]) -> Iterator[Finding]:
-    wrong = {
-        kind: content['allocation_ratio']
-        for kind, content in sorted(found.items())
+def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Finding]:
+    other_ratios = {
+        resource_class: content['allocation_ratio']
+        for resource_class, content in sorted(inventories.items())
         if float(content['allocation_ratio']) != 1
     }
-    yield _judged(
+    yield _build_finding(
         f'ratios of {host}',
-        not wrong,
-        ', '.join(f'{kind} {value:g}' for kind, value in wrong.items())
-        or '1 for all of ' + ', '.join(sorted(found)),
+        not other_ratios,
+        ', '.join(
+            f'{resource_class} {value:g}'
+            for resource_class, value in other_ratios.items()
+        )
+        or '1 for all of ' + ', '.join(sorted(inventories)),
         'unset cpu_allocation_ratio and ram_allocation_ratio, then '
         f"'openstack resource provider inventory set --amend "
         f"--resource VCPU:allocation_ratio=1.0' (MEMORY_MB alike) on {host}",
@@ -304,29 +327,29 @@ def _ratios(host: str, found: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _reserved(
-    host: str, found: Mapping[str, Any], wanted: Wanted
+    host: str, inventories: Mapping[str, Any], request: ClusterRequest
 ) -> Iterator[Finding]:
-    memory = found.get('MEMORY_MB', {'total': 0, 'reserved': 0})
+    memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
-    needed = compute_guest_memory_mib(wanted.profile)
-    mib = max(wanted.profile.memory_mib - needed, 0)
-    yield _judged(
+    needed = compute_guest_memory_mib(request.profile)
+    mib = max(request.profile.memory_mib - needed, 0)
+    yield _build_finding(
         f'memory of {host}',
         room >= needed,
         f'{room} MiB for guests ({memory["total"]}, of which '
         f'{memory["reserved"]} reserved)',
-        f"profile '{wanted.profile.name}' gives {needed} MiB to guests: "
+        f"profile '{request.profile.name}' gives {needed} MiB to guests: "
         'reserve less, or derive flavors for this host',
         f'[DEFAULT]\nreserved_host_memory_mb = {mib}',
     )
 
 
-def _cpu_set(wanted: Wanted) -> str:
-    name = 'cpu_dedicated_set' if wanted.dedicated else 'cpu_shared_set'
-    return f'{name} = 0-{wanted.profile.cpus - 1}'
+def _cpu_set(request: ClusterRequest) -> str:
+    name = 'cpu_dedicated_set' if request.dedicated else 'cpu_shared_set'
+    return f'{name} = 0-{request.profile.cpus - 1}'
 
 
-def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     """Name what no API shows, with what should be there."""
     yield Finding(
         'nova.conf that overwrites ratios',
@@ -337,19 +360,19 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         _RATIOS,
     )
     filters = _FILTERS
-    why = 'at most I workers on one host'
-    if wanted.dedicated:
+    purpose = 'at most I workers on one host'
+    if request.dedicated:
         filters += ',NUMATopologyFilter'
-        why += '; cells and pages'
+        purpose += '; cells and pages'
     yield Finding(
         "Nova's filters",
         UNCHECKED,
-        f'no API shows them; needed for: {why}',
+        f'no API shows them; needed for: {purpose}',
         "set them for nova-scheduler; 'hvstack accept --ring operator' "
         'sees their effect',
         f'[filter_scheduler]\nenabled_filters = {filters}',
     )
-    if wanted.configuration.disk_pinning:
+    if request.configuration.disk_pinning:
         yield Finding(
             "Cinder's filters",
             UNCHECKED,
@@ -359,8 +382,8 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
             'InstanceLocalityFilter, and backend hosts with the names that '
             'Nova gives hosts',
         )
-    if wanted.dedicated:
-        pages = compute_guest_memory_mib(wanted.profile) // PAGE_MIB
+    if request.dedicated:
+        pages = compute_guest_memory_mib(request.profile) // PAGE_MIB
         yield Finding(
             'large pages',
             UNCHECKED,
@@ -372,10 +395,10 @@ def _hidden(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         )
 
 
-def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
-    if not wanted.needs_volumes:
+def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+    if not request.needs_volumes:
         return
-    if not wanted.volume_types:
+    if not request.volume_types:
         yield Finding(
             'volume types',
             UNCHECKED,
@@ -384,11 +407,14 @@ def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         )
         return
     with refused('volume types cannot be listed'):
-        known = {one.name: one for one in conn.block_storage.types()}
-    for name in wanted.volume_types:
-        specs = getattr(known.get(name), 'extra_specs', None) or {}
+        types_by_name = {
+            volume_type.name: volume_type
+            for volume_type in conn.block_storage.types()
+        }
+    for name in request.volume_types:
+        specs = getattr(types_by_name.get(name), 'extra_specs', None) or {}
         backend = specs.get('volume_backend_name')
-        yield _judged(
+        yield _build_finding(
             f'volume type {name}',
             bool(backend),
             f'backend {backend}' if backend else 'missing, or of no backend',
@@ -397,23 +423,23 @@ def _volumes(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         )
 
 
-def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     """Compare the project's quotas, less what is used, with the cluster."""
     project = conn.current_project_id
-    workers, *others = (count for _, count in wanted.nodes)
+    workers, *others = (count for _, count in request.nodes)
     # One group for each slot of a host, and one for controllers apart.
     slots = (
-        wanted.configuration.instances
-        if wanted.configuration.disk_pinning
+        request.configuration.instances
+        if request.configuration.disk_pinning
         else 1
     )
     quota = _get(
         conn.compute, f'/os-quota-sets/{project}/detail', "Nova's quotas"
     )['quota_set']
     needed = {
-        'instances': wanted.servers,
-        'cores': sum(flavor.vcpus * n for flavor, n in wanted.nodes),
-        'ram': sum(flavor.ram * n for flavor, n in wanted.nodes),
+        'instances': request.servers,
+        'cores': sum(flavor.vcpus * n for flavor, n in request.nodes),
+        'ram': sum(flavor.ram * n for flavor, n in request.nodes),
         'key_pairs': 1,
         'server_groups': slots + any(count > 1 for count in others),
         'server_group_members': max(-(-workers // slots), *others),
@@ -423,15 +449,15 @@ def _quotas(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         conn.network, f'/quotas/{project}/details.json', "Neutron's quotas"
     )['quota']
     yield _quota(
-        'neutron', quota, {'port': wanted.servers, 'security_group': 1}
+        'neutron', quota, {'port': request.servers, 'security_group': 1}
     )
-    if wanted.needs_volumes:
+    if request.needs_volumes:
         quota = _get(
             conn.block_storage,
             f'/os-quota-sets/{project}?usage=True',
             "Cinder's quotas",
         )['quota_set']
-        count, gigabytes = wanted.volumes
+        count, gigabytes = request.volumes
         yield _quota(
             'cinder', quota, {'volumes': count, 'gigabytes': gigabytes}
         )
@@ -447,7 +473,7 @@ def _quota(
         used = quota[name].get('in_use', quota[name].get('used', 0))
         if limit >= 0 and limit - used < count:
             short.append((name, count, limit, used))
-    return _judged(
+    return _build_finding(
         f'quotas of {service}',
         not short,
         '; '.join(
@@ -464,25 +490,25 @@ def _quota(
     )
 
 
-def _image(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _image(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     with refused('images cannot be listed'):
-        image = conn.image.find_image(wanted.image, ignore_missing=True)
+        image = conn.image.find_image(request.image, ignore_missing=True)
     if image is None:
         yield Finding(
             'image',
             FAULT,
-            f"'{wanted.image}' is not there",
+            f"'{request.image}' is not there",
             "'hvstack image upload', or set 'image' in hvstack.conf",
         )
         return
     state = f'{image.name}: {image.status}, {image.visibility}'
-    yield _judged(
+    yield _build_finding(
         'image',
         image.status == 'active',
         f'{state}, {image.disk_format}',
         'upload it again',
     )
-    largest = max(flavor.disk for flavor, _ in wanted.nodes)
+    largest = max(flavor.disk for flavor, _ in request.nodes)
     if (image.min_disk or 0) > largest:
         yield Finding(
             'image',
@@ -492,22 +518,24 @@ def _image(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
         )
 
 
-def _network(conn: Connection, wanted: Wanted) -> Iterator[Finding]:
+def _network(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     with refused('networks cannot be listed'):
         network = conn.network.find_network(
-            wanted.network, ignore_missing=True
+            request.network, ignore_missing=True
         )
-    yield _judged(
+    yield _build_finding(
         'network',
         network is not None and bool(network.subnet_ids),
         f'{network.name}: {len(network.subnet_ids)} subnets'
         if network is not None
-        else f"'{wanted.network}' is not there",
+        else f"'{request.network}' is not there",
         "name one with a subnet as 'network' in hvstack.conf",
     )
 
 
-_CHECKS: tuple[Callable[[Connection, Wanted], Iterator[Finding]], ...] = (
+_CHECKS: tuple[
+    Callable[[Connection, ClusterRequest], Iterator[Finding]], ...
+] = (
     _services,
     _microversions,
     _templates,

@@ -44,10 +44,10 @@ def visible(conn: Connection, name: str) -> Any:
     :raises hvstack.errors.InputError: it sees none of that name.
     """
     with refused('flavors cannot be listed'):
-        there = list(conn.compute.flavors())
-    for item in there:
-        if name in (item.name, item.id):
-            return item
+        flavors = list(conn.compute.flavors())
+    for flavor in flavors:
+        if name in (flavor.name, flavor.id):
+            return flavor
     raise errors.InputError(
         f"there is no flavor '{name}' for this project: 'openstack flavor "
         "list' shows those it may use, 'hvstack flavor publish' makes some"
@@ -65,23 +65,24 @@ def publish(
     :raises hvstack.errors.CloudError: Nova refused, or another flavor has
         the name.
     """
-    there = find(conn, flavor.name)
-    if there is not None:
-        found = differences(there, flavor)
-        if found:
+    existing = find(conn, flavor.name)
+    if existing is not None:
+        mismatches = differences(existing, flavor)
+        if mismatches:
             raise errors.CloudError(
-                f"flavor '{flavor.name}' is there with {'; '.join(found)}: "
-                "delete or rename it ('openstack flavor delete'), then run "
+                f"flavor '{flavor.name}' is there with "
+                f'{"; ".join(mismatches)}: delete or rename it '
+                "('openstack flavor delete'), then run "
                 'this again'
             )
-        _grant(conn, there, project_ids)
-        return Published(there.id, flavor.name, None)
+        _grant(conn, existing, project_ids)
+        return Published(existing.id, flavor.name, None)
     flavor_id = str(uuid.uuid4())
     entry = journal.note(
         KIND, {'name': flavor.name, 'id': flavor_id}, scope(conn)
     )
     with refused(f"Nova did not take the flavor '{flavor.name}'"):
-        made = conn.compute.create_flavor(
+        created = conn.compute.create_flavor(
             id=flavor_id,
             name=flavor.name,
             vcpus=flavor.vcpus,
@@ -92,44 +93,47 @@ def publish(
             description=flavor.description,
         )
         if flavor.extra_specs:
-            conn.compute.create_flavor_extra_specs(made, flavor.extra_specs)
-        _grant(conn, made, project_ids)
+            conn.compute.create_flavor_extra_specs(created, flavor.extra_specs)
+        _grant(conn, created, project_ids)
     return Published(flavor_id, flavor.name, entry)
 
 
-def _grant(conn: Connection, there: Any, project_ids: Iterable[str]) -> None:
-    if there.is_public:
+def _grant(
+    conn: Connection, nova_flavor: Any, project_ids: Iterable[str]
+) -> None:
+    if nova_flavor.is_public:
         return
-    with refused(f"no access to the flavor '{there.name}' can be given"):
-        known = {
-            item['tenant_id'] for item in conn.compute.get_flavor_access(there)
+    with refused(f"no access to the flavor '{nova_flavor.name}' can be given"):
+        granted_ids = {
+            item['tenant_id']
+            for item in conn.compute.get_flavor_access(nova_flavor)
         }
-        for project in sorted(set(project_ids) - known):
-            conn.compute.flavor_add_tenant_access(there, project)
+        for project in sorted(set(project_ids) - granted_ids):
+            conn.compute.flavor_add_tenant_access(nova_flavor, project)
 
 
-def differences(there: Any, flavor: Flavor) -> list[str]:
+def differences(existing: Any, flavor: Flavor) -> list[str]:
     """Return in what Nova's flavor is not the derived one.
 
     Extra specs of our own scope tell of its evidence, not of its shape.
     """
     pairs: dict[str, tuple[Any, Any]] = {
-        'vcpus': (there.vcpus, flavor.vcpus),
-        'ram': (there.ram, flavor.ram),
-        'disk': (there.disk, flavor.disk),
-        'ephemeral': (there.ephemeral or 0, flavor.ephemeral),
+        'vcpus': (existing.vcpus, flavor.vcpus),
+        'ram': (existing.ram, flavor.ram),
+        'disk': (existing.disk, flavor.disk),
+        'ephemeral': (existing.ephemeral or 0, flavor.ephemeral),
     }
     specs = {
         name: value
-        for name, value in (there.extra_specs or {}).items()
+        for name, value in (existing.extra_specs or {}).items()
         if not name.startswith('hvstack:')
     }
     for name in sorted({*specs, *flavor.extra_specs}):
         pairs[name] = (specs.get(name), flavor.extra_specs.get(name))
     return [
-        f'{name} {got} instead of {wanted}'
-        for name, (got, wanted) in pairs.items()
-        if got != wanted
+        f'{name} {got} instead of {expected}'
+        for name, (got, expected) in pairs.items()
+        if got != expected
     ]
 
 

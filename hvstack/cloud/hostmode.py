@@ -38,14 +38,14 @@ def current(conn: Connection, providers: Mapping[str, str]) -> dict[str, str]:
 def switch(
     conn: Connection,
     providers: Mapping[str, str],
-    wanted: str,
+    mode: str,
     command: str,
     progress: Progress | None = None,
 ) -> bool:
     """Have hosts in a mode; what they were in is in the journal first.
 
     :param providers: UUID by host name.
-    :param wanted: one of :data:`MODES`.
+    :param mode: one of :data:`MODES`.
     :param command: a shell's, in which ``{mode}`` stands for the mode.
     :returns: whether anything was changed.
     :raises hvstack.errors.Busy: a host has servers.
@@ -53,35 +53,37 @@ def switch(
         does not switch them.
     """
     before = current(conn, providers)
-    if set(before.values()) == {wanted}:
+    if set(before.values()) == {mode}:
         return False
     if len(set(before.values())) > 1:
         raise errors.CloudError(
             'some hosts have dedicated CPUs and others have not '
-            f'({_words(before)}): switch all to one mode'
+            f'({_format_modes(before)}): switch all to one mode'
         )
     _unused(conn, providers)
     data = {
-        'name': wanted,
+        'name': mode,
         'before': next(iter(before.values())),
         'providers': dict(providers),
         'command': command,
     }
     if progress is not None:
-        progress.say(f"switching the hosts' CPUs to {wanted}: {command}")
+        progress.say(f"switching the hosts' CPUs to {mode}: {command}")
     journal.note(KIND, data, scope(conn))
-    _switch(conn, providers, wanted, command)
+    _switch(conn, providers, mode, command)
     return True
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:
     """Put hosts back into the mode that they were in."""
-    known = set(placement.providers(conn).values())
-    there = {k: v for k, v in data['providers'].items() if v in known}
-    if set(current(conn, there).values()) <= {data['before']}:
+    provider_ids = set(placement.providers(conn).values())
+    providers = {
+        k: v for k, v in data['providers'].items() if v in provider_ids
+    }
+    if set(current(conn, providers).values()) <= {data['before']}:
         return
-    _unused(conn, there)
-    _switch(conn, there, data['before'], data['command'])
+    _unused(conn, providers)
+    _switch(conn, providers, data['before'], data['command'])
 
 
 def _switch(
@@ -93,30 +95,34 @@ def _switch(
     )
 
     def ready() -> bool:
-        up = {one.name for one in hosts.hypervisors(conn) if one.up}
-        found = current(conn, providers)
-        return set(found.values()) == {mode} and up >= set(found)
+        up = {
+            hypervisor.name
+            for hypervisor in hosts.hypervisors(conn)
+            if hypervisor.up
+        }
+        modes = current(conn, providers)
+        return set(modes.values()) == {mode} and up >= set(modes)
 
     shell.wait_for(
         ready,
         f"the hosts to be {mode} after '{command}'",
         timeout=_READY_SECONDS,
         interval=2,
-        why=lambda: _words(current(conn, providers)),
+        why=lambda: _format_modes(current(conn, providers)),
     )
 
 
 def _unused(conn: Connection, providers: Mapping[str, str]) -> None:
     """Refuse to switch hosts that have servers."""
     with refused("servers cannot be listed, take an administrator's role"):
-        for one in conn.compute.servers(all_projects=True):
-            name = one.hypervisor_hostname or one.compute_host
+        for server in conn.compute.servers(all_projects=True):
+            name = server.hypervisor_hostname or server.compute_host
             if name in providers:
                 raise errors.Busy(
-                    f'{name} has servers (such as {one.name}), so its CPUs '
+                    f'{name} has servers (such as {server.name}), so its CPUs '
                     'cannot be switched: delete them, or wait for their end'
                 )
 
 
-def _words(modes: Mapping[str, str]) -> str:
+def _format_modes(modes: Mapping[str, str]) -> str:
     return ', '.join(f'{name} {mode}' for name, mode in modes.items())

@@ -18,12 +18,12 @@ _CPU_INFO_API = '2.86'
 class Hypervisor:
     """A compute host as Nova has it.
 
-    :param kind: Nova's ``hypervisor_type``, such as ``LXC`` or ``QEMU``.
+    :param hypervisor_type: Nova's field, such as ``LXC`` or ``QEMU``.
     :param version: of the hypervisor, as Nova's number.
     """
 
     name: str
-    kind: str
+    hypervisor_type: str
     version: int
     up: bool
 
@@ -37,7 +37,7 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
         return [
             Hypervisor(
                 name=item.name,
-                kind=str(item.hypervisor_type),
+                hypervisor_type=str(item.hypervisor_type),
                 version=int(item.hypervisor_version or 0),
                 up=item.state == 'up' and item.status == 'enabled',
             )
@@ -70,32 +70,34 @@ def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
     )
 
 
-def backend(found: Iterable[Hypervisor], given: str | None = None) -> str:
+def backend(hosts: Iterable[Hypervisor], requested: str | None = None) -> str:
     """Return the compute backend of hosts.
 
-    :param given: what the user says; Nova cannot tell kvm from qemu.
+    :param requested: what the user says; Nova cannot tell kvm from qemu.
     :raises hvstack.errors.CloudError: the hosts differ, or are of a kind
         that is unknown here.
     """
-    kinds = {one.kind.lower() for one in found}
-    if len(kinds) != 1:
+    hypervisor_types = {host.hypervisor_type.lower() for host in hosts}
+    if len(hypervisor_types) != 1:
         raise errors.CloudError(
-            f"the workers' hosts have {len(kinds)} kinds of hypervisor "
-            f'({", ".join(sorted(kinds)) or "no host is up"}): figures of '
-            'them do not compare, take hosts of one kind'
+            f"the workers' hosts have {len(hypervisor_types)} kinds of "
+            'hypervisor '
+            f'({", ".join(sorted(hypervisor_types)) or "no host is up"}): '
+            'figures of them do not compare, take hosts of one kind'
         )
-    kind = kinds.pop()
-    if kind == 'qemu':
-        return given or 'kvm'
-    if kind == 'lxc':
+    hypervisor_type = hypervisor_types.pop()
+    if hypervisor_type == 'qemu':
+        return requested or 'kvm'
+    if hypervisor_type == 'lxc':
         return 'lxc'
     raise errors.CloudError(
-        f"hypervisor type '{kind}' is unknown: kvm, qemu and lxc are known"
+        f"hypervisor type '{hypervisor_type}' is unknown: kvm, qemu and "
+        'lxc are known'
     )
 
 
 def versions(
-    conn: Connection, found: Iterable[Hypervisor]
+    conn: Connection, hosts: Iterable[Hypervisor]
 ) -> dict[str, str | None]:
     """Return versions of what virtualizes, as far as Nova tells them.
 
@@ -105,12 +107,14 @@ def versions(
     with refused('Nova does not tell its version'):
         data = conn.compute.get_endpoint_data()
     newest = getattr(data, 'max_microversion', None)
-    qemu = sorted({one.version for one in found if one.kind == 'QEMU'})
+    qemu = sorted(
+        {host.version for host in hosts if host.hypervisor_type == 'QEMU'}
+    )
     return {
         'nova': f'API {newest[0]}.{newest[1]}' if newest else None,
-        'qemu': ', '.join(_dotted(number) for number in qemu) or None,
+        'qemu': ', '.join(_dotted(version) for version in qemu) or None,
     }
 
 
-def _dotted(number: int) -> str:
-    return f'{number // 10**6}.{number // 1000 % 1000}.{number % 1000}'
+def _dotted(version: int) -> str:
+    return f'{version // 10**6}.{version // 1000 % 1000}.{version % 1000}'

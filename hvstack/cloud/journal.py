@@ -132,7 +132,7 @@ def forget(entry: Entry) -> None:
         paths.sync_directory(FOLDER)
 
 
-def hand_over(found: Iterable[Entry], owner: str) -> None:
+def hand_over(journal_entries: Iterable[Entry], owner: str) -> None:
     """Give entries to a cluster that stays when this process ends.
 
     All of them go at once, by one new file: a crash in between leaves the
@@ -140,7 +140,7 @@ def hand_over(found: Iterable[Entry], owner: str) -> None:
 
     :raises OSError: the new file cannot be written; nothing was handed over.
     """
-    together = [replace(entry, owner=owner) for entry in found]
+    together = [replace(entry, owner=owner) for entry in journal_entries]
     if not together:
         return
     with _locked(fcntl.LOCK_EX):
@@ -204,18 +204,20 @@ def _read(path: Path) -> list[Entry]:
     names = {field.name for field in fields(Entry)}
     try:
         document = jsonfile.load(path)
-        place = document.place()
+        source_location = document.place()
         content = document.data
         items = content if isinstance(content, list) else [content]
         entries = []
         for index, item in enumerate(items):
             prefix = str(index) if isinstance(content, list) else ''
-            known = item
+            stored_fields = item
             if isinstance(item, dict):
-                known = {key: item[key] for key in names & set(item)}
-            entries.append(to_dataclass(Entry, known, place, prefix))
+                stored_fields = {key: item[key] for key in names & set(item)}
+            entries.append(
+                to_dataclass(Entry, stored_fields, source_location, prefix)
+            )
             if isinstance(item, dict):
-                _check(Fields(item, place, list(item), prefix))
+                _check(Fields(item, source_location, list(item), prefix))
         return entries
     except errors.InputError as exc:
         raise type(exc)(
@@ -240,7 +242,7 @@ def _next_sequence() -> int:
     numbers = [path.name.partition('-')[0] for path in _files()]
     # Older releases began their files' names with a time, such as 1.5.
     return 1 + max(
-        (int(number) for number in numbers if number.isdecimal()), default=0
+        (int(digits) for digits in numbers if digits.isdecimal()), default=0
     )
 
 

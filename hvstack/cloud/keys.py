@@ -33,8 +33,10 @@ def create(conn: Connection, name: str) -> Path:
         )
     # Before it is in the journal: undoing would delete the user's own.
     with refused(f"key pair '{name}' cannot be looked up"):
-        there = any(one.name == name for one in conn.compute.keypairs())
-    if there:
+        exists = any(
+            key_pair.name == name for key_pair in conn.compute.keypairs()
+        )
+    if exists:
         raise errors.InputError(
             f"a key pair '{name}' is there already: take another name, or "
             f"'openstack keypair delete {name}' if nobody needs it"

@@ -66,7 +66,7 @@ class Lease:
     :param interval: seconds between two renewals.
     :param generation: of the provider, as Placement counts it.
     :param valid_until: time of :func:`clock` at which it runs out.
-    :param lost: whether another process has taken it over.
+    :param is_lost: whether another process has taken it over.
     """
 
     conn: Connection
@@ -75,7 +75,7 @@ class Lease:
     interval: float
     generation: int
     valid_until: float
-    lost: bool = False
+    is_lost: bool = False
     _released: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -92,7 +92,7 @@ class Lease:
 
     def is_valid(self) -> bool:
         """Return whether no other process can have the lease."""
-        return not self.lost and clock() < self.valid_until
+        return not self.is_lost and clock() < self.valid_until
 
     def renew(self) -> None:
         """Renew it once; a failure is left to the next time.
@@ -102,7 +102,7 @@ class Lease:
         """
         started_at = clock()
         if not self.is_valid():
-            self.lost = True
+            self.is_lost = True
             return
         try:
             status, content = _swap(self.conn, self.provider, self.generation)
@@ -119,10 +119,10 @@ class Lease:
             self.generation = content['resource_provider_generation']
             self.valid_until = started_at + self.duration
         elif status == 404:
-            self.lost = True
+            self.is_lost = True
 
     def _renew(self) -> None:
-        while not self._released.wait(self.interval) and not self.lost:
+        while not self._released.wait(self.interval) and not self.is_lost:
             self.renew()
 
 

@@ -56,13 +56,15 @@ def delete(
     """
     deleted: list[str] = []
     remaining: list[str] = []
-    for resource_type, listed, remove, gone in _types(conn, mark(stack_id)):
+    for resource_type, list_resources, remove, gone in _types(
+        conn, mark(stack_id)
+    ):
         orphans: list[_Orphan] = []
         try:
             with refused(f'Cannot list each {resource_type}'):
                 orphans = [
                     _Orphan(resource_type, str(item.id))
-                    for item in listed()
+                    for item in list_resources()
                     if item.id not in existing
                 ]
         except errors.CloudError as exc:
@@ -142,7 +144,7 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
         )
     if conn.has_service('network'):
         network = conn.network
-        for resource_type, listed, remove in (
+        for resource_type, list_resources, remove in (
             ('floating ip', network.ips, network.delete_ip),
             ('port', network.ports, network.delete_port),
             ('router', network.routers, network.delete_router),
@@ -154,10 +156,12 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
             ),
         ):
 
-            def described(listed: Any = listed) -> list[Any]:
+            def described(list_resources: Any = list_resources) -> list[Any]:
                 return [
                     item
-                    for item in listed(project_id=project, description=text)
+                    for item in list_resources(
+                        project_id=project, description=text
+                    )
                     if (item.project_id, item.description) == (project, text)
                 ]
 

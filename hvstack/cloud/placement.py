@@ -51,28 +51,28 @@ def traits(conn: Connection, provider: str) -> list[str]:
 
     :param provider: its UUID.
     """
-    found = get(conn, f'/resource_providers/{provider}/traits')
-    return [str(trait) for trait in found['traits']]
+    response = get(conn, f'/resource_providers/{provider}/traits')
+    return [str(trait) for trait in response['traits']]
 
 
 def seen_inventories(
     conn: Connection, names: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
     """Return what hosts promise: VCPU and MEMORY_MB inventories by host."""
-    known = providers(conn)
+    uuids = providers(conn)
     return {
         name: {
-            kind: {
+            resource_class: {
                 key: content[key]
                 for key in ('total', 'reserved', 'allocation_ratio')
             }
-            for kind, content in inventories(conn, known[name])[
+            for resource_class, content in inventories(conn, uuids[name])[
                 'inventories'
             ].items()
-            if kind in ('VCPU', 'PCPU', 'MEMORY_MB')
+            if resource_class in ('VCPU', 'PCPU', 'MEMORY_MB')
         }
         for name in sorted(names)
-        if name in known
+        if name in uuids
     }
 
 
@@ -83,12 +83,12 @@ def allocations(
 
     :param servers: server id by name.
     """
-    found: dict[str, dict[str, int]] = {}
+    totals: dict[str, dict[str, int]] = {}
     for name, server in sorted(servers.items()):
         content = get(conn, f'/allocations/{server}')['allocations']
         total: dict[str, int] = {}
-        for one in content.values():
-            for kind, amount in one['resources'].items():
-                total[kind] = total.get(kind, 0) + amount
-        found[name] = total
-    return found
+        for allocation in content.values():
+            for resource_class, amount in allocation['resources'].items():
+                total[resource_class] = total.get(resource_class, 0) + amount
+        totals[name] = total
+    return totals

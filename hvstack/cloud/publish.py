@@ -87,7 +87,7 @@ def labels(host: str, entry: Entry) -> dict[str, str]:
 
     :param host: name of the host profile.
     """
-    found = {
+    flavor_labels = {
         FLAVOR: _packed(
             {
                 'host': host,
@@ -100,8 +100,10 @@ def labels(host: str, entry: Entry) -> dict[str, str]:
     evidence = entry.evidence or {}
     if entry.status == 'approved' and evidence:
         names = ('percent', 'low', 'high', 'runs', 'backend', 'date', 'digest')
-        found[EVIDENCE] = _packed({name: evidence[name] for name in names})
-    return found
+        flavor_labels[EVIDENCE] = _packed(
+            {name: evidence[name] for name in names}
+        )
+    return flavor_labels
 
 
 def _packed(values: Mapping[str, object]) -> str:
@@ -142,7 +144,7 @@ def flavor_id(host: str, name: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{host}/{name}'))
 
 
-def ours(flavor: Any) -> bool:
+def is_managed(flavor: Any) -> bool:
     """Tell whether hvstack published a flavor of Nova's."""
     host = labelled(flavor).get('host')
     return host is not None and flavor.id == flavor_id(host, flavor.name)
@@ -151,30 +153,33 @@ def ours(flavor: Any) -> bool:
 def existing(conn: Connection) -> dict[str, Any]:
     """Return Nova's flavors by name, private ones included."""
     with refused('flavors cannot be listed'):
-        return {one.name: one for one in conn.compute.flavors(is_public=None)}
+        return {
+            flavor.name: flavor
+            for flavor in conn.compute.flavors(is_public=None)
+        }
 
 
 def in_use(conn: Connection, flavor: Any) -> bool:
     """Tell whether any server has a flavor."""
     with refused(f"servers of flavor '{flavor.name}' cannot be listed"):
-        found = conn.compute.servers(
+        servers = conn.compute.servers(
             details=False,
             paginated=False,
             all_projects=True,
             flavor=flavor.id,
             limit=1,
         )
-        return next(iter(found), None) is not None
+        return next(iter(servers), None) is not None
 
 
 def exported(flavor: Any) -> dict[str, Any]:
     """Return a published flavor as an entry of a catalogue."""
-    known = labelled(flavor)
+    flavor_labels = labelled(flavor)
     return {
         'status': 'candidate',
-        'configuration': known.get('configuration', ''),
+        'configuration': flavor_labels.get('configuration', ''),
         'name': flavor.name,
-        'role': known.get('role', ''),
+        'role': flavor_labels.get('role', ''),
         'vcpus': flavor.vcpus,
         'ram': flavor.ram,
         'disk': flavor.disk,
@@ -202,17 +207,25 @@ def plan(
     :raises hvstack.errors.CloudError: a flavor that is not hvstack's, or is
         public, is in the way.
     """
-    there = existing(conn)
+    flavors_by_name = existing(conn)
     jobs = [
         _publish(
-            conn, catalogue.host, entry, there.get(entry.flavor.name), options
+            conn,
+            catalogue.host,
+            entry,
+            flavors_by_name.get(entry.flavor.name),
+            options,
         )
         for entry in entries
     ]
-    kept = {entry.flavor.name for entry in catalogue.entries}
-    for name, flavor in sorted(there.items()):
+    catalogue_names = {entry.flavor.name for entry in catalogue.entries}
+    for name, flavor in sorted(flavors_by_name.items()):
         is_of_catalogue = labelled(flavor).get('host') == catalogue.host
-        if is_of_catalogue and ours(flavor) and name not in kept:
+        if (
+            is_of_catalogue
+            and is_managed(flavor)
+            and name not in catalogue_names
+        ):
             jobs.append(retirement(conn, flavor))
     return [job for job in jobs if job.changes]
 
@@ -226,11 +239,13 @@ def retirement(conn: Connection, flavor: Any) -> Job:
             lambda: conn.compute.delete_flavor(flavor, ignore_missing=True)
         )
         return job
-    known = labelled(flavor)
-    if known.get('status') == RETIRED:
+    flavor_labels = labelled(flavor)
+    if flavor_labels.get('status') == RETIRED:
         return job
     names = ('host', 'role', 'configuration')
-    label = {name: known[name] for name in names if name in known}
+    label = {
+        name: flavor_labels[name] for name in names if name in flavor_labels
+    }
     packed = _packed({**label, 'status': RETIRED})
     job.changes.append(
         Change(flavor.name, 'retire', 'flavor', after='kept while in use')
@@ -265,7 +280,7 @@ def apply(
         return None
 
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        failed = [found for found in pool.map(run, jobs) if found]
+        failed = [failure for failure in pool.map(run, jobs) if failure]
     if failed:
         raise errors.CloudError(
             f'{len(jobs) - len(failed)} of {len(jobs)} flavors were changed, '
@@ -284,49 +299,49 @@ def _rights(failed: Exception) -> str:
 
 
 def _publish(
-    conn: Connection, host: str, entry: Entry, there: Any, options: Options
+    conn: Connection, host: str, entry: Entry, published: Any, options: Options
 ) -> Job:
-    wanted = entry.flavor
-    specs = {**wanted.extra_specs, **labels(host, entry)}
-    job = Job(wanted.name)
-    if there is None:
+    derived = entry.flavor
+    specs = {**derived.extra_specs, **labels(host, entry)}
+    job = Job(derived.name)
+    if published is None:
         _create(conn, job, entry, specs, options, host)
         return job
-    if there.id != flavor_id(host, wanted.name):
+    if published.id != flavor_id(host, derived.name):
         raise errors.CloudError(
-            f"Cannot publish flavor '{wanted.name}': the cloud has a flavor "
-            f'of this name ({there.id}) that hvstack did not publish from '
+            f"Cannot publish flavor '{derived.name}': the cloud has a flavor "
+            f'of this name ({published.id}) that hvstack did not publish from '
             f"host profile '{host}'. Rename the flavor in the catalogue, or "
             "delete the other one with 'openstack flavor delete'."
         )
     for name in _SIZES:
-        found = getattr(there, name) or 0
-        if found != getattr(wanted, name):
+        size = getattr(published, name) or 0
+        if size != getattr(derived, name):
             raise errors.CloudError(
-                f"flavor '{wanted.name}' is there with {name} {found} instead "
-                f'of {getattr(wanted, name)}, and Nova changes no sizes: '
+                f"flavor '{derived.name}' is there with {name} {size} instead "
+                f'of {getattr(derived, name)}, and Nova changes no sizes: '
                 'rename it in the catalogue, or delete the other one'
             )
-    if bool(there.is_public) != options.public:
+    if bool(published.is_public) != options.public:
         raise errors.CloudError(
-            f"flavor '{wanted.name}' is "
-            f'{"public" if there.is_public else "private"}, which Nova cannot '
-            f'change: {"leave out" if options.public else "give"} --public, '
-            'or retire it first'
+            f"flavor '{derived.name}' is "
+            f'{"public" if published.is_public else "private"}, which Nova '
+            f'cannot change: {"leave out" if options.public else "give"} '
+            '--public, or retire it first'
         )
-    _converge(conn, job, there, specs, described(entry))
+    _converge(conn, job, published, specs, described(entry))
     if options.projects is not None and not options.public:
-        known = _access(conn, there)
-        for project in sorted(set(options.projects) - known):
+        project_ids = _access(conn, published)
+        for project in sorted(set(options.projects) - project_ids):
             job.changes.append(
-                Change(wanted.name, 'add', 'access', after=project)
+                Change(derived.name, 'add', 'access', after=project)
             )
-            job.steps.append(_grant(conn, there, project))
-        for project in sorted(known - set(options.projects)):
+            job.steps.append(_grant(conn, published, project))
+        for project in sorted(project_ids - set(options.projects)):
             job.changes.append(
-                Change(wanted.name, 'remove', 'access', before=project)
+                Change(derived.name, 'remove', 'access', before=project)
             )
-            job.steps.append(_revoke(conn, there, project))
+            job.steps.append(_revoke(conn, published, project))
     return job
 
 
@@ -338,35 +353,35 @@ def _create(
     options: Options,
     host: str,
 ) -> None:
-    wanted = entry.flavor
-    size = ', '.join(f'{name} {getattr(wanted, name)}' for name in _SIZES)
-    job.changes.append(Change(wanted.name, 'create', 'flavor', after=size))
+    derived = entry.flavor
+    size = ', '.join(f'{name} {getattr(derived, name)}' for name in _SIZES)
+    job.changes.append(Change(derived.name, 'create', 'flavor', after=size))
     job.changes += [
-        Change(wanted.name, 'add', name, after=value)
+        Change(derived.name, 'add', name, after=value)
         for name, value in sorted(specs.items())
     ]
     projects = () if options.public else options.projects or ()
     job.changes += [
-        Change(wanted.name, 'add', 'access', after=project)
+        Change(derived.name, 'add', 'access', after=project)
         for project in sorted(projects)
     ]
 
     def create() -> None:
         try:
-            made = conn.compute.create_flavor(
-                id=flavor_id(host, wanted.name),
-                name=wanted.name,
-                vcpus=wanted.vcpus,
-                ram=wanted.ram,
-                disk=wanted.disk,
-                ephemeral=wanted.ephemeral,
+            created = conn.compute.create_flavor(
+                id=flavor_id(host, derived.name),
+                name=derived.name,
+                vcpus=derived.vcpus,
+                ram=derived.ram,
+                disk=derived.disk,
+                ephemeral=derived.ephemeral,
                 is_public=options.public,
                 description=described(entry),
             )
         except openstack.exceptions.ConflictException:
             # Another process publishes the same catalogue, or created
             # another flavor, which _publish() refuses.
-            flavor = existing(conn).get(wanted.name)
+            flavor = existing(conn).get(derived.name)
             if flavor is None:
                 raise
             late = _publish(conn, host, entry, flavor, options)
@@ -374,12 +389,12 @@ def _create(
                 step()
             return
         try:
-            _set(conn, made, specs)
+            _set(conn, created, specs)
             for project in projects:
-                _grant(conn, made, project)()
+                _grant(conn, created, project)()
         except FAILURES:
             # A flavor without its specs would be another one.
-            conn.compute.delete_flavor(made, ignore_missing=True)
+            conn.compute.delete_flavor(created, ignore_missing=True)
             raise
 
     job.steps.append(create)
@@ -388,34 +403,36 @@ def _create(
 def _converge(
     conn: Connection,
     job: Job,
-    there: Any,
+    published: Any,
     specs: Mapping[str, str],
     description: str,
 ) -> None:
     name = job.flavor
-    found = dict(there.extra_specs or {})
-    job.changes += _differences(name, found, specs)
+    current_specs = dict(published.extra_specs or {})
+    job.changes += _differences(name, current_specs, specs)
     new = {
-        key: value for key, value in specs.items() if found.get(key) != value
+        key: value
+        for key, value in specs.items()
+        if current_specs.get(key) != value
     }
     if new:
-        job.steps.append(lambda: _set(conn, there, new))
-    for key in sorted(set(found) - set(specs)):
+        job.steps.append(lambda: _set(conn, published, new))
+    for key in sorted(set(current_specs) - set(specs)):
         job.steps.append(
             _step(
                 conn.compute.delete_flavor_extra_specs_property,
-                there,
+                published,
                 key,
                 unless=openstack.exceptions.NotFoundException,
             )
         )
-    if (there.description or '') != description:
+    if (published.description or '') != description:
         job.changes.append(
             Change(
                 name,
                 'change',
                 'description',
-                there.description or '',
+                published.description or '',
                 description,
             )
         )
@@ -423,29 +440,29 @@ def _converge(
         # and Nova refuses them in this request.
         job.steps.append(
             lambda: conn.compute.update_flavor(
-                there.id, description=description
+                published.id, description=description
             )
         )
 
 
 def _differences(
-    name: str, found: Mapping[str, str], wanted: Mapping[str, str]
+    name: str, current: Mapping[str, str], requested: Mapping[str, str]
 ) -> Iterator[Change]:
-    for key in sorted({*found, *wanted}):
-        if key not in found:
-            yield Change(name, 'add', key, after=wanted[key])
-        elif key not in wanted:
-            yield Change(name, 'remove', key, before=found[key])
-        elif found[key] != wanted[key]:
-            yield Change(name, 'change', key, found[key], wanted[key])
+    for key in sorted({*current, *requested}):
+        if key not in current:
+            yield Change(name, 'add', key, after=requested[key])
+        elif key not in requested:
+            yield Change(name, 'remove', key, before=current[key])
+        elif current[key] != requested[key]:
+            yield Change(name, 'change', key, current[key], requested[key])
 
 
 def _set(conn: Connection, flavor: Any, specs: Mapping[str, str]) -> None:
     """Set extra specs; Nova checks those that are not labels of ours."""
     own = {k: v for k, v in specs.items() if k.startswith(PREFIX)}
-    rest = {k: v for k, v in specs.items() if k not in own}
-    if rest:
-        conn.compute.create_flavor_extra_specs(flavor, rest)
+    standard_specs = {k: v for k, v in specs.items() if k not in own}
+    if standard_specs:
+        conn.compute.create_flavor_extra_specs(flavor, standard_specs)
     if own:
         answer = conn.compute.post(
             f'/flavors/{flavor.id}/os-extra_specs',
@@ -469,8 +486,8 @@ def _step(
 
 def _access(conn: Connection, flavor: Any) -> set[str]:
     with refused(f"access to flavor '{flavor.name}' cannot be listed"):
-        found = conn.compute.get_flavor_access(flavor)
-        return {item['tenant_id'] for item in found}
+        accesses = conn.compute.get_flavor_access(flavor)
+        return {item['tenant_id'] for item in accesses}
 
 
 def _grant(

@@ -60,16 +60,16 @@ def check(conn: Connection, need: Need) -> None:
         short |= _short(_limits(conn.block_storage, 'Cinder'), _CINDER, need)
     if not short:
         return
-    said = ', '.join(
-        f'{name.replace("_", " ")} {needed} needed, {free} left of {most}'
-        for name, (needed, free, most) in short.items()
+    shortages = ', '.join(
+        f'{name.replace("_", " ")} {needed} needed, {free} left of {maximum}'
+        for name, (needed, free, maximum) in short.items()
     )
     options = ' '.join(
-        f'--{name.replace("_", "-")} {most - free + needed}'
-        for name, (needed, free, most) in short.items()
+        f'--{name.replace("_", "-")} {maximum - free + needed}'
+        for name, (needed, free, maximum) in short.items()
     )
     raise errors.InputError(
-        f'quota too small: {said}; have an administrator run '
+        f'quota too small: {shortages}; have an administrator run '
         f"'openstack quota set {options} {conn.current_project_id}', or take "
         'a smaller cluster'
     )
@@ -78,22 +78,22 @@ def check(conn: Connection, need: Need) -> None:
 def _limits(service: Any, name: str) -> dict[str, int]:
     with refused(f'{name} does not tell the limits'):
         answer = service.get('/limits', raise_exc=True).json()
-    found: dict[str, int] = answer['limits']['absolute']
-    return found
+    limits: dict[str, int] = answer['limits']['absolute']
+    return limits
 
 
 def _short(
     limits: dict[str, int], names: dict[str, tuple[str, str]], need: Need
 ) -> dict[str, tuple[int, int, int]]:
     """Return need, what is left, and limit, of what is short; -1 is none."""
-    found = {}
-    for one in fields(need):
-        if one.name not in names:
+    shortages = {}
+    for resource in fields(need):
+        if resource.name not in names:
             continue
-        limit, used = names[one.name]
-        most = limits.get(limit, -1)
-        free = most - limits.get(used, 0)
-        needed = getattr(need, one.name)
-        if most >= 0 and needed > free:
-            found[one.name] = (needed, free, most)
-    return found
+        limit, used = names[resource.name]
+        maximum = limits.get(limit, -1)
+        free = maximum - limits.get(used, 0)
+        needed = getattr(need, resource.name)
+        if maximum >= 0 and needed > free:
+            shortages[resource.name] = (needed, free, maximum)
+    return shortages

@@ -35,9 +35,9 @@ def current(
     """
     return {
         name: {
-            kind: float(content[kind]['allocation_ratio'])
-            for kind in OPTIONS
-            if kind in content
+            resource_class: float(content[resource_class]['allocation_ratio'])
+            for resource_class in OPTIONS
+            if resource_class in content
         }
         for name, uuid in sorted(providers.items())
         for content in [placement.inventories(conn, uuid)['inventories']]
@@ -47,14 +47,14 @@ def current(
 def set_ratios(
     conn: Connection,
     providers: Mapping[str, str],
-    wanted: Mapping[str, float],
+    requested: Mapping[str, float],
     *,
     shared: bool = True,
 ) -> dict[str, dict[str, float]]:
     """Set ratios on hosts and return those of before, by host.
 
     :param providers: UUID by host name.
-    :param wanted: ratio by resource class.
+    :param requested: ratio by resource class.
     :param shared: guests take VCPU; hosts of those that take PCPU may have
         none, and then no ratio of it.
     :raises hvstack.errors.Busy: another process has changed one of them and
@@ -63,69 +63,71 @@ def set_ratios(
     """
     before = current(conn, providers)
     lease.check(conn)
-    taken = {
+    entries_by_target = {
         (entry.data['provider'], entry.data['resource_class']): entry
         for entry in journal.entries()
         if entry.kind == KIND
     }
     for name, uuid in sorted(providers.items()):
-        for kind, ratio in sorted(wanted.items()):
-            if before[name].get(kind) == ratio:
+        for resource_class, ratio in sorted(requested.items()):
+            if before[name].get(resource_class) == ratio:
                 continue
-            if _spared(before[name], kind, shared):
+            if _spared(before[name], resource_class, shared):
                 continue
-            if kind not in before[name]:
+            if resource_class not in before[name]:
                 raise errors.CloudError(
-                    f'{name} has no inventory of {kind} in Placement, so no '
-                    'ratio of it can be set: take a host with shared CPUs'
+                    f'{name} has no inventory of {resource_class} in '
+                    'Placement, so no ratio of it can be set: take a host '
+                    'with shared CPUs'
                 )
-            other = taken.get((uuid, kind))
+            other = entries_by_target.get((uuid, resource_class))
             if other is not None:
                 raise errors.Busy(
-                    f'the ratio of {kind} on {name} is changed already by '
-                    f'{other.owner or f"process {other.pid}"}: end that first'
+                    f'the ratio of {resource_class} on {name} is changed '
+                    f'already by {other.owner or f"process {other.pid}"}: '
+                    'end that first'
                 )
             journal.note(
                 KIND,
                 {
-                    'name': f'{kind} {name}',
+                    'name': f'{resource_class} {name}',
                     'host': name,
                     'provider': uuid,
-                    'resource_class': kind,
-                    'before': before[name][kind],
+                    'resource_class': resource_class,
+                    'before': before[name][resource_class],
                     'set': ratio,
                 },
                 scope(conn),
             )
-            _put(conn, uuid, name, kind, ratio)
+            _put(conn, uuid, name, resource_class, ratio)
     return before
 
 
 def differ(
     conn: Connection,
     providers: Mapping[str, str],
-    wanted: Mapping[str, float],
+    requested: Mapping[str, float],
     *,
     shared: bool = True,
 ) -> bool:
     """Return whether any ratio would have to be changed.
 
     :param providers: UUID by host name.
-    :param wanted: ratio by resource class.
+    :param requested: ratio by resource class.
     :param shared: as for :func:`set_ratios`.
     """
     return any(
         ratios.get(resource_class) != ratio
         and not _spared(ratios, resource_class, shared)
         for ratios in current(conn, providers).values()
-        for resource_class, ratio in wanted.items()
+        for resource_class, ratio in requested.items()
     )
 
 
 def check(
     conn: Connection,
     providers: Mapping[str, str],
-    wanted: Mapping[str, float],
+    requested: Mapping[str, float],
     *,
     shared: bool = True,
 ) -> dict[str, dict[str, float]]:
@@ -138,30 +140,37 @@ def check(
     :raises hvstack.errors.CloudError: one is not, by the compute service or
         by someone's hand; says what to change.
     """
-    found = current(conn, providers)
-    for name, ratios in found.items():
-        for kind, ratio in wanted.items():
-            if _spared(ratios, kind, shared):
+    current_ratios = current(conn, providers)
+    for name, ratios in current_ratios.items():
+        for resource_class, ratio in requested.items():
+            if _spared(ratios, resource_class, shared):
                 continue
-            if ratios.get(kind) != ratio:
+            if ratios.get(resource_class) != ratio:
                 raise errors.CloudError(
-                    f'{name}: Placement has ratio {ratios.get(kind)} of '
-                    f'{kind} instead of {ratio}: someone has set it since, or '
-                    f'nova-compute overwrites it (unset {OPTIONS[kind]} in '
-                    f'its nova.conf, use initial_{OPTIONS[kind]}, and restart '
-                    'it)'
+                    f'{name}: Placement has ratio '
+                    f'{ratios.get(resource_class)} of {resource_class} '
+                    f'instead of {ratio}: someone has set it since, or '
+                    'nova-compute overwrites it (unset '
+                    f'{OPTIONS[resource_class]} in its nova.conf, use '
+                    f'initial_{OPTIONS[resource_class]}, and restart it)'
                 )
-    return found
+    return current_ratios
 
 
-def _spared(ratios: Mapping[str, float], kind: str, shared: bool) -> bool:
-    return not shared and kind == 'VCPU' and kind not in ratios
+def _spared(
+    ratios: Mapping[str, float], resource_class: str, shared: bool
+) -> bool:
+    return (
+        not shared
+        and resource_class == 'VCPU'
+        and resource_class not in ratios
+    )
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:
     """Put one ratio back, unless someone else has changed it since."""
-    known = placement.providers(conn)
-    if data['provider'] not in known.values():
+    providers = placement.providers(conn)
+    if data['provider'] not in providers.values():
         return
     content = placement.inventories(conn, data['provider'])['inventories']
     now = content.get(data['resource_class'], {}).get('allocation_ratio')
@@ -176,15 +185,15 @@ def undo(conn: Connection, data: dict[str, Any]) -> None:
 
 
 def _put(
-    conn: Connection, uuid: str, name: str, kind: str, ratio: float
+    conn: Connection, uuid: str, name: str, resource_class: str, ratio: float
 ) -> None:
     path = f'/resource_providers/{uuid}/inventories'
     for attempt in range(_TRIES):
         content = placement.inventories(conn, uuid)
-        inventory = content['inventories'][kind]
+        inventory = content['inventories'][resource_class]
         with refused(f'Placement did not take ratio {ratio} of {name}'):
             response = conn.placement.put(
-                f'{path}/{kind}',
+                f'{path}/{resource_class}',
                 json={
                     **inventory,
                     'allocation_ratio': ratio,
@@ -198,12 +207,12 @@ def _put(
             return
         if response.status_code != 409:
             raise errors.CloudError(
-                f'Placement did not take ratio {ratio} of {kind} on {name}: '
-                f'{response.status_code} {response.text[:200]}'
+                f'Placement did not take ratio {ratio} of {resource_class} on '
+                f'{name}: {response.status_code} {response.text[:200]}'
             )
         # The compute service was faster: read its generation, try again.
         time.sleep(0.1 * attempt)
     raise errors.CloudError(
-        f'Placement did not take ratio {ratio} of {kind} on {name} in '
-        f'{_TRIES} tries: something else keeps changing its inventory'
+        f'Placement did not take ratio {ratio} of {resource_class} on {name} '
+        f'in {_TRIES} tries: something else keeps changing its inventory'
     )

@@ -18,14 +18,14 @@ def image(conn: Connection, name: str) -> Any:
     :raises hvstack.errors.CloudError: Glance does not answer.
     """
     with refused('images cannot be listed'):
-        found = conn.image.find_image(name, ignore_missing=True)
-    if found is None:
+        glance_image = conn.image.find_image(name, ignore_missing=True)
+    if glance_image is None:
         raise errors.InputError(
             f"image '{name}' is not on the cloud: 'hvstack image upload' puts "
             "hvstack's there, or set 'image' in hvstack.conf to one of "
             "'openstack image list'"
         )
-    return found
+    return glance_image
 
 
 def flavor(conn: Connection, server: str) -> dict[str, Any]:
@@ -39,19 +39,19 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
     :raises hvstack.errors.CloudError: Nova refused.
     """
     with refused(f'server {server} cannot be looked at'):
-        found = conn.compute.get_server(server).flavor
+        server_flavor = conn.compute.get_server(server).flavor
     return {
-        'name': found.name,
-        'vcpus': found.vcpus,
-        'ram': found.ram,
-        'disk': found.disk,
-        'ephemeral': found.ephemeral or 0,
-        'extra_specs': dict(found.extra_specs or {}),
+        'name': server_flavor.name,
+        'vcpus': server_flavor.vcpus,
+        'ram': server_flavor.ram,
+        'disk': server_flavor.disk,
+        'ephemeral': server_flavor.ephemeral or 0,
+        'extra_specs': dict(server_flavor.extra_specs or {}),
     }
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerLocation:
     """Where a server is, as its own project may see it.
 
     :param host_id: the same for all of a project's servers on one host;
@@ -65,17 +65,17 @@ class Place:
     on_volumes: bool
 
 
-def places(conn: Connection) -> dict[str, Place]:
+def locate_servers(conn: Connection) -> dict[str, ServerLocation]:
     """Return where every server of the connection's project is, by id.
 
     :raises hvstack.errors.CloudError: Nova refused.
     """
     with refused('servers cannot be listed'):
         return {
-            one.id: Place(
-                one.host_id or '',
-                one.availability_zone or '',
-                bool(one.attached_volumes),
+            server.id: ServerLocation(
+                server.host_id or '',
+                server.availability_zone or '',
+                bool(server.attached_volumes),
             )
-            for one in conn.compute.servers()
+            for server in conn.compute.servers()
         }

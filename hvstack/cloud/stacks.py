@@ -74,7 +74,9 @@ def create(
     with _limits(f"Heat did not take the stack '{name}'"):
         content = conn.orchestration.read_env_and_templates(
             template_file=str(template),
-            environment_files=[str(one) for one in environments],
+            environment_files=[
+                str(environment) for environment in environments
+            ],
         )
         stack = conn.orchestration.create_stack(
             name=name,
@@ -137,7 +139,7 @@ def wait(
         or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    began = said = heard = time.monotonic()
+    started_at = reported_at = heard = time.monotonic()
     while True:
         try:
             # Outputs of an unfinished stack cost the engine much, and nobody
@@ -160,13 +162,13 @@ def wait(
                 f'{last_words(conn, stack)}'
             )
         now = time.monotonic()
-        if now - began > timeout:
+        if now - started_at > timeout:
             raise errors.DeadlineExceeded(
                 f"stack '{stack.name}' was not complete after "
                 f'{timeout:.0f} s: {_unfinished(conn, stack)}'
             )
-        if progress is not None and now - said > _SAY_SECONDS:
-            said = now
+        if progress is not None and now - reported_at > _SAY_SECONDS:
+            reported_at = now
             progress.say(f'  stack: {_unfinished(conn, stack)}')
         time.sleep(_INTERVAL)
 
@@ -178,8 +180,12 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
         not complete.
     """
     with refused(f"stack '{name}' cannot be looked at"):
-        found = conn.orchestration.find_stack(name, ignore_missing=True)
-        stack = conn.orchestration.get_stack(found.id) if found else None
+        listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
+        stack = (
+            conn.orchestration.get_stack(listed_stack.id)
+            if listed_stack
+            else None
+        )
     if stack is None or stack.status not in _CREATED:
         state = stack.status if stack else 'not there'
         raise errors.CloudError(
@@ -189,10 +195,10 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _limits(what: str) -> Iterator[None]:
+def _limits(failure: str) -> Iterator[None]:
     """Turn Heat's error into one of ours, with what to raise."""
     try:
-        with refused(what):
+        with refused(failure):
             yield
     except errors.CloudError as exc:
         raise errors.CloudError(with_remedy(str(exc))) from exc
@@ -214,8 +220,8 @@ def resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
         )
     except FAILURES:
         return []
-    found: list[dict[str, Any]] = response.json()['resources']
-    return found
+    stack_resources: list[dict[str, Any]] = response.json()['resources']
+    return stack_resources
 
 
 def reason(conn: Connection, stack: Any) -> str:
@@ -234,31 +240,31 @@ def reason(conn: Connection, stack: Any) -> str:
     ]
     lines = []
     for item in deepest or failed:
-        why = ' '.join(str(item.get('resource_status_reason')).split())
+        cause = ' '.join(str(item.get('resource_status_reason')).split())
         lines.append(
-            f'{item["resource_name"]} ({item["resource_type"]}): {why}'
+            f'{item["resource_name"]} ({item["resource_type"]}): {cause}'
         )
-    found = '; '.join(dict.fromkeys(lines)) or str(stack.status_reason)
-    return with_remedy(found)
+    message = '; '.join(dict.fromkeys(lines)) or str(stack.status_reason)
+    return with_remedy(message)
 
 
-def with_remedy(why: str) -> str:
+def with_remedy(cause: str) -> str:
     """Return Heat's reason with a remedy, if hvstack knows one.
 
     A tenant cannot see Heat's limit of resources.
     """
-    if 'resources per stack' in why:
+    if 'resources per stack' in cause:
         return (
-            f'{why}; each worker takes six resources and more: have '
+            f'{cause}; each worker takes six resources and more: have '
             'max_resources_per_stack of heat.conf raised, or set to -1'
         )
-    if _HOST_KEY_TIMEOUT.search(why):
+    if _HOST_KEY_TIMEOUT.search(cause):
         return (
-            f'{why}; a node did not send its ssh host key: check that nodes '
+            f'{cause}; a node did not send its ssh host key: check that nodes '
             "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
             "hvstack.conf to 'console' (Heat parameter host_keys: false)"
         )
-    return why
+    return cause
 
 
 def last_words(conn: Connection, stack: Any) -> str:
@@ -276,23 +282,25 @@ def last_words(conn: Connection, stack: Any) -> str:
             )['output']
         except FAILURES:
             continue
-        words = ' | '.join(line.strip() for line in text.split('\n') if line)
-        if words:
-            return f'; console of {item["resource_name"]}: {words}'
+        console = ' | '.join(line.strip() for line in text.split('\n') if line)
+        if console:
+            return f'; console of {item["resource_name"]}: {console}'
     return ''
 
 
 def _unfinished(conn: Connection, stack: Any) -> str:
-    found = resources(conn, stack)
-    left = [
+    stack_resources = resources(conn, stack)
+    pending = [
         item['resource_name']
-        for item in found
+        for item in stack_resources
         if item['resource_status'] not in _DONE
     ]
-    named, more = left[:_NAMED], len(left) - _NAMED
+    named, hidden_count = pending[:_NAMED], len(pending) - _NAMED
     return (
-        f'{len(found) - len(left)} of {len(found)} resources, left: '
-        f'{", ".join(named)}{f" and {more} more" if more > 0 else ""}'
+        f'{len(stack_resources) - len(pending)} of '
+        f'{len(stack_resources)} resources, left: '
+        f'{", ".join(named)}'
+        f'{f" and {hidden_count} more" if hidden_count > 0 else ""}'
     )
 
 
@@ -312,43 +320,43 @@ def delete(
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    found: Any = None
+    existing: Any = None
 
     def look() -> str | None:
         # Not by find_stack: to it a stack is gone at DELETE_COMPLETE, when
         # Heat may list it, and refuse its name, a moment longer.
-        nonlocal found
-        listed = conn.orchestration.stacks(name=name)
-        found = next(
+        nonlocal existing
+        stacks = conn.orchestration.stacks(name=name)
+        existing = next(
             (
                 stack
-                for stack in listed
+                for stack in stacks
                 if _own(conn, stack) and stack_id in (None, stack.id)
             ),
             None,
         )
-        return None if found is None else str(found.status)
+        return None if existing is None else str(existing.status)
 
     def ask() -> None:
-        if str(found.status) == 'DELETE_FAILED':
+        if str(existing.status) == 'DELETE_FAILED':
             # Heat cannot delete, say, a security group that an orphan uses.
-            known = {
+            resource_ids = {
                 str(item.get('physical_resource_id'))
-                for item in resources(conn, found)
+                for item in resources(conn, existing)
             }
             with contextlib.suppress(errors.CloudError):
-                orphans.delete(conn, found.id, known)
-        conn.orchestration.delete_stack(found, ignore_missing=True)
+                orphans.delete(conn, existing.id, resource_ids)
+        conn.orchestration.delete_stack(existing, ignore_missing=True)
 
-    said = time.monotonic()
+    reported_at = time.monotonic()
     for _ in until_deleted(
-        name, look, ask, lambda: reason(conn, found), timeout
+        name, look, ask, lambda: reason(conn, existing), timeout
     ):
         now = time.monotonic()
-        if progress is not None and now - said > _SAY_SECONDS:
-            said = now
-            left = len(resources(conn, found))
-            progress.say(f'  stack: {left} resources left')
+        if progress is not None and now - reported_at > _SAY_SECONDS:
+            reported_at = now
+            remaining_count = len(resources(conn, existing))
+            progress.say(f'  stack: {remaining_count} resources left')
     host_keys.forget(name)
 
 
@@ -356,7 +364,7 @@ def until_deleted(
     name: str,
     look: Callable[[], str | None],
     ask: Callable[[], None],
-    why: Callable[[], str],
+    get_reason: Callable[[], str],
     timeout: float,
 ) -> Iterator[None]:
     """Have Heat delete a stack, twice if it fails, until the stack is gone.
@@ -366,7 +374,7 @@ def until_deleted(
     :param name: of the stack, for messages.
     :param look: returns the stack's status, none once it is gone.
     :param ask: asks Heat to delete it.
-    :param why: returns why Heat failed.
+    :param get_reason: returns why Heat failed.
     :param timeout: seconds.
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
@@ -381,7 +389,7 @@ def until_deleted(
             if status not in _DELETING:
                 if tries == 2:
                     raise errors.CloudError(
-                        f"stack '{name}' cannot be deleted: {why()}"
+                        f"stack '{name}' cannot be deleted: {get_reason()}"
                     )
                 tries += 1
                 ask()

@@ -30,7 +30,7 @@ _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
 
 
 def undo(
-    found: Iterable[journal.Entry],
+    entries: Iterable[journal.Entry],
     conns: Iterable[Connection],
     progress: Progress | None = None,
 ) -> list[str]:
@@ -47,7 +47,7 @@ def undo(
     by_scope = {connection.scope(conn): conn for conn in conns}
     pending = [
         (entry, by_scope[entry.scope])
-        for entry in journal.newest_first(found)
+        for entry in journal.newest_first(entries)
         if entry.scope in by_scope
     ]
     lines = []

@@ -49,11 +49,17 @@ def settled(
     :raises hvstack.errors.DeadlineExceeded: it still changes.
     """
     deadline = time.monotonic() + timeout
-    said = False
+    is_reported = False
     while True:
         with refused(f"stack '{name}' cannot be looked at"):
-            found = conn.orchestration.find_stack(name, ignore_missing=True)
-            stack = conn.orchestration.get_stack(found.id) if found else None
+            listed_stack = conn.orchestration.find_stack(
+                name, ignore_missing=True
+            )
+            stack = (
+                conn.orchestration.get_stack(listed_stack.id)
+                if listed_stack
+                else None
+            )
         if stack is None:
             raise errors.CloudError(
                 f"there is no stack '{name}': see 'openstack stack list'"
@@ -65,8 +71,8 @@ def settled(
                 f"stack '{name}' was still {stack.status} after "
                 f'{timeout:.0f} s: try again when that has ended'
             )
-        if progress is not None and not said:
-            said = True
+        if progress is not None and not is_reported:
+            is_reported = True
             progress.say(f'stack: {stack.status}, waiting for its end')
         time.sleep(_INTERVAL)
 
@@ -76,21 +82,21 @@ def members(conn: Connection, stack: Any, group: str) -> list[Member]:
 
     :param group: name of the ``OS::Heat::ResourceGroup``.
     """
-    found = stacks.resources(conn, stack)
+    stack_resources = stacks.resources(conn, stack)
     inside: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for item in found:
+    for item in stack_resources:
         inside[_link(item, 'stack').rpartition('/')[2]].append(item)
     of_group = {
         item['resource_name']: item
-        for one in inside[stack.id]
-        if one['resource_name'] == group
-        for item in inside[str(one['physical_resource_id'])]
+        for resource in inside[stack.id]
+        if resource['resource_name'] == group
+        for item in inside[str(resource['physical_resource_id'])]
     }
     servers = {
         name: [
-            one
-            for one in inside[str(item['physical_resource_id'])]
-            if one['resource_type'] == 'OS::Nova::Server'
+            resource
+            for resource in inside[str(item['physical_resource_id'])]
+            if resource['resource_type'] == 'OS::Nova::Server'
         ]
         for name, item in of_group.items()
     }
@@ -99,13 +105,13 @@ def members(conn: Connection, stack: Any, group: str) -> list[Member]:
             name,
             _link(item, 'self'),
             tuple(
-                str(one['physical_resource_id'])
-                for one in servers[name]
-                if one['physical_resource_id']
+                str(resource['physical_resource_id'])
+                for resource in servers[name]
+                if resource['physical_resource_id']
             ),
             any(
-                one['resource_status'] == 'CHECK_FAILED'
-                for one in (item, *servers[name])
+                resource['resource_status'] == 'CHECK_FAILED'
+                for resource in (item, *servers[name])
             ),
         )
         for name, item in sorted(
@@ -115,7 +121,9 @@ def members(conn: Connection, stack: Any, group: str) -> list[Member]:
 
 
 def _link(item: Mapping[str, Any], rel: str) -> str:
-    return next(str(one['href']) for one in item['links'] if one['rel'] == rel)
+    return next(
+        str(link['href']) for link in item['links'] if link['rel'] == rel
+    )
 
 
 def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
@@ -153,11 +161,11 @@ def update(
             json={'parameters': dict(parameters)},
             raise_exc=True,
         )
-    _begun(conn, stack)
+    _wait_for_update(conn, stack)
     return stacks.wait(conn, stack.id, timeout=timeout, progress=progress)
 
 
-def _begun(conn: Connection, before: Any) -> None:
+def _wait_for_update(conn: Connection, before: Any) -> None:
     """Wait until a stack tells of the new update, not of the one before."""
     deadline = time.monotonic() + _BEGIN_SECONDS
     while True:

@@ -38,29 +38,29 @@ class Volumes:
     osd_groups: int | None = None
 
 
-def check(conn: Connection, wanted: Volumes) -> dict[str, Any]:
+def check(conn: Connection, requested: Volumes) -> dict[str, Any]:
     """Hold a volume type against what is wanted of it.
 
     :returns: what it says of itself: ``type``, ``description``,
         ``properties``.
     :raises hvstack.errors.InputError: there is none, or it says otherwise.
     """
-    found = _types(conn, [wanted.type])[wanted.type]
-    properties: Mapping[str, str] = found.extra_specs or {}
+    volume_type = _types(conn, [requested.type])[requested.type]
+    properties: Mapping[str, str] = volume_type.extra_specs or {}
     for key, value in (
-        (COPIES, wanted.copies),
-        (OSD_GROUPS, wanted.osd_groups),
+        (COPIES, requested.copies),
+        (OSD_GROUPS, requested.osd_groups),
     ):
         if value is not None and properties.get(key) != str(value):
             raise errors.InputError(
-                f"volume type '{wanted.type}': its property {key} is "
+                f"volume type '{requested.type}': its property {key} is "
                 f'{properties.get(key, "not set")}, not {value}: lay Ceph out '
                 "so (operator guide, 'Ceph'), then openstack volume type set "
-                f'--property {key}={value} {wanted.type}'
+                f'--property {key}={value} {requested.type}'
             )
     return {
-        'type': wanted.type,
-        'description': found.description or '',
+        'type': requested.type,
+        'description': volume_type.description or '',
         'properties': dict(properties),
     }
 
@@ -71,34 +71,37 @@ def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
     :param conn: of the project. Without Cinder nothing is refused here.
     :raises hvstack.errors.InputError: some are not there.
     """
-    wanted = list(dict.fromkeys(names))
-    if wanted and conn.has_service('block-storage'):
-        _types(conn, wanted)
+    requested_names = list(dict.fromkeys(names))
+    if requested_names and conn.has_service('block-storage'):
+        _types(conn, requested_names)
 
 
-def _types(conn: Connection, wanted: Sequence[str]) -> dict[str, Any]:
+def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
     """Return Cinder's volume types by name, these among them."""
     try:
         with refused("Cinder's volume types cannot be listed"):
-            known = {one.name: one for one in conn.block_storage.types()}
+            types_by_name = {
+                volume_type.name: volume_type
+                for volume_type in conn.block_storage.types()
+            }
     except errors.CloudError as exc:
         raise errors.InputError(
             f'{exc}: a cloud without Cinder has no storage ceph'
         ) from exc
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in names if name not in types_by_name]
     if missing:
         raise errors.InputError(
             f"there is no volume type '{', '.join(missing)}', only "
-            f'{", ".join(sorted(known)) or "none"}: make it '
+            f'{", ".join(sorted(types_by_name)) or "none"}: make it '
             "(operator guide, 'Ceph'), or name another one"
         )
-    return known
+    return types_by_name
 
 
-def pools(seen: Mapping[str, Any]) -> dict[str, int]:
+def pools(checked_type: Mapping[str, Any]) -> dict[str, int]:
     """Return the copies of a type that :func:`check` has seen, if it says."""
-    copies = seen['properties'].get(COPIES, '')
-    return {seen['type']: int(copies)} if copies.isdigit() else {}
+    copies = checked_type['properties'].get(COPIES, '')
+    return {checked_type['type']: int(copies)} if copies.isdigit() else {}
 
 
 def backends(
@@ -119,27 +122,27 @@ def backends(
             pool.name: (pool.capabilities or {}).get('storage_protocol')
             for pool in conn.block_storage.backend_pools()
         }
-        kinds = Counter(
-            (one.volume_type or '', one.host or '')
-            for one in conn.block_storage.volumes(all_projects=True)
-            if {each['server_id'] for each in one.attachments or ()}
+        volume_counts = Counter(
+            (volume.volume_type or '', volume.host or '')
+            for volume in conn.block_storage.volumes(all_projects=True)
+            if {each['server_id'] for each in volume.attachments or ()}
             & set(server_ids)
         )
-    found = Counter[tuple[str, str, str]]()
-    for (kind, host), count in kinds.items():
+    counts = Counter[tuple[str, str, str]]()
+    for (volume_type, host), count in volume_counts.items():
         protocol = protocols.get(host) or 'unknown'
         if isinstance(protocol, list):
             # A driver may name it in several ways, the usual one first.
             protocol = protocol[0]
         # HOST@BACKEND#POOL: a backend is the same on all hosts.
         backend = host.partition('@')[2].partition('#')[0]
-        found[kind, backend, str(protocol)] += count
+        counts[volume_type, backend, str(protocol)] += count
     return [
         {
-            'type': kind,
+            'type': volume_type,
             'backend': backend,
             'protocol': protocol,
             'volumes': count,
         }
-        for (kind, backend, protocol), count in sorted(found.items())
+        for (volume_type, backend, protocol), count in sorted(counts.items())
     ]

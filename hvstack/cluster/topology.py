@@ -91,11 +91,11 @@ def nodes(
     """
     stack_nodes = sorted(set(_of_outputs(outputs)), key=lambda node: node.name)
     overrides = {} if map_file is None else _read_map(map_file, stack_nodes)
-    server_locations = servers.places(conn)
+    server_locations = servers.locate_servers(conn)
     placed = []
     for node in stack_nodes:
         location = server_locations.get(
-            node.server_id, servers.Place('', '', False)
+            node.server_id, servers.ServerLocation('', '', False)
         )
         override = overrides.get(node.name, {})
         placed.append(

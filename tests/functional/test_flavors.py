@@ -30,7 +30,7 @@ class PublishTest(HostsTest):
     def remove(self) -> None:
         """Leave none of the flavors on the cloud."""
         for flavor in publish.existing(self.cloud).values():
-            if publish.ours(flavor):
+            if publish.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
     def hvstack(self, *args: str) -> Any:

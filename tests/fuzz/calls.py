@@ -60,7 +60,7 @@ def topology(path: str) -> None:
         },
     }
     # Without a cloud, all that is known of servers is in the map.
-    servers.places = lambda conn: {}  # type: ignore[assignment]
+    servers.locate_servers = lambda conn: {}  # type: ignore[assignment]
     conn: Any = None
     nodes = topology.nodes(conn, outputs, Path(path))
     print(topology.of_nodes(nodes).format_table())

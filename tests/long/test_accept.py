@@ -83,7 +83,7 @@ class AcceptTest(HostsTest):
     def retire(self) -> None:
         """Leave none of the flavors on the cloud."""
         for flavor in publish.existing(self.cloud).values():
-            if publish.ours(flavor):
+            if publish.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
     def command(self, *args: str) -> list[str]:

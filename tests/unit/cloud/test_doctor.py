@@ -93,7 +93,7 @@ class DoctorTest(testtools.TestCase):
         """Return findings by check."""
         profile = profiles.load('vsphere6')
         configuration = parse(label)
-        request = doctor.Wanted(
+        request = doctor.ClusterRequest(
             profile=profile,
             configuration=configuration,
             nodes=(

@@ -152,7 +152,7 @@ class LeaseTest(testtools.TestCase):
         self.assertFalse(first.is_valid())
         # It wakes up, and does not get it back.
         first.renew()
-        self.assertTrue(first.lost)
+        self.assertTrue(first.is_lost)
         self.assertTrue(second.is_valid())
         second.renew()
         self.assertTrue(second.is_valid())

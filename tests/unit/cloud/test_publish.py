@@ -303,7 +303,7 @@ class PublishTest(testtools.TestCase):
         self.publish(entry())
         self.assertIn(flavor_id, self.nova.flavors)
         copy = publish.existing(self.conn)['gold']
-        self.assertFalse(publish.ours(copy))
+        self.assertFalse(publish.is_managed(copy))
 
     def test_crash_before_the_extra_specs(self) -> None:
         flavor_id = publish.flavor_id('x', FLAVOR.name)
