@@ -195,19 +195,19 @@ class Accept(Lister):
             metavar='FOLDER',
             help='for tempest.conf, results and reports',
         )
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
+        mode_group = parser.add_mutually_exclusive_group()
+        mode_group.add_argument(
             '--dry-run',
             action='store_true',
             help='write tempest.conf and list the tests, run none',
         )
-        what.add_argument(
+        mode_group.add_argument(
             '--last',
             action='store_true',
             help="only report the workspace's last run, such as one of "
             "'tempest run'",
         )
-        what.add_argument(
+        mode_group.add_argument(
             '--cleanup',
             action='store_true',
             help='only delete what interrupted tests left',
@@ -231,10 +231,11 @@ class Accept(Lister):
         if parsed_args.tenant_os_cloud:
             tenant = connection.connect(parsed_args.tenant_os_cloud)
         cloud = str(conn.config.name or 'cloud')
-        folder = re.sub(r'[^\w.-]', '_', cloud)
+        directory_name = re.sub(r'[^\w.-]', '_', cloud)
         workspace = Workspace(
             (
-                parsed_args.workspace or paths.STATE / 'accept' / folder
+                parsed_args.workspace
+                or paths.STATE / 'accept' / directory_name
             ).resolve()
         )
         with contextlib.ExitStack() as stack:
@@ -256,10 +257,10 @@ class Accept(Lister):
                     _others(conn, tenant, parsed_args),
                 )
                 return ('Deleted',), [(name,) for name in removed]
-            began = datetime.datetime.now(datetime.UTC)
+            started_at = datetime.datetime.now(datetime.UTC)
             if parsed_args.last:
                 results = runner.load_last_results(workspace)
-                began = runner.last_run_time(workspace)
+                started_at = runner.last_run_time(workspace)
             else:
                 _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
                 chosen = Selection(
@@ -276,25 +277,31 @@ class Accept(Lister):
                     *(conn, tenant, workspace, chosen, parsed_args, progress),
                     held=held,
                 )
-        found = AcceptanceResult(
-            cloud, began.isoformat(timespec='seconds'), results
+        acceptance_result = AcceptanceResult(
+            cloud, started_at.isoformat(timespec='seconds'), results
         )
-        for path in report.write_report(found, workspace.directory):
+        for path in report.write_report(
+            acceptance_result, workspace.directory
+        ):
             progress.say(f'wrote {path}')
-        counts = ', '.join(f'{n} {name}' for name, n in found.counts.items())
-        progress.say(f'{found.verdict}: {counts}')
-        self.status = found.exit_status(parsed_args.allow_unchecked)
+        counts = ', '.join(
+            f'{n} {name}' for name, n in acceptance_result.counts.items()
+        )
+        progress.say(f'{acceptance_result.verdict}: {counts}')
+        self.status = acceptance_result.exit_status(
+            parsed_args.allow_unchecked
+        )
         return _COLUMNS, [
             (
-                one.ring,
-                one.test,
-                one.verdict,
-                f'{sum(seen.good for seen in one.judgements)} of '
-                f'{len(one.judgements)}',
-                one.seconds,
-                one.reason,
+                test_result.ring,
+                test_result.test,
+                test_result.verdict,
+                f'{sum(c.good for c in test_result.judgements)} of '
+                f'{len(test_result.judgements)}',
+                test_result.seconds,
+                test_result.reason,
             )
-            for one in found.results
+            for test_result in acceptance_result.results
         ]
 
 
@@ -315,7 +322,9 @@ def _check(parsed_args: argparse.Namespace) -> None:
             f"--test '{parsed_args.test}' is no regular expression ({exc}): "
             'give a part of a name, such as test_pins'
         ) from exc
-    backends = [one.partition(':') for one in parsed_args.volume_backend]
+    backends = [
+        assignment.partition(':') for assignment in parsed_args.volume_backend
+    ]
     for name, colon, backend in backends:
         if not (name and backend) or re.search('[:,]', backend):
             raise errors.InputError(
@@ -463,10 +472,10 @@ def _prepare(
                 conn, configuration, workspace, parsed_args, options
             )
     except errors.HVStackError as exc:
-        why = ' '.join(f'no cluster can be made: {exc}'.split())
+        reason = ' '.join(f'no cluster can be made: {exc}'.split())
         # Options name others by a dollar sign.
-        group['no_cluster'] = why.replace('$', '$$')
-        progress.say(f'{why}; its tests are skipped')
+        group['no_cluster'] = reason.replace('$', '$$')
+        progress.say(f'{reason}; its tests are skipped')
     workspace.write(values)
 
 
@@ -482,12 +491,12 @@ def _placed(
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """
-    wanted, size = placing.plan_cluster(conn, catalogues, configuration)
+    cluster_plan, size = placing.plan_cluster(conn, catalogues, configuration)
     settings.write_request(
         workspace,
         placing.build_request(
             conn,
-            wanted,
+            cluster_plan,
             size,
             image=values['hvstack']['image'],
             network=options.network,
@@ -497,7 +506,7 @@ def _placed(
         'stack_request': workspace.stack_request,
         'workers_per_host': configuration.instances,
         'controllers_beside_workers': size.rule != 'host',
-        'replication': wanted.replication,
+        'replication': cluster_plan.replication,
         'full_cluster': True,
     }
 
@@ -522,30 +531,30 @@ def _cluster(
             # It was written by this command, which takes every slot.
             'full_cluster': True,
         }
-    wanted = launch.plan(conn, configuration, options)
+    cluster_plan = launch.plan(conn, configuration, options)
     settings.write_request(
         workspace,
         settings.build_stack_request(
-            wanted,
+            cluster_plan,
             conn,
             image=options.image,
             network=options.network,
             host_keys=options.host_key_source == 'heat',
         ),
     )
-    known = {
+    cluster_options = {
         'stack_request': workspace.stack_request,
-        'workers_per_host': wanted.configuration.instances,
+        'workers_per_host': cluster_plan.configuration.instances,
         'controllers_beside_workers': not has_separate_controller_hosts(
-            wanted
+            cluster_plan
         ),
-        'replication': wanted.replication,
-        'shared_kernel': wanted.shared_kernel,
+        'replication': cluster_plan.replication,
+        'shared_kernel': cluster_plan.shared_kernel,
         'full_cluster': True,
     }
-    if wanted.backend == 'lxc' and parsed_args.libvirt_uri is None:
-        known['libvirt_uri'] = 'lxc:///'
-    return known
+    if cluster_plan.backend == 'lxc' and parsed_args.libvirt_uri is None:
+        cluster_options['libvirt_uri'] = 'lxc:///'
+    return cluster_options
 
 
 def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
@@ -553,17 +562,17 @@ def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
 
     :raises hvstack.errors.InputError: there are none, or one is not there.
     """
-    given: list[Path] = parsed_args.catalogue or []
-    if not given and cloud == ADMIN_CLOUD:
-        given = sorted(CATALOGUES.glob('*.yaml'))
-    if not given:
+    catalogue_paths: list[Path] = parsed_args.catalogue or []
+    if not catalogue_paths and cloud == ADMIN_CLOUD:
+        catalogue_paths = sorted(CATALOGUES.glob('*.yaml'))
+    if not catalogue_paths:
         raise errors.InputError(
             'no --catalogue: give the files of the published flavors, '
             "'hvstack flavor export' writes them"
         )
-    for path in given:
+    for path in catalogue_paths:
         if not os.access(path, os.R_OK):
             raise errors.InputError(
                 f'--catalogue {path}: cannot be read, give a YAML file'
             )
-    return given
+    return catalogue_paths

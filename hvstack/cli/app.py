@@ -140,5 +140,5 @@ def handle_signals() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
     handle_signals()
-    words: list[Any] = list(sys.argv[1:] if argv is None else argv)
-    return int(HVStack().run(words))
+    args: list[Any] = list(sys.argv[1:] if argv is None else argv)
+    return int(HVStack().run(args))

@@ -71,32 +71,34 @@ def _tasks(
 
 
 def baselines(
-    folder: Path, unsigned: bool | None = None
+    directory: Path, unsigned: bool | None = None
 ) -> list[record.Record]:
     """Return the usable baseline records, by start time.
 
     Files that are not usable are named on standard error.
 
-    :param folder: directory of the run records.
+    :param directory: directory of the run records.
     :param unsigned: as in :func:`hvstack.results.record.load`.
     """
-    records, invalid_records = record.load_usable(folder, unsigned)
+    records, invalid_records = record.load_usable(directory, unsigned)
     for invalid in invalid_records:
         Progress().say(f'left out: {invalid.reason}')
-    return [one for one in records if one.kind == 'baseline']
+    return [
+        run_record for run_record in records if run_record.kind == 'baseline'
+    ]
 
 
-def row(one: record.Record) -> tuple[Any, ...]:
+def row(run_record: record.Record) -> tuple[Any, ...]:
     """Return a record as a row of :data:`_COLUMNS`."""
     return (
-        one.id,
-        one.started,
-        one.sweep,
-        'yes' if one.valid else f'no: {one.reason[:60]}',
-        one.size_bytes,
-        one.replication,
-        one.total_seconds,
-        round(one.rate, 5),
+        run_record.id,
+        run_record.started,
+        run_record.sweep,
+        'yes' if run_record.valid else f'no: {run_record.reason[:60]}',
+        run_record.size_bytes,
+        run_record.replication,
+        run_record.total_seconds,
+        round(run_record.rate, 5),
     )
 
 
@@ -216,32 +218,34 @@ class Run(Lister):
         sweep = parsed_args.sweep or datetime.now(UTC).strftime(
             'baseline-%Y%m%dT%H%M%SZ'
         )
-        source, work = self._source(parsed_args, progress)
+        source, run_workload = self._source(parsed_args, progress)
         first = len(
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
-        made: list[record.Record] = []
+        run_records: list[record.Record] = []
         with state.lock_measurements(), source as cluster:
             progress.say('sort a little once')
-            run.warm_up(cluster, work)
-            while len(made) < parsed_args.runs:
-                progress.say(f'run {len(made) + 1} of {parsed_args.runs}')
-                made += kit.measure_runs(
+            run.warm_up(cluster, run_workload)
+            while len(run_records) < parsed_args.runs:
+                progress.say(
+                    f'run {len(run_records) + 1} of {parsed_args.runs}'
+                )
+                run_records += kit.measure_runs(
                     parsed_args.kit,
                     cluster,
-                    work,
+                    run_workload,
                     parsed_args.records,
                     sweep=sweep,
                     kind='baseline',
                     configuration=record.BARE_METAL,
-                    index=first + len(made),
+                    index=first + len(run_records),
                     progress=progress,
                 )
-                if not made[-1].valid:
+                if not run_records[-1].valid:
                     break
-        if not made[-1].valid:
-            raise errors.RunFailed(made[-1].reason)
-        return _COLUMNS, [row(one) for one in made]
+        if not run_records[-1].valid:
+            raise errors.RunFailed(run_records[-1].reason)
+        return _COLUMNS, [row(run_record) for run_record in run_records]
 
     def _dry_run(
         self, parsed_args: argparse.Namespace
@@ -262,16 +266,16 @@ class Run(Lister):
         return ('Host', 'Reason', 'Command'), rows
 
     def _source(
-        self, given: argparse.Namespace, progress: Progress
+        self, args: argparse.Namespace, progress: Progress
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
         """Return what takes bare metal and gives it back, and what to sort.
 
         What dead processes had taken is given back first.
         """
-        if given.stack:
-            return self._machines(given, progress)
+        if args.stack:
+            return self._machines(args, progress)
         for option in ('workers', 'controller_flavor', 'image', 'os_cloud'):
-            if getattr(given, option) is not None:
+            if getattr(args, option) is not None:
                 raise errors.InputError(
                     f'--{option.replace("_", "-")} goes with --stack, hosts '
                     'come from --hosts'
@@ -279,54 +283,56 @@ class Run(Lister):
         for name in hosts.recover():
             progress.say(f'{name}: given back, a dead process had taken it')
         cluster = hosts.BareHosts.from_file(
-            given.hosts,
-            replication=given.replication,
+            args.hosts,
+            replication=args.replication,
             progress=progress,
-            **hadoop.chosen(given),
+            **hadoop.chosen(args),
         )
-        work = workload(cluster, given.size, given.maps, given.reduces)
-        if work.replication > cluster.worker_hosts:
+        run_workload = workload(cluster, args.size, args.maps, args.reduces)
+        if run_workload.replication > cluster.worker_hosts:
             raise errors.InputError(
-                f'--replication {work.replication} is more than the '
+                f'--replication {run_workload.replication} is more than the '
                 f'{cluster.worker_hosts} worker hosts can hold'
             )
-        return cluster, work
+        return cluster, run_workload
 
     def _machines(
-        self, given: argparse.Namespace, progress: Progress
+        self, args: argparse.Namespace, progress: Progress
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
-        if given.workers is None:
+        if args.workers is None:
             raise errors.InputError(
                 '--stack needs --workers: how many machines sort'
             )
         options = conf.load().cloud
-        conn = connection.connect(given.os_cloud)
+        conn = connection.connect(args.os_cloud)
         for line in recovery.recover([conn]):
             progress.say(f'put back what a dead process left: {line}')
-        wanted = machines.plan(
+        machine_plan = machines.plan(
             conn,
-            given.stack,
-            given.workers,
+            args.stack,
+            args.workers,
             options=options,
-            controller_flavor=given.controller_flavor,
-            image=given.image,
-            replication=given.replication,
-            **hadoop.chosen(given),
+            controller_flavor=args.controller_flavor,
+            image=args.image,
+            replication=args.replication,
+            **hadoop.chosen(args),
         )
         parts = _tasks(
-            given.size,
-            wanted.vcpus,
-            wanted.ram,
-            given.workers,
-            wanted.layout.tuning,
+            args.size,
+            machine_plan.vcpus,
+            machine_plan.ram,
+            args.workers,
+            machine_plan.layout.tuning,
         )
-        work = Workload(
-            given.size,
-            wanted.layout.replication,
-            given.maps or parts,
-            given.reduces or parts,
+        run_workload = Workload(
+            args.size,
+            machine_plan.layout.replication,
+            args.maps or parts,
+            args.reduces or parts,
         )
-        return machines.taken(conn, wanted, options, progress), work
+        return machines.taken(
+            conn, machine_plan, options, progress
+        ), run_workload
 
 
 class Import(Command):
@@ -393,10 +399,14 @@ class List(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return a row per run, by start time."""
-        found = baselines(parsed_args.records, parsed_args.unsigned)
+        run_records = baselines(parsed_args.records, parsed_args.unsigned)
         if parsed_args.sweep:
-            found = [one for one in found if one.sweep == parsed_args.sweep]
-        return _COLUMNS, [row(one) for one in found]
+            run_records = [
+                run_record
+                for run_record in run_records
+                if run_record.sweep == parsed_args.sweep
+            ]
+        return _COLUMNS, [row(run_record) for run_record in run_records]
 
 
 class Show(ShowOne):
@@ -414,31 +424,40 @@ class Show(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Return its fields."""
-        found = [
-            one
-            for one in baselines(parsed_args.records, parsed_args.unsigned)
-            if one.id.startswith(parsed_args.id)
-        ]
-        if len(found) != 1:
-            raise errors.InputError(
-                f"{len(found)} baseline runs begin with '{parsed_args.id}', "
-                "'hvstack baseline list' shows all"
+        matching_records = [
+            run_record
+            for run_record in baselines(
+                parsed_args.records, parsed_args.unsigned
             )
-        one = found[0]
+            if run_record.id.startswith(parsed_args.id)
+        ]
+        if len(matching_records) != 1:
+            raise errors.InputError(
+                f'{len(matching_records)} baseline runs begin with '
+                f"'{parsed_args.id}', 'hvstack baseline list' shows all"
+            )
+        run_record = matching_records[0]
         phases = {
             name: f'{seconds:.1f} s'
-            for name, seconds in one.phase_seconds().items()
+            for name, seconds in run_record.phase_seconds().items()
         }
         fields: dict[str, Any] = {
-            **dict(zip(_COLUMNS, row(one), strict=True)),
-            'Reason': one.reason,
-            'Signature': _signer(one, signing.policy(parsed_args.unsigned)),
-            'Maps': one.maps,
-            'Reduces': one.reduces,
+            **dict(zip(_COLUMNS, row(run_record), strict=True)),
+            'Reason': run_record.reason,
+            'Signature': _signer(
+                run_record, signing.policy(parsed_args.unsigned)
+            ),
+            'Maps': run_record.maps,
+            'Reduces': run_record.reduces,
             **phases,
-            **{f'Environment {k}': v for k, v in one.environment.items()},
             **{
-                f'Seen {k}': v for k, v in one.seen.items() if k != 'telemetry'
+                f'Environment {k}': v
+                for k, v in run_record.environment.items()
+            },
+            **{
+                f'Seen {k}': v
+                for k, v in run_record.seen.items()
+                if k != 'telemetry'
             },
         }
         return tuple(fields), tuple(fields.values())

@@ -156,7 +156,7 @@ class Create(_OnCloud):
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
         profiles = hadoop.chosen(parsed_args)
-        wanted = launch.plan(
+        cluster_plan = launch.plan(
             admin,
             parse(parsed_args.configuration),
             options,
@@ -172,14 +172,14 @@ class Create(_OnCloud):
             readiness=parsed_args.readiness,
         )
         progress = Progress()
-        if parsed_args.gateway and not wanted.gateway:
+        if parsed_args.gateway and not cluster_plan.gateway:
             progress.say(
                 'no slot is left: the controller serves as gateway (fewer '
                 '--workers leave one)'
             )
         if parsed_args.dry_run:
-            launch.check(tenant, wanted, options)
-            return _columns(wanted.to_mapping())
+            launch.check(tenant, cluster_plan, options)
+            return _columns(cluster_plan.to_mapping())
         name = parsed_args.name
         if journal.owned(_owner(name)):
             raise errors.InputError(
@@ -188,16 +188,16 @@ class Create(_OnCloud):
             )
         recovery.recover([admin, tenant])
         # Before flavors and ratios, which others may see.
-        launch.check(tenant, wanted, options)
+        launch.check(tenant, cluster_plan, options)
         try:
             with progress.stage('flavors'):
                 ids = launch.publish(
-                    admin, wanted, [str(tenant.current_project_id)]
+                    admin, cluster_plan, [str(tenant.current_project_id)]
                 )
-                _set_ratios(admin, wanted, progress)
+                _set_ratios(admin, cluster_plan, progress)
             with progress.stage('cluster'):
                 cluster, outputs = launch.launch(
-                    admin, tenant, wanted, ids, name, options, progress
+                    admin, tenant, cluster_plan, ids, name, options, progress
                 )
             cluster.close()
         except errors.HVStackError as exc:
@@ -214,7 +214,7 @@ class Create(_OnCloud):
             {
                 **outputs,
                 'key': str(keys.FOLDER / name),
-                'configuration': wanted.configuration.name,
+                'configuration': cluster_plan.configuration.name,
             }
         )
 
@@ -244,8 +244,10 @@ class Show(_OnCloud):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Look at the stack."""
         _, tenant = self.connect(parsed_args)
-        found = stacks.outputs(tenant, parsed_args.name)
-        return _columns({**found, 'key': str(keys.FOLDER / parsed_args.name)})
+        outputs = stacks.outputs(tenant, parsed_args.name)
+        return _columns(
+            {**outputs, 'key': str(keys.FOLDER / parsed_args.name)}
+        )
 
 
 class Delete(_OnCloud):
@@ -268,26 +270,31 @@ class Delete(_OnCloud):
         admin, tenant = self.connect(parsed_args)
         if not parsed_args.dry_run:
             recovery.recover([admin, tenant])
-        found = journal.owned(_owner(parsed_args.name))
-        if not found:
+        journal_entries = journal.owned(_owner(parsed_args.name))
+        if not journal_entries:
             raise errors.InputError(
                 f"there is no cluster '{parsed_args.name}' that was made "
                 "here: see 'hvstack cluster list'"
             )
-        here = {connection.scope(one) for one in (admin, tenant)}
-        left = [one for one in found if one.scope not in here]
+        scopes = {connection.scope(conn) for conn in (admin, tenant)}
+        foreign_entries = [
+            journal_entry
+            for journal_entry in journal_entries
+            if journal_entry.scope not in scopes
+        ]
         if parsed_args.dry_run:
             lines = [
-                f'{one.kind} {one.data["name"]}'
-                for one in reversed(found)
-                if one not in left
+                f'{journal_entry.kind} {journal_entry.data["name"]}'
+                for journal_entry in reversed(journal_entries)
+                if journal_entry not in foreign_entries
             ]
         else:
-            lines = undo.undo(found, [admin, tenant], Progress())
-        if left:
+            lines = undo.undo(journal_entries, [admin, tenant], Progress())
+        if foreign_entries:
             raise errors.CloudError(
-                f'{len(left)} things of it are in another cloud or project: '
-                'give the --os-cloud and --tenant-os-cloud it was made with'
+                f'{len(foreign_entries)} things of it are in another cloud or '
+                'project: give the --os-cloud and --tenant-os-cloud it was '
+                'made with'
             )
         title = 'would delete' if parsed_args.dry_run else 'deleted'
         return (title,), ('\n'.join(lines),)
@@ -300,15 +307,16 @@ class List(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at the journal."""
-        found: dict[str, list[str]] = {}
+        changes_by_owner: dict[str, list[str]] = {}
         for entry in journal.entries():
             if entry.owner.startswith(_owner('')):
-                made = f'{entry.kind} {entry.data["name"]}'
-                found.setdefault(
+                change = f'{entry.kind} {entry.data["name"]}'
+                changes_by_owner.setdefault(
                     entry.owner.removeprefix(_owner('')), []
-                ).append(made)
+                ).append(change)
         return ('Name', 'Made for it'), [
-            (name, '\n'.join(made)) for name, made in sorted(found.items())
+            (name, '\n'.join(changes))
+            for name, changes in sorted(changes_by_owner.items())
         ]
 
 

@@ -44,7 +44,10 @@ class Environment(Command):
         """Describe the cluster."""
         parser = super().get_parser(prog_name)
         add_cloud(parser)
-        number: dict[str, Any] = {'type': arguments.count, 'metavar': 'N'}
+        count_kwargs: dict[str, Any] = {
+            'type': arguments.count,
+            'metavar': 'N',
+        }
         parser.add_argument(
             'file',
             metavar='FILE',
@@ -66,24 +69,24 @@ class Environment(Command):
         parser.add_argument('--key-name', required=True, metavar='NAME')
         parser.add_argument(
             '--hosts',
-            **number,
+            **count_kwargs,
             required=True,
             help='physical hosts that the workers are on',
         )
         parser.add_argument(
             '--controller-slots',
-            **number,
+            **count_kwargs,
             default=0,
             help='slots of these hosts that all controllers take (default: '
             '0, they have hosts of their own)',
         )
         parser.add_argument(
             '--workers',
-            **number,
+            **count_kwargs,
             help='in all (default: one in every slot that is left)',
         )
         parser.add_argument(
-            '--replication', **number, help='(default: 3, or the hosts)'
+            '--replication', **count_kwargs, help='(default: 3, or the hosts)'
         )
         parser.add_argument(
             '--controllers',
@@ -99,7 +102,7 @@ class Environment(Command):
         )
         parser.add_argument(
             '--compute-per-host',
-            **number,
+            **count_kwargs,
             default=2,
             help='compute workers of deployments 3 and 4 (default: 2)',
         )
@@ -108,13 +111,16 @@ class Environment(Command):
         )
         parser.add_argument(
             '--disks',
-            **number,
+            **count_kwargs,
             default=1,
             help='volumes of each worker, if it has any (default: 1); with '
             'disk pinning a host has instances times as many disks',
         )
         parser.add_argument(
-            '--disk-gb', **number, default=10, help='of each (default: 10)'
+            '--disk-gb',
+            **count_kwargs,
+            default=10,
+            help='of each (default: 10)',
         )
         parser.add_argument(
             '--volume-type',
@@ -150,47 +156,49 @@ class Environment(Command):
         else:
             paths.write_output(Path(parsed_args.file), text)
 
-    def _environment(self, given: argparse.Namespace) -> dict[str, object]:
+    def _environment(self, args: argparse.Namespace) -> dict[str, object]:
         options = conf.load().cloud
-        profiles = hadoop.chosen(given)
-        configuration = parse(given.configuration)
-        for name, least in _LEAST.items():
-            if getattr(given, name) < least:
+        profiles = hadoop.chosen(args)
+        configuration = parse(args.configuration)
+        for name, minimum in _LEAST.items():
+            if getattr(args, name) < minimum:
                 raise errors.InputError(
-                    f'--{name.replace("_", "-")} is {getattr(given, name)}: '
-                    f'give {least} or more'
+                    f'--{name.replace("_", "-")} is {getattr(args, name)}: '
+                    f'give {minimum} or more'
                 )
-        slots = configuration.instances * given.hosts
-        slots -= given.controller_slots + given.gateway
-        workers = slots if given.workers is None else given.workers
-        refusals.workers(workers, slots, configuration, given.hosts)
+        slots = configuration.instances * args.hosts
+        slots -= args.controller_slots + args.gateway
+        workers = slots if args.workers is None else args.workers
+        refusals.workers(workers, slots, configuration, args.hosts)
         # A host that a controller fills carries no worker.
-        nodes = 2 if given.controllers == 'separate' else 1
+        nodes = 2 if args.controllers == 'separate' else 1
         filled = nodes * (
-            given.controller_slots // nodes // configuration.instances
+            args.controller_slots // nodes // configuration.instances
         )
-        hosts = min(given.hosts - filled, workers)
+        hosts = min(args.hosts - filled, workers)
         replicas = (
-            min(3, hosts) if given.replication is None else given.replication
+            min(3, hosts) if args.replication is None else args.replication
         )
-        refusals.replication(replicas, hosts, given.node_groups)
-        deployment = given.deployment or min(2, configuration.instances)
+        refusals.replication(replicas, hosts, args.node_groups)
+        deployment = args.deployment or min(2, configuration.instances)
         if deployment < 3:
             # In 3 and 4 compute workers have places beside these slots.
             refusals.deployment(deployment, configuration)
-        refusals.readiness(given.readiness, given.controllers == 'separate')
-        conn = connection.connect(given.os_cloud)
-        worker = flavors.visible(conn, given.worker_flavor)
+        refusals.readiness(args.readiness, args.controllers == 'separate')
+        conn = connection.connect(args.os_cloud)
+        worker = flavors.visible(conn, args.worker_flavor)
         controller = flavors.visible(
-            conn, given.controller_flavor or given.worker_flavor
+            conn, args.controller_flavor or args.worker_flavor
         )
         compute = flavors.visible(
-            conn, given.compute_flavor or given.worker_flavor
+            conn, args.compute_flavor or args.worker_flavor
         )
         apart = deployment > 2
         running = compute if apart else worker
-        for one in {one.name: one for one in (worker, running)}.values():
-            refusals.flavor(one.name, one.extra_specs, configuration)
+        for flavor in {
+            flavor.name: flavor for flavor in (worker, running)
+        }.values():
+            refusals.flavor(flavor.name, flavor.extra_specs, configuration)
         layout = environments.Layout(
             configuration=configuration,
             worker_flavor=worker.name,
@@ -202,29 +210,27 @@ class Environment(Command):
             os_profile=profiles['os_profile'],
             node_setup=osprofiles.fragment(profiles['os_profile']),
             controller_vcpus=controller.vcpus,
-            namenode_handlers=hadoop.handlers(given),
+            namenode_handlers=hadoop.handlers(args),
             workers=workers,
             workers_per_host=configuration.instances,
             replication=replicas,
-            image=given.image or options.image,
-            network=given.network or options.network,
-            key_name=given.key_name,
-            controllers=given.controllers,
+            image=args.image or options.image,
+            network=args.network or options.network,
+            key_name=args.key_name,
+            controllers=args.controllers,
             # Workers leave single slots on many hosts.
-            controllers_first=given.controller_slots > 1,
+            controllers_first=args.controller_slots > 1,
             disk_types=environments.disk_types(
-                configuration, given.disks, given.volume_type
+                configuration, args.disks, args.volume_type
             ),
-            disk_gb=given.disk_gb,
+            disk_gb=args.disk_gb,
             deployment=deployment,
-            compute_workers=given.hosts * given.compute_per_host
-            if apart
-            else 0,
-            compute_per_host=given.compute_per_host,
+            compute_workers=args.hosts * args.compute_per_host if apart else 0,
+            compute_per_host=args.compute_per_host,
             compute_flavor=compute.name if apart else '',
-            node_groups=given.node_groups,
-            gateway=given.gateway,
-            readiness=given.readiness,
+            node_groups=args.node_groups,
+            gateway=args.gateway,
+            readiness=args.readiness,
             host_keys=options.host_key_source == 'heat',
         )
         refusals.stack(layout, options.max_resources_per_stack)
@@ -233,7 +239,7 @@ class Environment(Command):
         parameters = environments.parameters(layout)
         stacks.refuse_user_data(parameters)
         refusals.readiness(
-            given.readiness, bool(parameters.get('controllers_first'))
+            args.readiness, bool(parameters.get('controllers_first'))
         )
         if parameters.get('controllers_first'):
             Progress().say(

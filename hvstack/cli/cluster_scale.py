@@ -63,10 +63,10 @@ class Scale(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Plan it, and do it."""
-        wanted = parsed_args.workers
-        if wanted is not None and wanted < 1:
+        worker_count = parsed_args.workers
+        if worker_count is not None and worker_count < 1:
             raise errors.InputError(
-                f'--workers is {wanted}: a cluster has 1 or more, or '
+                f'--workers is {worker_count}: a cluster has 1 or more, or '
                 f"'hvstack cluster delete {parsed_args.name}'"
             )
         options = conf.load().cloud
@@ -80,11 +80,11 @@ class Scale(ShowOne):
         )
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology.nodes(conn, outputs, parsed_args.map)
-        found = scale.workers(conn, stack, nodes)
+        workers = scale.workers(conn, stack, nodes)
         with open_cluster(conn, outputs, parsed_args) as cluster:
             change = scale.plan(
-                found,
-                len(found) if wanted is None else wanted,
+                workers,
+                len(workers) if worker_count is None else worker_count,
                 scale.replication(cluster.gateway),
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
@@ -94,7 +94,7 @@ class Scale(ShowOne):
             scale.refuse(
                 conn, stack, change, nodes, options.max_resources_per_stack
             )
-            shown = change.to_mapping()
+            fields = change.to_mapping()
             if not parsed_args.dry_run:
                 after = scale.scale(
                     conn,
@@ -108,7 +108,7 @@ class Scale(ShowOne):
                     progress=progress,
                     map_file=parsed_args.map,
                 )
-                shown['workers_now'] = [
-                    one['name'] for one in after['workers']
+                fields['workers_now'] = [
+                    worker['name'] for worker in after['workers']
                 ]
-        return tuple(shown), tuple(shown.values())
+        return tuple(fields), tuple(fields.values())

@@ -67,11 +67,11 @@ def open_cluster(
     )
 
 
-def _beside(
+def _find_other_nodes(
     cluster: StackCluster, nodes: list[topology.Node]
 ) -> list[SSHNode]:
     """Return the nodes of a stack that are not in its cluster."""
-    known = {node.name for node in cluster.nodes}
+    cluster_names = {node.name for node in cluster.nodes}
     return [
         dataclasses.replace(
             cluster.gateway,
@@ -81,7 +81,8 @@ def _beside(
             host=node.host,
         )
         for node in nodes
-        if node.name not in known and isinstance(cluster.gateway, SSHNode)
+        if node.name not in cluster_names
+        and isinstance(cluster.gateway, SSHNode)
     ]
 
 
@@ -98,14 +99,14 @@ class Topology(Lister):
         parser = super().get_parser(prog_name)
         add_cluster(parser)
         add_map(parser)
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
+        mode_group = parser.add_mutually_exclusive_group()
+        mode_group.add_argument(
             '--refresh',
             action='store_true',
             help='write it to all nodes and make HDFS and YARN see it, after '
             'servers moved, were replaced or added',
         )
-        what.add_argument(
+        mode_group.add_argument(
             '--check',
             action='store_true',
             help='list where tables, HDFS or YARN have something else, and '
@@ -123,7 +124,7 @@ class Topology(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Read it, and do what is asked for."""
-        self.wrong = 0
+        self.mismatch_count = 0
         if parsed_args.dry_run and not parsed_args.refresh:
             raise errors.InputError(
                 '--dry-run is for --refresh: nothing else changes anything'
@@ -131,7 +132,7 @@ class Topology(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology.nodes(conn, outputs, parsed_args.map)
-        found = topology.of_nodes(nodes)
+        stack_topology = topology.of_nodes(nodes)
         progress = Progress()
         if any(node.on_volumes for node in nodes if node.role == 'worker'):
             progress.say(
@@ -141,24 +142,31 @@ class Topology(Lister):
         if parsed_args.check or parsed_args.dry_run:
             with open_cluster(conn, outputs, parsed_args) as cluster:
                 findings = topology.check(
-                    cluster, found, tables_only=parsed_args.dry_run
+                    cluster, stack_topology, tables_only=parsed_args.dry_run
                 )
-            self.wrong = 0 if parsed_args.dry_run else len(findings)
+            self.mismatch_count = 0 if parsed_args.dry_run else len(findings)
             return _FINDINGS, [
-                (one.source, one.where, one.actual, one.expected)
-                for one in findings
+                (
+                    mismatch.source,
+                    mismatch.where,
+                    mismatch.actual,
+                    mismatch.expected,
+                )
+                for mismatch in findings
             ]
         if parsed_args.refresh:
             with open_cluster(conn, outputs, parsed_args) as cluster:
                 away = topology.refresh(
                     cluster,
-                    found,
-                    others=_beside(cluster, nodes),
+                    stack_topology,
+                    others=_find_other_nodes(cluster, nodes),
                     progress=progress,
                 )
             for name in away:
                 progress.say(f'{name} does not answer, it was passed over')
-        by_name = {place.node: place for place in found.locations}
+        by_name = {
+            location.node: location for location in stack_topology.locations
+        }
         return _NODES, [
             (
                 node.name,
@@ -174,10 +182,10 @@ class Topology(Lister):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """End with status 1 if the check found something."""
         status = int(super().run(parsed_args) or 0)
-        if self.wrong:
+        if self.mismatch_count:
             self.app.stderr.write(
-                f'hvstack: {self.wrong} things are not as they should be; '
-                "'hvstack cluster topology --refresh' writes tables anew, "
-                'blocks are moved by HDFS itself\n'
+                f'hvstack: {self.mismatch_count} things are not as they '
+                "should be; 'hvstack cluster topology --refresh' writes "
+                'tables anew, blocks are moved by HDFS itself\n'
             )
-        return status or int(self.wrong > 0)
+        return status or int(self.mismatch_count > 0)

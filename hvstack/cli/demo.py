@@ -88,13 +88,13 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
 
     Whatever way it ends, nothing is left on the cloud.
     """
-    left = state.list_pending(sweep.id, sweep.list_steps())
+    pending_steps = state.list_pending(sweep.id, sweep.list_steps())
     progress.say(
         f'sweep {sweep.id}: '
         + (
-            f'going on, {len(left)} runs left'
+            f'going on, {len(pending_steps)} runs left'
             if again
-            else f'{len(left)} runs'
+            else f'{len(pending_steps)} runs'
         )
     )
     try:
@@ -119,9 +119,9 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
             progress.say(f'put back: {line}')
 
 
-def out_of_memory(one: Record) -> bool:
+def out_of_memory(run_record: Record) -> bool:
     """Tell whether a run failed because the kernel had no memory left."""
-    return not one.valid and bool(one.seen.get('killed'))
+    return not run_record.valid and bool(run_record.seen.get('killed'))
 
 
 def _repeatable(sweep: Sweep) -> bool:
@@ -158,13 +158,13 @@ def _judge(sweep: Sweep) -> None:
     missing = []
     for step in state.list_pending(sweep.id, sweep.list_steps()):
         _, failed = state.find_records(sweep.id, step)
-        promised = (
+        may_fail = (
             step.configuration != BARE_METAL
             and parse(step.configuration).ram_ratio > 1
         )
         if failed is None:
             missing.append(f'{step.label} run {step.index + 1}: not run')
-        elif not (promised and out_of_memory(failed)):
+        elif not (may_fail and out_of_memory(failed)):
             missing.append(
                 f'{step.label} run {step.index + 1}: {failed.reason[:200]}'
             )

@@ -64,33 +64,37 @@ class Doctor(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at the cloud."""
-        wanted = parsed_args.workers
-        if wanted is not None and wanted < 1:
-            raise errors.InputError(f'--workers is {wanted}: give 1 or more')
+        worker_count = parsed_args.workers
+        if worker_count is not None and worker_count < 1:
+            raise errors.InputError(
+                f'--workers is {worker_count}: give 1 or more'
+            )
         loaded = conf.load()
         if parsed_args.host:
             loaded.set_override('host_profile', parsed_args.host, 'cloud')
         options = loaded.cloud
         profile = profiles.load(options.host_profile)
-        chief = profiles.load(launch.controller_profile(options))
+        controller_profile = profiles.load(launch.controller_profile(options))
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)
         trait = profile.traits.get('worker')
         unknown: list[doctor.Finding] = []
         try:
-            there = len(doctor.workers_hosts(conn, profile))
+            host_count = len(doctor.workers_hosts(conn, profile))
         except errors.CloudError as exc:
-            there = 0
+            host_count = 0
             unknown.append(doctor.unseen("number of workers' hosts", exc))
-        there = max(there, 1)
+        host_count = max(host_count, 1)
         if trait:
             # Only the workers' own hosts have the trait.
-            workers, controllers = configuration.instances * there, 1
+            workers, controllers = configuration.instances * host_count, 1
         else:
-            size = compute_cluster_size(profile, configuration, max(there, 2))
+            size = compute_cluster_size(
+                profile, configuration, max(host_count, 2)
+            )
             workers, controllers = size.workers, size.controllers
         role = 'controller' if controllers == 1 else 'namenode'
-        found = unknown + doctor.examine(
+        diagnoses = unknown + doctor.examine(
             conn,
             doctor.ClusterRequest(
                 profile=profile,
@@ -98,17 +102,26 @@ class Doctor(Lister):
                 nodes=(
                     (
                         derive_flavor(profile, configuration),
-                        wanted or workers,
+                        worker_count or workers,
                     ),
-                    (derive_flavor(chief, configuration, role), controllers),
+                    (
+                        derive_flavor(controller_profile, configuration, role),
+                        controllers,
+                    ),
                 ),
                 image=options.image,
                 network=options.network,
                 volume_types=tuple(parsed_args.volume_type),
             ),
         )
-        self.faulty = any(one.bad for one in found)
+        self.faulty = any(diagnosis.bad for diagnosis in diagnoses)
         return ('Check', 'State', 'Detail', 'Remedy', 'nova.conf'), [
-            (one.check, one.state, one.detail, one.remedy, one.nova_conf)
-            for one in found
+            (
+                diagnosis.check,
+                diagnosis.state,
+                diagnosis.detail,
+                diagnosis.remedy,
+                diagnosis.nova_conf,
+            )
+            for diagnosis in diagnoses
         ]

@@ -19,45 +19,63 @@ TITLES = {rule: title for rule, _, title, _ in RULES} | {
 }
 
 
-def render(form: str, checked: Catalogue, found: Sequence[Violation]) -> str:
+def render(
+    form: str, checked: Catalogue, violations: Sequence[Violation]
+) -> str:
     """Return findings in one of :data:`FORMS`."""
     if form == 'json':
-        return json.dumps([asdict(one) for one in found], indent=1) + '\n'
+        return (
+            json.dumps(
+                [asdict(violation) for violation in violations], indent=1
+            )
+            + '\n'
+        )
     if form == 'sarif':
-        return json.dumps(sarif(found), indent=1) + '\n'
+        return json.dumps(sarif(violations), indent=1) + '\n'
     if form == 'junit':
-        return junit(checked, found)
-    return table(found)
+        return junit(checked, violations)
+    return table(violations)
 
 
-def table(found: Sequence[Violation]) -> str:
+def table(violations: Sequence[Violation]) -> str:
     """Return findings for a person: by flavor, those with errors first."""
-    wrong = {one.flavor for one in found if one.level == ERROR}
+    faulty_flavors = {
+        violation.flavor
+        for violation in violations
+        if violation.level == ERROR
+    }
     ordered = sorted(
-        found, key=lambda one: (one.flavor not in wrong, one.flavor)
+        violations,
+        key=lambda violation: (
+            violation.flavor not in faulty_flavors,
+            violation.flavor,
+        ),
     )
     lines = []
-    for flavor, group in groupby(ordered, key=lambda one: one.flavor):
+    for flavor, group in groupby(
+        ordered, key=lambda violation: violation.flavor
+    ):
         lines.append(flavor)
         lines += [
-            f'  {one.where}: {one.rule} {one.level}, {one.field}\n'
-            f'    {one.message}'
-            for one in group
+            f'  {violation.where}: {violation.rule} {violation.level}, '
+            f'{violation.field}\n    {violation.message}'
+            for violation in group
         ]
     return ''.join(f'{line}\n' for line in lines)
 
 
-def sarif(found: Sequence[Violation]) -> dict[str, Any]:
+def sarif(violations: Sequence[Violation]) -> dict[str, Any]:
     """Return findings in SARIF 2.1.0, which CI systems read."""
     results = []
-    for one in found:
-        path, _, line = one.where.rpartition(':')
+    for violation in violations:
+        path, _, line = violation.where.rpartition(':')
         results.append(
             {
-                'ruleId': one.rule,
-                'level': one.level,
+                'ruleId': violation.rule,
+                'level': violation.level,
                 'message': {
-                    'text': f'{one.flavor}, {one.field}: {one.message}'
+                    'text': f'{violation.flavor}, {violation.field}: '
+                    f'{violation.message}'
                 },
                 'locations': [
                     {
@@ -89,7 +107,7 @@ def sarif(found: Sequence[Violation]) -> dict[str, Any]:
     }
 
 
-def junit(checked: Catalogue, found: Sequence[Violation]) -> str:
+def junit(checked: Catalogue, violations: Sequence[Violation]) -> str:
     """Return findings as JUnit's XML: each flavor a suite, each rule a case.
 
     Errors are failures. Warnings are output of a case that passes.
@@ -106,10 +124,12 @@ def junit(checked: Catalogue, found: Sequence[Violation]) -> str:
                 suite, 'testcase', classname=name, name=f'{rule} {title}'
             )
             broken = [
-                one for one in found if (one.flavor, one.rule) == (name, rule)
+                violation
+                for violation in violations
+                if (violation.flavor, violation.rule) == (name, rule)
             ]
-            text = ''.join(f'{one}\n' for one in broken)
-            if any(one.level == ERROR for one in broken):
+            text = ''.join(f'{violation}\n' for violation in broken)
+            if any(violation.level == ERROR for violation in broken):
                 failures += 1
                 ElementTree.SubElement(
                     case, 'failure', type=rule, message=broken[0].message

@@ -90,16 +90,17 @@ class Derive(ShowOne):
             cpu_shares=profile.cpu_cap is not None,
             cpu_quota=parsed_args.cpu_quota,
         )
-        left = compute_remainder(profile, chosen)
-        if any((left.vcpus, left.ram, left.disks)):
+        remainder = compute_remainder(profile, chosen)
+        if any((remainder.vcpus, remainder.ram, remainder.disks)):
             print(
-                f'{chosen.label} leaves of each host: {left}', file=sys.stderr
+                f'{chosen.label} leaves of each host: {remainder}',
+                file=sys.stderr,
             )
-        shown = flavor.to_mapping() | {
+        fields = flavor.to_mapping() | {
             'rest': {
-                'vcpus': left.vcpus,
-                'ram': left.ram,
-                'disks': left.disks,
+                'vcpus': remainder.vcpus,
+                'ram': remainder.ram,
+                'disks': remainder.disks,
             }
         }
-        return tuple(shown), tuple(shown.values())
+        return tuple(fields), tuple(fields.values())

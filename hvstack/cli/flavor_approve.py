@@ -70,59 +70,69 @@ class Approve(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Judge them, then change the file."""
         path = parsed_args.catalogue
-        listed, profile = profiles.read_catalogue(path)
+        catalogue, profile = profiles.read_catalogue(path)
         unsigned = parsed_args.unsigned
-        known, invalid_records = record.load_usable(
+        stored_records, invalid_records = record.load_usable(
             parsed_args.records, unsigned
         )
-        sweep = parsed_args.sweep or last_sweep(known, parsed_args.baseline)
+        sweep = parsed_args.sweep or last_sweep(
+            stored_records, parsed_args.baseline
+        )
         record.require_usable(invalid_records, [sweep])
-        records = [one for one in known if one.sweep == sweep]
+        records = [
+            run_record
+            for run_record in stored_records
+            if run_record.sweep == sweep
+        ]
         if parsed_args.baseline:
             records = reference.replace_baseline(
                 parsed_args.baseline,
                 records,
                 parsed_args.records,
-                known,
+                stored_records,
                 unsigned=unsigned,
             )
             record.require_usable(
-                invalid_records, {one.sweep for one in records}
+                invalid_records, {run_record.sweep for run_record in records}
             )
-        unverified = [one for one in records if one.unverified]
+        unverified = [
+            run_record for run_record in records if run_record.unverified
+        ]
         if unverified:
             Progress().say(
                 f'{len(unverified)} of {len(records)} records are not '
                 f'verified: the first one {unverified[0].unverified}'
             )
-        found = earned.approve(
-            listed,
+        approvals = earned.approve(
+            catalogue,
             parsed_args.flavors,
             profile,
             records,
             parsed_args.min_percent,
         )
         changes = {
-            f'flavors.{one.index}': {
+            f'flavors.{approval.index}': {
                 'status': 'approved',
-                'evidence': one.evidence,
+                'evidence': approval.evidence,
             }
-            for one in found
-            if one.changed
+            for approval in approvals
+            if approval.changed
         }
         if changes and not parsed_args.dry_run:
             text = yamlfile.with_fields(
                 path.read_text(encoding='utf-8'), changes
             )
             paths.write_output(path, text)
-        for one in found:
-            done = 'approved' if one.changed else 'approved before'
-            if one.changed and parsed_args.dry_run:
+        for approval in approvals:
+            done = 'approved' if approval.changed else 'approved before'
+            if approval.changed and parsed_args.dry_run:
                 done = 'would be approved'
-            told = one.evidence
+            evidence = approval.evidence
             self.app.stdout.write(
-                f'{one.entry.flavor.name}: {done}, {told["percent"]:.1f} % of '
-                f'bare metal ({told["low"]:.1f} to {told["high"]:.1f}, at '
-                f'least {told["min_percent"]:g} needed), {told["runs"]} runs '
-                f'beside {told["baseline_runs"]}, backend {told["backend"]}\n'
+                f'{approval.entry.flavor.name}: {done}, '
+                f'{evidence["percent"]:.1f} % of bare metal ('
+                f'{evidence["low"]:.1f} to {evidence["high"]:.1f}, at '
+                f'least {evidence["min_percent"]:g} needed), '
+                f'{evidence["runs"]} runs beside {evidence["baseline_runs"]}, '
+                f'backend {evidence["backend"]}\n'
             )

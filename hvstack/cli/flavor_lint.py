@@ -72,13 +72,16 @@ class Lint(Command):
         """Check it and print what was found."""
         path = parsed_args.catalogue
         checked, profile = profiles.read_catalogue(path, parsed_args.host)
-        found = lint.check_catalogue(profile, checked)
+        violations = lint.check_catalogue(profile, checked)
         self.app.stdout.write(
-            findings.render(parsed_args.format, checked, found)
+            findings.render(parsed_args.format, checked, violations)
         )
-        wrong = sum(one.level == lint.ERROR for one in found)
-        if wrong:
+        error_count = sum(
+            violation.level == lint.ERROR for violation in violations
+        )
+        if error_count:
             raise errors.InputError(
-                f'{path}: {wrong} error(s) and '
-                f'{len(found) - wrong} warning(s), correct the errors'
+                f'{path}: {error_count} error(s) and '
+                f'{len(violations) - error_count} warning(s), correct the '
+                'errors'
             )

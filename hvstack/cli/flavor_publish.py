@@ -85,30 +85,32 @@ class _Publishing(Lister):
         :raises hvstack.errors.InputError: the catalogue is not fit to be
             published.
         """
-        listed, profile = profiles.read_catalogue(parsed_args.catalogue)
-        chosen = _chosen(listed, parsed_args.flavors)
+        catalogue, profile = profiles.read_catalogue(parsed_args.catalogue)
+        chosen = _chosen(catalogue, parsed_args.flavors)
         if not parsed_args.no_lint:
-            for found in lint.check_catalogue(profile, listed):
-                if found.level == lint.ERROR:
+            for violation in lint.check_catalogue(profile, catalogue):
+                if violation.level == lint.ERROR:
                     raise errors.InputError(
-                        f"{found} ('hvstack flavor lint' shows all)"
+                        f"{violation} ('hvstack flavor lint' shows all)"
                     )
-        _earned(listed, chosen, parsed_args)
+        _earned(catalogue, chosen, parsed_args)
         conn = connection.connect(parsed_args.os_cloud)
         options = publish.Options(
             public=parsed_args.public,
             projects=_projects(conn, parsed_args.project),
         )
-        return conn, publish.plan(conn, listed, chosen, options)
+        return conn, publish.plan(conn, catalogue, chosen, options)
 
     def rows(
         self, jobs: Sequence[Job]
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return a row for each change, or say that there is none."""
-        changes: list[Change] = [one for job in jobs for one in job.changes]
+        changes: list[Change] = [
+            change for job in jobs for change in job.changes
+        ]
         if not changes:
             Progress().say('nothing to change: the cloud is as it should be')
-        return _COLUMNS, [astuple(one) for one in changes]
+        return _COLUMNS, [astuple(change) for change in changes]
 
 
 class Diff(_Publishing):
@@ -174,11 +176,11 @@ class List(Lister):
         rows = []
         for name, flavor in sorted(publish.existing(conn).items()):
             if publish.is_managed(flavor):
-                known = publish.labelled(flavor)
+                flavor_labels = publish.labelled(flavor)
                 rows.append(
                     (
                         name,
-                        *(known.get(label, '') for label in labels),
+                        *(flavor_labels.get(label, '') for label in labels),
                         'yes' if flavor.is_public else 'no',
                         'yes' if publish.in_use(conn, flavor) else 'no',
                     )
@@ -211,21 +213,23 @@ class Retire(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Retire all of them, or none."""
         conn = connection.connect(parsed_args.os_cloud)
-        there = publish.existing(conn)
+        flavors_by_name = publish.existing(conn)
         for name in parsed_args.flavors:
-            if name not in there or not publish.is_managed(there[name]):
+            if name not in flavors_by_name or not publish.is_managed(
+                flavors_by_name[name]
+            ):
                 raise errors.InputError(
                     f"flavor '{name}' is none that hvstack published: take "
                     "one of 'hvstack flavor list'"
                 )
         jobs = [
-            publish.retirement(conn, there[name])
+            publish.retirement(conn, flavors_by_name[name])
             for name in dict.fromkeys(parsed_args.flavors)
         ]
         if not parsed_args.dry_run:
             _apply(conn, jobs)
-        changes = [one for job in jobs for one in job.changes]
-        return _COLUMNS, [astuple(one) for one in changes]
+        changes = [change for job in jobs for change in job.changes]
+        return _COLUMNS, [astuple(change) for change in changes]
 
 
 class Export(Command):
@@ -266,19 +270,24 @@ class Export(Command):
         yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
 
 
-def _chosen(listed: Catalogue, names: Sequence[str]) -> list[Entry]:
-    known = {entry.flavor.name: entry for entry in listed.entries}
+def _chosen(catalogue: Catalogue, names: Sequence[str]) -> list[Entry]:
+    entries_by_name = {entry.flavor.name: entry for entry in catalogue.entries}
     for name in names:
-        if name not in known:
+        if name not in entries_by_name:
             raise errors.InputError(
                 f"flavor '{name}' is not in the catalogue of host profile "
-                f"'{listed.host}': correct its name"
+                f"'{catalogue.host}': correct its name"
             )
-    return [known[name] for name in dict.fromkeys(names or known)]
+    return [
+        entries_by_name[name]
+        for name in dict.fromkeys(names or entries_by_name)
+    ]
 
 
 def _earned(
-    listed: Catalogue, chosen: Sequence[Entry], parsed_args: argparse.Namespace
+    catalogue: Catalogue,
+    chosen: Sequence[Entry],
+    parsed_args: argparse.Namespace,
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""
     records: list[record.Record] = []
@@ -301,12 +310,12 @@ def _earned(
                     f"flavor '{entry.flavor.name}': its evidence {reason}"
                 )
             low = float((entry.evidence or {}).get('low', 0))
-            if low < listed.min_percent:
+            if low < catalogue.min_percent:
                 raise errors.InputError(
                     f'{entry.source_location("evidence")}: flavor '
                     f"'{entry.flavor.name}' reaches {low:g} % at least, the "
-                    f'catalogue asks for {listed.min_percent:g}: measure it '
-                    'more often'
+                    f'catalogue asks for {catalogue.min_percent:g}: measure '
+                    'it more often'
                 )
         elif not parsed_args.include_candidates:
             raise errors.InputError(
@@ -322,7 +331,7 @@ def _projects(
     """Return the ids of projects."""
     if names is None:
         return None
-    found = set()
+    project_ids = set()
     for name in names:
         with refused(f"project '{name}' cannot be looked up"):
             identity: Any = conn.identity
@@ -332,8 +341,8 @@ def _projects(
                 f"--project '{name}': there is no such project, see "
                 "'openstack project list'"
             )
-        found.add(str(project.id))
-    return found
+        project_ids.add(str(project.id))
+    return project_ids
 
 
 def _apply(conn: Connection, jobs: list[Job]) -> None:

@@ -45,12 +45,12 @@ def handlers(parsed_args: argparse.Namespace) -> int | None:
 
     :raises hvstack.errors.InputError: there is none.
     """
-    found: int | None = parsed_args.namenode_handlers
-    if found is not None and found < 1:
+    handler_count: int | None = parsed_args.namenode_handlers
+    if handler_count is not None and handler_count < 1:
         raise errors.InputError(
-            f'--namenode-handlers is {found}: give 1 or more'
+            f'--namenode-handlers is {handler_count}: give 1 or more'
         )
-    return found
+    return handler_count
 
 
 def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:

@@ -59,7 +59,7 @@ class Detect(Command):
             help='name of a hypervisor of a cloud, instead of this machine',
         )
         add_cloud(parser)
-        for option, what in (
+        for option, subject in (
             ('--sockets', 'sockets'),
             ('--threads', 'threads of a core'),
             ('--cells', 'equal NUMA cells'),
@@ -68,7 +68,8 @@ class Detect(Command):
                 option,
                 type=arguments.count,
                 metavar='N',
-                help=f'{what} of a host of the cloud, where no API tells them',
+                help=f'{subject} of a host of the cloud, where no API tells '
+                'them',
             )
         return parser
 
@@ -82,8 +83,8 @@ class Detect(Command):
 
 
 def _rotational(parsed_args: argparse.Namespace) -> bool | None:
-    given = parsed_args.rotational
-    return None if given is None else given == 'yes'
+    answer = parsed_args.rotational
+    return None if answer is None else answer == 'yes'
 
 
 def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -161,9 +162,15 @@ class List(Lister):
         """Read them."""
         rows = []
         for name, path in profiles.known().items():
-            one = profiles.load(name)
+            profile = profiles.load(name)
             rows.append(
-                (name, one.cpus, one.memory_mib, len(one.cells), str(path))
+                (
+                    name,
+                    profile.cpus,
+                    profile.memory_mib,
+                    len(profile.cells),
+                    str(path),
+                )
             )
         return ('name', 'cpus', 'memory_mib', 'cells', 'file'), rows
 
@@ -183,6 +190,10 @@ class Show(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Read and show it."""
-        one = profiles.load(parsed_args.profile)
-        shown = {**one.to_mapping(), 'cpus': one.cpus, 'digest': one.digest}
-        return tuple(shown), tuple(shown.values())
+        profile = profiles.load(parsed_args.profile)
+        fields = {
+            **profile.to_mapping(),
+            'cpus': profile.cpus,
+            'digest': profile.digest,
+        }
+        return tuple(fields), tuple(fields.values())

@@ -99,8 +99,8 @@ class Upload(Command):
         """Build and upload what is missing; print the image's id."""
         conn = connection.connect(parsed_args.os_cloud)
         output = parsed_args.output or _output(conn)
-        found = _upload(conn, output, Progress(), parsed_args.visibility)
-        self.app.stdout.write(f'{found}\n')
+        image_id = _upload(conn, output, Progress(), parsed_args.visibility)
+        self.app.stdout.write(f'{image_id}\n')
 
 
 def ensure(progress: Progress) -> None:
@@ -116,8 +116,8 @@ def _output(conn: Connection) -> str:
     """Return the kind of image that a cloud's hosts take."""
     if conn.config.name != clouds.ADMIN_CLOUD:
         return 'qemu'
-    wanted = settings.load() or LabSettings()
-    backends = {one.backend for one in hosts.planned(wanted)}
+    lab_settings = settings.load() or LabSettings()
+    backends = {host.backend for host in hosts.planned(lab_settings)}
     return 'lxc' if 'lxc' in backends else 'qemu'
 
 

@@ -17,7 +17,7 @@ from hvstack.sweep.strategies import OneAtATime
 
 
 @dataclass(frozen=True)
-class Journey:
+class SweepSummary:
     """What records alone do not tell.
 
     :param way: what each step gained over the one before, a line each.
@@ -31,26 +31,34 @@ class Journey:
 
     def lines(self) -> list[str]:
         """Return it for a terminal."""
-        found = [f'skipped: {one.name}: {one.reason}' for one in self.skipped]
-        found += [f'not readable: {reason}' for reason in self.unreadable]
+        lines = [
+            f'skipped: {skip.name}: {skip.reason}' for skip in self.skipped
+        ]
+        lines += [f'not readable: {reason}' for reason in self.unreadable]
         if self.way:
-            found += ['', 'The way there, gain over the step before:']
-            found += [f'  {line}' for line in self.way]
-        return found
+            lines += ['', 'The way there, gain over the step before:']
+            lines += [f'  {line}' for line in self.way]
+        return lines
 
 
-def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
+def of(
+    records: Sequence[Record], directory: Path | None = None
+) -> SweepSummary:
     """Return how the sweep of some records went.
 
     A report is made of what is there: a marker that is broken, or whose
     hosts are gone, takes only this part of it away. Without one, a task of
     Rally's has written down what it skipped.
 
-    :param folder: of the records, if it is another one.
+    :param directory: of the records, if it is another one.
     """
     # Its baseline may be of another one.
-    sweeps = {one.sweep for one in records if one.kind == 'configuration'}
-    known, reasons = state.load_usable()
+    sweeps = {
+        run_record.sweep
+        for run_record in records
+        if run_record.kind == 'configuration'
+    }
+    stored_sweeps, reasons = state.load_usable()
     # The markers of other sweeps are their own reports' matter.
     unreadable = tuple(
         reason
@@ -58,39 +66,42 @@ def of(records: Sequence[Record], folder: Path | None = None) -> Journey:
         if any(f'/{sweep_id}.json' in reason for sweep_id in sweeps)
     )
     try:
-        for sweep in known:
+        for sweep in stored_sweeps:
             if sweeps == {sweep.id} and sweep.course is not None:
-                here = course.load_status(sweep, folder)
-                return Journey(tuple(way(here)), here.strategy.space.skipped)
+                status = course.load_status(sweep, directory)
+                return SweepSummary(
+                    tuple(way(status)), status.strategy.space.skipped
+                )
         measured = {
-            parse(one.configuration).label
-            for one in records
-            if one.kind == 'configuration' and one.valid
+            parse(run_record.configuration).label
+            for run_record in records
+            if run_record.kind == 'configuration' and run_record.valid
         }
-        return Journey(
+        return SweepSummary(
             skipped=tuple(
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
                 for name, reason in skips.load_skips(
-                    folder or state.RECORDS_DIR, sweep_id
+                    directory or state.RECORDS_DIR, sweep_id
                 ).items()
                 if name not in measured
             ),
             unreadable=unreadable,
         )
     except errors.InputError as exc:
-        return Journey(unreadable=(*unreadable, str(exc)))
+        return SweepSummary(unreadable=(*unreadable, str(exc)))
 
 
-def way(here: SweepStatus) -> list[str]:
+def way(status: SweepStatus) -> list[str]:
     """Return what each step gained, where one follows the other."""
-    if not isinstance(here.strategy, OneAtATime):
+    if not isinstance(status.strategy, OneAtATime):
         return []
-    found = gains.compute_gains(
-        here.strategy.list_tried_values(here.measured), here.corrected_rates
+    step_gains = gains.compute_gains(
+        status.strategy.list_tried_values(status.measured),
+        status.corrected_rates,
     )
-    emulated = any(map(answer.is_emulated, here.records))
+    emulated = any(map(answer.is_emulated, status.records))
     return [
         f'{line}{", emulated" * emulated}'
-        for line in gains.format_gains(found)
+        for line in gains.format_gains(step_gains)
     ]

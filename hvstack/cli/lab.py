@@ -129,16 +129,16 @@ class Up(Command):
             'ceph_copies',
             'untested',
         )
-        given: dict[str, Any] = {
+        changes: dict[str, Any] = {
             name: value
             for name in names
             if (value := getattr(parsed_args, name)) is not None
         }
         for extra in EXTRAS:
             if extra in (parsed_args.extra, parsed_args.without):
-                given[extra] = extra == parsed_args.extra
+                changes[extra] = extra == parsed_args.extra
         if parsed_args.host_compute is not None:
-            given['host_compute'] = _pairs(
+            changes['host_compute'] = _pairs(
                 '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'
             )
         options: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class Up(Command):
 
         def change(before: LabSettings) -> LabSettings:
             merged = {**before.options, **options}
-            after = before.change(**given, options=merged)
+            after = before.change(**changes, options=merged)
             if parsed_args.host_mode is None:
                 return after
             cpus = hosts.dedicated(after, parsed_args.host_mode)
@@ -174,9 +174,11 @@ class Up(Command):
         )
 
 
-def _pairs(option: str, words: list[str], example: str) -> dict[str, str]:
+def _pairs(
+    option: str, assignments: list[str], example: str
+) -> dict[str, str]:
     pairs = {}
-    for word in words:
+    for word in assignments:
         host, mark, value = word.partition('=')
         if not mark:
             raise errors.InputError(
@@ -266,8 +268,12 @@ class Status(Lister):
 
 
 def _age(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f'up {hours}:{rest // 60:02d}:{rest % 60:02d}' if seconds else ''
+    hours, remainder = divmod(seconds, 3600)
+    return (
+        f'up {hours}:{remainder // 60:02d}:{remainder % 60:02d}'
+        if seconds
+        else ''
+    )
 
 
 class Env(Command):
@@ -344,7 +350,12 @@ class Doctor(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Run every check."""
         rows: list[tuple[str, ...]] = [
-            (one.check, one.state, one.detail, one.remedy)
-            for one in doctor.examine()
+            (
+                diagnosis.check,
+                diagnosis.state,
+                diagnosis.detail,
+                diagnosis.remedy,
+            )
+            for diagnosis in doctor.examine()
         ]
         return ('Check', 'State', 'Detail', 'Remedy'), rows

@@ -35,9 +35,10 @@ class List(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at them; change nothing."""
-        found = hosts.status(settings.load() or LabSettings())
+        statuses = hosts.status(settings.load() or LabSettings())
         rows = [
-            (one.name, one.state, one.memory_mib, one.summary) for one in found
+            (status.name, status.state, status.memory_mib, status.summary)
+            for status in statuses
         ]
         return ('Name', 'State', 'Agents MiB', 'Detail'), rows
 
@@ -48,9 +49,9 @@ class Off(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Cut it."""
-        one = hosts.find(parsed_args.name)
+        lab_host = hosts.find(parsed_args.name)
         with lock.exclusive():
-            host.power_off(one.name)
+            host.power_off(lab_host.name)
 
 
 class On(_OnHost):
@@ -59,9 +60,9 @@ class On(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Start it; its servers come back with it."""
-        one = hosts.find(parsed_args.name)
+        lab_host = hosts.find(parsed_args.name)
         with lock.exclusive():
-            hosts.power_on(one, Progress())
+            hosts.power_on(lab_host, Progress())
 
 
 class Shell(_OnHost):
@@ -89,12 +90,12 @@ class Exec(_OnHost):
 
 
 def _become(name: str, argv: list[str]) -> None:
-    one = hosts.find(name)
-    if host.pid(one.name) is None:
+    lab_host = hosts.find(name)
+    if host.pid(lab_host.name) is None:
         raise errors.MissingPrerequisite(
             f"{name} is off: 'hvstack lab host on {name}' starts it"
         )
-    program = str(host.directory(one.name) / 'enter')
+    program = str(host.directory(lab_host.name) / 'enter')
     sys.stdout.flush()
     os.execv(program, [program, *argv])  # noqa: S606
 

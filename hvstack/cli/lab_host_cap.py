@@ -50,19 +50,25 @@ def capped(before: LabSettings, percent: float) -> LabSettings:
 
     :param percent: of what the lab gives them by itself.
     """
-    given: dict[str, dict[str, Any]] = {
+    host_sizes: dict[str, dict[str, Any]] = {
         name: {key: value for key, value in fields.items() if key != _FIELD}
         for name, fields in before.options.get('host_sizes', {}).items()
     }
-    usual = before.change(options={**before.options, 'host_sizes': given})
+    default_settings = before.change(
+        options={**before.options, 'host_sizes': host_sizes}
+    )
     if percent < 100:
-        given = given | {
-            one.name: {
-                **given.get(one.name, {}),
-                _FIELD: round(one.cpu_cap * percent / 100, 3),
+        host_sizes = host_sizes | {
+            host.name: {
+                **host_sizes.get(host.name, {}),
+                _FIELD: round(host.cpu_cap * percent / 100, 3),
             }
-            for one in sizes.plan(usual)
-            if one.role == 'worker'
+            for host in sizes.plan(default_settings)
+            if host.role == 'worker'
         }
-    kept = {name: fields for name, fields in given.items() if fields}
-    return before.change(options={**before.options, 'host_sizes': kept})
+    nonempty_sizes = {
+        name: fields for name, fields in host_sizes.items() if fields
+    }
+    return before.change(
+        options={**before.options, 'host_sizes': nonempty_sizes}
+    )

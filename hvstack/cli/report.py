@@ -24,38 +24,40 @@ FORMS = ('table', 'json', 'html', *EXCHANGE)
 def render(
     records: list[record.Record],
     form: str,
-    left_out: Sequence[str] = (),
+    unusable: Sequence[str] = (),
     allow: Collection[str] = (),
-    folder: Path | None = None,
+    directory: Path | None = None,
     *,
     details: bool = False,
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
-    :param left_out: why further records could not be used. Other files of
+    :param unusable: why further records could not be used. Other files of
         the sweep that cannot be read come behind them.
     :param allow: facts that may differ between runs.
     :param details: whether a table comes with everything that fits a
         terminal.
-    :param folder: of the records, where their telemetry is, if it is
+    :param directory: of the records, where their telemetry is, if it is
         another one than :data:`RECORDS`.
     """
     if form == 'json':
-        data = report.build_results(records, left_out, allow)
-        data |= asdict(journey.of(records, folder))
+        data = report.build_results(records, unusable, allow)
+        data |= asdict(journey.of(records, directory))
         return json.dumps(data, indent=1) + '\n'
-    told = journey.of(records, folder)
+    summary = journey.of(records, directory)
     if form == 'table' and details:
-        return report.format_details(records, left_out, allow, told.lines())
-    left_out = list(dict.fromkeys([*left_out, *told.unreadable]))
+        return report.format_details(records, unusable, allow, summary.lines())
+    unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))
     if form == 'table':
-        return report.format_table(records, left_out, allow, len(told.skipped))
-    skipped = [(one.name, one.reason) for one in told.skipped]
+        return report.format_table(
+            records, unusable, allow, len(summary.skipped)
+        )
+    skipped = [(skip.name, skip.reason) for skip in summary.skipped]
     if form in EXCHANGE:
-        built = answer.build_report(records, left_out, allow)
+        built = answer.build_report(records, unusable, allow)
         return EXCHANGE[form](built, skipped)
     return report.build_page(
-        records, left_out, allow, folder or RECORDS, skipped
+        records, unusable, allow, directory or RECORDS, skipped
     )
 
 
@@ -146,18 +148,18 @@ class Report(Command):
             raise errors.InputError(
                 '--changed says what differs between two sweeps: give two'
             )
-        records, left_out = record.load_usable(
+        records, invalid_records = record.load_usable(
             parsed_args.records, parsed_args.unsigned
         )
         if not sweeps:
             sweeps = [last_sweep(records, parsed_args.baseline)]
-        given = [_of(sweep, records, left_out) for sweep in sweeps]
+        selections = [_of(sweep, records, invalid_records) for sweep in sweeps]
         if parsed_args.baseline:
-            given = [
+            selections = [
                 (
                     reference.replace_baseline(
                         parsed_args.baseline,
-                        found,
+                        run_records,
                         parsed_args.records,
                         records,
                         parsed_args.allow,
@@ -165,26 +167,29 @@ class Report(Command):
                     ),
                     reasons,
                 )
-                for found, reasons in given
+                for run_records, reasons in selections
             ]
-        if len(given) == 2 and form in EXCHANGE:
+        if len(selections) == 2 and form in EXCHANGE:
             raise errors.InputError(
                 f'-f {form}: two sweeps are compared as table, json or html'
             )
         tail = ''
-        if form == 'table' and len(given) == 1:
-            tail = where_the_rest_is(given[0][0], details=parsed_args.details)
-        if len(given) == 2:
+        if form == 'table' and len(selections) == 1:
+            tail = where_the_rest_is(
+                selections[0][0], details=parsed_args.details
+            )
+        if len(selections) == 2:
             before, after = (
-                answer.build_report(*one, parsed_args.allow) for one in given
+                answer.build_report(*selection, parsed_args.allow)
+                for selection in selections
             )
             text = report.format_comparison(
                 before, after, parsed_args.changed, form
             )
         else:
             text = render(
-                *(given[0][0], form, given[0][1], parsed_args.allow),
-                folder=parsed_args.records,
+                *(selections[0][0], form, selections[0][1], parsed_args.allow),
+                directory=parsed_args.records,
                 details=parsed_args.details,
             )
         if output is None:
@@ -222,9 +227,9 @@ def last_sweep(records: Sequence[record.Record], baseline: str | None) -> str:
 
     :param baseline: where it is given, one with configurations is meant.
     """
-    for one in reversed(records):
-        if baseline is None or one.kind == 'configuration':
-            return one.sweep
+    for run_record in reversed(records):
+        if baseline is None or run_record.kind == 'configuration':
+            return run_record.sweep
     return ''
 
 
@@ -257,10 +262,14 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
 def _of(
     sweep: str,
     records: list[record.Record],
-    left_out: list[record.InvalidRecord],
+    invalid_records: list[record.InvalidRecord],
 ) -> tuple[list[record.Record], list[str]]:
     """Return what there is of one sweep, usable and not."""
     return (
-        [one for one in records if one.sweep == sweep],
-        [one.reason for one in left_out if one.sweep in ('', sweep)],
+        [run_record for run_record in records if run_record.sweep == sweep],
+        [
+            run_record.reason
+            for run_record in invalid_records
+            if run_record.sweep in ('', sweep)
+        ],
     )

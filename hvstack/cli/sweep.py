@@ -55,10 +55,14 @@ def _done(sweep: Sweep) -> str:
     :raises hvstack.errors.InputError: one of its records is broken.
     """
     if sweep.course is not None:
-        return str(sum(one.valid for one in state.load_records(sweep.id)))
+        return str(
+            sum(
+                run_record.valid for run_record in state.load_records(sweep.id)
+            )
+        )
     steps = sweep.list_steps()
-    left = len(state.list_pending(sweep.id, steps))
-    return f'{len(steps) - left} of {len(steps)}'
+    pending_count = len(state.list_pending(sweep.id, steps))
+    return f'{len(steps) - pending_count} of {len(steps)}'
 
 
 class Recover(Command):

@@ -74,11 +74,11 @@ class Plan(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Plan and show it."""
-        said: list[str] = []
+        notes: list[str] = []
         conn = None
         if parsed_args.os_cloud:
             conn = connection.connect(parsed_args.os_cloud)
-        area, _ = chosen_space(parsed_args, conn, said.append)
+        area, _ = chosen_space(parsed_args, conn, notes.append)
         strategy = strategies.create_strategy(
             parsed_args.strategy, area, parsed_args.runs
         )
@@ -89,38 +89,48 @@ class Plan(Command):
                     f'--{name}-seconds is {value:g}: give 0 or more'
                 )
         if run is None or setup is None:
-            known = forecast.compute_median_times(
+            median_times = forecast.compute_median_times(
                 record.load_usable(parsed_args.records)[0], parsed_args.size
             )
-            run = known[0] if run is None else run
-            setup = known[1] if setup is None else setup
-        bare = not backends.is_emulated(parsed_args.backend)
-        least, most = strategies.estimate_sweep(strategy, bare=bare)
-        shown: dict[str, Any] = {
-            'cloud': said
+            run = median_times[0] if run is None else run
+            setup = median_times[1] if setup is None else setup
+        bare_metal = not backends.is_emulated(parsed_args.backend)
+        min_estimate, max_estimate = strategies.estimate_sweep(
+            strategy, bare=bare_metal
+        )
+        plan: dict[str, Any] = {
+            'cloud': notes
             if parsed_args.os_cloud
             else ['not asked what it lacks: give --os-cloud'],
             'strategy': strategy.name,
             'start': area.start.label,
-            'configurations': [one.label for one in area.possible],
+            'configurations': [
+                configuration.label for configuration in area.possible
+            ],
             'skipped': [
-                {'configuration': one.name, 'reason': one.reason}
-                for one in area.skipped
+                {'configuration': skip.name, 'reason': skip.reason}
+                for skip in area.skipped
             ],
             'runs_of_each': strategy.runs,
-            'runs': [least.runs, most.runs],
-            'bare_metal': bare,
-            'measured': [least.configurations, most.configurations],
+            'runs': [min_estimate.runs, max_estimate.runs],
+            'bare_metal': bare_metal,
+            'measured': [
+                min_estimate.configurations,
+                max_estimate.configurations,
+            ],
             'run_seconds': run,
             'setup_seconds': setup,
             'seconds': None
             if run is None
-            else [one.seconds(run, setup or 0) for one in (least, most)],
+            else [
+                estimate.seconds(run, setup or 0)
+                for estimate in (min_estimate, max_estimate)
+            ],
         }
         if parsed_args.format == 'json':
-            self.app.stdout.write(json.dumps(shown, indent=1) + '\n')
+            self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
-            self.app.stdout.write('\n'.join(_lines(shown)) + '\n')
+            self.app.stdout.write('\n'.join(_lines(plan)) + '\n')
 
 
 def add_space(parser: argparse.ArgumentParser) -> None:
@@ -182,12 +192,12 @@ def add_space(parser: argparse.ArgumentParser) -> None:
 def chosen_space(
     parsed_args: argparse.Namespace,
     conn: Connection | None = None,
-    say: Callable[[str], object] = print,
+    notify: Callable[[str], object] = print,
 ) -> tuple[Space, tuple[str, ...]]:
     """Return the space that the options name, with what can exist of it.
 
     :param conn: an administrator's, of the cloud that is asked what it lacks.
-    :param say: takes a line about what the cloud answered.
+    :param notify: takes a line about what the cloud answered.
     :returns: the space, and what the cloud lacks.
     :raises hvstack.errors.InputError: it makes no sense.
     """
@@ -196,28 +206,39 @@ def chosen_space(
             raise errors.InputError(
                 "--start beside --space: write 'start' into the file"
             )
-        found = space.load_space(parsed_args.space)
+        search_space = space.load_space(parsed_args.space)
     else:
-        found = space.parse_space(parsed_args.values, parsed_args.start)
+        search_space = space.parse_space(parsed_args.values, parsed_args.start)
     profile = profiles.load(parsed_args.host)
     options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
         lacks.check_backend(conn, profile, parsed_args.backend)
-        if not found.is_start_requested and 'storage' not in found.values:
-            storage, why = lacks.choose_storage(
+        if (
+            not search_space.is_start_requested
+            and 'storage' not in search_space.values
+        ):
+            storage, reason = lacks.choose_storage(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
-                storage, why = 'local', space.CAPABILITIES['ceph'][2]
-            found = replace(found, start=replace(found.start, storage=storage))
-            say(f'start {found.start.label}, storage {storage}: {why}')
-        seen = lacks.find_missing(conn, found, profile, options.sweep)
-        for name, why in seen.items():
-            say(f'this cloud lacks {name}: {why}')
-        missing |= seen
+                storage, reason = 'local', space.CAPABILITIES['ceph'][2]
+            search_space = replace(
+                search_space,
+                start=replace(search_space.start, storage=storage),
+            )
+            notify(
+                f'start {search_space.start.label}, storage {storage}: '
+                f'{reason}'
+            )
+        missing_reasons = lacks.find_missing(
+            conn, search_space, profile, options.sweep
+        )
+        for name, reason in missing_reasons.items():
+            notify(f'this cloud lacks {name}: {reason}')
+        missing |= missing_reasons
     area = space.explore_space(
-        found,
+        search_space,
         profile,
         parsed_args.backend,
         missing,
@@ -226,28 +247,29 @@ def chosen_space(
     return area, tuple(missing)
 
 
-def _lines(shown: dict[str, Any]) -> list[str]:
+def _lines(plan: dict[str, Any]) -> list[str]:
     """Return the plan for a terminal."""
-    possible, skipped = shown['configurations'], shown['skipped']
-    lines = [f'cloud: {line}' for line in shown['cloud']]
+    possible, skipped = plan['configurations'], plan['skipped']
+    lines = [f'cloud: {line}' for line in plan['cloud']]
     lines += [
         f'{len(possible)} of {len(possible) + len(skipped)} configurations '
         f'can exist: {", ".join(possible)}'
     ]
     lines += [
-        f'skipped: {one["configuration"]}: {one["reason"]}' for one in skipped
+        f'skipped: {skip["configuration"]}: {skip["reason"]}'
+        for skip in skipped
     ]
     lines.append(
-        f'{shown["strategy"]} from {shown["start"]}, {shown["runs_of_each"]} '
-        f'runs of each: measures {_range(shown["measured"])} of them in '
-        f'{_range(shown["runs"])} runs, '
+        f'{plan["strategy"]} from {plan["start"]}, {plan["runs_of_each"]} '
+        f'runs of each: measures {_range(plan["measured"])} of them in '
+        f'{_range(plan["runs"])} runs, '
         + (
             'those on bare metal included'
-            if shown['bare_metal']
+            if plan['bare_metal']
             else 'none on bare metal: nothing compares with emulated CPUs'
         )
     )
-    if shown['seconds'] is None:
+    if plan['seconds'] is None:
         lines.append(
             'how long is not known: no run of this size is recorded, give '
             '--run-seconds and --setup-seconds'
@@ -255,12 +277,12 @@ def _lines(shown: dict[str, Any]) -> list[str]:
         return lines
     setup = (
         'no time for clusters, which --setup-seconds gives'
-        if shown['setup_seconds'] is None
-        else f'{shown["setup_seconds"]:.0f} s for each cluster'
+        if plan['setup_seconds'] is None
+        else f'{plan["setup_seconds"]:.0f} s for each cluster'
     )
-    hours = [f'{value / 3600:.1f}' for value in shown['seconds']]
+    hours = [f'{value / 3600:.1f}' for value in plan['seconds']]
     lines.append(
-        f'about {_range(hours)} hours: {shown["run_seconds"]:.0f} s a run, '
+        f'about {_range(hours)} hours: {plan["run_seconds"]:.0f} s a run, '
         f'{setup}'
     )
     return lines

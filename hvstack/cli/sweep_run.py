@@ -54,7 +54,7 @@ class _Running(Command):
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
-                    here = course.run_sweep(
+                    status = course.run_sweep(
                         sweep,
                         progress,
                         lambda before, now: say_step(
@@ -65,24 +65,24 @@ class _Running(Command):
                 for line in recovery.recover([conn]):
                     progress.say(f'put back: {line}')
         write = self.app.stdout.write
-        for line in way(here):
+        for line in way(status):
             write(f'{line}\n')
-        records = compared_with(baseline, here.records, allow)
+        records = compared_with(baseline, status.records, allow)
         write(report.render(records, 'table', allow=allow))
         write(report.where_the_rest_is(records))
-        failed = sorted(parse(one).label for one in here.measured.excluded)
-        found = []
+        failed = sorted(parse(name).label for name in status.measured.excluded)
+        failures = []
         if failed:
-            found.append(
+            failures.append(
                 f'{len(failed)} configurations failed ({", ".join(failed)})'
             )
-        if here.measured.bare_failed:
-            found.append(
-                f'{here.measured.bare_failed} runs on bare metal failed'
+        if status.measured.bare_failed:
+            failures.append(
+                f'{status.measured.bare_failed} runs on bare metal failed'
             )
-        if found:
+        if failures:
             raise errors.PartlyFailed(
-                f'{" and ".join(found)}, the others were measured: '
+                f'{" and ".join(failures)}, the others were measured: '
                 f"'hvstack report {sweep.id}' names the reasons"
             )
 
@@ -102,11 +102,11 @@ def say_step(
     """
     for line in way(now)[len(way(before)) :]:
         progress.say(f'gain over the step before: {" ".join(line.split())}')
-    done = {one.id for one in before.records}
+    done = {run_record.id for run_record in before.records}
     fresh = {
-        one.configuration
-        for one in now.records
-        if one.id not in done and one.kind == 'configuration'
+        run_record.configuration
+        for run_record in now.records
+        if run_record.id not in done and run_record.kind == 'configuration'
     }
     try:
         rows = answer.build_report(
@@ -138,11 +138,11 @@ def compared_with(
 
     :raises hvstack.errors.NotComparable: these differ from the sweep's.
     """
-    if not baseline or not any(one.valid for one in records):
+    if not baseline or not any(run_record.valid for run_record in records):
         return list(records)
-    known, _ = record.load_usable(state.RECORDS_DIR)
+    stored_records, _ = record.load_usable(state.RECORDS_DIR)
     return reference.replace_baseline(
-        baseline, records, state.RECORDS_DIR, known, allow
+        baseline, records, state.RECORDS_DIR, stored_records, allow
     )
 
 
@@ -184,8 +184,8 @@ class Run(_Running):
             for line in recovery.recover([conn]):
                 progress.say(f'put back: {line}')
             area, missing = chosen_space(parsed_args, conn, progress.say)
-        for one in area.skipped:
-            progress.say(f'skipped: {one.name}: {one.reason}')
+        for skip in area.skipped:
+            progress.say(f'skipped: {skip.name}: {skip.reason}')
         sweep = course.begin_sweep(
             area,
             parsed_args.strategy,
@@ -285,28 +285,38 @@ class Show(ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Look at marker and records; change nothing."""
         sweep = chosen(parsed_args.sweep)
-        here = course.load_status(sweep)
-        area = here.strategy.space
-        best = here.choice
+        status = course.load_status(sweep)
+        area = status.strategy.space
+        best = status.choice
         fields = {
             'ID': sweep.id,
-            'State': 'unfinished' if here.workloads else 'finished',
-            'Strategy': here.strategy.name,
-            'Configurations': ', '.join(one.label for one in area.possible),
-            'Skipped': '\n'.join(
-                f'{one.name}: {one.reason}' for one in area.skipped
+            'State': 'unfinished' if status.workloads else 'finished',
+            'Strategy': status.strategy.name,
+            'Configurations': ', '.join(
+                configuration.label for configuration in area.possible
             ),
-            'Runs': len([one for one in here.records if one.valid]),
-            'Next': ', '.join(work[0].label for work in here.workloads),
+            'Skipped': '\n'.join(
+                f'{skip.name}: {skip.reason}' for skip in area.skipped
+            ),
+            'Runs': len(
+                [
+                    run_record
+                    for run_record in status.records
+                    if run_record.valid
+                ]
+            ),
+            'Next': ', '.join(
+                workload[0].label for workload in status.workloads
+            ),
             'Failed': ', '.join(
-                sorted(here.measured.excluded)
-                + ['bare metal'] * (here.measured.bare_failed > 0)
+                sorted(status.measured.excluded)
+                + ['bare metal'] * (status.measured.bare_failed > 0)
             ),
             'Best so far': parse(best.best).label if best else '',
             'Tied with it': ', '.join(
-                parse(one).label for one in (best.tied if best else ())
+                parse(name).label for name in (best.tied if best else ())
             ),
-            'The way there': '\n'.join(way(here)),
+            'The way there': '\n'.join(way(status)),
         }
         return tuple(fields), tuple(fields.values())
 
@@ -322,18 +332,22 @@ def chosen(name: str | None) -> Sweep:
             "an ID that 'hvstack sweep list' prints."
         )
     sweeps, reasons = state.load_usable()
-    known = [one for one in sweeps if one.course is not None]
+    strategy_sweeps = [sweep for sweep in sweeps if sweep.course is not None]
     for reason in reasons:
         if name is None or f'/{name}.json' in reason:
             raise errors.InputError(reason)
     if name is None:
-        known = [one for one in known if not one.finished]
+        strategy_sweeps = [
+            sweep for sweep in strategy_sweeps if not sweep.finished
+        ]
     else:
-        known = [one for one in known if one.id == name]
-    if not known:
-        what = f"'{name}'" if name else 'that is unfinished'
+        strategy_sweeps = [
+            sweep for sweep in strategy_sweeps if sweep.id == name
+        ]
+    if not strategy_sweeps:
+        description = f"'{name}'" if name else 'that is unfinished'
         raise errors.InputError(
-            f'there is no sweep {what} that a strategy goes through: see '
-            "'hvstack sweep list'"
+            f'there is no sweep {description} that a strategy goes through: '
+            "see 'hvstack sweep list'"
         )
-    return known[-1]
+    return strategy_sweeps[-1]

@@ -85,9 +85,9 @@ class Run(Command):
             if parsed_args.after:
                 begun = replace(begun, after=parsed_args.after)
         else:
-            one = parsed_args.a or 'i1'
+            configuration = parsed_args.a or 'i1'
             begun = trials.create_trials(
-                (one, parsed_args.b or one),
+                (configuration, parsed_args.b or configuration),
                 parsed_args.trials,
                 parsed_args.runs,
                 parsed_args.size,
@@ -132,34 +132,34 @@ class Show(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Compute it from the records; change nothing."""
         begun = trials.load_trials(parsed_args.id)
-        found = trials.gather_trials(begun, parsed_args.allow)
-        say = Progress().say
-        allowed = {line for one in found for line in one.allowed}
+        gathered_trials = trials.gather_trials(begun, parsed_args.allow)
+        progress = Progress()
+        allowed = {line for trial in gathered_trials for line in trial.allowed}
         for line in sorted(allowed):
-            say(f'allowed to differ: {line}')
-        told = trials.summarize_trials(found)
-        if told.half_width is not None:
-            say(
-                f'{told.contain} of {told.trials} intervals hold 100 %, '
-                f'median half-width {told.half_width:.1f} points'
+            progress.say(f'allowed to differ: {line}')
+        summary = trials.summarize_trials(gathered_trials)
+        if summary.half_width is not None:
+            progress.say(
+                f'{summary.contain} of {summary.trials} intervals hold 100 %, '
+                f'median half-width {summary.half_width:.1f} points'
             )
-        if told.seconds is not None:
-            say(
+        if summary.seconds is not None:
+            progress.say(
                 f'data of {begun.size_bytes} bytes, the longest run took '
-                f'{told.seconds:.1f} s'
+                f'{summary.seconds:.1f} s'
             )
         return (
             (
                 *('Trial', 'Runs A', 'Runs B', 'Longest s'),
                 *('Percent', 'Low', 'High', '100 %'),
             ),
-            [_row(one) for one in found],
+            [_row(trial) for trial in gathered_trials],
         )
 
 
-def _row(one: trials.Trial) -> tuple[Any, ...]:
-    percent = one.percent
-    head = one.number, *one.counts, round(one.seconds, 1) or ''
+def _row(trial: trials.Trial) -> tuple[Any, ...]:
+    percent = trial.percent
+    head = trial.number, *trial.counts, round(trial.seconds, 1) or ''
     if percent is None:
         return (*head, '', '', '', 'no runs yet')
     if percent.low is None or percent.high is None:

@@ -407,7 +407,7 @@ class SessionTest(testtools.TestCase):
         )
         for form in ('csv', 'junit', 'html', 'json'):
             self.assertIn(
-                'has no Ceph', report.render(runs, form, folder=other)
+                'has no Ceph', report.render(runs, form, directory=other)
             )
         # Once it was measured, it is no longer said.
         runs.append(factory.run('i1-ceph', 0, 50, sweep='s'))
