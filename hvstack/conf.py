@@ -210,15 +210,21 @@ class _File(iniparser.BaseParser):
     def assignment(self, key: str, value: list[str]) -> None:
         """Check an option."""
         text = '\n'.join(value)
-        known = {
+        options_by_name = {
             (group, option.dest): option
             for group, options in list_opts()
             for option in options
         }
         name = (self.section, key.replace('-', '_'))
-        if name not in known:
-            sections = [group for group, dest in known if dest == name[1]]
-            names = [dest for group, dest in known if group == self.section]
+        if name not in options_by_name:
+            sections = [
+                group for group, dest in options_by_name if dest == name[1]
+            ]
+            names = [
+                dest
+                for group, dest in options_by_name
+                if group == self.section
+            ]
             remedy = (
                 f'Move it to [{sections[0]}].'
                 if sections
@@ -233,7 +239,7 @@ class _File(iniparser.BaseParser):
             raise self._error(
                 f"option '{key}' has a control character. Remove it."
             )
-        reason = _refusal(known[name], text)
+        reason = _refusal(options_by_name[name], text)
         if reason:
             raise self._error(f"option '{key}' is '{text[:60]}', {reason}")
         self.options[name] = (self.lineno, text)
@@ -259,22 +265,27 @@ def _refusal(option: cfg.Opt, text: str) -> str:
     """
     if len(text) > _MAX_TEXT:
         return f'which has more than {_MAX_TEXT} characters. Shorten it.'
-    kind = option.type
-    if isinstance(kind, types.Integer | types.Float):
-        number = r'-?[0-9]{1,15}'
-        if isinstance(kind, types.Float):
-            number += r'(\.[0-9]{1,15})?'
-        low = -math.inf if kind.min is None else kind.min
-        high = math.inf if kind.max is None else kind.max
-        if re.fullmatch(number, text.strip()) and (low <= float(text) <= high):
+    option_type = option.type
+    if isinstance(option_type, types.Integer | types.Float):
+        pattern = r'-?[0-9]{1,15}'
+        if isinstance(option_type, types.Float):
+            pattern += r'(\.[0-9]{1,15})?'
+        low = -math.inf if option_type.min is None else option_type.min
+        high = math.inf if option_type.max is None else option_type.max
+        if re.fullmatch(pattern, text.strip()) and (
+            low <= float(text) <= high
+        ):
             return ''
-        what = 'a number' if '.' in number else 'a whole number'
-        return f'which is not {what} from {low} to {high}. Correct the number.'
-    choices = getattr(kind, 'choices', None)
+        description = 'a number' if '.' in pattern else 'a whole number'
+        return (
+            f'which is not {description} from {low} to {high}. '
+            'Correct the number.'
+        )
+    choices = getattr(option_type, 'choices', None)
     if choices and text not in choices:
         return f'which is unknown. Use one of {", ".join(choices)}.'
     try:
-        kind(text)
+        option_type(text)
     except (TypeError, ValueError):
         return 'which is not valid. See hvstack.conf.sample.'
     return ''

@@ -31,27 +31,30 @@ def deferred(
     output = progress or Progress()
     received: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
+    def note(signal_number: int, _frame: FrameType | None) -> None:
+        received.append(signal_number)
         output.say(
-            f'{signal.Signals(number).name}: {activity}. Wait for its end. '
-            "After 'kill -9', the next hvstack command continues it."
+            f'{signal.Signals(signal_number).name}: {activity}. Wait for its '
+            "end. After 'kill -9', the next hvstack command continues it."
         )
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, handler in handlers.items():
+    handlers = {
+        signal_number: signal.getsignal(signal_number)
+        for signal_number in _SIGNALS
+    }
+    for signal_number, handler in handlers.items():
         # None is a handler that was not installed by Python.
         if handler not in (signal.SIG_IGN, None):
-            signal.signal(number, note)
+            signal.signal(signal_number, note)
     try:
         yield
     finally:
-        for number, handler in handlers.items():
+        for signal_number, handler in handlers.items():
             if handler not in (signal.SIG_IGN, None):
-                signal.signal(number, handler)
+                signal.signal(signal_number, handler)
     if received:
         # The handler of the enclosing block, if there is one, notes it.
         signal.raise_signal(received[-1])

@@ -60,8 +60,9 @@ def load_texts(path: Path) -> dict[str, str]:
     for name, value in document.data.items():
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
             raise errors.InputError(
-                f"{document.place()(name)}: '{name[:60]}' is not a text of 1 "
-                f'to {_MAX_TEXT} characters. Correct or restore the file.'
+                f"{document.source_location()(name)}: '{name[:60]}' is not a "
+                f'text of 1 to {_MAX_TEXT} characters. Correct or restore the '
+                'file.'
             )
     return dict(document.data)
 

@@ -106,10 +106,10 @@ class Process:
 def command(pid: int) -> str:
     """Return the command line of a process, empty if there is none."""
     try:
-        words = Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
+        args = Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
     except OSError:
         return ''
-    return b' '.join(words).decode(errors='replace').strip()
+    return b' '.join(args).decode(errors='replace').strip()
 
 
 def write(path: Path, pid: int) -> None:
@@ -148,10 +148,10 @@ def end(pids: Iterable[int], *, grace: float) -> None:
     steps = [(signal.SIGKILL, 10.0)]
     if grace > 0:
         steps.insert(0, (signal.SIGTERM, grace))
-    for number, seconds in steps:
+    for signal_number, seconds in steps:
         for pid in alive:
             try:
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
             except ProcessLookupError:
                 continue
         deadline = time.monotonic() + seconds

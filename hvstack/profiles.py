@@ -23,19 +23,19 @@ def folders() -> list[Path]:
     return [Path('/etc/hvstack/hosts'), share.HOST_PROFILES]
 
 
-def known() -> dict[str, Path]:
+def list_paths() -> dict[str, Path]:
     """Return the file of each profile that has a name, by that name.
 
     :raises hvstack.errors.InputError: the lab's file is not well formed.
     """
-    found: dict[str, Path] = {}
-    for folder in folders():
-        for path in sorted(folder.glob('*.yaml')):
-            found.setdefault(path.stem, path)
+    paths_by_name: dict[str, Path] = {}
+    for directory in folders():
+        for path in sorted(directory.glob('*.yaml')):
+            paths_by_name.setdefault(path.stem, path)
     # A link that leads nowhere is a mistake, not a missing file.
     if os.path.lexists(LAB):
-        found |= dict.fromkeys(read(LAB), LAB)
-    return found
+        paths_by_name |= dict.fromkeys(read(LAB), LAB)
+    return paths_by_name
 
 
 def read(path: Path) -> dict[str, HostProfile]:
@@ -46,16 +46,16 @@ def read(path: Path) -> dict[str, HostProfile]:
     document = yamlfile.load(path)
     data = document.data
     if isinstance(data, dict) and isinstance(data.get('profiles'), dict):
-        Fields(data, document.place(), ('profiles',))
-        found = {}
+        Fields(data, document.source_location(), ('profiles',))
+        profiles = {}
         for name, item in data['profiles'].items():
-            place = document.place(f'profiles.{name}')
-            given = item
+            source_location = document.source_location(f'profiles.{name}')
+            mapping = item
             if isinstance(item, dict):
-                given = {'name': str(name), **item}
-            found[str(name)] = from_mapping(given, place)
-        return found
-    profile = from_mapping(data, document.place())
+                mapping = {'name': str(name), **item}
+            profiles[str(name)] = from_mapping(mapping, source_location)
+        return profiles
+    profile = from_mapping(data, document.source_location())
     return {profile.name: profile}
 
 
@@ -87,16 +87,16 @@ def load(name: str) -> HostProfile:
                 'with one'
             )
         return next(iter(profiles.values()))
-    for folder in folders():
-        path = folder / f'{name}.yaml'
+    for directory in folders():
+        path = directory / f'{name}.yaml'
         if textfile.is_regular(path):
             return load(str(path))
-    found = known()
-    if name in found:
-        return read(found[name])[name]
+    paths_by_name = list_paths()
+    if name in paths_by_name:
+        return read(paths_by_name[name])[name]
     raise errors.InputError(
         f"host profile '{name}' is unknown: take one of "
-        f'{", ".join(found) or "none"}, or the path of a YAML file'
+        f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
     )
 
 
@@ -125,18 +125,22 @@ def read_catalogue(
     :raises hvstack.errors.InputError: one line with file, line, remedy.
     """
     document = yamlfile.load(path)
-    place = document.place()
-    found = catalogue.from_mapping(document.data, place)
+    source_location = document.source_location()
+    flavor_catalogue = catalogue.from_mapping(document.data, source_location)
     if host is not None:
-        return found, load(host)
-    neighbor = path.parent / f'{found.host}.yaml'
+        return flavor_catalogue, load(host)
+    neighbor = path.parent / f'{flavor_catalogue.host}.yaml'
     is_neighbor = (
         textfile.is_regular(neighbor)
         and neighbor.name != path.name
-        and found.host not in known()
+        and flavor_catalogue.host not in list_paths()
     )
     try:
-        name = str(neighbor.resolve()) if is_neighbor else found.host
-        return found, load(name)
+        name = (
+            str(neighbor.resolve()) if is_neighbor else flavor_catalogue.host
+        )
+        return flavor_catalogue, load(name)
     except errors.InputError as exc:
-        raise errors.InputError(f"{place('host')}: 'host': {exc}") from exc
+        raise errors.InputError(
+            f"{source_location('host')}: 'host': {exc}"
+        ) from exc

@@ -44,23 +44,23 @@ class Progress:
     @contextmanager
     def stage(self, title: str) -> Iterator[None]:
         """Announce a stage, and how long it took when it ends."""
-        number = len(self.took) + 1
-        place = f'{number}/{len(self.stages)} ' if self.stages else ''
-        self.say(f'{place}{title} ...')
+        stage_number = len(self.took) + 1
+        position = f'{stage_number}/{len(self.stages)} ' if self.stages else ''
+        self.say(f'{position}{title} ...')
         begin = time.monotonic()
         try:
             yield
         except BaseException as exc:
             self.say(
-                f'{place}{title}: {type(exc).__name__} after '
+                f'{position}{title}: {type(exc).__name__} after '
                 f'{time.monotonic() - begin:.0f} s'
             )
             raise
         seconds = time.monotonic() - begin
         self.took.append((title, seconds))
         after = (
-            f', next: {self.stages[number]}'
-            if number < len(self.stages)
+            f', next: {self.stages[stage_number]}'
+            if stage_number < len(self.stages)
             else ''
         )
-        self.say(f'{place}{title}: {seconds:.0f} s{after}')
+        self.say(f'{position}{title}: {seconds:.0f} s{after}')

@@ -52,7 +52,7 @@ def run(
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
-    shown: Sequence[str] | None = None,
+    display_argv: Sequence[str] | None = None,
 ) -> Result:
     """Run a program to its end.
 
@@ -66,17 +66,17 @@ def run(
     :param stdin: text for its standard input; none otherwise.
     :param env: variables added to this process' environment.
     :param cwd: folder to run in.
-    :param shown: what to name in errors instead of ``argv``, where that
+    :param display_argv: what to name in errors instead of ``argv``, where that
         holds a secret.
     :raises hvstack.errors.CommandFailed: it failed, or cannot be started.
     :raises hvstack.errors.DeadlineExceeded: it took too long; it was killed.
     """
-    words = [os.fspath(word) for word in argv]
-    names = list(shown or words)
+    args = [os.fspath(word) for word in argv]
+    names = list(display_argv or args)
     timeout *= speed.factor()
     try:
         process = subprocess.Popen(
-            words,
+            args,
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -159,13 +159,13 @@ def _communicate(
     process: subprocess.Popen[str], stdin: str | None, timeout: float
 ) -> tuple[str, str]:
     end = clock() + timeout
-    left = timeout
+    remaining_seconds = timeout
     while True:
         try:
-            return process.communicate(stdin, timeout=left)
+            return process.communicate(stdin, timeout=remaining_seconds)
         except subprocess.TimeoutExpired:
-            left = end - clock()
-            if left <= 0:
+            remaining_seconds = end - clock()
+            if remaining_seconds <= 0:
                 raise
             stdin = None  # It is on its way, and may be given only once.
 
@@ -177,21 +177,22 @@ def _kill_session(process: subprocess.Popen[str]) -> None:
 
 def wait_for(
     condition: Callable[[], bool],
-    what: str,
+    description: str,
     *,
     timeout: float,
     interval: float = 1.0,
-    why: Callable[[], str] | None = None,
+    get_reason: Callable[[], str] | None = None,
 ) -> float:
     """Wait until a condition holds.
 
     :param condition: returns whether it does; hvstack's own errors raised
         in it count as "not yet", except a refused host key.
-    :param what: words for the error, such as ``"nova-api to answer"``.
+    :param description: words for the error, such as ``"nova-api to answer"``.
     :param timeout: seconds to wait on an ordinary server, by :func:`clock`;
         multiplied by :func:`hvstack.speed.factor`.
     :param interval: seconds between two looks.
-    :param why: gives the reason for a time-out, such as a log's last lines.
+    :param get_reason: gives the reason for a time-out, such as a log's last
+        lines.
     :returns: seconds waited.
     :raises hvstack.errors.DeadlineExceeded: it did not in that time.
     :raises hvstack.errors.HostKeyError: ``condition`` raised it.
@@ -208,9 +209,9 @@ def wait_for(
         except errors.HVStackError as exc:
             last = str(exc)
         if clock() > end:
-            reason = (why() if why else '') or last
+            reason = (get_reason() if get_reason else '') or last
             raise errors.DeadlineExceeded(
-                f'waited {time.monotonic() - start:.0f} s in vain for {what}'
-                + (f': {reason}' if reason else '')
+                f'waited {time.monotonic() - start:.0f} s in vain for '
+                f'{description}' + (f': {reason}' if reason else '')
             )
         time.sleep(interval)

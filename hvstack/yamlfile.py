@@ -34,7 +34,7 @@ class Document:
     path: Path
     lines: dict[str, int]
 
-    def place(self, prefix: str = '') -> Callable[[str], str]:
+    def source_location(self, prefix: str = '') -> Callable[[str], str]:
         """Return a function from a dotted name to ``file:line``.
 
         :param prefix: where in the file the names start.
@@ -110,10 +110,11 @@ def check_values(document: Document) -> None:
 def _value_error(
     document: Document, name: str, reason: str
 ) -> errors.InputError:
-    place = document.place()(name)
+    source_location = document.source_location()(name)
     # Keys are the user's, and may have control characters.
     return errors.InputError(
-        f"{place}: '{textfile.printable(name[:200]) or 'content'}' {reason}"
+        f"{source_location}: '{textfile.printable(name[:200]) or 'content'}' "
+        f'{reason}'
     )
 
 
@@ -157,8 +158,8 @@ def with_fields(text: str, changes: Mapping[str, Mapping[str, Any]]) -> str:
     for name, fields in changes.items():
         edits += _edits(_named(root, name), fields)
     for start, end, new in sorted(edits, reverse=True):
-        kept = len(text[start:end].rstrip())
-        text = text[:start] + new + text[start + kept :]
+        length = len(text[start:end].rstrip())
+        text = text[:start] + new + text[start + length :]
     return text
 
 
@@ -175,7 +176,7 @@ def _edits(
     node: yaml.MappingNode, fields: Mapping[str, Any]
 ) -> list[tuple[int, int, str]]:
     """Return (start, end, new text) of what changes in a mapping."""
-    there = {key.value: (key, value) for key, value in node.value}
+    nodes_by_key = {key.value: (key, value) for key, value in node.value}
     first = node.value[0][0]
     indent = '\n' + ' ' * first.start_mark.column
     between = ', ' if node.flow_style else indent
@@ -189,15 +190,15 @@ def _edits(
         ).rstrip('\n')
         return text[1:-1] if node.flow_style else text.replace('\n', indent)
 
-    old = [name for name in fields if name in there]
-    new = [name for name in fields if name not in there]
+    old = [name for name in fields if name in nodes_by_key]
+    new = [name for name in fields if name not in nodes_by_key]
     if not old:
         start = first.start_mark.index
         return [(start, start, rendered(new) + between)]
     return [
         (
-            there[name][0].start_mark.index,
-            _end(there[name][1]),
+            nodes_by_key[name][0].start_mark.index,
+            _end(nodes_by_key[name][1]),
             rendered([name, *new] if name == old[0] else [name]),
         )
         for name in old
@@ -261,17 +262,17 @@ def _walk(
     """Note every field's line and refuse keys that come twice."""
     lines.setdefault(name, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            _walk(loader, item, _join(name, str(number)), lines, path)
+        for index, item in enumerate(node.value):
+            _walk(loader, item, _join(name, str(index)), lines, path)
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             line = key.start_mark.line + 1
             text = str(loader.construct_object(key, deep=True))
             if text in seen:
-                shown = ' '.join(_join(name, text).split())
+                full_name = ' '.join(_join(name, text).split())
                 raise errors.InputError(
-                    f"{path}:{line}: '{shown}' comes twice, remove one"
+                    f"{path}:{line}: '{full_name}' comes twice, remove one"
                 )
             seen.add(text)
             lines[_join(name, text)] = line

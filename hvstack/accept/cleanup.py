@@ -63,7 +63,7 @@ def delete_test_resources(
             emptied.append(project)
     # Tests delete their projects, even if resources in them remain.
     for user_conn in (conn, *others):
-        for kind in (
+        for delete_resources in (
             _delete_stacks,
             _delete_servers,
             _delete_keypairs,
@@ -71,7 +71,7 @@ def delete_test_resources(
             _delete_volumes,
         ):
             with _collect_error(failed, 'what tests left cannot be deleted'):
-                removed += kind(
+                removed += delete_resources(
                     user_conn, prefix, _is_administrator(user_conn)
                 )
     with _collect_error(failed, 'what tests left cannot be deleted'):

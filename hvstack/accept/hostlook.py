@@ -100,7 +100,7 @@ done
 class Access:
     """Access to compute hosts.
 
-    :param kind: one of :data:`ACCESS`.
+    :param host_access: one of :data:`ACCESS`.
     :param command: command that runs a program on ``{host}``.
     :param key: private key for ssh as root.
     :param uri: URI of libvirt on the host.
@@ -108,7 +108,7 @@ class Access:
         :meth:`close` closes; None without ssh.
     """
 
-    kind: str = 'none'
+    host_access: str = 'none'
     command: str = ''
     key: str = ''
     uri: str = 'qemu:///system'
@@ -126,19 +126,19 @@ class Access:
             'role': 'host',
             'host': host,
         }
-        if self.kind == 'local':
+        if self.host_access == 'local':
             return CommandNode(**names)
-        if self.kind == 'command' and _HOST_PLACEHOLDER in self.command:
+        if self.host_access == 'command' and _HOST_PLACEHOLDER in self.command:
             return CommandNode(
                 **names, enter=tuple(split_command(self.command, host))
             )
-        if self.kind == 'ssh' and self.key and self.directory:
+        if self.host_access == 'ssh' and self.key and self.directory:
             return SSHNode(
-                **names, key=Path(self.key), folder=self.directory / host
+                **names, key=Path(self.key), directory=self.directory / host
             )
         raise errors.InputError(
-            f"Cannot access hosts (host_access '{self.kind}'): the access is "
-            'not configured. Use local, command with host_command '
+            f"Cannot access hosts (host_access '{self.host_access}'): the "
+            'access is not configured. Use local, command with host_command '
             f"('... {_HOST_PLACEHOLDER} ...'), or ssh with host_ssh_key."
         )
 
@@ -219,7 +219,7 @@ def file_systems(
     """
     text = _run(access, host, _FILE_SYSTEMS % shlex.join(paths))
     kinds = (line.partition('\t') for line in text.splitlines())
-    return {path: kind for kind, _, path in kinds}
+    return {path: file_system for file_system, _, path in kinds}
 
 
 def read_cells(access: Access, host: str) -> dict[int, set[int]]:
@@ -271,6 +271,6 @@ def _run(access: Access, host: str, command: str) -> str:
         reason = f'no answer in {_SECONDS} s'
     raise errors.CloudError(
         f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '
-        f'host_access ({access.kind}) and libvirt_uri ({access.uri}), or use '
-        'host_access none, so that hosts are not checked.'
+        f'host_access ({access.host_access}) and libvirt_uri ({access.uri}), '
+        'or use host_access none, so that hosts are not checked.'
     )

@@ -184,13 +184,13 @@ def check_inventory(
     """
     check_results = [
         check_equal(
-            f'{host}: ratio of {kind}',
+            f'{host}: ratio of {resource_class}',
             1.0,
-            float(inventories[kind]['allocation_ratio']),
-            json.dumps(inventories[kind]),
+            float(inventories[resource_class]['allocation_ratio']),
+            json.dumps(inventories[resource_class]),
         )
-        for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
-        if kind in inventories
+        for resource_class in ('VCPU', 'PCPU', 'MEMORY_MB')
+        if resource_class in inventories
     ]
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
@@ -218,8 +218,8 @@ def check_inventory(
 def required_resources(flavor: Flavor) -> dict[str, int]:
     """Return the resources of a guest by resource class."""
     dedicated = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
-    kind = 'PCPU' if dedicated else 'VCPU'
-    return {kind: flavor.vcpus, 'MEMORY_MB': flavor.ram}
+    resource_class = 'PCPU' if dedicated else 'VCPU'
+    return {resource_class: flavor.vcpus, 'MEMORY_MB': flavor.ram}
 
 
 def can_hold(
@@ -233,8 +233,9 @@ def can_hold(
     :param requested: resources of the guest by resource class.
     """
     return all(
-        kind in inventories and inventories[kind]['total'] >= count
-        for kind, count in requested.items()
+        resource_class in inventories
+        and inventories[resource_class]['total'] >= count
+        for resource_class, count in requested.items()
     )
 
 
@@ -263,13 +264,14 @@ def check_capacity(
     """
     return [
         CheckResult(
-            f'{host}: {kind} taken',
+            f'{host}: {resource_class} taken',
             f'at most {inventory["total"] - inventory["reserved"]}',
-            str(usages.get(kind, 0)),
-            usages.get(kind, 0) <= inventory['total'] - inventory['reserved'],
+            str(usages.get(resource_class, 0)),
+            usages.get(resource_class, 0)
+            <= inventory['total'] - inventory['reserved'],
         )
-        for kind in ('VCPU', 'PCPU', 'MEMORY_MB')
-        if (inventory := inventories.get(kind)) is not None
+        for resource_class in ('VCPU', 'PCPU', 'MEMORY_MB')
+        if (inventory := inventories.get(resource_class)) is not None
     ]
 
 
@@ -285,11 +287,14 @@ def check_room(
     count = entry.configuration.instances
     fit = min(
         int(
-            (inventories[kind]['total'] - inventories[kind]['reserved'])
-            * inventories[kind]['allocation_ratio']
+            (
+                inventories[resource_class]['total']
+                - inventories[resource_class]['reserved']
+            )
+            * inventories[resource_class]['allocation_ratio']
             // need
         )
-        for kind, need in required_resources(entry.flavor).items()
+        for resource_class, need in required_resources(entry.flavor).items()
     )
     return CheckResult(
         f'{entry.flavor.name}: workers that {host} has room for',
@@ -359,8 +364,8 @@ def check_pins(
         ),
     ]
     check_results += [
-        _check_subset(f'{name}: iothreadpin {number}', cpus, floating)
-        for number, cpus in sorted(guest.iothreads.items())
+        _check_subset(f'{name}: iothreadpin {iothread}', cpus, floating)
+        for iothread, cpus in sorted(guest.iothreads.items())
     ]
     count = int(specs.get('hw:numa_nodes', '1'))
     check_results.append(check_equal(f'{name}: NUMA cells', count, len(nodes)))
@@ -721,8 +726,8 @@ def check_deleted(
     :param names_by_kind: names of the remaining resources, by kind.
     """
     return [
-        check_equal(f'{kind} left', _NONE, ', '.join(names) or _NONE)
-        for kind, names in names_by_kind.items()
+        check_equal(f'{resource_type} left', _NONE, ', '.join(names) or _NONE)
+        for resource_type, names in names_by_kind.items()
     ]
 
 

@@ -167,10 +167,10 @@ def parse_test_id(test_id: str) -> tuple[str, str]:
     match = _TEST.search(test_id)
     if match is None:
         return '', _TAGS.sub('', test_id)
-    scope, rest = match['ring'], match['rest']
+    scope, test = match['ring'], match['rest']
     if test_id.startswith(('setUpClass', 'tearDownClass')):
-        rest = f'all of {rest}'
-    return scope, rest
+        test = f'all of {test}'
+    return scope, test
 
 
 def test_tags(test_id: str) -> set[str]:
@@ -232,9 +232,9 @@ def _failure_reason(
     # several lines.
     first = max(
         (
-            number
-            for number, line in enumerate(lines)
-            if _ERROR.match(line) and lines[number - 1].startswith((' ', 'Tr'))
+            index
+            for index, line in enumerate(lines)
+            if _ERROR.match(line) and lines[index - 1].startswith((' ', 'Tr'))
         ),
         default=len(lines) - 1,
     )

@@ -52,7 +52,7 @@ def restore_power(directory: Path) -> Iterator[str]:
         try:
             document = jsonfile.load(path)
             fields = Fields(
-                document.data, document.place(), ('host', 'command')
+                document.data, document.source_location(), ('host', 'command')
             )
             host = fields.host_name('host')
             power_on(directory, host, fields.text('command'))

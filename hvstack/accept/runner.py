@@ -197,11 +197,11 @@ def last_run_time(workspace: Workspace) -> datetime.datetime:
 
 def _end_session(session: int) -> None:
     """End stestr and its workers with SIGINT, and then with SIGKILL."""
-    for number in (signal.SIGINT, signal.SIGKILL):
+    for signal_number in (signal.SIGINT, signal.SIGKILL):
         if not _session_processes(session):
             return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(session, number)
+            os.killpg(session, signal_number)
         deadline = time.monotonic() + _END_SECONDS
         while _session_processes(session) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
@@ -216,8 +216,8 @@ def _session_processes(session: int) -> list[int]:
         except OSError:
             continue
         # After the name in parentheses: state, parent, group, session.
-        state, _, _, number = text.rpartition(')')[2].split()[:4]
-        if state != 'Z' and int(number) == session:
+        state, _, _, session_id = text.rpartition(')')[2].split()[:4]
+        if state != 'Z' and int(session_id) == session:
             process_ids.append(int(path.parent.name))
     return process_ids
 
@@ -278,8 +278,8 @@ def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
 
 def _open_lock_file(workspace: Workspace, url: str) -> TextIO:
     """Open the lock file of a cloud in the directory of the workspaces."""
-    bare = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
-    name = re.sub(r'[^\w.-]', '_', bare) + '.held'
+    address = url.rpartition('://')[2].rstrip('/').removesuffix('/v3')
+    name = re.sub(r'[^\w.-]', '_', address) + '.held'
     try:
         directory = paths.STATE / 'accept'
         paths.make_directory(paths.STATE)

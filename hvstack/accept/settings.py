@@ -61,14 +61,14 @@ class Workspace:
         if not path.exists():
             paths.claim(self.directory)
             paths.write_whole(path, f'{secrets.token_hex(_ID_DIGITS // 2)}\n')
-        number = textfile.read(path).strip()
-        if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', number):
+        workspace_id = textfile.read(path).strip()
+        if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', workspace_id):
             raise errors.InputError(
                 f'Cannot read the ID of the workspace ({path}): it is not a '
                 f'number of {_ID_DIGITS} hexadecimal digits. Use another '
                 '--workspace.'
             )
-        return f'hvaccept-{number}'
+        return f'hvaccept-{workspace_id}'
 
     @property
     def conf(self) -> Path:
@@ -242,7 +242,7 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
         )
     config: Any = conn.config
     connections = []
-    for number, account in enumerate(account_list, 1):
+    for index, account in enumerate(account_list, 1):
         project = isinstance(account, dict) and (
             account.get('project_name') or account.get('tenant_name')
         )
@@ -252,7 +252,7 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
             or not account.get('password')
         ):
             raise errors.InputError(
-                f'Cannot read user {number} in {path}: username, password or '
+                f'Cannot read user {index} in {path}: username, password or '
                 'project_name is missing. Set all three.'
             )
         connections.append(
@@ -293,8 +293,8 @@ def _password_auth(conn: Connection) -> dict[str, Any]:
 
 
 def _versioned_url(url: str) -> str:
-    bare = url.rstrip('/')
-    return bare if bare.endswith('/v3') else f'{bare}/v3'
+    base_url = url.rstrip('/')
+    return base_url if base_url.endswith('/v3') else f'{base_url}/v3'
 
 
 def service_sections(
@@ -412,13 +412,19 @@ def read_request(path: Path) -> dict[str, Any]:
     """
     try:
         document = jsonfile.load(path)
-        place = document.place()
+        source_location = document.source_location()
         data = document.data
-        fields = Fields(data, place, list(data) if _is_mapping(data) else ())
+        fields = Fields(
+            data, source_location, list(data) if _is_mapping(data) else ()
+        )
         for name in ('template', 'parameters'):
             value = fields.raw(name)
             Fields(
-                *(value, place, list(value) if _is_mapping(value) else ()),
+                *(
+                    value,
+                    source_location,
+                    list(value) if _is_mapping(value) else (),
+                ),
                 name,
             )
     except errors.InputError as exc:

@@ -330,7 +330,7 @@ class Run(Lister):
             args.maps or parts,
             args.reduces or parts,
         )
-        return machines.taken(
+        return machines.acquire_machines(
             conn, machine_plan, options, progress
         ), run_workload
 

@@ -161,7 +161,7 @@ class List(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Read them."""
         rows = []
-        for name, path in profiles.known().items():
+        for name, path in profiles.list_paths().items():
             profile = profiles.load(name)
             rows.append(
                 (

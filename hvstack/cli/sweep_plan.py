@@ -96,7 +96,7 @@ class Plan(Command):
             setup = median_times[1] if setup is None else setup
         bare_metal = not backends.is_emulated(parsed_args.backend)
         min_estimate, max_estimate = strategies.estimate_sweep(
-            strategy, bare=bare_metal
+            strategy, measure_baseline=bare_metal
         )
         plan: dict[str, Any] = {
             'cloud': notes

@@ -159,7 +159,7 @@ class Show(Lister):
 
 def _row(trial: trials.Trial) -> tuple[Any, ...]:
     percent = trial.percent
-    head = trial.number, *trial.counts, round(trial.seconds, 1) or ''
+    head = trial.trial_number, *trial.counts, round(trial.seconds, 1) or ''
     if percent is None:
         return (*head, '', '', '', 'no runs yet')
     if percent.low is None or percent.high is None:

@@ -67,7 +67,7 @@ def check(path: Path) -> None:
         ) from exc
     if data is None:
         return
-    source_location = yamlfile.Document(data, path, lines).place()
+    source_location = yamlfile.Document(data, path, lines).source_location()
     top = Fields(
         data, source_location, list(data) if isinstance(data, dict) else ()
     )

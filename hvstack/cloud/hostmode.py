@@ -108,7 +108,7 @@ def _switch(
         f"the hosts to be {mode} after '{command}'",
         timeout=_READY_SECONDS,
         interval=2,
-        why=lambda: _format_modes(current(conn, providers)),
+        get_reason=lambda: _format_modes(current(conn, providers)),
     )
 
 

@@ -204,7 +204,7 @@ def _read(path: Path) -> list[Entry]:
     names = {field.name for field in fields(Entry)}
     try:
         document = jsonfile.load(path)
-        source_location = document.place()
+        source_location = document.source_location()
         content = document.data
         items = content if isinstance(content, list) else [content]
         entries = []

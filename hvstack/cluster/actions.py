@@ -123,7 +123,7 @@ class ReleaseSSHHost:
             role='',
             host=self.name,
             key=Path(self.key),
-            folder=SSH,
+            directory=SSH,
             known_hosts=Path(self.known_hosts) if self.known_hosts else None,
         )
         return ['ssh', *node.options(), f'root@{self.address}', command]

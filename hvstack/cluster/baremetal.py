@@ -178,7 +178,7 @@ def prepare(
         result = shell.run(
             argv,
             timeout=timeout,
-            shown=[f'{host.name}:', *item.description.split()],
+            display_argv=[f'{host.name}:', *item.description.split()],
         )
         if name == 'claim':
             unpacked = result.stdout.strip()
@@ -197,7 +197,7 @@ def inventory(path: Path) -> list[Host]:
     document = yamlfile.load(path)
     top = Fields(
         document.data,
-        document.place(),
+        document.source_location(),
         _FIELDS,
     )
     key = _file(top, 'key')
@@ -213,13 +213,13 @@ def inventory(path: Path) -> list[Host]:
         _host(
             Fields(
                 item,
-                document.place(),
+                document.source_location(),
                 (
                     *('name', 'role', 'address', 'vcpus', 'memory_mib'),
                     *('data', 'disks', 'root'),
                     *('cpu_cap', 'memory_cap_mib'),
                 ),
-                f'hosts.{number}',
+                f'hosts.{index}',
             ),
             key,
             rootfs,
@@ -228,7 +228,7 @@ def inventory(path: Path) -> list[Host]:
             uid,
             known_hosts,
         )
-        for number, item in enumerate(items)
+        for index, item in enumerate(items)
     ]
 
 
@@ -252,7 +252,7 @@ def _host(
         role=fields.choice('role', ('controller', 'worker')),
         host=name,
         key=key,
-        folder=actions.SSH,
+        directory=actions.SSH,
         known_hosts=known_hosts,
         inside=(*chroot, 'chroot', root),
     )

@@ -54,7 +54,7 @@ class ShellNode(ABC):
             timeout=timeout,
             check=False,
             stdin=stdin,
-            shown=self._shown(command),
+            display_argv=self._display_argv(command),
         )
         if check and result.returncode != 0:
             raise self.failure(command, result)
@@ -65,12 +65,12 @@ class ShellNode(ABC):
     ) -> errors.CommandFailed:
         """Return the error for a command that failed."""
         return errors.CommandFailed(
-            self._shown(command),
+            self._display_argv(command),
             result.returncode,
             shell.tail(result.stderr) or shell.tail(result.stdout),
         )
 
-    def _shown(self, command: str) -> list[str]:
+    def _display_argv(self, command: str) -> list[str]:
         return [f'{self.name}:', *command.split()]
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -126,7 +126,7 @@ class Cluster(Protocol):
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
 
-    def seen(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
 
     def drop_caches(self) -> None:
@@ -141,15 +141,15 @@ LOCAL_DROP_CACHES = ('sh', '-c', 'sync; echo 3 >/proc/sys/vm/drop_caches')
 
 
 @dataclass
-class Members:
+class ClusterNodes:
     """What both kinds of cluster have in common.
 
     :param name: what it is called.
     :param gateway: its controller, or the NameNode's.
     :param workers: at least one.
     :param processors: what a worker's JVMs are told.
-    :param given: facts of the environment that nodes cannot see, such as
-        caps, or that virtualization hides, such as the CPU model.
+    :param external_facts: facts of the environment that nodes cannot see,
+        such as caps, or that virtualization hides, such as the CPU model.
     :param drop_command: program that drops the caches below all nodes;
         None does it on every node.
     :param tuning: profile of Hadoop's settings.
@@ -160,7 +160,7 @@ class Members:
     gateway: Node
     workers: list[Node]
     processors: int
-    given: dict[str, Any]
+    external_facts: dict[str, Any]
     drop_command: Sequence[str] | None
     tuning: str = sizing.DEFAULT
     resourcemanager: Node | None = None

@@ -22,7 +22,7 @@ QUIET_SECONDS = 3.0
 MOST_SECONDS = 30.0
 
 
-def settle(
+def wait_until_idle(
     nodes: Sequence[Runner],
     *,
     quiet: float = QUIET_SECONDS,

@@ -43,7 +43,7 @@ class Layout:
     :param compute_flavor: name or id; the workers' where empty.
     :param secondary_namenode: one on the first worker.
     :param controllers_first: they come before all other nodes, and wait for
-        a topology, whatever the files say; see also :func:`early`.
+        a topology, whatever the files say; see also :func:`controllers_first`.
     :param namenode_handlers: ``dfs.namenode.handler.count``, None for the
         tuning's.
     :param gateway: a node more, for clients alone, with the worker's flavor.
@@ -125,7 +125,7 @@ def files(layout: Layout) -> list[Path]:
     ]
 
 
-def early(layout: Layout) -> bool:
+def controllers_first(layout: Layout) -> bool:
     """Return whether controllers come first, and wait for a topology.
 
     They do in a large cluster, too: the places of all its workers would be

@@ -19,7 +19,7 @@ from hvstack.cluster import actions, baremetal, host_script, probe
 from hvstack.cluster.baremetal import Host as Host
 from hvstack.cluster.base import (
     LOCAL_DROP_CACHES,
-    Members,
+    ClusterNodes,
     Node,
     ShellNode,
 )
@@ -33,7 +33,7 @@ from hvstack.progress import Progress
 LAB = paths.STATE / 'lab' / 'baseline.json'
 #: One file per process that has taken hosts, with the actions that release
 #: them (:mod:`hvstack.cluster.actions`).
-TAKEN = paths.STATE / 'journal' / 'hosts'
+ACQUIRED_HOSTS_DIR = paths.STATE / 'journal' / 'hosts'
 
 #: A host may have to unpack the root file system first, over its network.
 _PREPARE_SECONDS = 900
@@ -84,26 +84,29 @@ def read(path: Path = LAB) -> list[Host]:
     if not isinstance(data, list):
         raise errors.InputError(f'{path}: must be a list of hosts')
     hosts = []
-    for number, item in enumerate(data):
+    for host_index, item in enumerate(data):
         if not isinstance(item, dict):
-            raise errors.InputError(f'{path}: host {number} is no mapping')
-        for name, kind in _FIELDS.items():
-            if not isinstance(item.get(name), kind):
+            raise errors.InputError(f'{path}: host {host_index} is no mapping')
+        for name, field_type in _FIELDS.items():
+            if not isinstance(item.get(name), field_type):
                 raise errors.InputError(
-                    f"{path}: host {number} '{name}' must be a {kind.__name__}"
+                    f"{path}: host {host_index} '{name}' must be a "
+                    f'{field_type.__name__}'
                 )
         for name in sorted(set(item) - set(_FIELDS) - set(_OPTIONAL)):
             raise errors.InputError(
-                f"{path}: host {number} '{name}' is unknown. Delete the "
+                f"{path}: host {host_index} '{name}' is unknown. Delete the "
                 'field; hosts outside a lab need an inventory (.yaml), see '
                 "'The benchmark' in the user guide."
             )
         for name, types in _OPTIONAL.items():
             if not isinstance(item.get(name), types | None):
                 raise errors.InputError(
-                    f"{path}: host {number} '{name}' is {item[name]!r:.60}"
+                    f"{path}: host {host_index} '{name}' is {item[name]!r:.60}"
                 )
-        fields = Fields(item, document.place(), list(item), str(number))
+        fields = Fields(
+            item, document.source_location(), list(item), str(host_index)
+        )
         fields.choice('role', ('controller', 'worker'))
         fields.address('address')
         fields.integer('vcpus', 1, 4096)
@@ -119,7 +122,7 @@ def read(path: Path = LAB) -> list[Host]:
                 raise fields.error(f'enter.{index}', 'is not a text')
         if not actions.NAME.fullmatch(item['name']):
             raise errors.InputError(
-                f"{path}: host {number} 'name' is no host name"
+                f"{path}: host {host_index} 'name' is no host name"
             )
         hosts.append(_lab_host(item))
     return baremetal.check_roles(path, hosts)
@@ -226,13 +229,13 @@ def _recover() -> list[str]:
             ) from exc
         names += [action.name for action in releases]
         mark.path.unlink(missing_ok=True)
-        paths.sync_directory(TAKEN)
+        paths.sync_directory(ACQUIRED_HOSTS_DIR)
     return names
 
 
 def _open_lock() -> IO[str]:
-    paths.make_directory(TAKEN)
-    return (TAKEN / 'lock').open('a+', encoding='utf-8')
+    paths.make_directory(ACQUIRED_HOSTS_DIR)
+    return (ACQUIRED_HOSTS_DIR / 'lock').open('a+', encoding='utf-8')
 
 
 def _locks(lock: IO[str]) -> bool:
@@ -296,7 +299,7 @@ def _marks() -> Iterator[_Mark]:
 
     :raises hvstack.errors.InputError: a file is not a mark.
     """
-    for path in sorted(TAKEN.glob('*.json')):
+    for path in sorted(ACQUIRED_HOSTS_DIR.glob('*.json')):
         try:
             data = jsonfile.load(path).data
             mark = _Mark(
@@ -387,7 +390,7 @@ class _Recorder(ShellNode):
 
 
 @dataclass
-class BareHosts(Members):
+class BareHosts(ClusterNodes):
     """Hosts without Nova; in its context Hadoop runs on them.
 
     One DataNode and one NodeManager per worker host, as vsphere6's native
@@ -450,7 +453,7 @@ class BareHosts(Members):
             gateway=next(n for n in nodes if n.role == 'controller'),
             workers=list(workers),
             processors=next(h.vcpus for h in hosts if h.role == 'worker'),
-            given=environment(hosts),
+            external_facts=environment(hosts),
             drop_command=LOCAL_DROP_CACHES if path == LAB else None,
             tuning=tuning,
             os_profile=os_profile,
@@ -520,7 +523,7 @@ class BareHosts(Members):
                         host.reach.close()
                 if self._mark:
                     self._mark.unlink(missing_ok=True)
-                    paths.sync_directory(TAKEN)
+                    paths.sync_directory(ACQUIRED_HOSTS_DIR)
                     self._mark = None
             finally:
                 self._unlock()
@@ -615,7 +618,7 @@ class BareHosts(Members):
     def _write_mark(self) -> None:
         """Write down what is taken before it is."""
         process = pids.Process.current()
-        self._mark = self._mark or TAKEN / f'{uuid.uuid4()}.json'
+        self._mark = self._mark or ACQUIRED_HOSTS_DIR / f'{uuid.uuid4()}.json'
         entry = {
             'pid': process.pid,
             'started': process.start,
@@ -690,9 +693,9 @@ class BareHosts(Members):
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
-        return {**probe.facts(self.workers[0]), **self.given}
+        return {**probe.facts(self.workers[0]), **self.external_facts}
 
-    def seen(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
         worker = next(host for host in self.hosts if host.role == 'worker')
         return {
@@ -701,5 +704,5 @@ class BareHosts(Members):
             'host_vcpus': worker.vcpus,
             'host_memory_mib': worker.memory_mib,
             'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
-            'caps': self.given.get('caps'),
+            'caps': self.external_facts.get('caps'),
         }

@@ -492,7 +492,9 @@ def check(tenant: Connection, cluster_plan: Plan, options: Any) -> None:
         key_name='',
         host_keys=options.host_key_source == 'heat',
     )
-    refusals.readiness(cluster_plan.readiness, environments.early(laid_out))
+    refusals.readiness(
+        cluster_plan.readiness, environments.controllers_first(laid_out)
+    )
     refusals.stack(laid_out, options.max_resources_per_stack)
     stacks.refuse_user_data(environments.parameters(laid_out))
     servers.image(tenant, options.image)
@@ -557,7 +559,7 @@ def launch(
         cluster_plan.ratios,
         shared=cluster_plan.shared,
     )
-    observed = seen(admin, cluster_plan, outputs)
+    observed = observe_cloud(admin, cluster_plan, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
         key,
@@ -572,12 +574,12 @@ def launch(
         console_timeout=longer * options.ready_timeout,
     )
     try:
-        settle(
+        wait_until_ready(
             cluster,
             topology.of_nodes(topology.nodes(tenant, outputs)),
             longer * options.ready_timeout,
             progress,
-            controllers_first=environments.early(laid_out),
+            controllers_first=environments.controllers_first(laid_out),
         )
     except BaseException:
         cluster.close()
@@ -585,7 +587,7 @@ def launch(
     return cluster, outputs
 
 
-def settle(
+def wait_until_ready(
     cluster: StackCluster,
     expected_topology: Topology,
     ready_timeout: float,
@@ -604,7 +606,7 @@ def settle(
     if progress is not None:
         progress.say('  stack complete, waiting for HDFS and YARN')
     if controllers_first:
-        topology.place(cluster, expected_topology, ready_timeout)
+        topology.provide_topology(cluster, expected_topology, ready_timeout)
     daemons.wait_ready(cluster, ready_timeout)
     topology.refresh(cluster, expected_topology, progress=progress)
 
@@ -612,7 +614,7 @@ def settle(
 def storage(cluster_plan: Plan, observed: dict[str, Any]) -> dict[str, Any]:
     """Return how data disks are reached that are none of the guest's own.
 
-    :param observed: of :func:`seen`.
+    :param observed: of :func:`observe_cloud`.
     """
     if _PASSED in cluster_plan.worker.extra_specs:
         return {'storage': 'PCI pass-through'}
@@ -622,7 +624,7 @@ def storage(cluster_plan: Plan, observed: dict[str, Any]) -> dict[str, Any]:
     return {'storage': ', '.join(sorted(protocols))} if protocols else {}
 
 
-def seen(
+def observe_cloud(
     admin: Connection, cluster_plan: Plan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what Nova and Placement have while the cluster is there.

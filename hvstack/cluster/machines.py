@@ -74,10 +74,10 @@ class MachineCluster(StackCluster):
             'hosts': len(self.nodes),
             'worker_hosts': self.worker_hosts,
             **probe.facts(self.workers[0]),
-            **self.given,
+            **self.external_facts,
         }
 
-    def seen(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
         return {
             'workers': len(self.workers),
@@ -172,7 +172,7 @@ def _machine(conn: Connection, name: str) -> Any:
 
 
 @contextmanager
-def taken(
+def acquire_machines(
     conn: Connection, machines: Machines, options: Any, progress: Progress
 ) -> Iterator[MachineCluster]:
     """Take the machines and start Hadoop on them; give them back at the end.
@@ -190,7 +190,7 @@ def taken(
             outputs, key = _create(conn, machines, name, options, progress)
             cluster = _cluster(conn, machines, name, outputs, key)
             _check(cluster)
-            launch.settle(
+            launch.wait_until_ready(
                 cluster,
                 topology.of_nodes(
                     [
@@ -200,7 +200,9 @@ def taken(
                 ),
                 max(options.ready_timeout, _READY_SECONDS),
                 progress,
-                controllers_first=environments.early(machines.layout),
+                controllers_first=environments.controllers_first(
+                    machines.layout
+                ),
             )
         yield cluster
     except errors.HVStackError as exc:
@@ -258,7 +260,11 @@ def _cluster(
     ids = {node['name']: node['server_id'] for node in nodes}
     allocations = placement.allocations(conn, ids)
     for node, resources in allocations.items():
-        custom = {kind for kind in resources if kind.startswith(_CLASS)}
+        custom = {
+            resource_class
+            for resource_class in resources
+            if resource_class.startswith(_CLASS)
+        }
         # A guest may have a class of an operator's own besides.
         if not custom or _OF_GUESTS & set(resources):
             raise errors.CloudError(

@@ -3,7 +3,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from hvstack.cluster.base import Members, Node
+from hvstack.cluster.base import ClusterNodes, Node
 from hvstack.hadoop import daemons, sites
 from hvstack.hadoop.sizing import NodeSizing
 
@@ -11,7 +11,7 @@ _READY_SECONDS = 300
 
 
 def reconfigure(
-    cluster: Members,
+    cluster: ClusterNodes,
     sized: NodeSizing,
     *,
     replication: int,

@@ -73,15 +73,15 @@ def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
     )
 
 
-def controllers(kind: str, hosts: int, profile: HostProfile) -> None:
+def controllers(arrangement: str, hosts: int, profile: HostProfile) -> None:
     """Refuse separate controllers without a host for each.
 
-    :param kind: ``combined`` or ``separate``.
+    :param arrangement: ``combined`` or ``separate``.
     :param hosts: that are up and may carry controllers.
     :param profile: of these hosts.
     :raises hvstack.errors.InputError: there are too few.
     """
-    if kind == 'combined' or hosts > 1:
+    if arrangement == 'combined' or hosts > 1:
         return
     trait = profile.traits.get('controller')
     raise errors.InputError(
@@ -91,31 +91,31 @@ def controllers(kind: str, hosts: int, profile: HostProfile) -> None:
     )
 
 
-def deployment(number: int, configuration: Configuration) -> None:
+def deployment(deployment_number: int, configuration: Configuration) -> None:
     """Refuse a deployment of the HVE paper that has no room on a host.
 
-    :param number: 1 to 4.
+    :param deployment_number: 1 to 4.
     :raises hvstack.errors.InputError: the configuration has too few slots,
         or other ones than it needs.
     """
-    min_slots = {1: 1, 2: 2, 3: 2, 4: 4}[number]
+    min_slots = {1: 1, 2: 2, 3: 2, 4: 4}[deployment_number]
     count = configuration.instances
-    if number == 1 and count > 1:
+    if deployment_number == 1 and count > 1:
         raise errors.InputError(
             f'deployment 1 is one worker a host, and {configuration.label} '
             f'has {count}: take instances 1, or deployment 2'
         )
     if count < min_slots:
         raise errors.InputError(
-            f'deployment {number} needs {min_slots} or more slots a host, and '
-            f'{configuration.label} has {count}: take instances {min_slots} '
-            'or more'
+            f'deployment {deployment_number} needs {min_slots} or more slots '
+            f'a host, and {configuration.label} has {count}: take instances '
+            f'{min_slots} or more'
         )
-    if number > 2 and configuration.disk_pinning:
+    if deployment_number > 2 and configuration.disk_pinning:
         raise errors.InputError(
-            f'deployment {number} cannot be with disk pinning, which gives '
-            "every slot its share of a host's disks: take deployment 1 or 2, "
-            'or no disk pinning'
+            f'deployment {deployment_number} cannot be with disk pinning, '
+            "which gives every slot its share of a host's disks: take "
+            'deployment 1 or 2, or no disk pinning'
         )
 
 
@@ -272,6 +272,4 @@ def stack_of(count: int, needed: int, max_resources: int) -> None:
 def _volumes(layout: Layout) -> list[int]:
     """Return the number of volumes of each worker."""
     types = layout.disk_types
-    return [
-        len(types[number % len(types)]) for number in range(layout.workers)
-    ]
+    return [len(types[index % len(types)]) for index in range(layout.workers)]

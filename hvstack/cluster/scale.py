@@ -155,10 +155,10 @@ def plan(
         }
     )
     if removed and apart < replication:
-        kind = 'hosts' if node_groups else 'nodes'
+        unit = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
-            f'{after} workers would be on {apart} {kind}, and HDFS keeps '
-            f'{replication} replicas on {kind} of their own: take more '
+            f'{after} workers would be on {apart} {unit}, and HDFS keeps '
+            f'{replication} replicas on {unit} of their own: take more '
             'workers, or lower dfs.replication and the files\' own ("hdfs '
             'dfs -setrep") first'
         )
@@ -249,8 +249,8 @@ def refuse(
         else [[]]
     )
     volumes = [
-        len(types[number % len(types)])
-        for number in range(change.before, change.after)
+        len(types[index % len(types)])
+        for index in range(change.before, change.after)
     ]
     refusals.stack_of(
         change.after,

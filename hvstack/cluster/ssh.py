@@ -19,16 +19,16 @@ class SSHNode(ShellNode):
     """A node reached by ssh as root with a key.
 
     :param key: private key file.
-    :param folder: of the cluster: its known hosts and sockets. A new
+    :param directory: of the cluster: its known hosts and sockets. A new
         cluster takes a new one, since addresses come back with other host
         keys.
     :param known_hosts: file with the host keys; an unknown or another key is
         refused. None accepts the key of the first contact, and stores it in
-        ``folder``; another key is refused afterwards.
+        ``directory``; another key is refused afterwards.
     """
 
     key: Path = Path()
-    folder: Path = Path()
+    directory: Path = Path()
     known_hosts: Path | None = None
 
     def options(self) -> list[str]:
@@ -43,13 +43,13 @@ class SSHNode(ShellNode):
             *('-o', f'ConnectTimeout={_CONNECT_SECONDS}'),
             *('-o', 'ServerAliveInterval=10', '-o', 'ServerAliveCountMax=6'),
             *('-o', 'LogLevel=ERROR'),
-            *('-o', f'ControlPath={self.folder}/%C'),
+            *('-o', f'ControlPath={self.directory}/%C'),
         ]
 
     @property
     def host_key_file(self) -> Path:
         """File with the host keys."""
-        return self.known_hosts or self.folder / 'known_hosts'
+        return self.known_hosts or self.directory / 'known_hosts'
 
     def run(
         self,
@@ -116,7 +116,7 @@ class SSHNode(ShellNode):
         check = ['ssh', *self.options(), '-O', 'check', target]
         if shell.run(check, check=False, timeout=30).returncode == 0:
             return
-        paths.make_directory(self.folder)
+        paths.make_directory(self.directory)
         opened = ['ssh', *self.options(), '-M', '-N', '-f', target]
         shell.run(
             ['sh', '-c', f'{shlex.join(opened)} </dev/null >/dev/null 2>&1'],
@@ -126,7 +126,7 @@ class SSHNode(ShellNode):
 
     def close(self) -> None:
         """Close the shared connection, if one was opened."""
-        if not any(path.is_socket() for path in self.folder.glob('*')):
+        if not any(path.is_socket() for path in self.directory.glob('*')):
             return
         args = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
         shell.run(args, check=False, timeout=30)

@@ -11,26 +11,26 @@ from typing import Any, Self
 from hvstack import errors
 from hvstack.cloud import host_keys
 from hvstack.cluster import probe
-from hvstack.cluster.base import Members
+from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import sizing
 from hvstack.results.compare import HOST_FACTS
 
 
 @dataclass
-class StackCluster(Members):
+class StackCluster(ClusterNodes):
     """A cluster that is a Heat stack of ours.
 
     A context manager only for its ssh connections: the stack stays.
 
     :param ram_mib: of a worker, as its flavor has it.
-    :param placement: what was seen of the cloud, added to :meth:`seen`.
-    :param folder: sockets of ssh, removed by :meth:`close`.
+    :param placement: what was seen of the cloud, added to :meth:`observe`.
+    :param directory: sockets of ssh, removed by :meth:`close`.
     """
 
     ram_mib: int = 0
     placement: dict[str, Any] = field(default_factory=dict)
-    folder: Path | None = None
+    directory: Path | None = None
 
     kind = 'stack'
 
@@ -60,7 +60,7 @@ class StackCluster(Members):
         :param processors: vCPUs of a worker.
         :param environment: facts that nodes cannot see; they win.
         :param observed: what was seen of the cloud, such as allocations.
-        :param drop_command: see :class:`hvstack.cluster.base.Members`.
+        :param drop_command: see :class:`hvstack.cluster.base.ClusterNodes`.
         :param tuning: profile of its settings.
         :param console: see :func:`hvstack.cloud.host_keys.record`.
         :param console_timeout: seconds to wait for host keys on consoles.
@@ -77,7 +77,7 @@ class StackCluster(Members):
                 role=role,
                 host=str(output.get('host_id') or output['name']),
                 key=key_path,
-                folder=directory,
+                directory=directory,
                 known_hosts=known_hosts,
             )
 
@@ -96,12 +96,12 @@ class StackCluster(Members):
                     *(node(worker, 'compute') for worker in compute),
                 ],
                 processors=processors,
-                given=dict(environment or {}),
+                external_facts=dict(environment or {}),
                 drop_command=drop_command,
                 tuning=tuning,
                 ram_mib=ram_mib,
                 placement=dict(observed or {}),
-                folder=directory,
+                directory=directory,
             )
         except (KeyError, TypeError) as exc:
             shutil.rmtree(directory, ignore_errors=True)
@@ -115,7 +115,7 @@ class StackCluster(Members):
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
         facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
-        if self.given.get('backend') != 'lxc':
+        if self.external_facts.get('backend') != 'lxc':
             for name in HOST_FACTS:
                 facts.pop(name, None)
         hosts = {node.host for node in self.nodes}
@@ -123,10 +123,10 @@ class StackCluster(Members):
             'hosts': len(hosts),
             'worker_hosts': self.worker_hosts,
             **facts,
-            **self.given,
+            **self.external_facts,
         }
 
-    def seen(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
         shares = probe.cpu_shares(self.workers, self.processors)
         return {
@@ -136,7 +136,7 @@ class StackCluster(Members):
             'guest_ram_mib': self.ram_mib or None,
             'guest_mem_total_mib': probe.memory(self.workers),
             'guest_cpu_share': shares,
-            'caps': self.given.get('caps'),
+            'caps': self.external_facts.get('caps'),
             **self.placement,
         }
 
@@ -145,8 +145,8 @@ class StackCluster(Members):
         for node in self.nodes:
             if isinstance(node, SSHNode):
                 node.close()
-        if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
         """Nothing is opened before it is needed."""

@@ -221,12 +221,12 @@ class Sampler:
         """Start sampling on all nodes; what does not start is a gap."""
         script = _CGROUP if self.source == 'cgroup' else _SYSSTAT
 
-        def one(node: Node) -> float:
+        def start_sampler(node: Node) -> float:
             command = self._command(_START, node)
             result = node.run(command, stdin=script, timeout=60)
             return float(result.stdout.split()[-1]) - time.time()
 
-        self.offsets = self._each('no sampler', one, self.nodes)
+        self.offsets = self._each('no sampler', start_sampler, self.nodes)
 
     def collect(
         self,
@@ -241,7 +241,7 @@ class Sampler:
         """
         parse = cgroup if self.source == 'cgroup' else sysstat
 
-        def one(node: Node) -> telemetry.NodeTelemetry:
+        def collect_samples(node: Node) -> telemetry.NodeTelemetry:
             command = self._command(_COLLECT, node)
             text = node.run(command, timeout=120, check=False).stdout
             times, rates, disks, cpus = parse(text)
@@ -259,7 +259,7 @@ class Sampler:
             )
 
         sampled = [node for node in self.nodes if node.name in self.offsets]
-        nodes_by_name = self._each('no samples', one, sampled)
+        nodes_by_name = self._each('no samples', collect_samples, sampled)
         for node in nodes_by_name.values():
             self._pauses(node)
         return Telemetry(
@@ -287,18 +287,18 @@ class Sampler:
         )
 
     def _each(
-        self, failure: str, work: Callable[[Node], _T], nodes: Sequence[Node]
+        self, failure: str, action: Callable[[Node], _T], nodes: Sequence[Node]
     ) -> dict[str, _T]:
         """Do something with all nodes at once; errors are gaps."""
 
-        def one(node: Node) -> _T | str:
+        def run_action(node: Node) -> _T | str:
             try:
-                return work(node)
+                return action(node)
             except _TROUBLE as exc:
                 return f'{node.name}: {failure} ({" ".join(str(exc).split())})'
 
         with ThreadPoolExecutor(max_workers=32) as pool:
-            results = list(pool.map(one, nodes))
+            results = list(pool.map(run_action, nodes))
         self.gaps += [
             error[:300] for error in results if isinstance(error, str)
         ]
@@ -310,7 +310,7 @@ class Sampler:
 
     def _pauses(self, node: telemetry.NodeTelemetry) -> None:
         """Forget the values of a pause, and say when it was."""
-        for number, begin, end in node.spans():
+        for index, begin, end in node.spans():
             if end - begin <= _GAP * self.interval + 1:
                 continue
             self.gaps.append(
@@ -320,7 +320,7 @@ class Sampler:
                 *node.rates.values(),
                 *(v for disk in node.disks.values() for v in disk.values()),
             ):
-                values[number] = None
+                values[index] = None
 
 
 #: Times, rates, disks, and the number of CPUs.

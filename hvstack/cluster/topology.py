@@ -126,7 +126,7 @@ def _read_map(path: Path, nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
     One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
     """
     document = yamlfile.load(path)
-    at = document.place()
+    at = document.source_location()
     names = list(document.data) if isinstance(document.data, dict) else []
     data = {}
     top = Fields(document.data, at, names)
@@ -241,7 +241,7 @@ def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
     )
 
 
-def place(
+def provide_topology(
     cluster: HadoopNodes, topology: Topology, timeout: float = _READY_SECONDS
 ) -> None:
     """Give a topology to controllers that wait for one to start.
@@ -283,7 +283,7 @@ def refresh(
     :raises hvstack.errors.DeadlineExceeded: a worker that answers did not
         come into HDFS and YARN, or into its place.
     """
-    say = progress.say if progress else _silent
+    notify = progress.say if progress else _silent
     gateway = cluster.gateway
     reachable, away = answering(
         Part(gateway, cluster.manager, (*cluster.workers, *others))
@@ -302,7 +302,7 @@ def refresh(
     for node in reachable.workers:
         if node.name not in names:
             node.put(table, sites.TABLE)
-    say(f'topology: written, waiting for {len(part.workers)} workers')
+    notify(f'topology: written, waiting for {len(part.workers)} workers')
     daemons.wait_ready(part, timeout)
 
     def stale() -> tuple[set[str], set[str]]:
@@ -333,14 +333,14 @@ def refresh(
                 'is written, refresh again when they have ended, since '
                 'NameNode and ResourceManager must start again'
             )
-        say(f'topology: {moved_names} moved, the controllers restart')
+        notify(f'topology: {moved_names} moved, the controllers restart')
         if cluster.manager is gateway:
             _restart(gateway, 'namenode', 'resourcemanager')
         else:
             _restart(gateway, 'namenode')
             _restart(cluster.manager, 'resourcemanager')
     elif unplaced:
-        say(f'topology: {len(unplaced)} NodeManagers register anew')
+        notify(f'topology: {len(unplaced)} NodeManagers register anew')
         for node in reachable.workers:
             if node.name in unplaced:
                 _restart(node, 'nodemanager')
@@ -350,7 +350,9 @@ def refresh(
             lambda: stale() == (set(), set()),
             f'HDFS and YARN to see the places in {sites.TABLE}',
             timeout=timeout,
-            why=lambda: f'still elsewhere: {sorted(set().union(*stale()))}',
+            get_reason=lambda: (
+                f'still elsewhere: {sorted(set().union(*stale()))}'
+            ),
         )
     return away
 

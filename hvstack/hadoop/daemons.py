@@ -155,7 +155,7 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
             f'Hadoop on {cluster.gateway.name} to see every worker',
             timeout=timeout,
             interval=_INTERVAL_SECONDS,
-            why=lambda: (
+            get_reason=lambda: (
                 f'missing: {", ".join(last)}'
                 + (
                     _describe_dead_daemon(cluster)

@@ -159,7 +159,9 @@ def drain(
         f'HDFS and YARN to let go of {", ".join(n.name for n in nodes)}',
         timeout=timeout,
         interval=_INTERVAL_SECONDS,
-        why=lambda: f'still {", ".join(last)}; the same command goes on',
+        get_reason=lambda: (
+            f'still {", ".join(last)}; the same command goes on'
+        ),
     )
     info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     missing = info['NumberOfMissingBlocks']

@@ -247,14 +247,14 @@ def _task(
         for group in event['counters']['groups']
         for counter in group['counts']
     }
-    kind = event['taskType'].lower()
+    task_type = event['taskType'].lower()
     return Task(
         id=event['taskid'],
-        kind=kind,
+        kind=task_type,
         host=event['hostname'],
         started_at=start_times[event['attemptId']],
         ended_at=event['finishTime'] / 1000,
-        records=counters.get(f'{kind.upper()}_INPUT_RECORDS', 0),
+        records=counters.get(f'{task_type.upper()}_INPUT_RECORDS', 0),
         bytes=max(
             counters.get('HDFS_BYTES_READ', 0),
             counters.get('HDFS_BYTES_WRITTEN', 0),
@@ -287,15 +287,17 @@ def summarize_tasks(
         ):
             node[name] = round(node.get(name, 0) + value, 3)
     for address in {task.host for task in history.tasks}:
-        for kind in ('map', 'reduce'):
+        for task_type in ('map', 'reduce'):
             spans = [
                 (task.started_at, task.ended_at)
                 for task in history.tasks
-                if (task.host, task.kind) == (address, kind)
+                if (task.host, task.kind) == (address, task_type)
             ]
             if spans:
                 node = nodes[names.get(address, address)]
-                node[f'{kind}_wall_seconds'] = round(_union_seconds(spans), 3)
+                node[f'{task_type}_wall_seconds'] = round(
+                    _union_seconds(spans), 3
+                )
     local = Counter(
         near
         for task in history.tasks
@@ -305,9 +307,10 @@ def summarize_tasks(
     return {
         'nodes': nodes,
         'last': {
-            kind: _summarize_last_task(tasks, names)
-            for kind in ('map', 'reduce')
-            if len(tasks := [x for x in history.tasks if x.kind == kind]) > 1
+            task_type: _summarize_last_task(tasks, names)
+            for task_type in ('map', 'reduce')
+            if len(tasks := [x for x in history.tasks if x.kind == task_type])
+            > 1
         },
         **({'locality': {x: local[x] for x in LOCALITY}} if local else {}),
         **(

@@ -501,9 +501,9 @@ def parse_state(text: str) -> OSProfileResult:
         'not set ': [],
     }
     for line in lines:
-        for start, rest in lines_by_prefix.items():
+        for start, state_lines in lines_by_prefix.items():
             if line.startswith(start):
-                rest.append(line.removeprefix(start))
+                state_lines.append(line.removeprefix(start))
     return OSProfileResult(
         profile=''.join(lines_by_prefix['profile '][-1:]),
         applied=tuple(lines_by_prefix['set ']),

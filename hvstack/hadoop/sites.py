@@ -105,9 +105,9 @@ def render_site_files(
     get_rule(tuning)
     values = _base_properties(sizing, controller, replication)
     facts = Facts(sizing, replication, block_mib or _block_mib(tuning, sizing))
-    for name, more in tuned(TUNINGS[tuning], facts).items():
+    for name, properties in tuned(TUNINGS[tuning], facts).items():
         if name in values:
-            values[name] |= more
+            values[name] |= properties
     if block_mib is not None:
         values[HDFS]['dfs.blocksize'] = block_bytes(facts)
     if namenode_handlers is not None:
@@ -118,8 +118,8 @@ def render_site_files(
         _bind_properties(controller) if bind else {},
     )
     for added in layers:
-        for name, more in added.items():
-            values[name] |= more
+        for name, properties in added.items():
+            values[name] |= properties
     return {
         name: _render_xml(properties) for name, properties in values.items()
     }

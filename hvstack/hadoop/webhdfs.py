@@ -72,7 +72,7 @@ def _request_json(
 
 
 def _request(
-    controller: Runner, method: str, path: str, operation: str, *more: str
+    controller: Runner, method: str, path: str, operation: str, *options: str
 ) -> str:
     url = (
         f'http://{controller.address}:{PORTS["namenode"]}/webhdfs/v1'
@@ -81,7 +81,7 @@ def _request(
     # The NameNode redirects to a DataNode with the content of the file.
     args = [
         *('curl', '-sS', '--noproxy', '*', '-L', '-X', method),
-        *('-m', str(_SECONDS), *more, url),
+        *('-m', str(_SECONDS), *options, url),
     ]
     return controller.run(shlex.join(args), timeout=90).stdout
 

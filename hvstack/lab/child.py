@@ -34,5 +34,5 @@ def run(
         timeout=timeout,
         env=env,
         check=check,
-        shown=command,
+        display_argv=command,
     )

@@ -60,7 +60,7 @@ def fill(admin: Any, lab_settings: LabSettings) -> None:
         "Cinder's backends to be up",
         timeout=90,
         interval=1,
-        why=lambda: supervise.log_tail('cinder-volume'),
+        get_reason=lambda: supervise.log_tail('cinder-volume'),
     )
     types = volume_types(lab_settings.ceph_copies)
     copies = dict.fromkeys(types, '1')

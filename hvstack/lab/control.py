@@ -183,7 +183,7 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
         f'{name} to answer',
         timeout=seconds,
         interval=0.3,
-        why=lambda: supervise.log_tail(name),
+        get_reason=lambda: supervise.log_tail(name),
     )
     if has_failed():
         raise errors.CommandFailed([name], 1, supervise.log_tail(name))

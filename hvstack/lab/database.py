@@ -84,7 +84,7 @@ def sql(text: str) -> str:
         ],
         stdin=text,
         timeout=60,
-        shown=['mariadb'],
+        display_argv=['mariadb'],
     ).stdout
 
 

@@ -75,7 +75,7 @@ def owner() -> Path | None:
     """
     try:
         document = jsonfile.load(_RUNNING)
-        state = Fields(document.data, document.place(), ('state',))
+        state = Fields(document.data, document.source_location(), ('state',))
         return Path(state.text('state'))
     except textfile.MissingFileError:
         return None

@@ -72,7 +72,7 @@ def _is_of_lab(scope: str) -> bool:
 
 
 def _marks() -> list[Path]:
-    return sorted(hosts.TAKEN.glob('*.json'))
+    return sorted(hosts.ACQUIRED_HOSTS_DIR.glob('*.json'))
 
 
 def _foreign_hosts() -> list[Path]:

@@ -104,7 +104,9 @@ def load() -> LabSettings | None:
     """
     try:
         document = jsonfile.load(_SETTINGS)
-        return to_dataclass(LabSettings, document.data, document.place())
+        return to_dataclass(
+            LabSettings, document.data, document.source_location()
+        )
     except textfile.MissingFileError:
         return None
     except errors.InputError as exc:

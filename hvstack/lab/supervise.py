@@ -141,7 +141,7 @@ def ensure() -> None:
         'supervisord to answer',
         timeout=20,
         interval=0.1,
-        why=lambda: log_tail('supervisord'),
+        get_reason=lambda: log_tail('supervisord'),
     )
     pids.write(_PID, int(_call('getPID')))
 

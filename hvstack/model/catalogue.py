@@ -115,14 +115,14 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     if not isinstance(flavors, list):
         raise fields.error('flavors', 'is no list, give a list of flavors')
     entries = tuple(
-        _parse_entry(item, source_location, f'flavors.{number}')
-        for number, item in enumerate(flavors)
+        _parse_entry(item, source_location, f'flavors.{index}')
+        for index, item in enumerate(flavors)
     )
     names: set[str] = set()
-    for number, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if entry.flavor.name in names:
             raise fields.error(
-                f'flavors.{number}.name', 'comes twice, give another name'
+                f'flavors.{index}.name', 'comes twice, give another name'
             )
         names.add(entry.flavor.name)
     return Catalogue(

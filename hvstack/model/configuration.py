@@ -131,9 +131,9 @@ def parse(text: str) -> Configuration:
     seen_fields: set[str] = set()
     changes: dict[str, object] = {}
     for word in text.split('-'):
-        number = _NUMBER.fullmatch(word)
-        if number:
-            field, value = _parse_ratio(number[1], number[2], text)
+        match = _NUMBER.fullmatch(word)
+        if match:
+            field, value = _parse_ratio(match[1], match[2], text)
         elif word in STORAGES:
             field, value = 'storage', word
         elif word in CPU_POLICIES:
@@ -159,13 +159,13 @@ def parse(text: str) -> Configuration:
         raise errors.InputError(f'configuration {text[:80]!r}: {exc}') from exc
 
 
-def _parse_ratio(letter: str, number: str, text: str) -> tuple[str, object]:
+def _parse_ratio(letter: str, digits: str, text: str) -> tuple[str, object]:
     if letter == 'i':
-        if not number.isdigit():
+        if not digits.isdigit():
             raise errors.InputError(
-                f"configuration {text[:80]!r}: 'i{number}' is no whole "
+                f"configuration {text[:80]!r}: 'i{digits}' is no whole "
                 'number of instances, give one'
             )
-        return 'instances', int(number)
+        return 'instances', int(digits)
     field = {'c': 'cpu_ratio', 'm': 'ram_ratio'}[letter]
-    return field, float(number)
+    return field, float(digits)

@@ -279,9 +279,9 @@ def parse_inventories(
         fit.
     """
     cpus = sum(
-        int(inventories[kind]['total'])
-        for kind in ('VCPU', 'PCPU')
-        if kind in inventories
+        int(inventories[resource_class]['total'])
+        for resource_class in ('VCPU', 'PCPU')
+        if resource_class in inventories
     )
     if not cpus or 'MEMORY_MB' not in inventories:
         raise errors.InputError(

@@ -487,8 +487,8 @@ def _spread_slots(slots: int, rooms: Sequence[int]) -> list[int]:
     """
     rooms = sorted(rooms, reverse=True)
     for cells in range(1, min(len(rooms), slots) + 1):
-        each, more = divmod(slots, cells)
-        parts = [each + (cell < more) for cell in range(cells)]
+        each, remainder = divmod(slots, cells)
+        parts = [each + (cell < remainder) for cell in range(cells)]
         if all(part <= room for part, room in zip(parts, rooms, strict=False)):
             return parts
     # Cells of unlike sizes: the largest are filled.
@@ -557,10 +557,10 @@ def _dedicated_specs(
         specs |= {'hw:mem_page_size': 'large', 'hw:locked_memory': 'true'}
     if len(set(share.cells)) > 1:
         first = 0
-        for number, (vcpus, ram) in enumerate(share.cells):
+        for cell, (vcpus, ram) in enumerate(share.cells):
             numbers = range(first, first + vcpus)
-            specs[f'hw:numa_cpus.{number}'] = ','.join(map(str, numbers))
-            specs[f'hw:numa_mem.{number}'] = str(ram)
+            specs[f'hw:numa_cpus.{cell}'] = ','.join(map(str, numbers))
+            specs[f'hw:numa_mem.{cell}'] = str(ram)
             first += vcpus
     return specs
 

@@ -310,25 +310,25 @@ def _parse_cells(
         each = sockets * cores // count
         return tuple(
             NumaCell(
-                number,
+                index,
                 tuple(
-                    thread * sockets * cores + number * each + core
+                    thread * sockets * cores + index * each + core
                     for thread in range(threads)
                     for core in range(each)
                 ),
                 memory // count,
             )
-            for number in range(count)
+            for index in range(count)
         )
     if not isinstance(raw_cells, list) or not raw_cells:
         raise top.error('cells', 'must be a list of cells, or their number')
     cells = []
-    for number, item in enumerate(raw_cells):
-        prefix = f'cells.{number}'
+    for index, item in enumerate(raw_cells):
+        prefix = f'cells.{index}'
         fields = Fields(item, source, ('cpus', 'memory_mib'), prefix)
         cpus = _parse_cpus(fields, total)
         size = fields.integer('memory_mib', 1, memory)
-        cells.append(NumaCell(number, cpus, size))
+        cells.append(NumaCell(index, cpus, size))
     listed_cpus = sorted(cpu for cell in cells for cpu in cell.cpus)
     if listed_cpus != list(range(total)):
         raise top.error(

@@ -117,9 +117,9 @@ def list_guest_cells(flavor: Flavor) -> list[tuple[int, int]] | None:
     if not _is_number(count) or not 1 <= int(count) <= max_cells:
         return None
     cells = []
-    for number in range(int(count)):
-        cpus = specs.get(f'hw:numa_cpus.{number}')
-        memory = specs.get(f'hw:numa_mem.{number}')
+    for cell in range(int(count)):
+        cpus = specs.get(f'hw:numa_cpus.{cell}')
+        memory = specs.get(f'hw:numa_mem.{cell}')
         if cpus is None and (flavor.vcpus % int(count)):
             return None
         if memory is None and (flavor.ram % int(count)):
@@ -175,20 +175,20 @@ def count_fitting(
         used_cells: set[int] = set()
         for vcpus, ram in parts:
             candidate_cells = [
-                number
-                for number, (cpus, memory) in enumerate(free)
-                if number not in used_cells and cpus >= vcpus and memory >= ram
+                cell
+                for cell, (cpus, memory) in enumerate(free)
+                if cell not in used_cells and cpus >= vcpus and memory >= ram
             ]
             if not candidate_cells:
                 return count
             best = max(
                 candidate_cells,
-                key=lambda number: (
+                key=lambda cell: (
                     min(
-                        free[number][0] // max(vcpus, 1),
-                        free[number][1] // max(ram, 1),
+                        free[cell][0] // max(vcpus, 1),
+                        free[cell][1] // max(ram, 1),
                     ),
-                    free[number],
+                    free[cell],
                 ),
             )
             free[best] = (free[best][0] - vcpus, free[best][1] - ram)
@@ -326,11 +326,11 @@ def parse_page_kib(flavor: Flavor) -> int | None:
 
 def _check_page(profile: HostProfile, entry: Entry) -> FieldMessages:
     page = parse_page_kib(entry.flavor)
-    for number, (_, ram) in enumerate(list_guest_cells(entry.flavor) or ()):
+    for cell, (_, ram) in enumerate(list_guest_cells(entry.flavor) or ()):
         if page and ram * 1024 % page:
             yield (
                 'ram',
-                f'cell {number} has {ram} MiB, no multiple of the page of '
+                f'cell {cell} has {ram} MiB, no multiple of the page of '
                 f'{page} KiB: round down',
             )
 

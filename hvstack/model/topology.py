@@ -178,8 +178,8 @@ def assign_virtual_racks(
         if len(odd) % 2:
             racks[-1].append(odd[-1])
     names = {
-        group: f'rack{number}'
-        for number, rack in enumerate((r for r in racks if r), start=1)
+        group: f'rack{index}'
+        for index, rack in enumerate((r for r in racks if r), start=1)
         for group in rack
     }
     return names | dict.fromkeys(empty, 'rack1')

@@ -25,7 +25,7 @@ from hvstack.cloud import (
     undo,
 )
 from hvstack.cluster import launch
-from hvstack.cluster.base import Members
+from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.hosts import BareHosts
 from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
@@ -289,15 +289,15 @@ class BaselineContext(_Context):
             return
         if self._skip_without_configurations(task):
             return
-        bare = BareHosts.from_file(
+        bare_hosts = BareHosts.from_file(
             Path(task.options.sweep.baseline_hosts),
             replication=self.config.get('replication'),
             progress=task.progress,
             **task.node_settings(self.config),
         )
         with task.progress.stage('bare metal: prepare the hosts'):
-            bare.__enter__()
-        task.cluster = bare
+            bare_hosts.__enter__()
+        task.cluster = bare_hosts
         _warm_up(task, self.config, 'bare metal')
 
     def reuse(self, task: TaskState, changed: bool) -> None:
@@ -321,9 +321,9 @@ class BaselineContext(_Context):
     @classmethod
     def undo(cls, task: TaskState) -> None:
         """Release the hosts."""
-        bare, task.cluster = task.cluster, None
-        if isinstance(bare, BareHosts):
-            bare.release()
+        bare_hosts, task.cluster = task.cluster, None
+        if isinstance(bare_hosts, BareHosts):
+            bare_hosts.release()
         task.skip_reason = ''
         task.saved_records.clear()
         task.finish()
@@ -351,7 +351,7 @@ def _reconfigure_hadoop(
     replication: int,
     label: str,
 ) -> None:
-    assert isinstance(task.cluster, Members)
+    assert isinstance(task.cluster, ClusterNodes)
     tuning = task.node_settings(config)['tuning']
     with task.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
         reconfigure(
@@ -373,8 +373,8 @@ def _undo_retained_cluster(task: TaskState) -> None:
             HostModeContext,
             FlavorsContext,
         )
-    for kind in kinds:
-        kind.undo(task)
+    for context_class in kinds:
+        context_class.undo(task)
 
 
 def _require_plan(task: TaskState) -> Any:
@@ -433,6 +433,6 @@ def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
     if task.plan is not None and backends.is_emulated(task.plan.backend):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
-    work = task.workload(tpcxhs.WARM_UP_BYTES, config)
+    workload = task.workload(tpcxhs.WARM_UP_BYTES, config)
     with task.progress.stage(f'{label}: warm-up'):
-        tpcxhs.warm_up(task.cluster, work)
+        tpcxhs.warm_up(task.cluster, workload)

@@ -168,11 +168,11 @@ def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
             'cluster. Add the contexts hvstack_flavors, hvstack_ratios and '
             'hvstack_cluster, or hvstack_baseline.'
         )
-    work = task.workload(step.size_bytes, config)
+    workload = task.workload(step.size_bytes, config)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
         with task.progress.stage(title):
-            records = _measure_runs(task.cluster, task, config, step, work)
+            records = _measure_runs(task.cluster, task, config, step, workload)
     except errors.HVStackError as exc:
         task.save_failure(config, step, str(exc))
         raise
@@ -185,7 +185,7 @@ def _measure_runs(
     task: TaskState,
     config: dict[str, Any],
     step: Step,
-    work: Workload,
+    workload: Workload,
 ) -> list[Record]:
     """Execute a run; with TPC's kit, the pair of runs that it belongs to."""
     path = Path(config['kit']) if config['kit'] else None
@@ -194,16 +194,16 @@ def _measure_runs(
     return kits.measure_runs(
         path,
         cluster,
-        work,
+        workload,
         state.RECORDS_DIR,
         sweep=sweep,
         kind=step.kind,
         configuration=step.configuration,
         index=first,
         run_numbers=[
-            number + 1
-            for number in (0, 1)
-            if state.find_records(sweep, replace(step, index=first + number))[
+            offset + 1
+            for offset in (0, 1)
+            if state.find_records(sweep, replace(step, index=first + offset))[
                 0
             ]
             is None

@@ -383,8 +383,8 @@ class TaskState:
             expected['replication'] = config['replication']
         elif self.plan is not None:
             alone = {**config, 'baseline': None}
-            work = self.workload(config['sizes'][0], alone)
-            expected['replication'] = work.replication
+            workload = self.workload(config['sizes'][0], alone)
+            expected['replication'] = workload.replication
         allowed = set(config.get('allow') or ())
         fair = [
             candidate
@@ -422,12 +422,12 @@ class TaskState:
         """
         moment = state.format_now()
         try:
-            work = self.workload(step.size_bytes, config)
+            workload = self.workload(step.size_bytes, config)
         except errors.InputError:
             # No data was sorted, so the number of tasks does not matter.
             copies = config.get('replication') or 1
-            work = Workload(step.size_bytes, copies, 1, 1)
-        run_result = tpcxhs.RunResult(work, started=moment, ended=moment)
+            workload = Workload(step.size_bytes, copies, 1, 1)
+        run_result = tpcxhs.RunResult(workload, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
         killed = sorted(self.read_kills() - self.known_kills)
         if killed:

@@ -426,10 +426,10 @@ class SweepReport:
         vsphere6 has 31.5 hosts with workers, and 31 on bare metal.
         """
         sides = {
-            kind: record.environment.get('worker_hosts')
-            for kind in ('configuration', 'baseline')
+            record_kind: record.environment.get('worker_hosts')
+            for record_kind in ('configuration', 'baseline')
             for record in self.records
-            if record.kind == kind
+            if record.kind == record_kind
         }
         values = [value for value in sides.values() if value is not None]
         if len(values) == 2 and values[0] != values[1]:

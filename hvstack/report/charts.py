@@ -528,8 +528,8 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
     series: dict[str, list[tuple[Any, Row, Record]]] = {}
     for row in report.ranked:
         configuration = parse(row.configuration)
-        rest = _name_series(_reset_parameter(configuration, name), name)
-        series.setdefault(rest, []).extend(
+        series_name = _name_series(_reset_parameter(configuration, name), name)
+        series.setdefault(series_name, []).extend(
             (getattr(configuration, name), row, run) for run in row.valid
         )
     values = {value for points in series.values() for value, _, _ in points}
@@ -543,14 +543,14 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         return chart
     order = sorted(values)
     texts = [format_value(value) for value in order]
-    for index, (rest, points) in enumerate(series.items()):
+    for index, (series_name, points) in enumerate(series.items()):
         points.sort(key=lambda point: (point[0], point[2].started))
         percents = [100 * run.rate / mean for _, _, run in points]
         chart.traces.append(
             {
                 'type': 'scatter',
                 'mode': 'markers',
-                'name': escape_text(rest),
+                'name': escape_text(series_name),
                 'x': [format_value(value) for value, _, _ in points],
                 'y': percents,
                 'text': [

@@ -118,8 +118,8 @@ def approve(
         )
     report = answer.build_report(records)
     numbers = {
-        entry.flavor.name: number
-        for number, entry in enumerate(catalogue.entries)
+        entry.flavor.name: index
+        for index, entry in enumerate(catalogue.entries)
     }
     approvals = []
     for name in dict.fromkeys(names or _select_workers(catalogue, report)):
@@ -303,21 +303,22 @@ def _check_observed_ratios(case: _Case) -> str | None:
                     f'Placement had no CPUs or memory of {host} in the '
                     'records: measure it again'
                 )
-            for kind, content in kinds.items():
+            for resource_class, content in kinds.items():
                 if content.get('allocation_ratio') != 1:
                     return (
                         f'Placement had ratio '
-                        f'{content.get("allocation_ratio")} of {kind} on '
-                        f'{host} while it ran: set it to 1 and measure again'
+                        f'{content.get("allocation_ratio")} of '
+                        f'{resource_class} on {host} while it ran: set it to '
+                        '1 and measure again'
                     )
     return None
 
 
 def _check_backend(case: _Case) -> str | None:
-    (backend, *more) = sorted(case.backends)
-    if more or backend not in BACKENDS:
+    (backend, *others) = sorted(case.backends)
+    if others or backend not in BACKENDS:
         return (
-            f'its runs were on backend {", ".join([backend, *more])}: '
+            f'its runs were on backend {", ".join([backend, *others])}: '
             'measure it on kvm, or in the lab on lxc'
         )
     if backend == 'qemu':
@@ -429,5 +430,7 @@ def _build_evidence(case: _Case, report: answer.SweepReport) -> dict[str, Any]:
     )
     if unverified:
         evidence['unverified'] = unverified
-    copies = [number for _, number in _list_pool_copies(case) if number]
+    copies = [
+        copy_count for _, copy_count in _list_pool_copies(case) if copy_count
+    ]
     return evidence | ({'pool_size': min(copies)} if copies else {})

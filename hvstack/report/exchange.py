@@ -150,10 +150,10 @@ def _add_test_case(suite: ElementTree.Element, row: Row) -> None:
     if row.status == EMULATED:
         ElementTree.SubElement(case, 'system-out').text = EMULATED
     elif row.status != 'ok':
-        kind = 'failure' if row.status == 'failed' else 'error'
+        tag = 'failure' if row.status == 'failed' else 'error'
         ElementTree.SubElement(
             case,
-            kind,
+            tag,
             message=_remove_unprintable('; '.join(row.reasons) or row.status),
         )
     if row.percent and row.configuration != BARE_METAL:

@@ -90,14 +90,16 @@ def list_findings(report: SweepReport) -> list[Finding]:
                 for text in check(run)
             ]
             if evidence_lines:
-                more = (
+                suffix = (
                     f'; and {len(evidence_lines) - 3} more'
                     if evidence_lines[3:]
                     else ''
                 )
                 findings.append(
                     Finding(
-                        title, row.label, '; '.join(evidence_lines[:3]) + more
+                        title,
+                        row.label,
+                        '; '.join(evidence_lines[:3]) + suffix,
                     )
                 )
     return findings
@@ -417,7 +419,7 @@ def _check_reducers(record: Record) -> Iterator[str]:
 
 def _check_last_tasks(record: Record) -> Iterator[str]:
     for phase in record.phases:
-        for kind, last_task in phase.get('last', {}).items():
+        for task_type, last_task in phase.get('last', {}).items():
             if (
                 last_task['alone_seconds']
                 > MAX_ALONE_SHARE * phase['job_seconds']
@@ -426,7 +428,7 @@ def _check_last_tasks(record: Record) -> Iterator[str]:
             ):
                 yield (
                     f'{phase["name"]} waited {last_task["alone_seconds"]:.1f} '
-                    f's of {phase["job_seconds"]:.1f} for {kind} '
+                    f's of {phase["job_seconds"]:.1f} for {task_type} '
                     f'{last_task["task"]} on {last_task["node"]} '
                     f'({last_task["seconds"]:.1f} s, the median '
                     f'{last_task["median_seconds"]:.1f})'

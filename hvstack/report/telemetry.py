@@ -157,29 +157,29 @@ def build_charts(
         ]
     else:
         over_time = [
-            _build_time_chart(report, kind, plotted_runs, list(missing))
-            for kind in _CHART_KINDS
+            _build_time_chart(report, chart_kind, plotted_runs, list(missing))
+            for chart_kind in _CHART_KINDS
         ]
     return [*over_time, _build_nodes_chart(report)]
 
 
 def _build_time_chart(
     report: SweepReport,
-    kind: _ChartKind,
+    chart_kind: _ChartKind,
     plotted_runs: Sequence[PlottedRun],
     missing: list[str],
 ) -> Chart:
     """Return one plot above the other, so that phases can be told."""
     chart = Chart(
-        kind.name,
-        kind.title,
-        f'{kind.caption} Dashed: where phases begin. Lines break where '
+        chart_kind.name,
+        chart_kind.title,
+        f'{chart_kind.caption} Dashed: where phases begin. Lines break where '
         'samples are missing. The table has the means of each phase over '
         'the valid runs.',
         head=(
             'Configuration',
             'Phase',
-            *(f'{text}, {kind.unit[0]}' for _, text in kind.lines),
+            *(f'{text}, {chart_kind.unit[0]}' for _, text in chart_kind.lines),
         ),
         missing=missing,
     )
@@ -188,7 +188,7 @@ def _build_time_chart(
     notes: list[dict[str, Any]] = []
     for index, run in enumerate(plotted_runs):
         axis = f'y{index + 1}' if index else 'y'
-        lines = list(_build_traces(run, kind, axis))
+        lines = list(_build_traces(run, chart_kind, axis))
         for line in lines:
             trace_names = {trace['name'] for trace in chart.traces}
             chart.traces.append(
@@ -201,7 +201,7 @@ def _build_time_chart(
         low, high = 1 - (index + 0.8) * step, 1 - (index + 0.06) * step
         chart.layout[axis.replace('y', 'yaxis')] = {
             'domain': [low, high],
-            'title': {'text': kind.unit[0]},
+            'title': {'text': chart_kind.unit[0]},
             'rangemode': 'tozero',
             'gridcolor': '#ddd',
             'linecolor': '#888',
@@ -228,7 +228,7 @@ def _build_time_chart(
     if not chart.traces:
         return chart
     chart.missing.extend(_list_averaged_runs(plotted_runs))
-    chart.rows.extend(_list_phase_means(report, kind))
+    chart.rows.extend(_list_phase_means(report, chart_kind))
     chart.layout.update(
         {
             'height': 90 + _HEIGHT * len(plotted_runs),
@@ -257,11 +257,11 @@ def _build_note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
 
 
 def _build_traces(
-    run: PlottedRun, kind: _ChartKind, axis: str
+    run: PlottedRun, chart_kind: _ChartKind, axis: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the traces of one run."""
-    for index, (series, text) in enumerate(kind.lines):
-        line = sample_series(run.telemetry, series, mean=kind.mean)
+    for index, (series, text) in enumerate(chart_kind.lines):
+        line = sample_series(run.telemetry, series, mean=chart_kind.mean)
         if line is None:
             continue
         width, values = line
@@ -272,7 +272,7 @@ def _build_traces(
             'legendgroup': text,
             'x': [round((n + 0.5) * width, 1) for n in range(len(values))],
             'y': [
-                None if value is None else round(value / kind.unit[1], 3)
+                None if value is None else round(value / chart_kind.unit[1], 3)
                 for value in values
             ],
             'yaxis': axis,
@@ -341,7 +341,7 @@ def sample_series(
 
 
 def _list_phase_means(
-    report: SweepReport, kind: _ChartKind
+    report: SweepReport, chart_kind: _ChartKind
 ) -> list[tuple[str, ...]]:
     """Return rows of means by phase, from the records' own digests."""
     rows = []
@@ -354,13 +354,13 @@ def _list_phase_means(
         for name in summaries[0]['phases'] if summaries else ():
             phases = [summary['phases'].get(name, {}) for summary in summaries]
             cells = []
-            for series, _ in kind.lines:
+            for series, _ in chart_kind.lines:
                 rates = [
-                    phase[series] / phase['seconds'] / kind.unit[1]
+                    phase[series] / phase['seconds'] / chart_kind.unit[1]
                     for phase in phases
                     if series in phase and phase['seconds']
                 ]
-                if kind.mean:
+                if chart_kind.mean:
                     workers = sum(
                         node['role'] == 'worker'
                         for node in summaries[0]['nodes'].values()
@@ -419,14 +419,16 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
         for name in names:
             cells = []
             node_count += 1
-            for phase, kind, text in _JOBS:
+            for phase, task_type, text in _JOBS:
                 node = phases.get(phase, {}).get('nodes', {}).get(name, {})
-                seconds = node.get(f'{kind}_seconds')
+                seconds = node.get(f'{task_type}_seconds')
                 speed = (
-                    node[f'{kind}_bytes'] / seconds / 1e6 if seconds else None
+                    node[f'{task_type}_bytes'] / seconds / 1e6
+                    if seconds
+                    else None
                 )
                 cells += [
-                    f'{node.get(f"{kind}s", 0):.0f}',
+                    f'{node.get(f"{task_type}s", 0):.0f}',
                     format_number(speed, 2),
                 ]
                 if speed and node_count <= _MAX_NODES:

@@ -151,13 +151,13 @@ def _format_rows(report: SweepReport, *, short: bool) -> list[str]:
     :param short: leave out the columns that are in the details.
     """
     columns = [
-        number
-        for number, title in enumerate(_COLUMNS)
+        column
+        for column, title in enumerate(_COLUMNS)
         if not short or title in _SHORT_COLUMNS
     ]
     rows = [_COLUMNS, *(_format_cells(row) for row in report.rows)]
     return _align_columns(
-        [[row[number] for number in columns] for row in rows], left=(0, -1)
+        [[row[column] for column in columns] for row in rows], left=(0, -1)
     )
 
 

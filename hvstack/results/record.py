@@ -76,10 +76,10 @@ def number_phase_names(phases: Iterable[Mapping[str, Any]]) -> list[str]:
     names: list[str] = []
     for phase in phases:
         name = phase['name']
-        number = 1
+        index = 1
         while name in names:
-            number += 1
-            name = f'{phase["name"]} {number}'
+            index += 1
+            name = f'{phase["name"]} {index}'
         names.append(name)
     return names
 
@@ -537,12 +537,14 @@ def _parse_record(data: Any, source: str) -> Record:
         raise build_error(name, 'is missing')
     for name in sorted(set(data) - names):
         raise build_error(name, 'is unknown')
-    for name, kind in _TYPES.items():
+    for name, field_type in _TYPES.items():
         if name in _OPTIONAL and name not in data:
             continue
         value = data[name]
         is_flag = isinstance(value, bool)
-        if not isinstance(value, kind) or is_flag != (kind is bool):
+        if not isinstance(value, field_type) or is_flag != (
+            field_type is bool
+        ):
             raise build_error(name, f'is {value!r:.60}')
     if data['kind'] not in KINDS:
         raise build_error('kind', f'is none of {", ".join(KINDS)}')
@@ -561,7 +563,7 @@ def _parse_record(data: Any, source: str) -> Record:
             datetime.fromisoformat(data[name])
         except ValueError as exc:
             raise build_error(name, 'is no ISO 8601 time') from exc
-    for number, phase in enumerate(data['phases']):
+    for index, phase in enumerate(data['phases']):
         seconds = phase.get('seconds') if isinstance(phase, dict) else None
         if (
             not isinstance(seconds, int | float)
@@ -569,7 +571,7 @@ def _parse_record(data: Any, source: str) -> Record:
             or seconds < 0
             or not isinstance(phase.get('name'), str)
         ):
-            raise build_error(f'phases.{number}', 'has no name or no seconds')
+            raise build_error(f'phases.{index}', 'has no name or no seconds')
     if data['valid']:
         for name in ('size_bytes', 'total_seconds', 'rate'):
             if not 0 < data[name] < math.inf:

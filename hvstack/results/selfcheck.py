@@ -471,10 +471,12 @@ def _guests(
         f'{ram:.0f}',
     ):
         yield 'seen.flavor', f"has the name '{name[0]:.120}' of another flavor"
-    kind = 'PCPU' if configuration.cpu_policy == 'dedicated' else 'VCPU'
+    resource_class = (
+        'PCPU' if configuration.cpu_policy == 'dedicated' else 'VCPU'
+    )
     allocations = _mapping(record.seen.get('allocations'))
     if allocations and not any(
-        _mapping(used).get(kind) == vcpus
+        _mapping(used).get(resource_class) == vcpus
         and _mapping(used).get('MEMORY_MB') == ram
         for used in allocations.values()
     ):
@@ -495,25 +497,28 @@ def _inventory(
         ('MEMORY_MB', configuration.ram_ratio, ram),
     )
     for host, resources in inventory.items():
-        for kind, ratio, amount in promises:
-            content = _mapping(_mapping(resources).get(kind))
+        for resource_class, ratio, amount in promises:
+            content = _mapping(_mapping(resources).get(resource_class))
             total = _number(content.get('total'))
             if total is None:
-                yield 'seen.inventory', f'of {host:.60} has no {kind}'
+                yield (
+                    'seen.inventory',
+                    f'of {host:.60} has no {resource_class}',
+                )
                 continue
             actual = _number(content.get('allocation_ratio'))
             if actual is None or not math.isclose(actual, ratio):
                 yield (
                     'seen.inventory',
-                    f'of {host:.60} has {kind} ratio {actual}, but the '
-                    f'configuration has {ratio:g}',
+                    f'of {host:.60} has {resource_class} ratio {actual}, but '
+                    f'the configuration has {ratio:g}',
                 )
             elif configuration.instances * amount > total * ratio + _ROUNDING:
                 yield (
                     'seen.flavor',
                     f'is too large: {configuration.instances} guests with '
-                    f'{amount:g} of {kind} exceed {total:g} x {ratio:g} of '
-                    f'{host:.60}',
+                    f'{amount:g} of {resource_class} exceed {total:g} x '
+                    f'{ratio:g} of {host:.60}',
                 )
 
 

@@ -352,14 +352,14 @@ def _read_keys(path: Path) -> list[Key]:
     except textfile.MissingFileError:
         return []
     keys = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith('#'):
             continue
         try:
             keys.append(parse(line, path))
         except ValueError as exc:
             raise errors.InputError(
-                f'Cannot read the list of keys ({path}:{number}): {exc}. '
+                f'Cannot read the list of keys ({path}:{line_number}): {exc}. '
                 'Correct or delete the line.'
             ) from exc
     return keys

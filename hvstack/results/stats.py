@@ -231,12 +231,12 @@ def fit_drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
     slope = math.fsum(
         (x - hour) * (y - log) for x, y in zip(hours, logs, strict=True)
     ) / _sum_squares(hours)
-    rest = math.fsum(
+    residual = math.fsum(
         (y - log - slope * (x - hour)) ** 2
         for x, y in zip(hours, logs, strict=True)
     )
     degrees = len(logs) - 2
-    error = math.sqrt(rest / degrees / _sum_squares(hours))
+    error = math.sqrt(residual / degrees / _sum_squares(hours))
     return Drift(slope, compute_t_quantile(degrees) * error, tuple(hours))
 
 
@@ -245,7 +245,7 @@ def choose(
     spread: Pooled,
     cost: Callable[[str], Any],
     eligible_names: Collection[str] | None = None,
-    more: Callable[[str, str], float] = lambda _name, _other: 0.0,
+    extra_variance: Callable[[str, str], float] = lambda _name, _other: 0.0,
 ) -> Choice | None:
     """Return the best configuration and the tied configurations.
 
@@ -260,8 +260,8 @@ def choose(
         cheapest tied configuration is selected.
     :param eligible_names: names of the configurations that may be selected;
         None allows all.
-    :param more: variance of a difference in addition to that of the means, as
-        in :func:`compute_ratio`.
+    :param extra_variance: variance of a difference in addition to that of
+        the means, as in :func:`compute_ratio`.
     :returns: None without any run.
     """
     rows = {
@@ -277,7 +277,9 @@ def choose(
         for name, rates in rows.items()
         if name != best
         and not _is_slower(
-            compute_ratio(rates, rows[best], spread, more(name, best))
+            compute_ratio(
+                rates, rows[best], spread, extra_variance(name, best)
+            )
         )
     ]
     cheapest = min([best, *tied], key=cost)
@@ -432,19 +434,21 @@ def compute_ratio(
     rates: Sequence[float],
     base: Sequence[float],
     spread: Pooled,
-    more: float = 0.0,
+    extra_variance: float = 0.0,
 ) -> Percent:
     """Return rates in percent of other rates, with the interval.
 
     :param rates: rates of one or more valid runs.
     :param base: rates of the reference runs.
     :param spread: variance pooled over all rows of the sweep.
-    :param more: variance of the difference in addition to that of the two
-        means, as a multiple of the pooled variance.
+    :param extra_variance: variance of the difference in addition to that of
+        the two means, as a multiple of the pooled variance.
     :raises hvstack.errors.InputError: a rate is not a positive number.
     """
     log = _mean(_compute_logs(rates)) - _mean(_compute_logs(base))
-    half = _compute_half_width(spread, 1 / len(rates) + 1 / len(base) + more)
+    half = _compute_half_width(
+        spread, 1 / len(rates) + 1 / len(base) + extra_variance
+    )
     return Percent(
         percent=100 * math.exp(log),
         low=None if half is None else 100 * math.exp(log - half),

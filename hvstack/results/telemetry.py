@@ -66,11 +66,11 @@ class NodeTelemetry:
     cpus: int | None = None
 
     def spans(self) -> Iterator[tuple[int, float, float]]:
-        """Yield number, begin and end of what lies between two samples."""
-        for number, pair in enumerate(
+        """Yield index, begin and end of what lies between two samples."""
+        for index, pair in enumerate(
             zip(self.times, self.times[1:], strict=False)
         ):
-            yield number, *pair
+            yield index, *pair
 
     def values(self, name: str) -> Values | None:
         """Return a series; of ``read`` and ``write`` all disks' together."""
@@ -90,8 +90,8 @@ class NodeTelemetry:
         if values is None:
             return None
         total = 0.0
-        for number, begin, end in self.spans():
-            value = values[number]
+        for index, begin, end in self.spans():
+            value = values[index]
             if value is None:
                 return None
             total += value * (end - begin)
@@ -104,9 +104,9 @@ class NodeTelemetry:
         if values is None:
             return None
         total = covered_seconds = 0.0
-        for number, first, last in self.spans():
+        for index, first, last in self.spans():
             part = min(last, end) - max(first, begin)
-            value = values[number]
+            value = values[index]
             if part > 0 and value is not None:
                 total += value * part
                 covered_seconds += part
@@ -125,8 +125,8 @@ class NodeTelemetry:
         :returns: None where most of a step is unknown.
         """
         totals, covered_seconds = [0.0] * count, [0.0] * count
-        for number, first, last in self.spans():
-            value = values[number]
+        for index, first, last in self.spans():
+            value = values[index]
             if value is None:
                 continue
             begin = max(0, int(first // width))
@@ -180,11 +180,11 @@ def compute_windows(
         windows_by_phase[name] = (float(started_at), ended)
         started = phase.get('job_began')
         if name == 'HSSort' and started is not None:
-            cut = started + float(phase['map_shuffle_seconds'])
-            windows_by_phase['map-shuffle'] = (started, cut)
+            shuffle_end = started + float(phase['map_shuffle_seconds'])
+            windows_by_phase['map-shuffle'] = (started, shuffle_end)
             windows_by_phase['reduce-merge'] = (
-                cut,
-                cut + float(phase['reduce_merge_seconds']),
+                shuffle_end,
+                shuffle_end + float(phase['reduce_merge_seconds']),
             )
     return windows_by_phase
 
@@ -220,10 +220,10 @@ def compute_bounds(
         return None
     packets = node.values(f'{name}_packets') or [0.0] * len(values)
     min_bytes = max_bytes = 0.0
-    for number, first, last in node.spans():
+    for index, first, last in node.spans():
         if last <= begin or first >= end:
             continue
-        value, of_headers = values[number], packets[number]
+        value, of_headers = values[index], packets[index]
         if value is None or of_headers is None:
             return None
         sample_bytes = max(0.0, value - HEADER_BYTES * of_headers) * (
@@ -437,4 +437,4 @@ def load(record: Record, records_dir: Path) -> Telemetry:
             f'telemetry of run {record.id}: written by a newer release than '
             f'this one ({SCHEMA}), update hvstack'
         )
-    return to_dataclass(Telemetry, data, document.place())
+    return to_dataclass(Telemetry, data, document.source_location())

@@ -129,7 +129,7 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
             strategy,
             records,
             sweep.size_bytes,
-            bare=sweep.course.measure_baseline,
+            measure_baseline=sweep.course.measure_baseline,
         ),
         corrected_rates,
         strategy.choose(measured, corrected_rates),

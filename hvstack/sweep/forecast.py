@@ -125,7 +125,9 @@ def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
         nothing = SweepEstimate(0, 0, 0)
         return nothing, nothing
     return strategies.estimate_sweep(
-        status.strategy, status.measured, bare=sweep.course.measure_baseline
+        status.strategy,
+        status.measured,
+        measure_baseline=sweep.course.measure_baseline,
     )
 
 

@@ -25,8 +25,8 @@ class Step:
     @property
     def kind(self) -> str:
         """Kind of the run record."""
-        bare = self.configuration == BARE_METAL
-        return 'baseline' if bare else 'configuration'
+        is_baseline = self.configuration == BARE_METAL
+        return 'baseline' if is_baseline else 'configuration'
 
     @property
     def label(self) -> str:
@@ -50,8 +50,8 @@ def build_workload(
     if name != BARE_METAL:
         name = parse(name).name
     return [
-        Step(name, first_index + number, size)
-        for number, size in enumerate(sizes)
+        Step(name, first_index + index, size)
+        for index, size in enumerate(sizes)
     ]
 
 
@@ -75,8 +75,8 @@ def build_quick_workloads(
             'a sweep needs one configuration and one run at least'
         )
     plan = []
-    for number, configuration in enumerate(configurations):
-        plan.append(build_workload(BARE_METAL, number, [size_bytes]))
+    for index, configuration in enumerate(configurations):
+        plan.append(build_workload(BARE_METAL, index, [size_bytes]))
         plan.append(build_workload(configuration, 0, [size_bytes] * runs))
     last = len(configurations)
     plan.append(build_workload(BARE_METAL, last, [size_bytes, 2 * size_bytes]))

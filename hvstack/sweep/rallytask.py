@@ -103,11 +103,11 @@ def _terminate_on_error(
     try:
         yield
     except BaseException:
-        for number in (signal.SIGINT, signal.SIGKILL):
+        for signal_number in (signal.SIGINT, signal.SIGKILL):
             with contextlib.suppress(
                 ProcessLookupError, subprocess.TimeoutExpired
             ):
-                os.killpg(process.pid, number)
+                os.killpg(process.pid, signal_number)
                 log.write(process.communicate(timeout=_END_SECONDS)[0])
                 break
         raise

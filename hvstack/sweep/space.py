@@ -99,7 +99,7 @@ def load_space(path: Path) -> Space:
     :raises hvstack.errors.InputError: the file is not valid.
     """
     document = yamlfile.load(path)
-    source_location = document.place()
+    source_location = document.source_location()
     top = Fields(document.data, source_location, ('start', 'values'))
     fields = Fields(top.raw('values'), source_location, PARAMETERS, 'values')
     texts_by_name = {}

@@ -128,13 +128,13 @@ def check_name(sweep: str) -> str:
     return sweep
 
 
-def create_id(kind: str) -> str:
+def create_id(prefix: str) -> str:
     """Return a unique name for a new sweep.
 
-    :param kind: first word of the name.
+    :param prefix: first word of the name.
     """
     moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
-    return f'{kind}-{moment}-{secrets.token_hex(2)}'
+    return f'{prefix}-{moment}-{secrets.token_hex(2)}'
 
 
 def create_sweep(
@@ -218,7 +218,7 @@ def load_sweep(path: Path) -> Sweep:
         a field is not valid.
     """
     document = jsonfile.load(path)
-    source_location = document.place()
+    source_location = document.source_location()
     sweep = to_dataclass(Sweep, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
     if not record.is_sweep(sweep.id) or sweep.id != path.stem:

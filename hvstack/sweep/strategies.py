@@ -267,8 +267,8 @@ class Racing(Strategy):
         ]
         # Full-factorial's runs. One on bare metal stands before each visit,
         # unless the sweep is compared with recorded ones.
-        bare = int(bool(measured.get_rates(BARE_METAL)))
-        budget = (self.runs + bare) * len(alive)
+        baseline_runs = int(bool(measured.get_rates(BARE_METAL)))
+        budget = (self.runs + baseline_runs) * len(alive)
         observed_rates: dict[str, Sequence[float]] = {}
         count = min(self.FIRST_RUNS, self.runs)
         visits = 0
@@ -285,11 +285,11 @@ class Racing(Strategy):
             base = measured.get_rates(BARE_METAL)[:visits]
             alive = self._drop_inferior(alive, observed_rates, base)
             remaining_runs = budget - sum(map(len, observed_rates.values()))
-            remaining_runs -= bare * visits
+            remaining_runs -= baseline_runs * visits
             further = min(
                 self.FURTHER_RUNS,
                 self.runs * self.MAX_FACTOR - count,
-                remaining_runs // len(alive) - bare,
+                remaining_runs // len(alive) - baseline_runs,
             )
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.
@@ -369,7 +369,7 @@ def plan_workloads(
     records: Sequence[Record],
     size_bytes: int,
     *,
-    bare: bool = True,
+    measure_baseline: bool = True,
 ) -> list[list[Step]]:
     """Return the next workloads; the runs of a workload share a cluster.
 
@@ -379,8 +379,8 @@ def plan_workloads(
     :param strategy: strategy of the sweep.
     :param records: all records of the sweep.
     :param size_bytes: size of the data of the sweep in bytes.
-    :param bare: measure bare metal; False if the sweep has a recorded
-        baseline.
+    :param measure_baseline: measure bare metal; False if the sweep has a
+        recorded baseline.
     :returns: an empty list if the sweep is finished.
     """
     settled = percents.list_settled(records, size_bytes)
@@ -393,18 +393,18 @@ def plan_workloads(
     workloads = []
     for ask in asks:
         before = next((n for n in reversed(last) if n != ask.configuration), 0)
-        if bare and before != BARE_METAL:
+        if measure_baseline and before != BARE_METAL:
             workloads.append([Step(BARE_METAL, base, size_bytes)])
             base += 1
         done = last.count(ask.configuration)
         workloads.append(
             [
-                Step(ask.configuration, done + number, size_bytes)
-                for number in range(ask.runs)
+                Step(ask.configuration, done + offset, size_bytes)
+                for offset in range(ask.runs)
             ]
         )
         last.append(ask.configuration)
-    if bare and not asks and last and last[-1] != BARE_METAL:
+    if measure_baseline and not asks and last and last[-1] != BARE_METAL:
         workloads.append([Step(BARE_METAL, base, size_bytes)])
     return workloads
 
@@ -435,7 +435,7 @@ def estimate_sweep(
     strategy: Strategy,
     measured: MeasuredRates | None = None,
     *,
-    bare: bool = True,
+    measure_baseline: bool = True,
 ) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the lowest and the highest estimate of the work of a sweep.
 
@@ -445,7 +445,7 @@ def estimate_sweep(
 
     :param strategy: strategy of the sweep.
     :param measured: runs so far; the estimate covers the remaining runs.
-    :param bare: whether bare metal is measured.
+    :param measure_baseline: whether bare metal is measured.
     """
     measured = measured or MeasuredRates({})
     names = [configuration.name for configuration in strategy.space.possible]
@@ -454,7 +454,7 @@ def estimate_sweep(
     ]
     mean_rate = math.exp(_log_mean(measured_rates)) if measured_rates else 1.0
     estimates = [
-        simulate(strategy, rate, measured, bare=bare)
+        simulate(strategy, rate, measured, measure_baseline=measure_baseline)
         for rate in (
             lambda _: mean_rate,
             lambda name: mean_rate / (1 + names.index(name)),
@@ -472,15 +472,15 @@ def simulate(
     rate: Callable[[str], float],
     measured: MeasuredRates,
     *,
-    bare: bool,
+    measure_baseline: bool,
 ) -> SweepEstimate:
     """Simulate the remaining runs of a strategy.
 
     :param strategy: strategy of the sweep.
     :param rate: function that returns the rate of a configuration.
     :param measured: runs so far.
-    :param bare: include a run on bare metal before each configuration and at
-        the end.
+    :param measure_baseline: include a run on bare metal before each
+        configuration and at the end.
     :returns: estimate of the remaining work.
     """
     rates = {
@@ -497,10 +497,14 @@ def simulate(
             requested_names.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
             row += [rate(ask.configuration)] * ask.runs
-            visits += 1 + bare
-            runs += bare + ask.runs
-            base += [1.0] * bare
-    return SweepEstimate(len(requested_names), visits + bare, runs + bare)
+            visits += 1 + measure_baseline
+            runs += measure_baseline + ask.runs
+            base += [1.0] * measure_baseline
+    return SweepEstimate(
+        len(requested_names),
+        visits + measure_baseline,
+        runs + measure_baseline,
+    )
 
 
 def _is_baseline(record: Record) -> bool:

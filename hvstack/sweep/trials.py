@@ -57,16 +57,16 @@ class Trials:
     before: tuple[str, str] = ('', '')
     after: str = ''
 
-    def format_sweep_name(self, number: int, side: str) -> str:
+    def format_sweep_name(self, trial_number: int, side: str) -> str:
         """Return the sweep name of the records of a side of a trial."""
-        return f'{self.id}-{number}-{side}'
+        return f'{self.id}-{trial_number}-{side}'
 
 
 @dataclass(frozen=True)
 class Trial:
     """Result of a trial.
 
-    :param number: number of the trial, from 1.
+    :param trial_number: number of the trial, from 1.
     :param counts: numbers of valid runs of both sides.
     :param percent: rate of B in percent of the rate of A; None until both
         sides have runs.
@@ -74,7 +74,7 @@ class Trial:
     :param seconds: duration of the longest run in seconds.
     """
 
-    number: int
+    trial_number: int
     counts: tuple[int, int]
     percent: Percent | None
     allowed: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def load_trials(name: str) -> Trials:
             f"trials '{name}': there are none, take one of {names or 'none'}"
         )
     document = jsonfile.load(path)
-    source_location = document.place()
+    source_location = document.source_location()
     loaded = to_dataclass(Trials, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
     if loaded.id != path.stem:
@@ -188,27 +188,29 @@ def _run_invocation(
     trials: Trials, progress: Progress, max_trials: int | None
 ) -> None:
     done = 0
-    for number in range(1, trials.trials + 1):
-        order = SIDES if number % 2 else SIDES[::-1]
+    for trial_number in range(1, trials.trials + 1):
+        order = SIDES if trial_number % 2 else SIDES[::-1]
         remaining_sides = [
-            side for side in order if _list_pending(trials, number, side)
+            side for side in order if _list_pending(trials, trial_number, side)
         ]
         if not remaining_sides:
             continue
         if done == max_trials:
             return
         for side in remaining_sides:
-            progress.say(f'trial {number} of {trials.trials}, {side.upper()}')
-            _run_side(trials, number, side, progress)
+            progress.say(
+                f'trial {trial_number} of {trials.trials}, {side.upper()}'
+            )
+            _run_side(trials, trial_number, side, progress)
         done += 1
 
 
 def _run_side(
-    trials: Trials, number: int, side: str, progress: Progress
+    trials: Trials, trial_number: int, side: str, progress: Progress
 ) -> None:
     side_index = SIDES.index(side)
     _run_command(trials.before[side_index])
-    sweep = trials.format_sweep_name(number, side)
+    sweep = trials.format_sweep_name(trial_number, side)
     for _ in range(MAX_TRIES):
         rallytask.run_task(
             'sweep.yaml',
@@ -225,7 +227,7 @@ def _run_side(
             trials.id,
             progress,
         )
-        remaining_steps = _list_pending(trials, number, side)
+        remaining_steps = _list_pending(trials, trial_number, side)
         if not remaining_steps:
             return
         failed = [
@@ -238,15 +240,17 @@ def _run_side(
             # Rally did not execute the run, or the run would be killed again.
             break
     raise errors.RunFailed(
-        f"trial {number}, {side.upper()}: runs are missing, Rally's log "
+        f"trial {trial_number}, {side.upper()}: runs are missing, Rally's log "
         f"says why; then 'hvstack sweep trials run {trials.id}'"
     )
 
 
-def _list_pending(trials: Trials, number: int, side: str) -> list[Step]:
+def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
     name = trials.configurations[SIDES.index(side)]
     steps = build_workload(name, 0, [trials.size_bytes] * trials.runs)
-    return state.list_pending(trials.format_sweep_name(number, side), steps)
+    return state.list_pending(
+        trials.format_sweep_name(trial_number, side), steps
+    )
 
 
 def gather_trials(
@@ -266,33 +270,35 @@ def gather_trials(
         records_dir or state.RECORDS_DIR
     )
     sweeps = [
-        trials.format_sweep_name(number, side)
-        for number in range(1, trials.trials + 1)
+        trials.format_sweep_name(trial_number, side)
+        for trial_number in range(1, trials.trials + 1)
         for side in SIDES
     ]
     record.require_usable(invalid_records, sweeps)
     allow = compare.check_fact_names(allow, records)
     return [
         _build_trial(
-            number,
+            trial_number,
             [
                 [
                     run_record
                     for run_record in records
                     if run_record.valid
                     and run_record.sweep
-                    == trials.format_sweep_name(number, side)
+                    == trials.format_sweep_name(trial_number, side)
                 ]
                 for side in SIDES
             ],
             allow,
         )
-        for number in range(1, trials.trials + 1)
+        for trial_number in range(1, trials.trials + 1)
     ]
 
 
 def _build_trial(
-    number: int, sides: Sequence[Sequence[Record]], allow: Collection[str]
+    trial_number: int,
+    sides: Sequence[Sequence[Record]],
+    allow: Collection[str],
 ) -> Trial:
     records_a, records_b = sides
     counts = len(records_a), len(records_b)
@@ -300,12 +306,12 @@ def _build_trial(
         (run_.total_seconds for run_ in (*records_a, *records_b)), default=0.0
     )
     if not records_a or not records_b:
-        return Trial(number, counts, None, seconds=longest)
+        return Trial(trial_number, counts, None, seconds=longest)
     for run_ in (*records_a, *records_b):
         compare.require_comparable(run_, records_a[0], allow)
     rates = [[run_.rate for run_ in side] for side in sides]
     return Trial(
-        number,
+        trial_number,
         counts,
         stats.compute_ratio(rates[1], rates[0], stats.pool_variance(rates)),
         tuple(

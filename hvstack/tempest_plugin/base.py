@@ -265,7 +265,7 @@ class OperatorTest(Providers, BaseTest):
         return all_hosts, unplaced_flavors
 
     @staticmethod
-    def kind(entry: Entry) -> str:
+    def cpu_resource_class(entry: Entry) -> str:
         """Return the resource class of a flavor's CPUs."""
         return next(iter(judge.required_resources(entry.flavor)))
 
@@ -496,7 +496,7 @@ class HostTest(OperatorTest):
         options = CONF.hvstack
         ssh = options.host_access == 'ssh'
         cls.access = Access(
-            kind=options.host_access,
+            host_access=options.host_access,
             command=options.host_command,
             key=options.host_ssh_key or '',
             uri=options.libvirt_uri,

@@ -313,8 +313,8 @@ class ClusterTest(MemberTest):
     def new_resources(self, before: dict[str, Any]) -> dict[str, list[str]]:
         """Return what the project has beside what it had, by kind."""
         return {
-            kind: sorted(set(names) - set(before[kind]))
-            for kind, names in self.list_resources().items()
+            resource_type: sorted(set(names) - set(before[resource_type]))
+            for resource_type, names in self.list_resources().items()
         }
 
     @staticmethod
@@ -336,9 +336,9 @@ class ClusterTest(MemberTest):
         sizes = [int(word) for word in done.stdout.split()]
         return [
             judge.check_equal(
-                f'bytes of file {number} in HDFS', 1_000_000, size
+                f'bytes of file {index} in HDFS', 1_000_000, size
             )
-            for number, size in enumerate(sizes)
+            for index, size in enumerate(sizes)
         ] + [judge.check_equal('files read', _FILES, len(sizes))]
 
     @staticmethod

@@ -62,7 +62,7 @@ _FAILED = re.compile(r'(HS\w+) Result FAILURE')
 class KitRun:
     """A run in the log of the kit.
 
-    :param number: number of the run, 1 or 2.
+    :param run_number: number of the run, 1 or 2.
     :param started_at: start time in seconds since 1970.
     :param phases: seconds of each phase by its name.
     :param total_seconds: whole seconds; None if the log has no metric.
@@ -70,7 +70,7 @@ class KitRun:
     :param reason: why the log has no metric.
     """
 
-    number: int
+    run_number: int
     started_at: int
     phases: dict[str, float]
     total_seconds: int | None
@@ -112,7 +112,7 @@ def parse_log(log: str) -> list[KitRun]:
     ]
 
 
-def _parse_run(number: int, started_at: int, text: str) -> KitRun:
+def _parse_run(run_number: int, started_at: int, text: str) -> KitRun:
     total, metric = _TOTAL.search(text), _METRIC.search(text)
     failed = _FAILED.findall(text)
     reason = ''
@@ -121,7 +121,7 @@ def _parse_run(number: int, started_at: int, text: str) -> KitRun:
     elif not total or not metric or int(total[2]) < 1:
         reason = 'the kit ended without a metric'
     return KitRun(
-        number,
+        run_number,
         started_at,
         {
             name: 60 * int(minutes or 0) + float(seconds)
@@ -257,7 +257,7 @@ def measure(
     version = textfile.read(path / 'VERSION.txt').strip()[:40]
     records = []
     for kit_run in runs:
-        if kit_run.number not in run_numbers:
+        if kit_run.run_number not in run_numbers:
             continue
         run_result = replace(
             whole,
@@ -276,7 +276,7 @@ def measure(
                 'kit': {
                     'version': version,
                     'metric': kit_run.metric,
-                    'run': kit_run.number,
+                    'run': kit_run.run_number,
                     'role': _run_role(kit_run, slower),
                 },
             },
@@ -285,7 +285,7 @@ def measure(
             sweep=sweep,
             kind=kind,
             configuration=configuration,
-            index=index + kit_run.number - 1,
+            index=index + kit_run.run_number - 1,
         )
         saved.derived = False
         record.save(saved, records_dir)
@@ -348,13 +348,13 @@ def measure_runs(
 
 def _collect_runs(whole: tpcxhs.RunResult, log: str) -> list[KitRun]:
     """Return both runs; a problem of the whole kit invalidates both."""
-    runs_by_number = {run.number: run for run in parse_log(log)}
+    runs_by_number = {run.run_number: run for run in parse_log(log)}
     started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]
     runs = []
-    for number in (1, 2):
-        run = runs_by_number.get(number) or KitRun(
-            number, started_at, {}, None, None, f'it did not start: {tail}'
+    for run_number in (1, 2):
+        run = runs_by_number.get(run_number) or KitRun(
+            run_number, started_at, {}, None, None, f'it did not start: {tail}'
         )
         if whole.reason:
             run = replace(
@@ -388,13 +388,13 @@ def _performance_run_number(runs: list[KitRun]) -> int | None:
     """Return the number of the performance run; None if a run failed."""
     if any(run.total_seconds is None for run in runs):
         return None
-    return max(runs, key=lambda run: run.total_seconds or 0).number
+    return max(runs, key=lambda run: run.total_seconds or 0).run_number
 
 
 def _run_role(run: KitRun, slower: int | None) -> str:
     if slower is None:
         return 'none: the pair is not whole'
-    return 'performance' if run.number == slower else 'repeatability'
+    return 'performance' if run.run_number == slower else 'repeatability'
 
 
 def _format_time(seconds: int) -> str:

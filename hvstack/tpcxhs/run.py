@@ -179,7 +179,7 @@ def run(
         **cluster.environment(),
     }
     run_result.observations = {
-        **cluster.seen(),
+        **cluster.observe(),
         'os_not_set': list(system.not_set),
         'one_jvm': workload.one_jvm,
     }
@@ -294,7 +294,7 @@ def _settle_hosts(cluster: Cluster) -> list[str]:
         warnings.append(
             f'caches were not dropped ({" ".join(str(exc).split())})'
         )
-    busy = disks.settle(cluster.nodes)
+    busy = disks.wait_until_idle(cluster.nodes)
     return [*warnings, busy] if busy else warnings
 
 
@@ -407,11 +407,11 @@ class _PhaseRunner:
     phase_seconds: float
 
     def generate(self) -> None:
-        work = self.workload
+        workload = self.workload
         self._run_job(
             'HSGen',
-            f'teragen -Dmapreduce.job.maps={work.maps}',
-            f'{work.records} {INPUT}',
+            f'teragen -Dmapreduce.job.maps={workload.maps}',
+            f'{workload.records} {INPUT}',
         )
 
     def put_random(self) -> None:
@@ -420,12 +420,12 @@ class _PhaseRunner:
         TeraSort sorts data records with any content. A block has at least
         1 MiB.
         """
-        work = self.workload
-        block = work.size_bytes // work.maps // MIB * MIB
+        workload = self.workload
+        block = workload.size_bytes // workload.maps // MIB * MIB
         self.cluster.gateway.run(
-            f'head -c {work.size_bytes} /dev/urandom | hdfs dfs '
-            f'-Ddfs.blocksize={block} -Ddfs.replication={work.replication} '
-            f'-put - {INPUT}/part',
+            f'head -c {workload.size_bytes} /dev/urandom | hdfs dfs '
+            f'-Ddfs.blocksize={block} '
+            f'-Ddfs.replication={workload.replication} -put - {INPUT}/part',
             timeout=300,
         )
 
@@ -433,11 +433,11 @@ class _PhaseRunner:
         self._check_data(INPUT, self.workload.maps)
 
     def sort(self) -> None:
-        work = self.workload
+        workload = self.workload
         self._run_job(
             'HSSort',
-            f'terasort -Dmapreduce.job.reduces={work.reduces} '
-            f'-Dmapreduce.terasort.output.replication={work.replication}',
+            f'terasort -Dmapreduce.job.reduces={workload.reduces} '
+            f'-Dmapreduce.terasort.output.replication={workload.replication}',
             f'{INPUT} {OUTPUT}',
         )
 
@@ -457,16 +457,16 @@ class _PhaseRunner:
 
     def _run_job(self, phase: str, program: str, operands: str) -> None:
         """Run a job and measure the time of its client, as TPCx-HS does."""
-        work = self.workload
+        workload = self.workload
         self._say(f'{phase} ...')
         max_block_bytes = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
-        block = min(work.block_bytes, max_block_bytes)
-        if work.one_jvm:
+        block = min(workload.block_bytes, max_block_bytes)
+        if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
         begin = time.monotonic()
         result = self.cluster.gateway.run(
             f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
-            f'-Ddfs.replication={work.replication} {operands}',
+            f'-Ddfs.replication={workload.replication} {operands}',
             timeout=self.phase_seconds,
             check=False,
         )
@@ -492,13 +492,15 @@ class _PhaseRunner:
         self._record_phase('HSDataCheck', time.monotonic() - begin, **checked)
         return checked
 
-    def _record_phase(self, phase: str, seconds: float, **more: Any) -> None:
+    def _record_phase(
+        self, phase: str, seconds: float, **extra_fields: Any
+    ) -> None:
         self.run_result.phases.append(
             {
                 'name': phase,
                 'seconds': round(seconds, 3),
                 'began': round(time.time() - seconds, 3),
-                **more,
+                **extra_fields,
             }
         )
         self._say(f'{phase}: {seconds:.0f} s')
@@ -595,9 +597,9 @@ def check_sorted(
 def _failure_reason(output: str) -> str:
     """Return the lines of a job's output with the reason of its failure."""
     lines = output.splitlines()
-    for number, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if _KILLED.search(line):
-            return f'a task was killed: {" ".join(lines[number].split())}'
+            return f'a task was killed: {" ".join(lines[index].split())}'
     for pattern, reason in _FULL_DISK_REASONS.items():
         for line in filter(pattern.search, lines):
             return (

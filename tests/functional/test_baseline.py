@@ -51,7 +51,7 @@ class BaselineTest(testtools.TestCase):
 
     def assert_given_back(self) -> None:
         self.assertEqual({'up'}, set(self.states().values()))
-        self.assertEqual([], list(hosts.TAKEN.glob('*.json')))
+        self.assertEqual([], list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
         for host in hosts.read():
             done = shell.run([*host.enter, 'true'], check=False)
             self.assertNotEqual(0, done.returncode, host.name)

@@ -149,7 +149,7 @@ class CephTest(HostsTest):
             lambda: self.used()[DISK] - before[DISK] >= WRITTEN,
             f'disk {DISK} to hold what was written',
             timeout=90,
-            why=lambda: f'MiB before {before}, now {self.used()}',
+            get_reason=lambda: f'MiB before {before}, now {self.used()}',
         )
         for index, (old, new) in enumerate(
             zip(before, self.used(), strict=True)

@@ -79,4 +79,4 @@ class EmulatedSweepTest(testtools.TestCase):
         self.assertEqual([], journal.entries())
         self.assertEqual([], list(self.cloud.orchestration.stacks()))
         self.assertEqual([], list(self.cloud.block_storage.volumes()))
-        self.assertEqual([], list(hosts.TAKEN.glob('*.json')))
+        self.assertEqual([], list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))

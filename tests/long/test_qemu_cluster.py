@@ -143,7 +143,7 @@ class QemuClusterTest(LabTest):
         )
         self.addCleanup(cluster.close)
         self.assertEqual(plan.workers, len(cluster.workers))
-        self.assertEqual('ceph', cluster.given['storage'])
+        self.assertEqual('ceph', cluster.external_facts['storage'])
         backends = cluster.placement['volume_backends']
         self.assertEqual(
             {(backend['type'], 'ceph') for backend in backends},

@@ -115,7 +115,7 @@ class SlowDiskTest(QemuTest):
             role='worker',
             host=server.host_id,
             key=self.temp_dir / 'key',
-            folder=self.temp_dir / suffix,
+            directory=self.temp_dir / suffix,
         )
 
     def test_throttled_disk_is_found(self) -> None:

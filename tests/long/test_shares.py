@@ -63,7 +63,7 @@ class SharesTest(HostsTest):
             role='worker',
             host=HOST,
             key=self.temp_dir / 'key',
-            folder=self.temp_dir / 'ssh',
+            directory=self.temp_dir / 'ssh',
         )
         self.addCleanup(node.close)
         return node

@@ -18,7 +18,7 @@ _SECONDS = 900.0
 
 def are_hosts_taken() -> bool:
     """Tell whether bare-metal hosts are taken."""
-    return bool(list(hosts.TAKEN.glob('*.json')))
+    return bool(list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
 
 
 def noted(resource_type: str) -> bool:

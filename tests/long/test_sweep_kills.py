@@ -177,7 +177,9 @@ class SweepKillsTest(SweepCase):
                 f'{entry.kind} {entry.data.get("name")}'
                 for entry in journal.entries()
             ],
-            'taken hosts': [path.name for path in hosts.TAKEN.glob('*.json')],
+            'taken hosts': [
+                path.name for path in hosts.ACQUIRED_HOSTS_DIR.glob('*.json')
+            ],
             # The key that signs records stays.
             'key files': [
                 path.name

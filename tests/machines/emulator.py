@@ -81,7 +81,7 @@ class Emulator:
             f'the machine in {self.work_dir} to answer',
             timeout=900,
             interval=5,
-            why=self.console_tail,
+            get_reason=self.console_tail,
         )
 
     def console_tail(self) -> str:

@@ -149,14 +149,14 @@ def main() -> int:
             lambda: 'RUNNING' in host.agents(size.name).values(),
             'the supervisor of the host to answer',
             timeout=60,
-            why=lambda: host.log_tail(size.name),
+            get_reason=lambda: host.log_tail(size.name),
         )
         host.supervisorctl(size.name, 'stop', 'nova-compute', 'metadata')
         shell.wait_for(
             lambda: virsh(size.name, 'list') is not None,
             'libvirtd to answer',
             timeout=60,
-            why=lambda: host.log_tail(size.name, 'libvirtd'),
+            get_reason=lambda: host.log_tail(size.name, 'libvirtd'),
         )
         print(virsh(size.name, 'version'))
         failed += check(size)

@@ -28,7 +28,7 @@ class JSONFileTest(testtools.TestCase):
     def test_data_and_lines(self) -> None:
         document = self.load('{"a": {"b": 1},\n "c": [1,\n 2.5]}')
         self.assertEqual({'a': {'b': 1}, 'c': [1, 2.5]}, document.data)
-        locate = document.place()
+        locate = document.source_location()
         self.assertEqual(f'{self.path}:2', locate('c.0'))
         self.assertEqual(f'{self.path}:3', locate('c.1'))
 

@@ -36,7 +36,7 @@ class CatalogueTest(testtools.TestCase):
         path = self.directory / 'hosts.yaml'
         path.symlink_to(path.name)
         self.useFixture(fixtures.MonkeyPatch('hvstack.profiles.LAB', path))
-        error = self.assertRaises(errors.InputError, profiles.known)
+        error = self.assertRaises(errors.InputError, profiles.list_paths)
         self.assertIn(str(path), str(error))
 
     def test_names_that_no_file_can_have(self) -> None:

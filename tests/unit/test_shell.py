@@ -40,7 +40,7 @@ class RunTest(testtools.TestCase):
             errors.CommandFailed,
             shell.run,
             ['false', 'hunter2'],
-            shown=['false', '***'],
+            display_argv=['false', '***'],
         )
         self.assertNotIn('hunter2', str(exc))
 
@@ -121,7 +121,7 @@ class WaitForTest(testtools.TestCase):
             'the moon',
             timeout=0,
             interval=0,
-            why=lambda: 'it is day',
+            get_reason=lambda: 'it is day',
         )
         self.assertIn('the moon: it is day', str(exc))
 

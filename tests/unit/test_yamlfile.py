@@ -44,7 +44,9 @@ class Load(Files):
         source_location = document.place('b')
         self.assertTrue(source_location('0.d').endswith('a.yaml:4'))
         self.assertTrue(source_location('0.e').endswith('a.yaml:3'))
-        self.assertTrue(document.place()('nothing').endswith('a.yaml:1'))
+        self.assertTrue(
+            document.source_location()('nothing').endswith('a.yaml:1')
+        )
 
     def test_empty(self) -> None:
         self.assertIsNone(yamlfile.load(self.write('')).data)

@@ -205,7 +205,7 @@ def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,
         interval=1,
-        why=describe_late_hosts,
+        get_reason=describe_late_hosts,
     )
 
 

@@ -124,7 +124,7 @@ def _wait_until_up(cloud: Any, name: str, since: float) -> None:
         f'{name} to be up in Nova again',
         timeout=_READY_SECONDS,
         interval=1,
-        why=lambda: host.log_tail(name, 'nova-compute'),
+        get_reason=lambda: host.log_tail(name, 'nova-compute'),
     )
 
 

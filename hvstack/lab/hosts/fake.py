@@ -132,7 +132,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
         lambda: all(nova.computes(cloud).get(name) == 'up' for name in chosen),
         'fake hosts to be up in Nova',
         timeout=_READY_SECONDS,
-        why=lambda: supervise.log_tail(chosen[-1]),
+        get_reason=lambda: supervise.log_tail(chosen[-1]),
     )
     if fresh:
         nova.discover()

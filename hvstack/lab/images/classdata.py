@@ -47,7 +47,7 @@ def make(root: Path) -> None:
             ),
         ],
         timeout=900,
-        shown=['sh', str(recipes.FIRST_RUN)],
+        display_argv=['sh', str(recipes.FIRST_RUN)],
     )
     hosts.unlink()
 

@@ -176,7 +176,9 @@ def chosen_tarball() -> tuple[Path | None, str]:
     path = root() / 'hadoop-tarball.json'
     try:
         document = jsonfile.load(path)
-        fields = Fields(document.data, document.place(), ('path', 'sha256'))
+        fields = Fields(
+            document.data, document.source_location(), ('path', 'sha256')
+        )
         tarball = Path(fields.text('path'))
         digest = fields.text('sha256')
         if not tarball.is_absolute():

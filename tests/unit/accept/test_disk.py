@@ -59,7 +59,11 @@ class PowerCycleTest(testtools.TestCase):
             show_server=lambda _: {'server': {'status': 'ACTIVE'}},
         )
         node = SSHNode(
-            name='g', address='g', role='', host='', folder=directory / 'own'
+            name='g',
+            address='g',
+            role='',
+            host='',
+            directory=directory / 'own',
         )
         commands = (f'printf x >{directory}/disk', f'md5sum <{directory}/disk')
         # The judgements tell more than that one is bad.

@@ -227,7 +227,11 @@ class CleanupTest(testtools.TestCase):
 
     def cloud(self, **kwargs: Any) -> fake.FakeCloud:
         """Return a cloud on which nothing is left."""
-        kwargs = {'services': {'network': NEUTRON}, 'roles': ('admin',), **kwargs}
+        kwargs = {
+            'services': {'network': NEUTRON},
+            'roles': ('admin',),
+            **kwargs,
+        }
         cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**kwargs))
         for path, collection in (
             (f'{fake.HEAT}/stacks', 'stacks'),
@@ -430,7 +434,9 @@ class CleanupTest(testtools.TestCase):
 
     def test_cloud_with_nova_alone(self) -> None:
         """What a cloud does not have, tests cannot have left there."""
-        cloud = self.cloud(services={}, without=('orchestration', 'block-storage'))
+        cloud = self.cloud(
+            services={}, without=('orchestration', 'block-storage')
+        )
         self.has(cloud, f'{fake.NOVA}/flavors/detail', 'flavors')
         cloud.http.delete(f'{fake.NOVA}/flavors/mine')
         self.assertEqual([f'flavor {self.MINE}'], self.clean(cloud))
@@ -452,7 +458,9 @@ class CleanupTest(testtools.TestCase):
         return cloud.http.delete(f'{fake.KEYSTONE}/projects/mine')
 
     def test_project_on_a_cloud_with_nova_alone(self) -> None:
-        cloud = self.cloud(services={}, without=('orchestration', 'block-storage'))
+        cloud = self.cloud(
+            services={}, without=('orchestration', 'block-storage')
+        )
         deletion = self.project(cloud)
         self.assertEqual([f'project {self.MINE}'], self.clean(cloud))
         self.assertTrue(deletion.called_once)

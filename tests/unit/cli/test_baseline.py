@@ -24,7 +24,8 @@ class BaselineTest(testtools.TestCase):
         self.records = self.directory / 'records'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.TAKEN', self.directory / 'taken'
+                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR',
+                self.directory / 'taken',
             )
         )
 

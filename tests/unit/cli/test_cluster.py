@@ -165,7 +165,7 @@ class MadeTest(OnHostsTest):
 
     def setUp(self) -> None:
         super().setUp()
-        for name in ('cluster.hosts.TAKEN', 'cloud.keys.FOLDER'):
+        for name in ('cluster.hosts.ACQUIRED_HOSTS_DIR', 'cloud.keys.FOLDER'):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}', self.directory / name)
             )
@@ -268,7 +268,8 @@ class AfterTest(ClusterTest):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.TAKEN', self.directory / 'taken'
+                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR',
+                self.directory / 'taken',
             )
         )
 

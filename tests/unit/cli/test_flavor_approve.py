@@ -63,7 +63,7 @@ class Approve(testtools.TestCase):
         self.assertEqual(0o640, self.catalogue.stat().st_mode & 0o777)
         document = yamlfile.load(self.catalogue)
         saved_catalogue = catalogue.from_mapping(
-            document.data, document.place()
+            document.data, document.source_location()
         )
         evidence.verify_evidence(
             saved_catalogue.entries[0], record.load_all(self.records)
@@ -117,7 +117,7 @@ class Approve(testtools.TestCase):
         self.assertIn(f'{name}: approved, 99.0 % of bare metal (', out)
         document = yamlfile.load(self.catalogue)
         saved_catalogue = catalogue.from_mapping(
-            document.data, document.place()
+            document.data, document.source_location()
         )
         earned = saved_catalogue.entries[0].evidence or {}
         self.assertEqual('elsewhere', earned['baseline'])

@@ -47,7 +47,7 @@ class SweepTest(testtools.TestCase):
         for name, value in (
             ('sweep.state.SWEEPS_DIR', directory / 'sweeps'),
             ('sweep.state.RECORDS_DIR', directory / 'records'),
-            ('cluster.hosts.TAKEN', directory / 'taken'),
+            ('cluster.hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure_environment', self.ensured),
             ('cloud.credentials.check', lambda *_: None),

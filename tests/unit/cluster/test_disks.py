@@ -34,7 +34,7 @@ class Disks:
 
 
 def wait_until_idle(*nodes: Disks, max_seconds: float = 10) -> str:
-    return disks.settle(
+    return disks.wait_until_idle(
         nodes, quiet=0.01, max_seconds=max_seconds, interval=0.005
     )  # type: ignore[arg-type]
 

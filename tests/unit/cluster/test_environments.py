@@ -242,7 +242,7 @@ class UserDataTest(testtools.TestCase):
         max_workers = next(
             count
             for count in range(100, 400)
-            if environments.early(self.layout(count + 1))
+            if environments.controllers_first(self.layout(count + 1))
         )
         self.assertGreater(max_workers, 100)
         self.assertGreater(65536, self.characters(self.layout(max_workers)))
@@ -251,7 +251,7 @@ class UserDataTest(testtools.TestCase):
         """Those of vsphere6's Table 1 with 10 and 20 workers a host."""
         for workers in (318, 636):
             layout = self.layout(workers)
-            self.assertTrue(environments.early(layout))
+            self.assertTrue(environments.controllers_first(layout))
             self.assertGreater(self.characters(layout, 'hadoop'), 65535)
             stacks.refuse_user_data(environments.parameters(layout))
 

@@ -56,7 +56,7 @@ class HostsFileTest(testtools.TestCase):
         self.acquired_dir = self.directory / 'taken'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.TAKEN', self.acquired_dir
+                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR', self.acquired_dir
             )
         )
 

@@ -172,7 +172,7 @@ class PlanTest(testtools.TestCase):
         self.hosts(2)
         plan = self.plan('i2')
         self.assertEqual((4, 0), (plan.workers, plan.controller_slots))
-        self.assertFalse(environments.early(self.layout(plan)))
+        self.assertFalse(environments.controllers_first(self.layout(plan)))
 
     def test_controllers_of_large_clusters_come_first(self) -> None:
         """Table 1 of vsphere6: all its places are too much user data."""
@@ -186,7 +186,8 @@ class PlanTest(testtools.TestCase):
             plan = self.plan(label, controllers=controllers)
             self.assertEqual(workers, plan.workers)
             self.assertEqual(
-                label != 'i4', environments.early(self.layout(plan))
+                label != 'i4',
+                environments.controllers_first(self.layout(plan)),
             )
 
     def small(self, **fields: Any) -> None:
@@ -479,7 +480,7 @@ class Seen(testtools.TestCase):
             'resourcemanager': {'name': 'd', 'server_id': 'c1'},
             'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
-        observed = launch.seen(self.cloud.connect(), plan, outputs)
+        observed = launch.observe_cloud(self.cloud.connect(), plan, outputs)
         return observed, launch.storage(plan, observed)
 
     def test_volumes_that_are_disks(self) -> None:

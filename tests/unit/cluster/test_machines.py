@@ -127,7 +127,7 @@ class TakenTest(_Cloud):
             ('cloud.keys.FOLDER', directory / 'keys'),
             ('cloud.host_keys.DIRECTORY', directory / 'known_hosts'),
             ('cloud.stacks._INTERVAL', 0.0),
-            ('cluster.launch.settle', self.wait_until_ready),
+            ('cluster.launch.wait_until_ready', self.wait_until_ready),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.settled: list[Topology] = []
@@ -204,7 +204,9 @@ class TakenTest(_Cloud):
 
     def acquire(self) -> Any:
         quiet = Progress(stream=io.StringIO())
-        return machines.taken(self.conn, self.plan(), self.options, quiet)
+        return machines.acquire_machines(
+            self.conn, self.plan(), self.options, quiet
+        )
 
     def given_back(self) -> None:
         self.assertEqual([], journal.entries())
@@ -224,7 +226,7 @@ class TakenTest(_Cloud):
             self.assertEqual(
                 {'cpu_model': 'Xeon', 'hosts': 3, 'worker_hosts': 2}, sut
             )
-            observations = cluster.seen()
+            observations = cluster.observe()
             self.assertEqual(16.0, observations['host_cpu_share']['w1'])
             self.assertEqual(
                 {'CUSTOM_BAREMETAL': 1}, observations['allocations']['w22']

@@ -7,7 +7,7 @@ import testtools
 
 from hvstack import errors, shell
 from hvstack.cloud import host_keys
-from hvstack.cluster.base import Members
+from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.command import CommandNode
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
@@ -67,7 +67,7 @@ class CommandNodeTest(testtools.TestCase):
 
     def test_drop_caches_by_a_given_program(self) -> None:
         mark = self.directory / 'dropped'
-        cluster = Members(
+        cluster = ClusterNodes(
             'c', self.node, [self.node], 1, {}, ('touch', str(mark))
         )
         cluster.drop_caches()
@@ -99,7 +99,7 @@ class SSHNodeTest(testtools.TestCase):
             role='worker',
             host='h1',
             key=Path('/key'),
-            folder=self.directory / 'sockets',
+            directory=self.directory / 'sockets',
         )
 
     def test_run(self) -> None:

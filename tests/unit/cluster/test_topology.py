@@ -259,13 +259,13 @@ class RefreshTest(testtools.TestCase):
 
     def test_controllers_that_wait_for_their_table(self) -> None:
         self.cluster = FakeCluster(separate=True)
-        topology.place(self.cluster, make_topology(rm='ng-d'), 0)
+        topology.provide_topology(self.cluster, make_topology(rm='ng-d'), 0)
         for node in (self.cluster.gateway, self.cluster.manager):
             self.assertIn('w2 /r1/ng-b', node.files[TABLE])
         self.cluster.manager.answers = False
         failure = self.assertRaises(
             errors.DeadlineExceeded,
-            topology.place,
+            topology.provide_topology,
             self.cluster,
             make_topology(rm='ng-d'),
             0,

@@ -140,7 +140,7 @@ class CataloguesTest(testtools.TestCase):
         for size in hosts[:2]:
             document = yamlfile.load(self.directory / f'lab-{size.role}.yaml')
             role_catalogue = catalogue.from_mapping(
-                document.data, document.place()
+                document.data, document.source_location()
             )
             for finding in lint.check_catalogue(
                 sizes.profile(size), role_catalogue

@@ -29,7 +29,10 @@ class StateTest(testtools.TestCase):
             ('paths.CACHE', self.top / 'cache'),
             ('cloud.journal.FOLDER', self.state / 'journal'),
             ('cloud.keys.FOLDER', self.state / 'keys'),
-            ('cluster.hosts.TAKEN', self.state / 'journal' / 'hosts'),
+            (
+                'cluster.hosts.ACQUIRED_HOSTS_DIR',
+                self.state / 'journal' / 'hosts',
+            ),
             ('lab.settings.LAB', lab),
             ('lab.settings._SETTINGS', lab / 'settings.json'),
         ):

@@ -298,7 +298,7 @@ class Choices(testtools.TestCase):
         cost = self.COST.__getitem__
         for variance, best in ((0.0, 'dear'), (10.0, None)):
             choice = choose(
-                runs, spread, cost, more=lambda _a, _b, m=variance: m
+                runs, spread, cost, extra_variance=lambda _a, _b, m=variance: m
             )
             assert choice
             self.assertEqual(best, choice.winner)

@@ -52,7 +52,7 @@ class SessionTest(testtools.TestCase):
             )
         state.RECORDS_DIR.mkdir()
         for name, target in (
-            ('cluster.hosts.TAKEN', directory / 'taken'),
+            ('cluster.hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             ('cloud.journal.FOLDER', directory / 'journal'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', target))
@@ -313,8 +313,8 @@ class SessionTest(testtools.TestCase):
             undone,
         )
         self.assertIsNone(self.state.cluster)
-        assert cluster.folder
-        self.assertFalse(cluster.folder.exists())
+        assert cluster.directory
+        self.assertFalse(cluster.directory.exists())
 
     def test_hosts_are_switched_by_the_operators_command(self) -> None:
         calls: list[tuple[Any, ...]] = []

@@ -335,7 +335,8 @@ class StrategyTest(testtools.TestCase):
         for runs in (1, 2, 3, 4):
             area = explored('instances=1,2,4')
             _, max_estimate = strategies.estimate_sweep(
-                strategies.create_strategy('racing', area, runs), bare=False
+                strategies.create_strategy('racing', area, runs),
+                measure_baseline=False,
             )
             self.assertEqual(3 * runs, max_estimate.runs)
 

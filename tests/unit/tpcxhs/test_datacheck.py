@@ -6,7 +6,7 @@ from pathlib import Path
 import testtools
 
 from hvstack import errors, shell
-from hvstack.cluster.base import Members
+from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.command import CommandNode
 from hvstack.hadoop import fsck
 from hvstack.tpcxhs import datacheck
@@ -109,7 +109,7 @@ class DataCheckTest(testtools.TestCase):
 class CheckTest(testtools.TestCase):
     """The check as a run calls it, with a program for the node."""
 
-    def cluster(self, name: str) -> Members:
+    def cluster(self, name: str) -> ClusterNodes:
         def node(index: int) -> CommandNode:
             return CommandNode(
                 name=f'node{index}',
@@ -119,7 +119,7 @@ class CheckTest(testtools.TestCase):
                 enter=('sh', '-c', f'cat {REAL / name}.txt'),
             )
 
-        return Members('test', node(1), [node(2), node(3)], 1, {}, None)
+        return ClusterNodes('test', node(1), [node(2), node(3)], 1, {}, None)
 
     def check(self, name: str) -> dict[str, object]:
         return datacheck.check_data(
@@ -150,7 +150,7 @@ class CheckTest(testtools.TestCase):
             self.assertNotIn('\n', str(failure))
 
     def test_fsck_did_not_end(self) -> None:
-        cluster = Members(
+        cluster = ClusterNodes(
             'test',
             CommandNode('n', 'a', 'worker', 'h', ('echo', 'FSCK refused')),
             [],

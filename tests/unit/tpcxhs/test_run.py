@@ -178,7 +178,7 @@ class Some:
     def environment(self) -> dict[str, Any]:
         return {'kernel': '6'}
 
-    def seen(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         return {'workers': 2}
 
     def drop_caches(self) -> None:
@@ -298,7 +298,8 @@ class RunTest(testtools.TestCase):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.disks.settle', lambda _: 'disks of c were'
+                'hvstack.cluster.disks.wait_until_idle',
+                lambda _: 'disks of c were',
             )
         )
         run_result = self.run_once()

@@ -40,7 +40,7 @@ class Driver(fake.FakeDriver):
         return numa.NUMATopology(
             cells=[
                 numa.NUMACell(
-                    id=number,
+                    id=index,
                     cpuset=set(cell['shared']),
                     pcpuset=set(cell['dedicated']),
                     memory=cell['memory_mib'],
@@ -52,9 +52,9 @@ class Driver(fake.FakeDriver):
                     network_metadata=network_metadata.NetworkMetadata(
                         physnets=set(), is_tunneled=False
                     ),
-                    socket=number,
+                    socket=index,
                 )
-                for number, cell in enumerate(self._profile['cells'])
+                for index, cell in enumerate(self._profile['cells'])
             ]
         )
 
@@ -75,8 +75,12 @@ class Driver(fake.FakeDriver):
             status['numa_topology'] = self._topology()._to_json()
             # Images for virtual machines fit, those for containers do not.
             status['supported_instances'] = [
-                (fields.Architecture.X86_64, kind, fields.VMMode.HVM)
-                for kind in (fields.HVType.KVM, fields.HVType.QEMU)
+                (
+                    fields.Architecture.X86_64,
+                    hypervisor_type,
+                    fields.VMMode.HVM,
+                )
+                for hypervisor_type in (fields.HVType.KVM, fields.HVType.QEMU)
             ]
             # A restart must find the same node.
             status['uuid'] = str(uuid.uuid5(uuid.NAMESPACE_DNS, nodename))

@@ -63,9 +63,9 @@ class FullHostTest(OperatorTest):
             room_checks = [
                 judge.check_room(name, inventories, entry)
                 for name, uuid in sorted(self.candidate_hosts(entry).items())
-                if (inventories := self.inventories(uuid))[self.kind(entry)][
-                    'total'
-                ]
+                if (inventories := self.inventories(uuid))[
+                    self.cpu_resource_class(entry)
+                ]['total']
                 <= profile.cpus
             ]
             check_results += room_checks
@@ -79,9 +79,9 @@ class FullHostTest(OperatorTest):
         """A guest larger than any host is refused, whatever the ratio."""
         unplaced_flavors = []
         for entry, _ in self.worker_flavors_by_placement():
-            kind = self.kind(entry)
+            resource_class = self.cpu_resource_class(entry)
             totals = [
-                self.inventories(uuid)[kind]['total']
+                self.inventories(uuid)[resource_class]['total']
                 for uuid in self.candidate_hosts(entry).values()
             ]
             if not totals:
@@ -89,7 +89,7 @@ class FullHostTest(OperatorTest):
                 continue
             largest = max(totals)
             self.check_refused(
-                f'{largest + 1} vCPUs on hosts of {largest} {kind}',
+                f'{largest + 1} vCPUs on hosts of {largest} {resource_class}',
                 self.create_small_flavor(
                     largest + 1, self.placement_specs(entry)
                 ),
@@ -101,11 +101,14 @@ class FullHostTest(OperatorTest):
     def test_over_commitment(self) -> None:
         """Two guests that each fit a host, but not together, never share."""
         for entry, profile in self.worker_flavors_by_placement():
-            kind, specs = self.kind(entry), self.placement_specs(entry)
+            resource_class, specs = (
+                self.cpu_resource_class(entry),
+                self.placement_specs(entry),
+            )
             host, uuid = self.empty_host(entry)
-            total = self.inventories(uuid)[kind]['total']
+            total = self.inventories(uuid)[resource_class]['total']
             cells = 1
-            if kind == 'PCPU':
+            if resource_class == 'PCPU':
                 # One cell alone would not have so many.
                 cells = len(profile.cells)
                 specs['hw:numa_nodes'] = str(cells)

@@ -117,7 +117,7 @@ class DiskTest(MemberTest):
             done,
             f'volume {volume} to be {" or ".join(statuses)}',
             timeout=CONF.hvstack.server_timeout,
-            why=lambda: f'it is {status}',
+            get_reason=lambda: f'it is {status}',
         )
 
     def check_power_cycle(
@@ -240,7 +240,7 @@ class DiskTest(MemberTest):
             role='worker',
             host='',
             key=self.key,
-            folder=self.key.parent / 'ssh',
+            directory=self.key.parent / 'ssh',
         )
         shell.wait_for(
             lambda: node.run(_BOOTED, timeout=60).returncode == 0,
