@@ -41,7 +41,7 @@ class Load(Files):
     def test_lines_of_fields(self) -> None:
         document = yamlfile.load(self.write('a: 1\nb:\n  - c: 2\n    d: 3\n'))
         self.assertEqual({'a': 1, 'b': [{'c': 2, 'd': 3}]}, document.data)
-        source_location = document.place('b')
+        source_location = document.source_location('b')
         self.assertTrue(source_location('0.d').endswith('a.yaml:4'))
         self.assertTrue(source_location('0.e').endswith('a.yaml:3'))
         self.assertTrue(

@@ -290,7 +290,7 @@ class TestStore(ImagesCase):
     def test_two_builds_do_not_meet(self) -> None:
         with store.building():
             exc = self.assertRaises(
-                errors.Busy, store.building(patience=0).__enter__
+                errors.Busy, store.building(timeout_seconds=0).__enter__
             )
         self.assertIn('wait until it ends', str(exc))
 
