@@ -148,9 +148,20 @@ done
 echo "there is no sysstat" >&2
 exit 1
 """
+#: Prints counters of the node's own network: TCP's of its network namespace
+#: as the kernel names them, and the packets that its interface dropped.
+_COUNTERS = r"""
+grep -h -e '^Tcp:' -e '^TcpExt:' /proc/net/snmp /proc/net/netstat
+net=$(ip -4 -o addr |
+    awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}')
+echo "Link: RxDropped TxDropped"
+echo "Link: $(cat "/sys/class/net/$net/statistics/rx_dropped" \
+    "/sys/class/net/$net/statistics/tx_dropped" | tr '\n' ' ')"
+"""
 _START = """
 mkdir -p {folder} && cd {folder} || exit 1
 {stop}
+{counters}
 rm -f samples sa error
 cat >sampler
 setsid sh {folder}/sampler {interval:g} {count} {address} \
@@ -177,6 +188,7 @@ cd {folder} || exit 1
 # sysstat's collector does not write when it is told to end.
 [ ! -e sa ] || sleep {interval:g}
 {stop}
+{counters}
 if [ -e sa ]; then
     ip -4 -o addr |
         awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}'
@@ -216,6 +228,8 @@ class Sampler:
     gaps: list[str] = field(default_factory=list)
     #: By node: its clock less this machine's, in seconds.
     offsets: dict[str, float] = field(default_factory=dict)
+    #: By node: counters of its network at the start.
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def start(self) -> None:
         """Start sampling on all nodes; what does not start is a gap."""
@@ -224,6 +238,7 @@ class Sampler:
         def start_sampler(node: Node) -> float:
             command = self._command(_START, node)
             result = node.run(command, stdin=script, timeout=60)
+            self.counters[node.name], _ = parse_counters(result.stdout)
             return float(result.stdout.split()[-1]) - time.time()
 
         self.offsets = self._each('no sampler', start_sampler, self.nodes)
@@ -244,6 +259,7 @@ class Sampler:
         def collect_samples(node: Node) -> telemetry.NodeTelemetry:
             command = self._command(_COLLECT, node)
             text = node.run(command, timeout=120, check=False).stdout
+            counters, text = parse_counters(text)
             times, rates, disks, cpus = parse(text)
             zero = started_at + self.offsets[node.name]
             return telemetry.NodeTelemetry(
@@ -256,6 +272,7 @@ class Sampler:
                 rates=rates,
                 disks=disks,
                 cpus=cpus,
+                network=_subtract(counters, self.counters[node.name]),
             )
 
         sampled = [node for node in self.nodes if node.name in self.offsets]
@@ -281,6 +298,7 @@ class Sampler:
         return program.format(
             folder=_FOLDER,
             stop=_STOP.format(folder=_FOLDER),
+            counters=_COUNTERS.format(address=node.address),
             interval=self.interval,
             count=int(_LONGEST / self.interval),
             address=node.address,
@@ -321,6 +339,50 @@ class Sampler:
                 *(v for disk in node.disks.values() for v in disk.values()),
             ):
                 values[index] = None
+
+
+#: Counters of a node's network by the kernel's names (:rfc:`1213`, and
+#: ``/proc/net/netstat``).
+_COUNTER_NAMES = {
+    'Tcp:OutSegs': 'segments',
+    'Tcp:RetransSegs': 'retransmitted_segments',
+    'TcpExt:TCPTimeouts': 'retransmission_timeouts',
+    'Link:RxDropped': 'dropped_rx_packets',
+    'Link:TxDropped': 'dropped_tx_packets',
+}
+
+
+def parse_counters(text: str) -> tuple[dict[str, int], str]:
+    """Return counters of the network, and the lines that are none.
+
+    :param text: pairs of lines ``Tcp: NAME ...`` and ``Tcp: NUMBER ...``, as
+        in ``/proc/net/snmp``, among other lines.
+    """
+    names: dict[str, list[str]] = {}
+    counters, others = {}, []
+    for line in text.splitlines(keepends=True):
+        group, *cells = line.split() or ['']
+        if group not in ('Tcp:', 'TcpExt:', 'Link:'):
+            others.append(line)
+        elif group not in names:
+            names[group] = cells
+        else:
+            for name, cell in zip(names.pop(group), cells, strict=False):
+                title = _COUNTER_NAMES.get(group + name)
+                if title is not None and cell.isdecimal():
+                    counters[title] = int(cell)
+    return counters, ''.join(others)
+
+
+def _subtract(
+    after: Mapping[str, int], before: Mapping[str, int]
+) -> dict[str, int]:
+    """Return what was counted in between; not what began again."""
+    return {
+        name: count - before[name]
+        for name, count in after.items()
+        if count >= before.get(name, count + 1)
+    }
 
 
 #: Times, rates, disks, and the number of CPUs.

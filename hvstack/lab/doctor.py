@@ -128,6 +128,10 @@ def _kernel() -> Iterator[Finding]:
     else:
         units = ', hosts are units of systemd' if cgroups.has_units() else ''
         yield Finding('cgroups', 'ok', f'version {cgroups.version()}{units}')
+    try:
+        machine.check_switch()
+    except errors.MissingPrerequisite as exc:
+        yield Finding('Open vSwitch', 'fault', str(exc), 'see the message')
     factor = speed.measure()
     yield Finding(
         'CPU',

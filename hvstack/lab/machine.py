@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hvstack import errors, paths
 from hvstack.lab import packages
-from hvstack.lab.hosts import cgroups, sizes
+from hvstack.lab.hosts import cgroups, sizes, switch_buffers
 from hvstack.lab.settings import LabSettings
 
 #: Free disk space that a lab and its guests need, in GiB.
@@ -49,7 +49,24 @@ def check(lab_settings: LabSettings) -> None:
             f'{remedy}, {_HINT}.'
         )
     cgroups.check()
+    check_switch()
     check_disk()
+
+
+def check_switch() -> None:
+    """Refuse a kernel on which the hosts' switches would drop packets.
+
+    :raises hvstack.errors.MissingPrerequisite: the system call pidfd_getfd is
+        missing.
+    """
+    try:
+        switch_buffers.check_kernel()
+    except OSError as exc:
+        raise errors.MissingPrerequisite(
+            f'Cannot enlarge the buffers of Open vSwitch (pidfd_getfd, kernel '
+            f'{os.uname().release}): {exc.strerror}. Use Linux 5.6 or newer, '
+            f'outside a container that forbids this system call, {_HINT}.'
+        ) from exc
 
 
 def check_disk() -> None:

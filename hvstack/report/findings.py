@@ -24,6 +24,9 @@ MIN_DISK_SPEED_RATIO = 0.5
 MIN_BUSY_SHARE = 0.05
 #: Part of the CPU time that was stolen.
 MAX_STEAL_SHARE = 0.05
+#: Part of a node's TCP segments that it sent again. On bare metal and on a
+#: switch that drops nothing it is below a thousandth.
+MAX_RETRANSMITTED_SHARE = 0.01
 #: Records of the largest reducer over the median's. A sample of 100,000 keys
 #: gives 600 reducers 167 each, and so partitions that scatter by 8 % (one
 #: over the root); with 2,000,000 the largest is about 6 % over the median.
@@ -40,6 +43,7 @@ SOURCES = {
     'slow node': f'a third below the median of the others; {_OWN_LIMIT}',
     'slow disk': f'half of the median of all disks; {_OWN_LIMIT}',
     'steal': '5 %; vsphere6, "Single Replica", on ready time',
+    'TCP segments retransmitted': f"1 % of a node's; {_OWN_LIMIT}",
     'uneven reducers': f'1.2 times the median; {_OWN_LIMIT}, between the '
     '100,000 keys and the 2,000,000 of vsphere6, "Hadoop Benchmarks"',
     'a phase waited for one task': f'a fifth of the job; {_OWN_LIMIT}, for '
@@ -391,6 +395,23 @@ def _check_steal(record: Record) -> Iterator[str]:
             yield f'{100 * part:.1f} % of the CPU time of {name}'
 
 
+def _check_retransmissions(record: Record) -> Iterator[str]:
+    nodes = _get_telemetry_summary(record).get('nodes', {})
+    shares = telemetry.compute_retransmitted_shares(record)
+    for name, share in shares.items():
+        if share > MAX_RETRANSMITTED_SHARE:
+            counters = nodes[name]['network']
+            dropped_count = counters.get(
+                'dropped_rx_packets', 0
+            ) + counters.get('dropped_tx_packets', 0)
+            yield (
+                f'{name} sent {100 * share:.1f} % of its '
+                f'{counters["segments"]} TCP segments again, after '
+                f'{counters.get("retransmission_timeouts", 0)} timeouts; its '
+                f'interface dropped {dropped_count} packets'
+            )
+
+
 def _check_swap(record: Record) -> Iterator[str]:
     summary = _get_telemetry_summary(record)
     scope_note = (
@@ -510,6 +531,7 @@ _CHECKS = (
     ('slow node', _check_node_speed),
     ('slow disk', _check_disk_speed),
     ('steal', _check_steal),
+    ('TCP segments retransmitted', _check_retransmissions),
     ('uneven reducers', _check_reducers),
     ('a phase waited for one task', _check_last_tasks),
     ('memory swapped', _check_swap),

@@ -382,6 +382,15 @@ _JOBS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+def _format_drops(record: Record, name: str) -> str:
+    """Return the packets that a node's interface dropped."""
+    summary = record.seen.get('telemetry') or {}
+    counters = summary.get('nodes', {}).get(name, {}).get('network', {})
+    if 'dropped_rx_packets' not in counters:
+        return format_number(None, 0)
+    return str(counters['dropped_rx_packets'] + counters['dropped_tx_packets'])
+
+
 def _build_nodes_chart(report: SweepReport) -> Chart:
     """Return what each node's tasks made of their time."""
     chart = Chart(
@@ -397,6 +406,8 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
                 for _, _, text in _JOBS
                 for quantity in ('tasks', 'MB/s')
             ),
+            'TCP segments retransmitted, %',
+            'Packets dropped',
         ),
     )
     points: dict[str, list[tuple[str, float]]] = {}
@@ -412,6 +423,7 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
                 for name in phase.get('nodes', {})
             }
         )
+        shares = telemetry.compute_retransmitted_shares(row.valid[-1])
         if not names:
             chart.missing.append(
                 f'{row.label}: run {row.valid[-1].index} holds no single tasks'
@@ -435,6 +447,11 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
                     points.setdefault(text, []).append(
                         (f'{row.label}: {name}', speed)
                     )
+            share = shares.get(name)
+            cells += [
+                format_number(None if share is None else 100 * share, 2),
+                _format_drops(row.valid[-1], name),
+            ]
             chart.rows.append((row.label, name, *cells))
     if node_count > _MAX_NODES:
         chart.missing.append(

@@ -19,7 +19,7 @@ from hvstack.results.record import Record, number_phase_names
 #: Below the folder of the records.
 DIRECTORY = 'telemetry'
 #: Format of the files that this release writes, and the newest it reads.
-SCHEMA = 1
+SCHEMA = 2
 #: A day of samples of a hundred nodes is smaller.
 _MAX_FILE_BYTES = 256 * 1024 * 1024
 #: Series of a node, each a rate: cores busy, stolen or throttled; bytes,
@@ -36,6 +36,16 @@ RATES = (
 )
 #: Series of a disk: bytes a second, and the part of the time it was busy.
 DISK_RATES = ('read', 'write', 'busy')
+#: Counters of a node's network: TCP segments that it sent, those that it sent
+#: again (they are among the former), time-outs after which it sent one again,
+#: and packets that its interface dropped.
+NETWORK_COUNTERS = (
+    'segments',
+    'retransmitted_segments',
+    'retransmission_timeouts',
+    'dropped_rx_packets',
+    'dropped_tx_packets',
+)
 #: What is summed over the workers for each phase.
 PHASE_SUMS = ('cpu', 'steal', 'throttled', 'read', 'write', 'rx', 'tx')
 #: Those that are held against what must have been moved, hence with bounds.
@@ -55,6 +65,8 @@ class NodeTelemetry:
     :param rates: by name of :data:`RATES`, one value between two times each;
         a series that the node does not have is missing.
     :param disks: by device, series of :data:`DISK_RATES`.
+    :param network: counters of :data:`NETWORK_COUNTERS` from the start of the
+        sampler to its end; those that the node does not have are missing.
     """
 
     name: str
@@ -64,6 +76,7 @@ class NodeTelemetry:
     rates: dict[str, Values]
     disks: dict[str, dict[str, Values]] = field(default_factory=dict)
     cpus: int | None = None
+    network: dict[str, int] = field(default_factory=dict)
 
     def spans(self) -> Iterator[tuple[int, float, float]]:
         """Yield index, begin and end of what lies between two samples."""
@@ -276,6 +289,7 @@ def summarize(telemetry: Telemetry) -> dict[str, Any]:
             'role': node.role,
             'cpus': node.cpus,
             'seconds': round(node.times[-1] - node.times[0], 1),
+            'network': node.network,
             'disks': {
                 name: _round_known(
                     {
@@ -338,6 +352,26 @@ def compute_steal_shares(record: Record) -> dict[str, float] | None:
         and node['seconds']
     }
     return shares or None
+
+
+def compute_retransmitted_shares(record: Record) -> dict[str, float]:
+    """Return the part of each node's TCP segments that it sent again.
+
+    :returns: nothing where it is not known: without telemetry, or in records
+        of older releases.
+    """
+    summary = record.seen.get('telemetry')
+    if not isinstance(summary, dict):
+        return {}
+    counters_by_node = {
+        name: node.get('network', {})
+        for name, node in summary.get('nodes', {}).items()
+    }
+    return {
+        name: counters['retransmitted_segments'] / counters['segments']
+        for name, counters in counters_by_node.items()
+        if counters.get('segments') and 'retransmitted_segments' in counters
+    }
 
 
 def _round_known(values: Mapping[str, float | None]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from hvstack import errors, pids, shell
 from hvstack.lab import network, render, settings, values, venv
-from hvstack.lab.hosts import cgroups, sizes
+from hvstack.lab.hosts import cgroups, sizes, switch_buffers
 from hvstack.lab.hosts.sizes import HostSize
 
 HOSTS = settings.LAB / 'hosts'
@@ -120,7 +120,13 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
             '--remote=db:Open_vSwitch,Open_vSwitch,manager_options',
             10,
         ),
-        ('ovs', f'ovs-vswitchd {socket}', 20),
+        # The priority that ovs-ctl gives it: guests' packets wait for it.
+        ('ovs', f'nice -n -10 ovs-vswitchd --pidfile {socket}', 20),
+        (
+            'switch-buffers',
+            f'{venv.program("python")} -I -S {switch_buffers.__file__}',
+            20,
+        ),
         ('ovn', f'ovn-controller {socket}', 30),
         ('libvirtd', f'libvirtd -f {host_dir}/libvirtd.conf', 30),
         (

@@ -15,7 +15,7 @@ import testtools
 from hvstack import errors, shell
 from hvstack.cluster import telemetry
 from hvstack.cluster.command import CommandNode
-from hvstack.results.telemetry import Telemetry
+from hvstack.results.telemetry import NETWORK_COUNTERS, Telemetry
 
 SADF = Path(__file__).parent / 'telemetry' / 'sadf.json'
 LOOP = """1000.5 100.0
@@ -95,6 +95,42 @@ class Parse(testtools.TestCase):
             self.assertEqual(expected, telemetry.source(facts))
 
 
+COUNTERS = """Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs
+Tcp: 1 -1 1000 20
+TcpExt: SyncookiesSent TCPTimeouts
+TcpExt: 0 3
+Link: RxDropped TxDropped
+Link: 4 5
+1000.5 100.0
+"""
+
+
+class CountersTest(testtools.TestCase):
+    def test_parse(self) -> None:
+        counters, remainder = telemetry.parse_counters(COUNTERS)
+        self.assertEqual(
+            {
+                'segments': 1000,
+                'retransmitted_segments': 20,
+                'retransmission_timeouts': 3,
+                'dropped_rx_packets': 4,
+                'dropped_tx_packets': 5,
+            },
+            counters,
+        )
+        self.assertEqual(set(NETWORK_COUNTERS), set(counters))
+        self.assertEqual('1000.5 100.0\n', remainder)
+
+    def test_without_counters(self) -> None:
+        text = 'Link: RxDropped TxDropped\nLink: \n1 2\n'
+        self.assertEqual(({}, '1 2\n'), telemetry.parse_counters(text))
+
+    def test_of_a_node_that_was_restarted(self) -> None:
+        before = {'segments': 5, 'retransmitted_segments': 1}
+        after = {'segments': 9, 'retransmitted_segments': 0, 'other': 1}
+        self.assertEqual({'segments': 4}, telemetry._subtract(after, before))
+
+
 class SamplerTest(testtools.TestCase):
     """The programs run here, on this machine's own control group."""
 
@@ -125,6 +161,9 @@ class SamplerTest(testtools.TestCase):
         self.assertEqual([], run_telemetry.gaps)
         self.assertLess(abs(sampler.offsets['n']), 1)
         self.assertEqual([0.0], run_telemetry.nodes[0].rates['cpu'])
+        self.assertEqual(
+            set(NETWORK_COUNTERS), set(run_telemetry.nodes[0].network)
+        )
         self.assertFalse((self.directory / 'samples').exists())
 
     def test_no_sampler(self) -> None:

@@ -196,6 +196,27 @@ class Findings(testtools.TestCase):
         lines = dict(findings.list_unchecked(answer.build_report([record])))
         self.assertIn('emulated', lines['steal'])
 
+    def test_retransmissions(self) -> None:
+        for retransmitted, titles in (
+            (10, []),
+            (11, ['TCP segments retransmitted']),
+        ):
+            counters = {
+                'segments': 1000,
+                'retransmitted_segments': retransmitted,
+                'retransmission_timeouts': 2,
+                'dropped_rx_packets': 3,
+                'dropped_tx_packets': 1,
+            }
+            record = sampled(self.clean(), network=counters)
+            evidence = self.list_findings(record)
+            self.assertEqual(titles, list(evidence))
+        self.assertIn(
+            'w0 sent 1.1 % of its 1000 TCP segments again, after 2 timeouts; '
+            'its interface dropped 4 packets',
+            evidence['TCP segments retransmitted'],
+        )
+
     def test_uneven_reducers(self) -> None:
         record = self.clean()
         record.phases[2]['reducers']['most'] = 121

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receive buffers of packet sockets, on sockets of this process."""
+
+import os
+import socket
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.lab import machine
+from hvstack.lab.hosts import switch_buffers
+
+
+class BuffersTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        try:
+            switch_buffers.check_kernel()
+            self.packet_socket = self.open_socket()
+        except OSError as exc:
+            self.skipTest(f'needs root and pidfd_getfd: {exc}')
+
+    def open_socket(self) -> socket.socket:
+        # Protocol 0 receives nothing.
+        packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.addCleanup(packet_socket.close)
+        return packet_socket
+
+    def test_enlarge_also_later_sockets(self) -> None:
+        pid, known = os.getpid(), set[str]()
+        before = switch_buffers.read_sizes(pid)
+        self.assertLess(max(before), switch_buffers.BUFFER_BYTES)
+        switch_buffers.enlarge(pid, known)
+        self.open_socket()
+        self.assertLess(
+            min(switch_buffers.read_sizes(pid)), switch_buffers.BUFFER_BYTES
+        )
+        switch_buffers.enlarge(pid, known)
+        self.assertEqual(
+            [switch_buffers.BUFFER_BYTES] * 2, switch_buffers.read_sizes(pid)
+        )
+
+    def test_other_sockets_stay(self) -> None:
+        with socket.socket() as other:
+            before = other.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            switch_buffers.enlarge(os.getpid(), set())
+            self.assertEqual(
+                before, other.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            )
+
+    def test_process_has_ended(self) -> None:
+        self.assertRaises(OSError, switch_buffers.enlarge, 2**22 + 1, set())
+
+
+class KernelTest(testtools.TestCase):
+    def test_kernel_without_the_system_call(self) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(switch_buffers, '_PIDFD_GETFD', 9999)
+        )
+        error = self.assertRaises(
+            errors.MissingPrerequisite, machine.check_switch
+        )
+        self.assertIn('Linux 5.6', str(error))
