@@ -12,6 +12,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
 from hvstack import errors, textfile
 
@@ -141,6 +142,32 @@ def make_directory(path: Path) -> None:
             json.dumps(_identity(root)) + '\n', encoding='utf-8'
         )
         sync_directory(root)
+
+
+def open_lock(path: Path, mode: int = 0o666) -> TextIO:
+    """Open a lock file for :func:`fcntl.flock`; create it if it is missing.
+
+    A FIFO in its place would block this process until another one opens it.
+
+    :param path: the lock file, in an existing directory.
+    :param mode: permission bits of a new file, without those of the umask.
+    :returns: a stream to read, and to append to.
+    :raises hvstack.errors.InputError: it is not a regular file.
+    :raises OSError: no permission, or no room.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        handle = os.open(path, flags | os.O_CLOEXEC, mode)
+    except OSError as exc:
+        if exc.errno not in (errno.EISDIR, errno.ELOOP, errno.ENXIO):
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return os.fdopen(handle, 'a+', encoding='utf-8', errors='replace')
+        os.close(handle)
+    raise errors.InputError(
+        f'Cannot lock {path}: it is not a regular file. Delete it.'
+    )
 
 
 def claim(path: Path) -> None:

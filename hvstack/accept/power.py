@@ -57,8 +57,9 @@ def restore_power(directory: Path) -> Iterator[str]:
             host = fields.host_name('host')
             power_on(directory, host, fields.text('command'))
         except errors.HVStackError as exc:
+            reason = str(exc).removesuffix('.')
             raise errors.CloudError(
                 'Cannot power on a host that a killed test left powered off '
-                f'({path}): {exc}. Power the host on, then delete {path}.'
+                f'({path}): {reason}. Power the host on, then delete {path}.'
             ) from exc
         yield host

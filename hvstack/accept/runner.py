@@ -236,7 +236,7 @@ def lock_workspace(workspace: Workspace) -> Iterator[None]:
             f'Cannot use {workspace.directory} as the workspace: '
             f'{exc.strerror}. Use another --workspace.'
         ) from exc
-    with (workspace.directory / 'held').open('w', encoding='utf-8') as stream:
+    with paths.open_lock(workspace.directory / 'held') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
@@ -284,10 +284,10 @@ def _open_lock_file(workspace: Workspace, url: str) -> TextIO:
         directory = paths.STATE / 'accept'
         paths.make_directory(paths.STATE)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return (directory / name).open('a+', encoding='utf-8')
+        return paths.open_lock(directory / name)
     except OSError:
         # Users other than root: the parent directory of the workspace.
-        return (workspace.directory.parent / name).open('a+', encoding='utf-8')
+        return paths.open_lock(workspace.directory.parent / name)
 
 
 def handle_orphans(workspace: Workspace, *, end: bool) -> None:

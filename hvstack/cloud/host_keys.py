@@ -14,7 +14,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, shell, textfile
 from hvstack.cloud.connection import FAILURES
 
 DIRECTORY = paths.STATE / 'known_hosts'
@@ -61,6 +61,7 @@ def record(
     :param console: returns a server's console log by its ID, for nodes
         whose key Heat does not have; None reads no console log.
     :param timeout: seconds to wait for the keys on the consoles.
+    :raises hvstack.errors.InputError: the file cannot be read.
     """
     path = file_of(cluster)
     guests = list(_guests(outputs))
@@ -137,8 +138,8 @@ def _recorded(path: Path, guests: list[_Guest]) -> dict[str, list[str]]:
     servers = {guest.address: guest.server_id for guest in guests}
     lines: dict[str, list[str]] = {}
     try:
-        text = path.read_text(encoding='utf-8')
-    except FileNotFoundError:
+        text = textfile.read(path)
+    except textfile.MissingFileError:
         return lines
     for line in text.splitlines():
         address, *fields = line.split() or ['']

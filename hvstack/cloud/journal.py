@@ -220,9 +220,10 @@ def _read(path: Path) -> list[Entry]:
                 _check(Fields(item, source_location, list(item), prefix))
         return entries
     except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
         raise type(exc)(
-            f'Cannot read the journal: {exc} Check what the file names, then '
-            'move it away.'
+            f'Cannot read the journal: {reason}. Check what the file names, '
+            'then move it away.'
         ) from exc
 
 
@@ -274,7 +275,7 @@ def owned(owner: str) -> list[Entry]:
 def recovering() -> Iterator[None]:
     """Let only one process at a time undo what dead ones left."""
     paths.make_directory(FOLDER)
-    with (FOLDER / '.lock').open('w', encoding='utf-8') as stream:
+    with paths.open_lock(FOLDER / '.lock') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 

@@ -235,7 +235,7 @@ def _recover() -> list[str]:
 
 def _open_lock() -> IO[str]:
     paths.make_directory(ACQUIRED_HOSTS_DIR)
-    return (ACQUIRED_HOSTS_DIR / 'lock').open('a+', encoding='utf-8')
+    return paths.open_lock(ACQUIRED_HOSTS_DIR / 'lock')
 
 
 def _locks(lock: IO[str]) -> bool:
@@ -332,13 +332,13 @@ def _marks() -> Iterator[_Mark]:
             AttributeError,
         ) as exc:
             reason = (
-                str(exc)
+                str(exc).removesuffix('.')
                 if isinstance(exc, errors.InputError)
-                else "'pid', 'started' or 'hosts' is missing or not valid."
+                else "'pid', 'started' or 'hosts' is missing or not valid"
             )
             raise errors.InputError(
                 f'Cannot read which bare-metal hosts to release ({path}): '
-                f'{reason} Check the hosts that the file '
+                f'{reason}. Check the hosts that the file '
                 f'names, then delete {path}.'
             ) from exc
         yield mark

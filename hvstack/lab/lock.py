@@ -27,24 +27,23 @@ def exclusive() -> Iterator[None]:
     """
     try:
         paths.make_directory(paths.RUN)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        handle = os.open(_LOCK, flags, 0o600)
+        stream = paths.open_lock(_LOCK, 0o600)
     except PermissionError as exc:
         raise errors.MissingPrerequisite(
             f'{_LOCK} cannot be written: the lab needs root, run the command '
             "with sudo, or use a cloud of your own with '--os-cloud NAME'"
         ) from exc
-    try:
+    with stream:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(handle, 20).decode().strip() or 'unknown'
+            stream.seek(0)
+            holder = stream.read(20).strip() or 'unknown'
             raise errors.Busy(
                 f"another command changes this machine's lab (pid {holder}): "
                 'wait for it, or end it'
             ) from None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f'{os.getpid()}\n'.encode(), 0)
+        stream.truncate(0)
+        stream.write(f'{os.getpid()}\n')
+        stream.flush()
         yield
-    finally:
-        os.close(handle)

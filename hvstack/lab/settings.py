@@ -161,10 +161,11 @@ def lab_id() -> str | None:
     """Return the ID that marks what this lab creates on the machine.
 
     :returns: None if there is no lab.
+    :raises hvstack.errors.InputError: the file cannot be read.
     """
     try:
-        return str(uuid.UUID(_ID.read_text(encoding='utf-8').strip()))
-    except (FileNotFoundError, ValueError):
+        return str(uuid.UUID(textfile.read(_ID).strip()))
+    except (textfile.MissingFileError, ValueError):
         return None
 
 

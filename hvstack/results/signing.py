@@ -136,13 +136,17 @@ def own_key() -> Ed25519PrivateKey:
             )
         pem = textfile.read(path, _MAX_LIST_BYTES).encode()
         key = serialization.load_pem_private_key(pem, None)
-    except (
-        *(errors.InputError, OSError, ValueError),
-        *(TypeError, UnsupportedAlgorithm),
-    ) as exc:
+    except (errors.InputError, OSError) as exc:
+        reason = getattr(exc, 'strerror', None) or str(exc).removesuffix('.')
         raise errors.MissingPrerequisite(
-            f'Cannot use the signing key ({path}): {exc}. Restore it, or '
+            f'Cannot use the signing key ({path}): {reason}. Restore it, or '
             'delete it to have another one created.'
+        ) from exc
+    except (TypeError, UnsupportedAlgorithm, ValueError) as exc:
+        raise errors.MissingPrerequisite(
+            f'Cannot use the signing key ({path}): it is not a private key '
+            'in PEM format without a passphrase. Restore it, or delete it to '
+            'have another one created.'
         ) from exc
     if not isinstance(key, Ed25519PrivateKey):
         raise errors.MissingPrerequisite(
@@ -416,6 +420,6 @@ def _write(name: str, keys: Iterable[Key]) -> None:
 @contextmanager
 def _locked() -> Iterator[None]:
     paths.make_directory(KEYS)
-    with (KEYS / '.lock').open('w', encoding='utf-8') as stream:
+    with paths.open_lock(KEYS / '.lock') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -354,7 +354,7 @@ def lock_measurements() -> Iterator[None]:
     :raises hvstack.errors.Busy: another sweep is measuring.
     """
     paths.make_directory(SWEEPS_DIR)
-    with (SWEEPS_DIR / '.lock').open('w', encoding='utf-8') as stream:
+    with paths.open_lock(SWEEPS_DIR / '.lock') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

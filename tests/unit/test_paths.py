@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing files that a user names: nothing but a regular file is replaced."""
 
+import functools
 import os
 import stat
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import fixtures
 import testtools
 
 from hvstack import errors, paths
+from hvstack.accept import runner
 from hvstack.cli.app import main
+from hvstack.cloud import journal
+from hvstack.cluster import hosts
+from hvstack.lab import lock
+from hvstack.lab.images import store
+from hvstack.results import signing
+from hvstack.sweep import state
 from tests.unit.report.test_earned import Sweep
 from tests.unit.results import factory
 
@@ -19,6 +30,99 @@ from tests.unit.results import factory
 def inode(path: Path) -> tuple[int, int, int]:
     status = path.lstat()
     return status.st_mode, status.st_ino, status.st_rdev
+
+
+class LockTest(testtools.TestCase):
+    """Locks of keys, sweeps, the journal, images, hosts and workspaces."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = self.directory / '.lock'
+
+    def assert_refused(self) -> None:
+        error = self.assertRaises(
+            errors.InputError, paths.open_lock, self.path
+        )
+        self.assertEqual(
+            f'Cannot lock {self.path}: it is not a regular file. Delete it.',
+            str(error),
+        )
+
+    def test_regular_file(self) -> None:
+        for text in ('1\n', '2\n'):
+            with paths.open_lock(self.path, 0o600) as stream:
+                stream.write(text)
+        self.assertEqual('1\n2\n', self.path.read_text())
+        self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
+
+    def test_not_utf_8(self) -> None:
+        self.path.write_bytes(b'\xff')
+        with paths.open_lock(self.path) as stream:
+            stream.seek(0)
+            self.assertEqual('\ufffd', stream.read())
+
+    def test_other_types(self) -> None:
+        for make in (
+            lambda: os.mkfifo(self.path),
+            self.path.mkdir,
+            lambda: self.path.symlink_to(self.path.name),
+            lambda: self.path.symlink_to('/dev/zero'),
+            lambda: os.mknod(self.path, 0o600 | stat.S_IFSOCK),
+        ):
+            make()
+            self.assert_refused()
+            if self.path.is_dir():
+                self.path.rmdir()
+            else:
+                self.path.unlink()
+
+    def test_no_directory(self) -> None:
+        path = self.directory / 'missing' / '.lock'
+        self.assertRaises(FileNotFoundError, paths.open_lock, path)
+
+    @staticmethod
+    def take(hold: Callable[[], AbstractContextManager[Any]]) -> None:
+        with hold():
+            pass
+
+    def test_fifo_in_place_of_each_lock(self) -> None:
+        directory = self.directory
+        workspace: Any = mock.Mock(directory=directory)
+        self.useFixture(fixtures.MonkeyPatch('hvstack.paths.RUN', directory))
+        for name in ('.lock', 'lock', 'lab.lock', 'held'):
+            os.mkfifo(directory / name)
+            # Old code opens a FIFO that is open, and waits otherwise.
+            handle = os.open(directory / name, os.O_RDWR)
+            self.addCleanup(os.close, handle)
+        for name, target, value, hold in (
+            ('.lock', 'results.signing.KEYS', directory, signing._locked),
+            (
+                *('.lock', 'sweep.state.SWEEPS_DIR', directory),
+                state.lock_measurements,
+            ),
+            ('.lock', 'cloud.journal.FOLDER', directory, journal.recovering),
+            (
+                *('.lock', 'lab.images.store.root', lambda: directory),
+                store.building,
+            ),
+            ('lock', 'cluster.hosts.TAKEN', directory, hosts._open_lock),
+            (
+                *('lab.lock', 'lab.lock._LOCK', directory / 'lab.lock'),
+                lock.exclusive,
+            ),
+            (
+                *('held', 'paths.claim', mock.Mock()),
+                functools.partial(runner.lock_workspace, workspace),
+            ),
+        ):
+            with mock.patch(f'hvstack.{target}', value):
+                error = self.assertRaises(errors.InputError, self.take, hold)
+            self.assertEqual(
+                f'Cannot lock {directory / name}: it is not a regular file. '
+                'Delete it.',
+                str(error),
+            )
 
 
 class WriteTest(testtools.TestCase):

@@ -206,7 +206,7 @@ def building(timeout_seconds: float = 900) -> Iterator[Path]:
     :raises hvstack.errors.Busy: it did not end.
     """
     paths.make_directory(root())
-    with (root() / '.lock').open('w', encoding='utf-8') as lock:
+    with paths.open_lock(root() / '.lock') as lock:
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:

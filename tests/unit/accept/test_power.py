@@ -22,6 +22,14 @@ class PowerTest(testtools.TestCase):
             for word in ('off', 'on')
         )
 
+    def test_note_that_cannot_be_read(self) -> None:
+        path = self.folder / 'without-power-c1.json'
+        path.mkdir()
+        error = self.assertRaises(
+            errors.CloudError, list, power.restore_power(self.folder)
+        )
+        self.assertIn('Use a regular file. Power the host on', str(error))
+
     def notes(self) -> list[Path]:
         return list(self.directory.glob('*.json'))
 

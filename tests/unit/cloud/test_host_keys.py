@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host keys of guests: recorded once, and never taken from a line break."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,16 @@ class HostKeysTest(testtools.TestCase):
         host_keys.forget('c')
         host_keys.forget('c')
         self.assertFalse(self.path.exists())
+
+    def test_damaged_file(self) -> None:
+        self.path.parent.mkdir()
+        self.path.write_bytes(b'# 1\n\xff')
+        error = self.assertRaises(errors.InputError, host_keys.record, 'c', {})
+        self.assertIn(f'{self.path}:2', str(error))
+        self.path.unlink()
+        os.mkfifo(self.path)
+        error = self.assertRaises(errors.InputError, host_keys.record, 'c', {})
+        self.assertIn('a FIFO, not a regular file', str(error))
 
     def test_the_first_key_of_a_server_stays(self) -> None:
         before = self.record(node(1, 'a'), node(2, 'b'))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 from pathlib import Path
 
 import fixtures
@@ -39,6 +40,21 @@ class LabSettingsTest(testtools.TestCase):
             "'hv-host4', but the hosts are hv-host1 to hv-host3",
             host_compute={'hv-host4': 'qemu'},
         )
+
+
+class IDTest(testtools.TestCase):
+    def test_no_file(self) -> None:
+        """A directory was a traceback, and a FIFO blocked the lab."""
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'id'
+        self.useFixture(fixtures.MonkeyPatch('hvstack.lab.settings._ID', path))
+        self.assertIsNone(settings.lab_id())
+        path.mkdir()
+        error = self.assertRaises(errors.InputError, settings.lab_id)
+        self.assertIn(f'Cannot read {path}: a directory', str(error))
+        path.rmdir()
+        os.mkfifo(path)
+        error = self.assertRaises(errors.InputError, settings.lab_id)
+        self.assertIn(f'Cannot read {path}: a FIFO', str(error))
 
 
 class FilesTest(testtools.TestCase):

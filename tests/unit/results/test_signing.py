@@ -73,6 +73,23 @@ class SigningTest(Machine):
             self.assertIn(str(path), str(error))
             path.unlink()
 
+    def test_damaged_private_key(self) -> None:
+        signing.KEYS.mkdir(parents=True)
+        path = signing.KEYS / signing.PRIVATE
+        path.write_text('x\n')
+        path.chmod(0o600)
+        error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
+        self.assertEqual(
+            f'Cannot use the signing key ({path}): it is not a private key in '
+            'PEM format without a passphrase. Restore it, or delete it to '
+            'have another one created.',
+            str(error),
+        )
+        path.unlink()
+        path.symlink_to(path.name)
+        error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
+        self.assertIn('Too many levels of symbolic links. R', str(error))
+
     def test_the_first_of_two_processes_creates_the_key(self) -> None:
         program = (
             'import pathlib, sys\n'
