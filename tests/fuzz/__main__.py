@@ -10,7 +10,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +74,43 @@ def _parse() -> argparse.Namespace:
     parser.add_argument('--only', default='', help='Regular expression')
     parser.add_argument('--case', type=int, help='Run this case alone')
     parser.add_argument('--verbose', action='store_true')
+    parser.add_argument(
+        '--tree',
+        type=Path,
+        default=Path.cwd(),
+        help='Work tree whose hvstack is tested (default: this one)',
+    )
     parser.add_argument('--messages', type=Path, help='File for 60 messages')
     parser.add_argument('--json', type=Path, help='File for all results')
     parser.add_argument('--shard', default='', help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def _link_tree(source: Path, tree: Path) -> None:
+    """Make a directory with the code of a work tree and today's tests.
+
+    The metadata of the work tree's commands come with it: those of the
+    installed package may be of another commit.
+    """
+    tree.mkdir()
+    for path in source.iterdir():
+        if path.name != 'tests':
+            (tree / path.name).symlink_to(path)
+    (tree / 'tests').symlink_to(Path(__file__).resolve().parents[1])
+    text = (source / 'pyproject.toml').read_text(encoding='utf-8')
+    project = tomllib.loads(text)['project']
+    metadata = tree / 'hvstack-0.dist-info'
+    metadata.mkdir()
+    (metadata / 'METADATA').write_text(
+        'Metadata-Version: 2.1\nName: hvstack\nVersion: 0\n', encoding='utf-8'
+    )
+    lines = []
+    for group, commands in project['entry-points'].items():
+        lines.append(f'[{group}]')
+        lines += [f'{name} = {value}' for name, value in commands.items()]
+    (metadata / 'entry_points.txt').write_text(
+        '\n'.join(lines) + '\n', encoding='utf-8'
+    )
 
 
 def _run_shards(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -85,6 +120,8 @@ def _run_shards(args: argparse.Namespace) -> list[dict[str, Any]]:
         argv += ['--case', str(args.case)]
     jobs = 1 if args.case is not None else args.jobs
     with tempfile.TemporaryDirectory(prefix='hvstack-fuzz-') as name:
+        tree = Path(name) / 'tree'
+        _link_tree(args.tree.resolve(), tree)
         processes = []
         for shard in range(jobs):
             state = Path(name) / f'{shard}'
@@ -95,7 +132,12 @@ def _run_shards(args: argparse.Namespace) -> list[dict[str, Any]]:
                     *(sys.executable, '-m', 'tests.fuzz', *argv),
                     *('--shard', f'{shard}/{jobs}', '--json', str(log)),
                 ],
-                env={**os.environ, 'HVSTACK_STATE_DIR': str(state)},
+                cwd=tree,
+                env={
+                    **os.environ,
+                    'HVSTACK_STATE_DIR': str(state),
+                    'PYTHONPATH': str(tree),
+                },
             )
             processes.append((process, log))
         results = []
@@ -116,9 +158,15 @@ def _shard(args: argparse.Namespace) -> int:
     # Before the unit tests' package, which sets another state directory.
     import hvstack.paths
 
+    assert Path(hvstack.__file__).is_relative_to(Path(sys.path[0]))
     assert root == hvstack.paths.STATE.resolve()
     from tests.fuzz import cases, corpus, sandbox, server
 
+    if corpus.HAS_KEYS:
+        from hvstack.results import signing
+
+        # The unit tests' package set other directories.
+        signing.KEYS, signing.ADMINISTRATOR = root / 'keys', root / 'etc'
     sandbox.isolate()
     server_pid, port = server.start()
     first, jobs = map(int, args.shard.split('/'))
@@ -127,7 +175,7 @@ def _shard(args: argparse.Namespace) -> int:
         gc.freeze()
         with args.json.open('w', encoding='utf-8') as log:
             control_messages: dict[Any, str] = {}
-            for file_type in corpus.ALL:
+            for file_type in filter(attrgetter('is_known'), corpus.ALL):
                 for reader in file_type.readers:
                     sandbox.empty(root)
                     case = cases.control(file_type, reader, root)

@@ -8,6 +8,7 @@ this process would be touched.
 import contextlib
 import importlib
 import json
+import operator
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,19 +19,42 @@ class Refused(Exception):
     """A program that is not hvstack refused its input in its own words."""
 
 
+#: Functions that take a lock, by what the lock protects.
+LOCKS = {
+    'keys': ('results.signing:_locked',),
+    'measurements': ('sweep.state:lock_measurements', 'sweep.state:exclusive'),
+    'journal': ('cloud.journal:recovering',),
+    'hosts': ('cluster.hosts:_open_lock',),
+    'images': ('lab.images.store:building',),
+    'workspace': ('accept.runner:lock_workspace', 'accept.runner:alone'),
+    'cloud': ('accept.runner:lock_cloud', 'accept.runner:reserved'),
+    'lab': ('lab.lock:exclusive',),
+}
+
+
 def _find(*names: str) -> Any:
     """Return what has the first of several names that exists.
 
     Names differ between releases, and each case runs on all of them.
 
-    :param names: dotted names below the package.
+    :param names: modules below the package with an attribute, such as
+        ``model.topology:Topology.format_table``.
     """
     for name in names:
-        module, _, attribute = name.rpartition('.')
+        module, _, attribute = name.partition(':')
         with contextlib.suppress(ImportError, AttributeError):
             imported = importlib.import_module(f'hvstack.{module}')
-            return getattr(imported, attribute)
+            return operator.attrgetter(attribute)(imported)
     raise LookupError(', '.join(names))
+
+
+def exists(*names: str) -> bool:
+    """Return whether this release has one of several names."""
+    try:
+        _find(*names)
+    except LookupError:
+        return False
+    return True
 
 
 def hosts(path: str) -> None:
@@ -63,7 +87,10 @@ def topology(path: str) -> None:
     servers.locate_servers = lambda conn: {}  # type: ignore[assignment]
     conn: Any = None
     nodes = topology.nodes(conn, outputs, Path(path))
-    print(topology.of_nodes(nodes).format_table())
+    format_table = _find(
+        'model.topology:Topology.format_table', 'model.topology:Topology.table'
+    )
+    print(format_table(topology.of_nodes(nodes)))
 
 
 def journal() -> None:
@@ -99,14 +126,14 @@ def accounts(path: str) -> None:
         get_region_name=lambda: 'RegionOne',
     )
     conn: Any = SimpleNamespace(config=config)
-    connect = _find('accept.settings.connect_users', 'accept.settings.users')
+    connect = _find('accept.settings:connect_users', 'accept.settings:users')
     print(connect(Path(path), conn))
 
 
 def power() -> None:
     """Read the note of a host without power; nothing is powered on."""
-    restore = _find('accept.power.restore_power', 'accept.power.restore')
-    run = _find('accept.hostlook.run_power_command', 'accept.hostlook.power')
+    restore = _find('accept.power:restore_power', 'accept.power:restore')
+    run = _find('accept.hostlook:run_power_command', 'accept.hostlook:power')
     setattr(sys.modules[run.__module__], run.__name__, print)
     print(list(restore(Path())))
 
@@ -124,6 +151,60 @@ def release() -> None:
 
     store.root = Path
     print(store.chosen_tarball())
+
+
+def lab_id() -> None:
+    """Read the ID that marks what the lab creates."""
+    from hvstack.lab import settings
+
+    print(settings.lab_id())
+
+
+def owner(path: str) -> None:
+    """Read which state directory the lab belongs to."""
+    from hvstack.lab import lifecycle
+
+    lifecycle._RUNNING = Path(path)
+    print(lifecycle.owner())
+
+
+def stamp(path: str) -> None:
+    """Read the stamp of a directory; one that has none is not deleted."""
+    from hvstack import paths
+    from tests.fuzz import corpus
+
+    # The real one depends on the machine.
+    paths._identity = lambda path: corpus.STAMP  # type: ignore[assignment]
+    if not paths.is_owned(Path(path)):
+        paths.remove_owned(Path(path))
+    print(path)
+
+
+def host_keys() -> None:
+    """Record the keys of a cluster beside those of its file."""
+    from hvstack.cloud import host_keys
+
+    node = {'name': 'w', 'address': '10.0.0.1', 'server_id': '1234'}
+    print(host_keys.record('cluster', {'workers': [node]}))
+
+
+def lock(name: str) -> None:
+    """Take a lock, and release it."""
+    from hvstack import paths
+    from hvstack.lab import lock as lab_lock
+    from hvstack.lab.images import store
+
+    store.root = Path
+    lab_lock._LOCK = Path('lab.lock')
+    workspace = SimpleNamespace(directory=Path(), folder=Path())
+    arguments: dict[str, tuple[Any, ...]] = {
+        'workspace': (workspace,),
+        'cloud': (workspace, 'http://cloud'),
+    }
+    if hasattr(paths, 'claim'):
+        paths.claim = lambda path: None  # type: ignore[assignment]
+    with _find(*LOCKS[name])(*arguments.get(name, ())):
+        print(name)
 
 
 def _rally_tasks() -> Path:
@@ -168,12 +249,12 @@ def task(path: str) -> None:
 def steps(values: dict[str, Any]) -> None:
     """Read a workload as the scenario does before anything is started."""
     from hvstack.model.configuration import parse
-    from hvstack.sweep import plan
     from hvstack.tpcxhs.workload import Workload
 
     if values['configuration'] != 'bare-metal':
         parse(values['configuration'])
-    for step in plan.build_workload(
+    build = _find('sweep.plan:build_workload', 'sweep.plan:workload')
+    for step in build(
         values['configuration'], values.get('first_index', 0), values['sizes']
     ):
         Workload(step.size_bytes, 1, 1, 1)

@@ -223,7 +223,7 @@ WRITERS = (
 class Case:
     """A command line with what surrounds it.
 
-    :param group: kind of file, or ``options``, ``environment``, ``output``,
+    :param group: file_type of file, or ``options``, ``environment``, ``output``,
         ``cloud``.
     :param label: what was changed.
     :param argv: the command line, or ``call:NAME`` with arguments.
@@ -293,7 +293,9 @@ def control(file_type: FileType, reader: tuple[str, ...], root: Path) -> Case:
     """Prepare a case with nothing changed."""
     prepare(root)
     _write_other_files(file_type, root)
-    _write(file_type, _plain(file_type), root / file_type.path)
+    path = root / file_type.path
+    _write(file_type, _plain(file_type), path)
+    path.chmod(file_type.mode)
     argv = _argv(file_type, reader, root)
     return Case(
         *(file_type.name, 'nothing', argv, False, ()),
@@ -317,6 +319,8 @@ def _argv(
 def _file(
     rng: random.Random, root: Path, file_type: FileType, group: str
 ) -> Case | None:
+    if not file_type.is_known or (group == 'field' and file_type.only_damage):
+        return None
     _write_other_files(file_type, root)
     path = root / file_type.path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -340,6 +344,11 @@ def _file(
             'empty',
         ):
             invalid = label != 'empty'
+        if file_type.only_damage:
+            invalid = label in mutations.NO_FILES
+        elif file_type.form == 'lines' and not file_type.rules.required:
+            # A list of keys may be empty, and its last line longer.
+            invalid = invalid and label not in ('empty', 'NUL bytes')
         if file_type.name == 'journal entry' and label == 'directory':
             invalid = False
     else:
@@ -350,13 +359,16 @@ def _file(
         if mutation.field == 'digest':
             data = mutation.data
         label, invalid = mutation.label, mutation.invalid
-        field_name = mutation.field
+        # The number of a line is part of many messages.
+        field_name = mutation.field if file_type.form != 'lines' else ''
         if file_type.form == 'ini':
             invalid = invalid and not _is_valid_option(mutation)
         try:
             _write(file_type, data, path)
         except (ValueError, TypeError):
             return None
+    if stat.S_ISREG(path.lstat().st_mode if os.path.lexists(path) else 0):
+        path.chmod(file_type.mode)
     is_strict = not any(
         reader[: len(command)] == command for command in file_type.lenient
     )
@@ -372,7 +384,12 @@ def _file(
                     path.name,
                     field_name,
                     path.stem,
-                    'lab-worker' if label == 'missing' else '',
+                    # The profile has no file, or the file no profile.
+                    *(
+                        ['lab-worker']
+                        if label in ('missing', 'profiles = {}')
+                        else []
+                    ),
                     # Without the file, its name is known by the ID alone.
                     *(
                         word

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Valid documents of every kind that hvstack reads, and who reads them.
+"""Valid documents of every file_type that hvstack reads, and who reads them.
 
 Nothing of hvstack makes these documents, so that a case is the same on every
 release.
@@ -13,8 +13,8 @@ from typing import Any
 
 from hvstack.cluster import baremetal, hosts
 from hvstack.results import record as records
+from tests.fuzz import calls
 from tests.fuzz.mutations import Rules
-from tests.unit.results import factory
 
 #: Address that a cloud's entry has; replaced when a case is prepared.
 CLOUD_URL = 'http://127.0.0.1:9/v3'
@@ -22,7 +22,7 @@ CLOUD_URL = 'http://127.0.0.1:9/v3'
 
 @dataclass(frozen=True)
 class FileType:
-    """A kind of file.
+    """A file_type of file.
 
     :param path: where the file is, below the state directory, or below the
         working directory if it starts with ``work/``.
@@ -30,7 +30,7 @@ class FileType:
     :param readers: command lines that read the file, in which ``FILE``
         stands for its path, or ``call:NAME`` for functions of
         :mod:`tests.fuzz.calls`.
-    :param form: ``json``, ``yaml`` or ``ini``.
+    :param form: ``json``, ``yaml``, ``ini`` or ``lines``.
     :param seal: sets what depends on the rest of the document.
     :param offline: whether the readers end well with the valid document;
         they do not where they need a cloud.
@@ -38,6 +38,9 @@ class FileType:
     :param lenient: first words of readers that may pass over what is wrong
         without a word, since what they print does not depend on it.
     :param is_foreign: another program reads the file, and hands over data.
+    :param mode: permission bits of the file.
+    :param only_damage: the file's content does not count, only its type.
+    :param is_known: whether the release reads such files at all.
     """
 
     name: str
@@ -51,6 +54,9 @@ class FileType:
     other_files: dict[str, Any] = field(default_factory=dict)
     lenient: tuple[tuple[str, ...], ...] = ()
     is_foreign: bool = False
+    mode: int = 0o644
+    only_damage: bool = False
+    is_known: bool = True
 
 
 SPECS = {
@@ -293,7 +299,10 @@ def record(
     """Return a run record without its digest."""
     started = f'2026-11-21T05:{10 + number * 5}:00Z'
     if UNSIGNED:
-        # Releases that check records against themselves need their facts.
+        # Releases that check records against themselves need their facts,
+        # and only those releases can import the factory.
+        from tests.unit.results import factory
+
         run = factory.run(
             *(configuration, index, seconds), sweep=SWEEP, started=started
         )
@@ -314,7 +323,7 @@ def record(
     counters = {'Map input records': 10_000_000, 'Reduce output records': 3}
     return {
         'sweep': SWEEP,
-        'kind': 'baseline' if is_baseline else 'configuration',
+        'file_type': 'baseline' if is_baseline else 'configuration',
         'configuration': configuration,
         'index': index,
         'started': started,
@@ -397,18 +406,18 @@ RECORD_RULES = Rules(
         'reason',
     ),
     names=(
-        *('sweep', 'kind', 'configuration', 'started', 'ended', 'id'),
+        *('sweep', 'file_type', 'configuration', 'started', 'ended', 'id'),
         'phases.*.name',
     ),
     required=(
-        *('sweep', 'kind', 'configuration', 'index', 'started', 'ended'),
+        *('sweep', 'file_type', 'configuration', 'index', 'started', 'ended'),
         *('valid', 'size_bytes', 'replication', 'maps', 'reduces', 'reason'),
         *('phases', 'total_seconds', 'rate', 'environment', 'seen', 'id'),
         *('derived', 'schema', 'digest', 'phases.*.name'),
         'phases.*.seconds',
     ),
     bounded=('index', 'replication', 'maps', 'reduces'),
-    texts=('sweep', 'kind', 'configuration', 'started', 'id'),
+    texts=('sweep', 'file_type', 'configuration', 'started', 'id'),
 )
 
 MARKER = {
@@ -472,7 +481,7 @@ TRIALS_RULES = Rules(
 SKIPPED = {'i2-c2': 'the hosts are in shared mode', 'i4': 'no Ceph'}
 
 JOURNAL = {
-    'kind': 'flavor',
+    'file_type': 'flavor',
     'data': {'name': 'hv-x', 'id': '1234'},
     'scope': 'http://127.0.0.1 p u',
     'owner': 'cluster',
@@ -487,13 +496,13 @@ JOURNAL = {
 JOURNAL_RULES = Rules(
     open=('data',),
     strict=(),
-    names=('kind', 'id'),
+    names=('file_type', 'id'),
     required=(
-        *('kind', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
+        *('file_type', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
         'id',
     ),
     bounded=('pid',),
-    texts=('kind', 'scope', 'owner', 'boot', 'id'),
+    texts=('file_type', 'scope', 'owner', 'boot', 'id'),
 )
 
 ACQUIRED: dict[str, Any] = {
@@ -504,6 +513,30 @@ ACQUIRED: dict[str, Any] = {
 # Releases that do not store programs have an action.
 if hasattr(hosts, 'actions'):
     ACQUIRED['hosts'] = [{'name': 'c1', 'action': 'release-lab-host'}]
+
+#: A key pair and another machine's public key.
+PRIVATE_KEY = [
+    '-----BEGIN PRIVATE KEY-----',
+    'MC4CAQAwBQYDK2VwBCIEIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g',
+    '-----END PRIVATE KEY-----',
+]
+PUBLIC_KEYS = [
+    f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{text}'
+    for text in (
+        'EPNwCPSLV+eEH0aBpNFfTXR0Q630hxyEZL1b13kBmXT a@b',
+        'Ege3nctoVeFyeWaCGIBuMP5wwcSnj/G1/NKpN/tWBTl c@d',
+    )
+]
+KEY_RULES = Rules(names=('*',), texts=('*',))
+#: Releases before keys read none.
+HAS_KEYS = UNSIGNED
+KNOWN_HOSTS = [
+    '# ADDRESS KEY SERVER_ID NAME, written by hvstack',
+    f'10.0.0.1 {PUBLIC_KEYS[0].rpartition(" ")[0]} 1234 worker-0',
+]
+STAMP = {'created_by': 'hvstack', 'path': '/nowhere', 'inode': 4711}
+OWNER = {'state': '/var/lib/hvstack'}
+LAB_ID = ['00000000-0000-4000-8000-000000000009']
 
 POWER = {'host': 'c1', 'command': 'true {host}'}
 LAB_SETTINGS = {
@@ -849,6 +882,111 @@ ALL = (
             texts=('path', 'sha256'),
         ),
         'json',
+    ),
+    FileType(
+        'private key',
+        'keys/ed25519',
+        PRIVATE_KEY,
+        (('key', 'show'),),
+        Rules(names=('*',), texts=('*',), required=('*',)),
+        'lines',
+        mode=0o600,
+        is_known=HAS_KEYS,
+    ),
+    FileType(
+        'public key of the machine',
+        'keys/ed25519.pub',
+        PUBLIC_KEYS[:1],
+        (('key', 'list'), ('report',)),
+        KEY_RULES,
+        'lines',
+        other_files=RECORDS,
+        is_known=HAS_KEYS,
+    ),
+    FileType(
+        'trusted keys',
+        'keys/trusted_keys',
+        PUBLIC_KEYS,
+        (('key', 'list'), ('report',)),
+        KEY_RULES,
+        'lines',
+        other_files=RECORDS,
+        is_known=HAS_KEYS,
+    ),
+    FileType(
+        'revoked keys',
+        'keys/revoked_keys',
+        PUBLIC_KEYS,
+        (('key', 'list'), ('report',), ('baseline', 'list')),
+        KEY_RULES,
+        'lines',
+        other_files=RECORDS,
+        is_known=HAS_KEYS,
+    ),
+    FileType(
+        'key to trust',
+        'work/key.pub',
+        PUBLIC_KEYS[:1],
+        (('key', 'trust', 'FILE'),),
+        Rules(names=('*',), texts=('*',), required=('*',)),
+        'lines',
+        is_known=HAS_KEYS,
+    ),
+    FileType(
+        'host keys of a cluster',
+        'known_hosts/cluster',
+        KNOWN_HOSTS,
+        (('call:host_keys',),),
+        form='lines',
+        lenient=(('call:host_keys',),),
+        is_known=calls.exists('cloud.host_keys:record'),
+    ),
+    FileType(
+        'owner of the lab',
+        'work/lab.json',
+        OWNER,
+        (('call:owner', 'FILE'),),
+        Rules(required=('state',), texts=('state',)),
+        'json',
+    ),
+    FileType(
+        'stamp of a directory',
+        'work/directory/.hvstack-directory.json',
+        STAMP,
+        (('call:stamp', 'directory'),),
+        Rules(required=('created_by', 'path', 'inode'), texts=('*',)),
+        'json',
+        is_known=calls.exists('paths:STAMP'),
+    ),
+    FileType(
+        'ID of the lab',
+        'lab/id',
+        LAB_ID,
+        (('call:lab_id',),),
+        form='lines',
+        lenient=(('call:lab_id',),),
+        is_known=calls.exists('lab.settings:lab_id'),
+    ),
+    *(
+        FileType(
+            f'lock of {name}',
+            path,
+            ['1234'],
+            (('call:lock', name),),
+            form='lines',
+            only_damage=True,
+            is_known=calls.exists(*calls.LOCKS[name]),
+        )
+        for name, path in (
+            ('keys', 'keys/.lock'),
+            ('measurements', 'sweeps/.lock'),
+            ('journal', 'journal/.lock'),
+            ('hosts', 'journal/hosts/lock'),
+            ('images', 'work/.lock'),
+            ('workspace', 'work/held'),
+            ('cloud', 'accept/cloud.held'),
+            ('lab', 'work/lab.lock'),
+        )
     ),
     FileType(
         'hvstack.conf',

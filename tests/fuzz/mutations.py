@@ -62,7 +62,7 @@ STRANGE_NUMBERS = (0, -1, 0.5, 1e308, 2**31, 2**63)
 
 @dataclass(frozen=True)
 class Rules:
-    """What is certain about the fields of a kind of file.
+    """What is certain about the fields of a file_type of file.
 
     A path is a dotted name, in which ``*`` stands for any key or index.
 
@@ -265,8 +265,12 @@ class _Dumper(yaml.SafeDumper):
 def render(data: Any, form: str) -> bytes:
     """Return the text of a document.
 
-    :param form: ``json`` or ``yaml``.
+    :param form: ``json``, ``yaml`` or ``lines``.
     """
+    if form == 'lines':
+        lines = data if isinstance(data, list) else [data]
+        text = ''.join(f'{line}\n' for line in lines)
+        return text.encode('utf-8', 'replace')
     if form == 'json':
         # Lone surrogates are written as escapes, NaN as NaN.
         return json.dumps(data, indent=1).encode()
@@ -293,6 +297,8 @@ FILES: dict[str, bool] = {
     'missing': True,
     'large number': True,
 }
+#: Those of them that are no regular file.
+NO_FILES = ('FIFO', 'directory', 'zero device', 'link loop')
 
 
 def damage(
@@ -325,8 +331,10 @@ def damage(
     invalid = FILES[name]
     if name == 'truncated' and form == 'json':
         invalid = True
-    if name == 'large number' and form == 'yaml':
+    if name == 'large number' and form in ('yaml', 'lines'):
         # It makes the last value longer, which may be a text.
+        invalid = False
+    if name == 'duplicate key' and form == 'lines':
         invalid = False
     return name, invalid
 
@@ -365,6 +373,8 @@ def _duplicated(text: bytes, form: str) -> bytes:
         head, _, remainder = text.partition(b'{')
         first = remainder.lstrip().split(b':')[0]
         return head + b'{' + first + b': 1,' + remainder
+    if form == 'lines':
+        return text + text
     lines = text.split(b'\n')
     line = next(index for index, line in enumerate(lines) if b':' in line)
     indent = b' ' * (
