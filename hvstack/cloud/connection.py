@@ -86,19 +86,24 @@ def connect(
         # Without api_timeout in clouds.yaml a command would wait for ever.
         conn.session.timeout = _TIMEOUT
     with refused('the cloud does not answer'):
+        auth = conn.config.config.get('auth')
+        url = str(auth.get('auth_url') if isinstance(auth, dict) else None)
         try:
             conn.authorize()
-            data = conn.compute.get_endpoint_data()
-            newest = getattr(data, 'max_microversion', None) or COMPUTE_API
+            endpoint = conn.compute.get_endpoint_data()
+            newest = getattr(endpoint, 'max_microversion', None) or COMPUTE_API
             version = min(tuple(newest), COMPUTE_API)
-        except FAILURES:
-            raise
+        except FAILURES as exc:
+            if not (reason := _system_error(exc)):
+                raise
+            raise errors.CloudError(
+                f"Cannot connect to the cloud (auth_url '{url[:200]}'): "
+                f'{reason}. Check auth_url, the network and the services.'
+            ) from exc
         except Exception as exc:
             # keystoneauth does not check the types of what it is answered.
-            auth = conn.config.config.get('auth')
-            url = auth.get('auth_url') if isinstance(auth, dict) else None
             raise errors.CloudError(
-                f"Cannot log in to the cloud (auth_url '{str(url)[:200]}'): "
+                f"Cannot log in to the cloud (auth_url '{url[:200]}'): "
                 'its answer, or the credentials of its entry in clouds.yaml, '
                 'are not what Keystone documents. Check auth_url and the '
                 'credentials.'
@@ -106,6 +111,20 @@ def connect(
         conn.compute.default_microversion = f'{version[0]}.{version[1]}'
         conn.placement.default_microversion = PLACEMENT_API
     return conn
+
+
+def _system_error(failure: BaseException) -> str:
+    """Return the error of the system that made a connection fail.
+
+    :returns: the error without the layers of the libraries; empty if the
+        failure has another reason.
+    """
+    exc: BaseException | None = failure
+    while exc is not None:
+        if isinstance(exc, OSError) and exc.strerror:
+            return exc.strerror
+        exc = exc.__context__
+    return ''
 
 
 def _from_credential(credential: Mapping[str, Any]) -> Connection:
