@@ -214,7 +214,10 @@ def check(data: Any, path: Path) -> None:
         action = data.get('action')
         is_newer = isinstance(action, str) and action not in _ACTIONS
         if 'release' in data or is_newer:
-            host_name(Fields(data, str(path), list(data)))
+            fields = Fields(data, str(path), list(data))
+            host_name(fields)
+            if is_newer:
+                fields.identifier('action')
             return
     load(data, path)
 

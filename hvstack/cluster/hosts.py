@@ -46,6 +46,8 @@ _READY_SECONDS = 240
 _SETUP = '/etc/hvstack/host-setup'
 #: 64 TiB: more is a mistyped unit.
 _MAX_MIB = 64 * 1024 * 1024
+#: Longest argument of a command.
+_MAX_ARGUMENT = 65535
 
 
 _FIELDS = {
@@ -118,8 +120,11 @@ def read(path: Path = LAB) -> list[Host]:
         if item.get('backend'):
             fields.identifier('backend')
         for index, argument in enumerate(item['enter']):
-            if not isinstance(argument, str):
-                raise fields.error(f'enter.{index}', 'is not a text')
+            if not isinstance(argument, str) or len(argument) > _MAX_ARGUMENT:
+                raise fields.error(
+                    f'enter.{index}',
+                    f'is not a text of at most {_MAX_ARGUMENT} characters',
+                )
         if not actions.NAME.fullmatch(item['name']):
             raise errors.InputError(
                 f"{path}: host {host_index} 'name' is no host name"

@@ -100,16 +100,24 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
     """Return the status of a sweep from its records.
 
     :param records_dir: of the run records, if it is another one.
-    :raises hvstack.errors.InputError: it has no strategy.
+    :raises hvstack.errors.InputError: it has no strategy, or its host profile
+        cannot be read.
     """
     if sweep.course is None:
         raise errors.InputError(
             f"sweep '{sweep.id}' has no strategy: 'hvstack demo' goes on "
             'with it'
         )
+    try:
+        area = build_space(sweep.course, sweep.tuning)
+    except errors.InputError as exc:
+        raise errors.InputError(
+            f"Cannot read the search space of sweep '{sweep.id}' (host "
+            f"profile '{sweep.course.host}'): {exc}"
+        ) from exc
     strategy = strategies.create_strategy(
         sweep.course.strategy,
-        build_space(sweep.course, sweep.tuning),
+        area,
         sweep.runs,
     )
     records = state.load_records(sweep.id, records_dir)

@@ -115,6 +115,7 @@ class HostsFileTest(testtools.TestCase):
             ([{**good[0], 'release': ['true']}, good[1]], 'release'),
             ([{**good[0], 'name': '../x'}, good[1]], 'name'),
             ([{**good[0], 'lab': 'yes'}, good[1]], 'lab'),
+            ([{**good[0], 'enter': ['x' * 70_000]}, good[1]], '0.enter.0'),
             (good[:1], 'worker'),
             (good[1:], 'controller'),
         ):
@@ -437,6 +438,7 @@ class HostsFileTest(testtools.TestCase):
             *(True, 'c', [[]], {}, {'name': 7}, {**lab, 'name': '$(id)'}),
             *({**lab, 'action': {}}, {**lab, 'zzz': 1}),
             *({'action': 'newer'}, {'name': 7, 'release': []}),
+            *({**lab, 'action': 'x' * 300}, {**lab, 'action': 'a b'}),
         ):
             write(lab, item)
             exc = self.assertRaises(errors.InputError, hosts.holders)

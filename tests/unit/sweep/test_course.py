@@ -336,6 +336,23 @@ class CourseTest(testtools.TestCase):
         self.assertIn('sweep resume', str(error))
         self.assertEqual(1, len(self.tasks))
 
+    def test_host_profile_that_is_gone(self) -> None:
+        sweep = state.Sweep(
+            *('sweep-1', ('i1',), 2, SIZE, '2026-11-21T05:45:00Z'),
+            course=state.SweepSpec(
+                *('one-at-a-time', ('instances=1,2',), 'i1'),
+                host='gone.yaml',
+                backend='lxc',
+            ),
+        )
+        error = self.assertRaises(errors.InputError, course.load_status, sweep)
+        self.assertEqual(
+            "Cannot read the search space of sweep 'sweep-1' (host profile "
+            "'gone.yaml'): Cannot read gone.yaml: the file does not exist. "
+            'Use another file.',
+            str(error),
+        )
+
     def test_quick_sweep_has_no_strategy(self) -> None:
         quick = state.create_sweep(['i1'], 2, SIZE)
         self.assertRaises(errors.InputError, course.load_status, quick)
