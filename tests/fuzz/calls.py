@@ -160,11 +160,11 @@ def lab_id() -> None:
     print(settings.lab_id())
 
 
-def owner(path: str) -> None:
+def owner() -> None:
     """Read which state directory the lab belongs to."""
     from hvstack.lab import lifecycle
 
-    lifecycle._RUNNING = Path(path)
+    lifecycle._RUNNING = Path('lab.json')
     print(lifecycle.owner())
 
 

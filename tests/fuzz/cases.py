@@ -418,7 +418,8 @@ def _is_valid_option(mutation: mutations.Mutation) -> bool:
         word in name
         for word in ('os_cloud', 'image', 'network', 'profile', 'baseline')
     )
-    return (is_text and "'" not in value) or value == "'\\ud800'"
+    # Whatever is not a text is written as one.
+    return (is_text and value[:1] not in '\'"') or value == "'\\ud800'"
 
 
 def _plain(file_type: FileType) -> Any:

@@ -945,7 +945,7 @@ ALL = (
         'owner of the lab',
         'work/lab.json',
         OWNER,
-        (('call:owner', 'FILE'),),
+        (('call:owner',),),
         Rules(required=('state',), texts=('state',)),
         'json',
     ),
