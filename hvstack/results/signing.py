@@ -134,8 +134,12 @@ def own_key() -> Ed25519PrivateKey:
                 "it. Run 'hvstack key revoke' for it: the next run creates "
                 'another one.'
             )
-        pem = textfile.read(path, _MAX_LIST_BYTES).encode()
-        key = serialization.load_pem_private_key(pem, None)
+        pem = textfile.read(path, _MAX_LIST_BYTES)
+        # The library ignores what follows the key, such as the zeros of a
+        # block that a power failure left.
+        if '\0' in pem:
+            raise ValueError('NUL')
+        key = serialization.load_pem_private_key(pem.encode(), None)
     except (errors.InputError, OSError) as exc:
         reason = getattr(exc, 'strerror', None) or str(exc).removesuffix('.')
         raise errors.MissingPrerequisite(

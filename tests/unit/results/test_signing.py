@@ -74,17 +74,19 @@ class SigningTest(Machine):
             path.unlink()
 
     def test_damaged_private_key(self) -> None:
-        signing.KEYS.mkdir(parents=True)
+        signing.own_key()
         path = signing.KEYS / signing.PRIVATE
-        path.write_text('x\n')
-        path.chmod(0o600)
-        error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
-        self.assertEqual(
-            f'Cannot use the signing key ({path}): it is not a private key in '
-            'PEM format without a passphrase. Restore it, or delete it to '
-            'have another one created.',
-            str(error),
-        )
+        for text in ('x\n', path.read_text() + '\0' * 100):
+            path.write_text(text)
+            error = self.assertRaises(
+                errors.MissingPrerequisite, signing.own_key
+            )
+            self.assertEqual(
+                f'Cannot use the signing key ({path}): it is not a private '
+                'key in PEM format without a passphrase. Restore it, or '
+                'delete it to have another one created.',
+                str(error),
+            )
         path.unlink()
         path.symlink_to(path.name)
         error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
