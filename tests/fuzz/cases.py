@@ -223,7 +223,7 @@ WRITERS = (
 class Case:
     """A command line with what surrounds it.
 
-    :param group: file_type of file, or ``options``, ``environment``, ``output``,
+    :param group: kind of file, or ``options``, ``environment``, ``output``,
         ``cloud``.
     :param label: what was changed.
     :param argv: the command line, or ``call:NAME`` with arguments.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Valid documents of every file_type that hvstack reads, and who reads them.
+"""Valid documents of every kind that hvstack reads, and who reads them.
 
 Nothing of hvstack makes these documents, so that a case is the same on every
 release.
@@ -22,7 +22,7 @@ CLOUD_URL = 'http://127.0.0.1:9/v3'
 
 @dataclass(frozen=True)
 class FileType:
-    """A file_type of file.
+    """A kind of file.
 
     :param path: where the file is, below the state directory, or below the
         working directory if it starts with ``work/``.
@@ -323,7 +323,7 @@ def record(
     counters = {'Map input records': 10_000_000, 'Reduce output records': 3}
     return {
         'sweep': SWEEP,
-        'file_type': 'baseline' if is_baseline else 'configuration',
+        'kind': 'baseline' if is_baseline else 'configuration',
         'configuration': configuration,
         'index': index,
         'started': started,
@@ -406,18 +406,18 @@ RECORD_RULES = Rules(
         'reason',
     ),
     names=(
-        *('sweep', 'file_type', 'configuration', 'started', 'ended', 'id'),
+        *('sweep', 'kind', 'configuration', 'started', 'ended', 'id'),
         'phases.*.name',
     ),
     required=(
-        *('sweep', 'file_type', 'configuration', 'index', 'started', 'ended'),
+        *('sweep', 'kind', 'configuration', 'index', 'started', 'ended'),
         *('valid', 'size_bytes', 'replication', 'maps', 'reduces', 'reason'),
         *('phases', 'total_seconds', 'rate', 'environment', 'seen', 'id'),
         *('derived', 'schema', 'digest', 'phases.*.name'),
         'phases.*.seconds',
     ),
     bounded=('index', 'replication', 'maps', 'reduces'),
-    texts=('sweep', 'file_type', 'configuration', 'started', 'id'),
+    texts=('sweep', 'kind', 'configuration', 'started', 'id'),
 )
 
 MARKER = {
@@ -481,7 +481,7 @@ TRIALS_RULES = Rules(
 SKIPPED = {'i2-c2': 'the hosts are in shared mode', 'i4': 'no Ceph'}
 
 JOURNAL = {
-    'file_type': 'flavor',
+    'kind': 'flavor',
     'data': {'name': 'hv-x', 'id': '1234'},
     'scope': 'http://127.0.0.1 p u',
     'owner': 'cluster',
@@ -496,13 +496,13 @@ JOURNAL = {
 JOURNAL_RULES = Rules(
     open=('data',),
     strict=(),
-    names=('file_type', 'id'),
+    names=('kind', 'id'),
     required=(
-        *('file_type', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
+        *('kind', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
         'id',
     ),
     bounded=('pid',),
-    texts=('file_type', 'scope', 'owner', 'boot', 'id'),
+    texts=('kind', 'scope', 'owner', 'boot', 'id'),
 )
 
 ACQUIRED: dict[str, Any] = {

@@ -62,7 +62,7 @@ STRANGE_NUMBERS = (0, -1, 0.5, 1e308, 2**31, 2**63)
 
 @dataclass(frozen=True)
 class Rules:
-    """What is certain about the fields of a file_type of file.
+    """What is certain about the fields of a kind of file.
 
     A path is a dotted name, in which ``*`` stands for any key or index.
 
