@@ -116,7 +116,10 @@ class _UpperBoundSLA(_FigureSLA):
 
 @sla.configure(name='spread_of_rates')
 class SpreadOfRates(_UpperBoundSLA):
-    """Maximum percentage by which the fastest run exceeds the slowest."""
+    """Maximum percentage by which the fastest run exceeds the slowest.
+
+    The runs are those of the sweep so far.
+    """
 
     TITLE = RATE
     DESCRIPTION = 'Fastest run above the slowest at most'

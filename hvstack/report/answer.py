@@ -5,7 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
@@ -257,12 +257,13 @@ class SweepReport:
         text = f'{best.title} is best: {percent.percent:.1f} % of bare metal'
         if percent.low is None or percent.high is None:
             return (
-                f'{text}. There are too few runs for an interval, so nothing '
-                'can be said about differences.'
+                f'{text}. There are too few clusters for an interval, so '
+                'nothing can be said about differences.'
             )
         text += (
             f' (95 % interval {percent.low:.1f} to {percent.high:.1f}, '
-            f'{percent.runs} against {percent.baseline_runs} runs)'
+            f'{percent.clusters} against {percent.baseline_clusters} '
+            'clusters)'
         )
         tied = self.choice.tied if self.choice else ()
         alike = [row.label for row in self.ranked if row.configuration in tied]
@@ -777,11 +778,12 @@ def _build_bare_metal_row(
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        row.percent = stats.compute_bare_metal(
+        percent = stats.compute_bare_metal(
             corrected_rates.rows,
             corrected_rates.base,
             corrected_rates.dof_penalty,
         )
+        row.percent = replace(percent, runs=len(good), baseline_runs=len(good))
     return row
 
 

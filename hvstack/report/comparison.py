@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hvstack.report.answer import Row, SweepReport, to_percent_mapping
-from hvstack.results import compare, stats
+from hvstack.results import compare, percents, stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
@@ -164,4 +164,4 @@ def _valid_runs(row: Row | None) -> list[Record]:
 
 
 def _rates(row: Row | None) -> list[float]:
-    return [run.rate for run in _valid_runs(row)]
+    return percents.list_cluster_rates(_valid_runs(row))

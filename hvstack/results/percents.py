@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percent of bare metal from run records: the same in report and evidence."""
+"""Percent of bare metal from run records: the same in report and evidence.
 
+The unit is the cluster, not the run. Two clusters of one configuration differ
+by more than two runs on one of them, so an interval from runs of one cluster
+would be too narrow. The geometric mean of the runs of a cluster counts as one
+value.
+"""
+
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hvstack.results import stats
@@ -37,17 +44,53 @@ def compute_percents(
     :param rows: records of the valid runs by configuration.
     :param base: records of the valid runs on bare metal.
     """
-    rates = {name: [run.rate for run in runs] for name, runs in rows.items()}
+    rates = {name: list_cluster_rates(runs) for name, runs in rows.items()}
     hours = {name: _list_start_hours(runs) for name, runs in rows.items()}
-    base_rates = [run.rate for run in base]
+    base_rates = list_cluster_rates(base)
     drift = stats.fit_drift(_list_start_hours(base), base_rates)
+    percents = (
+        stats.compute_percents(rates, base_rates, drift, hours) if base else {}
+    )
     return Percents(
         stats.correct_drift(rates, base_rates, drift, hours),
         drift,
-        stats.compute_percents(rates, base_rates, drift, hours)
-        if base
-        else {},
+        {
+            name: replace(
+                percent,
+                runs=len(rows[name]),
+                baseline_runs=len(base),
+                # A performance run is a measured run without correction.
+                performance_ratio=stats.compute_performance_ratio(
+                    [run.rate for run in rows[name]],
+                    [run.rate for run in base],
+                ),
+            )
+            for name, percent in percents.items()
+        },
     )
+
+
+def group_by_cluster(runs: Iterable[Record]) -> list[list[Record]]:
+    """Return the runs of each cluster, in the order of the first runs.
+
+    Records of older releases do not name their cluster: each of them counts
+    as a cluster of its own.
+    """
+    clusters: dict[str, list[Record]] = {}
+    for run in runs:
+        name = str(run.seen.get('cluster') or run.id)
+        clusters.setdefault(name, []).append(run)
+    return list(clusters.values())
+
+
+def list_cluster_rates(runs: Iterable[Record]) -> list[float]:
+    """Return the geometric mean of the rates of each cluster."""
+    return [
+        math.exp(math.fsum(math.log(run.rate) for run in group) / len(group))
+        if len(group) > 1
+        else group[0].rate
+        for group in group_by_cluster(runs)
+    ]
 
 
 def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
@@ -81,8 +124,13 @@ def list_excluded(
     )
 
 
-def _list_start_hours(runs: Sequence[Record]) -> list[float]:
-    """Return the start times of runs in hours."""
+def _list_start_hours(runs: Iterable[Record]) -> list[float]:
+    """Return the mean start time of the runs of each cluster in hours."""
     return [
-        datetime.fromisoformat(run.started).timestamp() / 3600 for run in runs
+        math.fsum(
+            datetime.fromisoformat(run.started).timestamp() / 3600
+            for run in group
+        )
+        / len(group)
+        for group in group_by_cluster(runs)
     ]

@@ -41,6 +41,9 @@ class Percent:
     :param high: upper bound of the 95 % interval; None without an interval.
     :param runs: number of valid runs of the configuration.
     :param baseline_runs: number of valid runs on bare metal.
+    :param clusters: number of clusters on which the configuration ran. The
+        interval is that of clusters, not of runs.
+    :param baseline_clusters: number of clusters on bare metal.
     :param half_width: half width of the interval of the logarithm of the
         ratio; None without an interval.
     :param degrees_of_freedom: degrees of freedom of the pooled variance.
@@ -56,6 +59,8 @@ class Percent:
     half_width: float | None
     degrees_of_freedom: int
     performance_ratio: float
+    clusters: int = 0
+    baseline_clusters: int = 0
 
 
 @dataclass(frozen=True)
@@ -424,7 +429,7 @@ def compute_percents(
         # A performance run is a measured run without correction.
         name: replace(
             corrected_rates.compute_ratio(name),
-            performance_ratio=_compute_performance_ratio(runs[name], baseline),
+            performance_ratio=compute_performance_ratio(runs[name], baseline),
         )
         for name in corrected_rates.rows
     }
@@ -457,7 +462,9 @@ def compute_ratio(
         baseline_runs=len(base),
         half_width=half,
         degrees_of_freedom=spread.degrees_of_freedom,
-        performance_ratio=_compute_performance_ratio(rates, base),
+        performance_ratio=compute_performance_ratio(rates, base),
+        clusters=len(rates),
+        baseline_clusters=len(base),
     )
 
 
@@ -489,6 +496,8 @@ def compute_bare_metal(
         half_width=half,
         degrees_of_freedom=spread.degrees_of_freedom,
         performance_ratio=100.0,
+        clusters=len(baseline),
+        baseline_clusters=len(baseline),
     )
 
 
@@ -547,7 +556,7 @@ def _compute_half_width(spread: Pooled, variance: float) -> float | None:
     return quantile * spread.deviation * math.sqrt(variance)
 
 
-def _compute_performance_ratio(
+def compute_performance_ratio(
     rates: Sequence[float], baseline: Sequence[float]
 ) -> float:
     """Return 100 x performance run / performance run on bare metal.

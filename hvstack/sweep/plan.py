@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order of the runs of a sweep."""
+"""Order of the runs of a sweep.
 
-from collections.abc import Sequence
+A sweep goes in passes. In a pass every configuration has one run on a new
+cluster, in an order that the ID of the sweep and the pass determine, so that
+neither a drift of the machine nor the neighbours in the order affect one
+configuration more than another. Bare metal is measured about as often as the
+square root of the number of configurations in each pass.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
@@ -55,17 +64,48 @@ def build_workload(
     ]
 
 
+def count_between_baselines(configurations: int) -> int:
+    """Return the number of clusters between two runs on bare metal.
+
+    Bare metal is compared with every configuration, so it is measured more
+    often than each of them: about the square root of their number in a pass,
+    as for the control in Dunnett's comparisons.
+
+    :param configurations: number of configurations of the sweep.
+    """
+    baselines = max(1, round(math.sqrt(configurations)))
+    return max(1, round(configurations / baselines))
+
+
+def select_next(done_counts: Mapping[str, int], sweep: str) -> tuple[str, int]:
+    """Return the next configuration of a sweep and its pass.
+
+    :param done_counts: number of clusters so far of each configuration that
+        needs another one.
+    :param sweep: sweep ID, which determines the order in a pass.
+    """
+    number = min(done_counts.values())
+    names = [name for name, count in done_counts.items() if count == number]
+
+    def order(name: str) -> bytes:
+        text = f'{sweep}:{number}:{name}'
+        return hashlib.sha256(text.encode()).digest()
+
+    return min(names, key=order), number
+
+
 def build_quick_workloads(
     configurations: Sequence[str], runs: int, size_bytes: int
 ) -> list[list[Step]]:
     """Return the workloads of ``rally-tasks/quick.yaml``, in order.
 
-    A baseline run precedes each configuration, and another one is the last
-    run, so that a drift affects both sides. The last baseline run is repeated
-    with twice the data: the time that does not grow is start-up time.
+    The task has the same order in each sweep: each pass begins with the next
+    configuration of the list. Another baseline run is the last run, so that a
+    drift affects both sides. It is repeated with twice the data: the time that
+    does not grow is start-up time.
 
     :param configurations: names of the configurations.
-    :param runs: number of runs of each configuration.
+    :param runs: number of passes, each with a run of every configuration.
     :param size_bytes: size of the data in bytes.
     :raises hvstack.errors.InputError: no configuration is given, or the
         number of runs is less than 1.
@@ -74,10 +114,18 @@ def build_quick_workloads(
         raise errors.InputError(
             'a sweep needs one configuration and one run at least'
         )
+    count = len(configurations)
+    between = count_between_baselines(count)
     plan = []
-    for index, configuration in enumerate(configurations):
-        plan.append(build_workload(BARE_METAL, index, [size_bytes]))
-        plan.append(build_workload(configuration, 0, [size_bytes] * runs))
-    last = len(configurations)
-    plan.append(build_workload(BARE_METAL, last, [size_bytes, 2 * size_bytes]))
+    baselines = 0
+    for cluster in range(runs * count):
+        number, position = divmod(cluster, count)
+        if cluster % between == 0:
+            plan.append(build_workload(BARE_METAL, baselines, [size_bytes]))
+            baselines += 1
+        configuration = configurations[(position + number) % count]
+        plan.append(build_workload(configuration, number, [size_bytes]))
+    plan.append(
+        build_workload(BARE_METAL, baselines, [size_bytes, 2 * size_bytes])
+    )
     return plan

@@ -7,6 +7,7 @@ the same next step, also in another process and after a crash.
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +16,11 @@ from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.results import percents, stats
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep.plan import Step
+from hvstack.sweep.plan import (
+    Step,
+    count_between_baselines,
+    select_next,
+)
 from hvstack.sweep.space import Space, format_value
 
 
@@ -228,8 +233,7 @@ class Racing(Strategy):
     configurations, up to :attr:`MAX_FACTOR` times the runs that
     full-factorial has. The total number of runs, including those on bare
     metal, is not larger than that of full-factorial, except for the pair of
-    runs of each remaining configuration: a race creates more clusters, each
-    after a run on bare metal.
+    runs of each remaining configuration.
     """
 
     name = 'racing'
@@ -265,32 +269,40 @@ class Racing(Strategy):
             for configuration in self.space.possible
             if not measured.has_failed(configuration)
         ]
-        # Full-factorial's runs. One on bare metal stands before each visit,
-        # unless the sweep is compared with recorded ones.
-        baseline_runs = int(bool(measured.get_rates(BARE_METAL)))
-        budget = (self.runs + baseline_runs) * len(alive)
+        # Full-factorial's runs, with those on bare metal, unless the sweep is
+        # compared with recorded ones.
+        measure_baseline = bool(measured.get_rates(BARE_METAL))
+        between = count_between_baselines(len(self.space.possible))
+
+        def count_runs(clusters: int) -> int:
+            return clusters + measure_baseline * math.ceil(clusters / between)
+
+        budget = count_runs(self.runs * len(alive))
         observed_rates: dict[str, Sequence[float]] = {}
-        count = min(self.FIRST_RUNS, self.runs)
-        visits = 0
+        count = further = min(self.FIRST_RUNS, self.runs)
+        clusters = 0
         while True:
             missing = self._request_missing(alive, measured, count)
             if missing or not alive:
                 return missing, alive
-            visits += len(alive)
+            clusters += further * len(alive)
             observed_rates |= {
                 configuration.name: measured.get_rates(configuration)[:count]
                 for configuration in alive
             }
-            # One on bare metal stands before each visit of a configuration.
-            base = measured.get_rates(BARE_METAL)[:visits]
+            # Those that were there when the round ended.
+            base = measured.get_rates(BARE_METAL)[
+                : math.ceil(clusters / between)
+            ]
             alive = self._drop_inferior(alive, observed_rates, base)
-            remaining_runs = budget - sum(map(len, observed_rates.values()))
-            remaining_runs -= baseline_runs * visits
             further = min(
-                self.FURTHER_RUNS,
-                self.runs * self.MAX_FACTOR - count,
-                remaining_runs // len(alive) - baseline_runs,
+                self.FURTHER_RUNS, self.runs * self.MAX_FACTOR - count
             )
+            while (
+                further > 0
+                and count_runs(clusters + further * len(alive)) > budget
+            ):
+                further -= 1
             if len(alive) < 2 or further < 1:
                 # The benchmark asks for a pair of runs.
                 return self._request_missing(
@@ -369,44 +381,68 @@ def plan_workloads(
     records: Sequence[Record],
     size_bytes: int,
     *,
+    sweep: str = '',
     measure_baseline: bool = True,
+    runs_per_cluster: int = 1,
 ) -> list[list[Step]]:
     """Return the next workloads; the runs of a workload share a cluster.
 
-    A baseline run precedes each configuration, and another one is the last
-    run. It is not repeated if a crash occurred after the baseline run.
+    The requested runs are executed in passes, each run on a new cluster, as
+    :mod:`hvstack.sweep.plan` describes. The sweep begins and ends with bare
+    metal. The order depends only on the sweep and on the runs so far, so that
+    it is the same after a crash.
 
     :param strategy: strategy of the sweep.
     :param records: all records of the sweep.
     :param size_bytes: size of the data of the sweep in bytes.
+    :param sweep: sweep ID.
     :param measure_baseline: measure bare metal; False if the sweep has a
         recorded baseline.
+    :param runs_per_cluster: number of runs of a configuration on a cluster: 2
+        for TPC's kit, which executes runs in pairs.
     :returns: an empty list if the sweep is finished.
     """
     settled = percents.list_settled(records, size_bytes)
     asks = strategy.request_runs(collect_rates(records, size_bytes))
-    last = [record.configuration for record in settled]
+    order = [record.configuration for record in settled]
+    done = Counter(order)
+    targets = {
+        ask.configuration: done[ask.configuration] + ask.runs for ask in asks
+    }
+    between = runs_per_cluster * count_between_baselines(
+        len(strategy.space.possible)
+    )
     base = 1 + max(
         (record.index for record in settled if _is_baseline(record)),
         default=-1,
     )
     workloads = []
-    for ask in asks:
-        before = next((n for n in reversed(last) if n != ask.configuration), 0)
-        if measure_baseline and before != BARE_METAL:
-            workloads.append([Step(BARE_METAL, base, size_bytes)])
-            base += 1
-        done = last.count(ask.configuration)
-        workloads.append(
-            [
-                Step(ask.configuration, done + offset, size_bytes)
-                for offset in range(ask.runs)
-            ]
+    while targets:
+        name, count = select_next(
+            {name: done[name] for name in targets}, sweep
         )
-        last.append(ask.configuration)
-    if measure_baseline and not asks and last and last[-1] != BARE_METAL:
+        if measure_baseline and _count_since_baseline(order) >= between:
+            workloads.append([Step(BARE_METAL, base, size_bytes)])
+            order.append(BARE_METAL)
+            base += 1
+        # The second run of a pair that was interrupted stands alone.
+        runs = runs_per_cluster - count % runs_per_cluster
+        indexes = range(count, min(count + runs, targets[name]))
+        workloads.append([Step(name, index, size_bytes) for index in indexes])
+        order += [name] * len(indexes)
+        done[name] += len(indexes)
+        if done[name] >= targets[name]:
+            del targets[name]
+    if measure_baseline and not asks and order and order[-1] != BARE_METAL:
         workloads.append([Step(BARE_METAL, base, size_bytes)])
     return workloads
+
+
+def _count_since_baseline(order: Sequence[str]) -> float:
+    """Return the number of runs since the last one on bare metal."""
+    if BARE_METAL not in order:
+        return math.inf
+    return order[::-1].index(BARE_METAL)
 
 
 @dataclass(frozen=True)
@@ -479,17 +515,17 @@ def simulate(
     :param strategy: strategy of the sweep.
     :param rate: function that returns the rate of a configuration.
     :param measured: runs so far.
-    :param measure_baseline: include a run on bare metal before each
-        configuration and at the end.
+    :param measure_baseline: include the runs on bare metal.
     :returns: estimate of the remaining work.
     """
     rates = {
         name: list(observed_rates)
         for name, observed_rates in measured.rates.items()
     }
-    base = rates.setdefault(BARE_METAL, [])
+    measured_base = rates.get(BARE_METAL, [])
+    between = count_between_baselines(len(strategy.space.possible))
     requested_names = set()
-    visits = runs = 0
+    runs = baselines = 0
     while asks := strategy.request_runs(
         MeasuredRates(rates, measured.excluded)
     ):
@@ -497,14 +533,12 @@ def simulate(
             requested_names.add(ask.configuration)
             row = rates.setdefault(ask.configuration, [])
             row += [rate(ask.configuration)] * ask.runs
-            visits += 1 + measure_baseline
-            runs += measure_baseline + ask.runs
-            base += [1.0] * measure_baseline
-    return SweepEstimate(
-        len(requested_names),
-        visits + measure_baseline,
-        runs + measure_baseline,
-    )
+            runs += ask.runs
+        if measure_baseline:
+            baselines = math.ceil(runs / between)
+            rates[BARE_METAL] = measured_base + [1.0] * baselines
+    total = runs + baselines + measure_baseline
+    return SweepEstimate(len(requested_names), total, total)
 
 
 def _is_baseline(record: Record) -> bool:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials that check the measurement: A against A, and A against B.
 
-Each trial has separate runs on both sides, and its interval uses these runs
-alone. A against A shows how often the interval contains 100 % without a
-difference, and A against B whether a known difference is detected. The state
-consists of a marker and the run records, so every invocation continues the
-previous one.
+Each trial has separate runs on both sides, each on a new cluster, and its
+interval uses these runs alone. A against A shows how often the interval
+contains 100 % without a difference, and A against B whether a known difference
+is detected. The state consists of a marker and the run records, so every
+invocation continues the previous one.
 """
 
+import hashlib
 import json
 import re
 import statistics
@@ -19,7 +20,7 @@ from hvstack import errors, jsonfile, paths, shell, textfile
 from hvstack.model.configuration import parse
 from hvstack.model.fields import Fields, to_dataclass
 from hvstack.progress import Progress
-from hvstack.results import compare, record, stats
+from hvstack.results import compare, percents, record, stats
 from hvstack.results.percents import MAX_TRIES
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
@@ -154,11 +155,13 @@ def load_trials(name: str) -> Trials:
 def run_trials(
     trials: Trials, progress: Progress, max_trials: int | None = None
 ) -> None:
-    """Execute the remaining runs, each side on a separate cluster.
+    """Execute the remaining runs, each on a new cluster.
 
-    The order of the sides alternates, so that a drift of the machine affects
-    both sides. A failed run is repeated once. The command ``after`` always
-    runs at the end and restores what the other commands changed.
+    A run of one side is followed by one of the other side. The order in such a
+    pair is random and determined by the ID of the trials, so that a drift of
+    the machine affects both sides. A failed run is repeated once. The command
+    ``after`` always runs at the end and restores what the other commands
+    changed.
 
     :param trials: trials to run.
     :param progress: receives messages.
@@ -189,24 +192,43 @@ def _run_invocation(
 ) -> None:
     done = 0
     for trial_number in range(1, trials.trials + 1):
-        order = SIDES if trial_number % 2 else SIDES[::-1]
-        remaining_sides = [
-            side for side in order if _list_pending(trials, trial_number, side)
-        ]
-        if not remaining_sides:
+        pending = {
+            side: {
+                step.index
+                for step in _list_pending(trials, trial_number, side)
+            }
+            for side in SIDES
+        }
+        if not any(pending.values()):
             continue
         if done == max_trials:
             return
-        for side in remaining_sides:
-            progress.say(
-                f'trial {trial_number} of {trials.trials}, {side.upper()}'
-            )
-            _run_side(trials, trial_number, side, progress)
+        for index in range(trials.runs):
+            for side in _order_sides(trials, trial_number, index):
+                if index in pending[side]:
+                    progress.say(
+                        f'trial {trial_number} of {trials.trials}, '
+                        f'{side.upper()}, run {index + 1} of {trials.runs}'
+                    )
+                    _run_side(trials, trial_number, side, index, progress)
         done += 1
 
 
+def _order_sides(
+    trials: Trials, trial_number: int, index: int
+) -> Sequence[str]:
+    """Return the sides in the order of a pair of runs."""
+    text = f'{trials.id}:{trial_number}:{index}'
+    is_reversed = hashlib.sha256(text.encode()).digest()[0] % 2
+    return SIDES[::-1] if is_reversed else SIDES
+
+
 def _run_side(
-    trials: Trials, trial_number: int, side: str, progress: Progress
+    trials: Trials,
+    trial_number: int,
+    side: str,
+    index: int,
+    progress: Progress,
 ) -> None:
     side_index = SIDES.index(side)
     _run_command(trials.before[side_index])
@@ -219,15 +241,19 @@ def _run_side(
                 'workloads': [
                     {
                         'configuration': trials.configurations[side_index],
-                        'first_index': 0,
-                        'sizes': [trials.size_bytes] * trials.runs,
+                        'first_index': index,
+                        'sizes': [trials.size_bytes],
                     }
                 ],
             },
             trials.id,
             progress,
         )
-        remaining_steps = _list_pending(trials, trial_number, side)
+        remaining_steps = [
+            step
+            for step in _list_pending(trials, trial_number, side)
+            if step.index == index
+        ]
         if not remaining_steps:
             return
         failed = [
@@ -309,7 +335,7 @@ def _build_trial(
         return Trial(trial_number, counts, None, seconds=longest)
     for run_ in (*records_a, *records_b):
         compare.require_comparable(run_, records_a[0], allow)
-    rates = [[run_.rate for run_ in side] for side in sides]
+    rates = [percents.list_cluster_rates(side) for side in sides]
     return Trial(
         trial_number,
         counts,
@@ -340,19 +366,19 @@ class TrialsSummary:
 
 def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
     """Return the summary of trials."""
-    percents = [
+    intervals = [
         trial.percent
         for trial in trials
         if trial.percent is not None and trial.percent.low is not None
     ]
     widths = [
         (percent.high - percent.low) / 2
-        for percent in percents
+        for percent in intervals
         if percent.high is not None and percent.low is not None
     ]
     return TrialsSummary(
-        len(percents),
-        sum(stats.is_without_difference(percent) for percent in percents),
+        len(intervals),
+        sum(stats.is_without_difference(percent) for percent in intervals),
         statistics.median(widths) if widths else None,
         max((trial.seconds for trial in trials), default=0.0) or None,
     )

@@ -180,6 +180,7 @@ def run(
     }
     run_result.observations = {
         **cluster.observe(),
+        'cluster': _read_cluster_id(cluster),
         'os_not_set': list(system.not_set),
         'one_jvm': workload.one_jvm,
     }
@@ -330,6 +331,16 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
         runner.generate()
     runner.sort()
     runner.check_output()
+
+
+def _read_cluster_id(cluster: Cluster) -> str:
+    """Return the ID that HDFS got when its NameNode was formatted.
+
+    The file system is formatted once for each cluster, so that records with
+    the same ID are runs on the same cluster.
+    """
+    info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    return str(info['ClusterId'])
 
 
 def purge(cluster: Cluster) -> None:

@@ -543,7 +543,7 @@ class Words(testtools.TestCase):
     def test_headline(self) -> None:
         self.assertEqual(
             'i1 is best: 97.1 % of bare metal (95 % interval 88.0 to 107.3, '
-            '2 against 3 runs). It cannot be told apart from bare metal.',
+            '2 against 3 clusters). It cannot be told apart from bare metal.',
             report.build_results(sweep())['headline'],
         )
 

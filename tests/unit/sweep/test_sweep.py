@@ -35,9 +35,11 @@ class PlanTest(testtools.TestCase):
         self.assertEqual(
             [
                 [('bare metal', 0, 1000)],
-                [('i1', 0, 1000), ('i1', 1, 1000)],
+                [('i1', 0, 1000)],
+                [('i2-c2', 0, 1000)],
                 [('bare metal', 1, 1000)],
-                [('i2-c2', 0, 1000), ('i2-c2', 1, 1000)],
+                [('i2-c2', 1, 1000)],
+                [('i1', 1, 1000)],
                 [('bare metal', 2, 1000), ('bare metal', 3, 2000)],
             ],
             steps,

@@ -180,9 +180,9 @@ class TaskTest(testtools.TestCase):
             ('05-cpu-policy', ['i1', 'i1-dedicated']),
             ('06-disk-pinning', ['i1', 'i1-pinned']),
         ):
-            self.assertEqual(expected, labels(f'{name}.yaml'))
+            self.assertEqual(expected * 2, labels(f'{name}.yaml'))
         self.assertEqual(
-            ['i4-c2-ceph', 'i4-c3-ceph'],
+            ['i4-c2-ceph', 'i4-c3-ceph'] * 2,
             labels('02-cpu-ratio.yaml', start='i4-c4-ceph', values=[2, 3]),
         )
         self.assertEqual(12, len(set(labels('full-sweep.yaml'))))
@@ -205,7 +205,8 @@ class TaskTest(testtools.TestCase):
             '01-instances.yaml', baseline='auto', values=[1, 2]
         )
         self.assertEqual(
-            ['i1', 'i2'], [args['configuration'] for args in workload_args]
+            ['i1', 'i2', 'i1', 'i2'],
+            [args['configuration'] for args in workload_args],
         )
         self.assertEqual(
             {'auto'}, {args['baseline'] for args in workload_args}
@@ -229,7 +230,7 @@ class TaskTest(testtools.TestCase):
     def test_bare_metal_goes_with_its_configuration(self) -> None:
         workload_args = arguments('01-instances.yaml', values=[1, 2])
         self.assertEqual(
-            ['i1', None, 'i2', None, None],
+            ['i1', None, 'i2', None, None, None, None],
             [args.get('before') for args in workload_args],
         )
         self.assertTrue(workload_args[-1]['skip'])
@@ -263,11 +264,10 @@ class TaskTest(testtools.TestCase):
         baseline = 'bare-metal'
         self.assertEqual(
             [
-                (name, f'mine-{size}', [size] * runs, size == 100, index)
-                for name, runs, index in (
-                    *((baseline, 1, 0), ('i1', 2, 0)),
-                    *((baseline, 1, 1), ('i2', 2, 0)),
-                    (baseline, 1, 2),
+                (name, f'mine-{size}', [size], size == 100, index)
+                for name, index in (
+                    *((baseline, 0), ('i1', 0), (baseline, 1), ('i2', 0)),
+                    *(('i1', 1), ('i2', 1), (baseline, 2)),
                 )
                 for size in (100, 200)
             ],

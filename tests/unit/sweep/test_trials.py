@@ -42,6 +42,16 @@ class TrialsTest(testtools.TestCase):
             )
         )
         self.sides: list[str] = []
+        # The order in a pair, which is random, has a test of its own.
+        self.order = trials._order_sides
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.trials._order_sides',
+                lambda _trials, number, index: (
+                    trials.SIDES if (number + index) % 2 else 'ba'
+                ),
+            )
+        )
         self.max_runs = 100
         #: Seconds of a run of A, of B, and how much each further one takes.
         self.seconds = (100.0, 100.0, 1.0)
@@ -57,7 +67,9 @@ class TrialsTest(testtools.TestCase):
         self.sides.append(sweep[-3:])
         first = self.seconds[0 if sweep.endswith('-a') else 1]
         overrides = {} if sweep.endswith('-a') else self.overrides
-        for index, size in enumerate(workload['sizes']):
+        for index, size in enumerate(
+            workload['sizes'], workload['first_index']
+        ):
             if self.max_runs == 0:
                 return
             self.max_runs -= 1
@@ -83,12 +95,30 @@ class TrialsTest(testtools.TestCase):
 
     def test_sides_take_turns(self) -> None:
         trials.run_trials(self.begin(), Progress())
-        self.assertEqual(['1-a', '1-b', '2-b', '2-a'], self.sides)
+        self.assertEqual(
+            [
+                *('1-a', '1-b', '1-b', '1-a', '1-a', '1-b'),
+                *('2-b', '2-a', '2-a', '2-b', '2-b', '2-a'),
+            ],
+            self.sides,
+        )
+
+    def test_order_in_a_pair_is_random_and_repeatable(self) -> None:
+        trial_series = self.begin()
+        orders = [
+            ''.join(self.order(trial_series, number, index))
+            for number in range(20)
+            for index in range(3)
+        ]
+        self.assertEqual({'ab', 'ba'}, set(orders))
+        again = trials.load_trials(trial_series.id)
+        self.assertEqual(orders[0], ''.join(self.order(again, 0, 0)))
 
     def test_a_second_sitting_goes_on(self) -> None:
         trial_series = self.begin(3)
         trials.run_trials(trial_series, Progress(), max_trials=1)
-        self.assertEqual(['1-a', '1-b'], self.sides)
+        first = ['1-a', '1-b', '1-b', '1-a', '1-a', '1-b']
+        self.assertEqual(first, self.sides)
         self.max_runs = 4
         self.assertRaises(
             errors.RunFailed,
@@ -96,7 +126,7 @@ class TrialsTest(testtools.TestCase):
             trials.load_trials(trial_series.id),
             Progress(),
         )
-        self.assertEqual(['2-b', '2-a'], self.sides[2:])
+        self.assertEqual(['2-b', '2-a', '2-a', '2-b', '2-b'], self.sides[6:])
         before = {
             path: path.read_bytes()
             for path in state.RECORDS_DIR.glob('*.json')
@@ -108,7 +138,9 @@ class TrialsTest(testtools.TestCase):
                 path.unlink()
                 del before[path]
         trials.run_trials(trials.load_trials(trial_series.id), Progress())
-        self.assertEqual(['2-a', '3-a', '3-b'], self.sides[4:])
+        self.assertEqual(
+            ['2-a', '2-a', '2-b', '2-a', '3-a', '3-b'], self.sides[11:17]
+        )
         for path, content in before.items():
             self.assertEqual(content, path.read_bytes())
 
@@ -145,25 +177,27 @@ class TrialsTest(testtools.TestCase):
             ('i1', 'i1'), 1, 2, SIZE, (f'echo a >>{log}', f'echo b >>{log}')
         )
         trials.run_trials(trial_series, Progress())
-        self.assertEqual(['a', 'b'], log.read_text().split())
+        self.assertEqual(['a', 'b', 'b', 'a'], log.read_text().split())
 
     def test_a_failed_run_is_tried_once_more(self) -> None:
         self.fails = 1
         trials.run_trials(self.begin(1), Progress())
-        self.assertEqual(['1-a', '1-a', '1-b'], self.sides)
+        self.assertEqual(
+            ['1-a', '1-b', '1-b', '1-a', '1-a', '1-a', '1-b'], self.sides
+        )
         self.sides.clear()
         self.fails = 2
         trial_series = self.begin(1)
         self.assertRaises(
             errors.RunFailed, trials.run_trials, trial_series, Progress()
         )
-        self.assertEqual(['1-a', '1-a'], self.sides)
+        self.assertEqual(['1-a', '1-b', '1-b', '1-a', '1-a'], self.sides)
         self.sides.clear()
         self.fails, self.failure_seen = 1, {'killed': ['java']}
         self.assertRaises(
             errors.RunFailed, trials.run_trials, self.begin(1), Progress()
         )
-        self.assertEqual(['1-a'], self.sides)
+        self.assertEqual(['1-a', '1-b', '1-b', '1-a'], self.sides)
 
     def test_a_command_after_each_sitting(self) -> None:
         log = self.directory / 'log'

@@ -96,6 +96,7 @@ class Hadoop:
                 'CapacityRemaining': self.remaining,
                 'PendingDeletionBlocks': 0,
                 'BlocksTotal': self.blocks,
+                'ClusterId': 'CID-1',
             }
             return json.dumps({'beans': [bean]})
         if 'cluster/apps' in command:
