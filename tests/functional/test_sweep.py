@@ -10,6 +10,10 @@ import testtools
 
 from hvstack import shell
 from hvstack.cloud import connection, journal
+from hvstack.report import findings
+from hvstack.results import percents
+from hvstack.results.telemetry import compute_retransmitted_shares
+from hvstack.sweep import state
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
@@ -41,7 +45,24 @@ class SweepTest(testtools.TestCase):
         percent = rows['i1']['percent_of_bare_metal']
         self.assertEqual(1, percent['runs'])
         self.assertGreater(percent['percent'], 0)
+        self.check_records()
         self.assertEqual(entries, journal.entries())
         cloud = connection.connect('hvstack-lab')
         self.addCleanup(cloud.close)
         self.assertEqual([], list(cloud.orchestration.stacks()))
+
+    def check_records(self) -> None:
+        """Check that each run had a cluster, and a network that drops little.
+
+        The runs are bare metal, i1 and bare metal again.
+        """
+        records = state.load_records(state.list_sweeps()[-1].id)
+        self.assertEqual(3, len(records))
+        self.assertEqual(3, len(percents.group_by_cluster(records)))
+        for record in records:
+            self.assertTrue(record.seen['cluster'].startswith('CID-'))
+            shares = compute_retransmitted_shares(record)
+            self.assertEqual(3, len(shares))
+            self.assertLess(
+                max(shares.values()), findings.MAX_RETRANSMITTED_SHARE
+            )
