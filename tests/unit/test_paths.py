@@ -106,7 +106,12 @@ class LockTest(testtools.TestCase):
                 *('.lock', 'lab.images.store.root', lambda: directory),
                 store.building,
             ),
-            ('lock', 'cluster.hosts.TAKEN', directory, hosts._open_lock),
+            (
+                'lock',
+                'cluster.hosts.ACQUIRED_HOSTS_DIR',
+                directory,
+                hosts._open_lock,
+            ),
             (
                 *('lab.lock', 'lab.lock._LOCK', directory / 'lab.lock'),
                 lock.exclusive,

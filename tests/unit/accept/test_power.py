@@ -23,10 +23,10 @@ class PowerTest(testtools.TestCase):
         )
 
     def test_note_that_cannot_be_read(self) -> None:
-        path = self.folder / 'without-power-c1.json'
+        path = self.directory / 'without-power-c1.json'
         path.mkdir()
         error = self.assertRaises(
-            errors.CloudError, list, power.restore_power(self.folder)
+            errors.CloudError, list, power.restore_power(self.directory)
         )
         self.assertIn('Use a regular file. Power the host on', str(error))
 
