@@ -207,6 +207,8 @@ def _read(path: Path) -> list[Entry]:
         source_location = document.source_location()
         content = document.data
         items = content if isinstance(content, list) else [content]
+        if not items:
+            raise errors.InputError(f"{place('')}: 'content' has no entry")
         entries = []
         for index, item in enumerate(items):
             prefix = str(index) if isinstance(content, list) else ''

@@ -5,13 +5,14 @@ Hadoop runs from the guests' root file system, unpacked on each host and
 entered by chroot: the same Hadoop, JRE and programs on both sides.
 """
 
+import os
 import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, shell, yamlfile
+from hvstack import errors, shell, textfile, yamlfile
 from hvstack.cluster import actions, host_script
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import osprofiles
@@ -313,9 +314,13 @@ def _optional(fields: Fields, name: str) -> float | None:
 
 
 def _file(fields: Fields, name: str) -> Path:
-    path = Path(fields.text(name)).expanduser().absolute()
-    if not path.is_file():
-        raise fields.error(name, f"is '{path}', and there is no such file")
+    text = fields.text(name)
+    # Without such a user, '~user' stays as it is.
+    path = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111
+    if not textfile.is_regular(path):
+        raise fields.error(
+            name, f"is '{str(path)[:200]}', and there is no such file"
+        )
     return path
 
 

@@ -295,7 +295,7 @@ class InvalidRecord:
     """A file that is no usable record.
 
     :param reason: one line with file, field and remedy.
-    :param sweep: which sweep it says it is of; empty if it does not.
+    :param sweep: name of its sweep; empty if it has no valid name.
     """
 
     reason: str
@@ -321,8 +321,9 @@ def load_usable(
         sweep = ''
         try:
             data = _read(path)
-            if isinstance(data, dict):
-                sweep = str(data.get('sweep', ''))[:64]
+            name = data.get('sweep') if isinstance(data, dict) else None
+            if isinstance(name, str) and is_sweep(name):
+                sweep = name
             record = _verify_record(data, str(path), policy)
             if not f'-{path.name}'.endswith(f'-{record.id}.json'):
                 raise errors.InputError(

@@ -42,6 +42,16 @@ class JournalTest(testtools.TestCase):
         entries = [journal.note('stack', {'name': n}) for n in 'abc']
         self.assertEqual(entries, journal.entries())
 
+    def test_file_without_entries(self) -> None:
+        path = journal.note('stack', {'name': 'a'}).path
+        path.write_text('[]\n')
+        error = self.assertRaises(errors.InputError, journal.entries)
+        self.assertEqual(
+            f"Cannot read the journal: {path}:1: 'content' has no entry. "
+            'Check what the file names, then move it away.',
+            str(error),
+        )
+
     def test_dead_process(self) -> None:
         done = subprocess.run(
             [sys.executable, '-c', 'import os; print(os.getpid())'],

@@ -150,6 +150,12 @@ class InventoryTest(testtools.TestCase):
             self.assertIn('StrictHostKeyChecking=yes', options)
             self.assertIn(f'UserKnownHostsFile={known_hosts}', options)
 
+    def test_names_that_are_no_files(self) -> None:
+        for name in ('x' * 300, '~no-such-user/key', '/dev/null'):
+            self.data['key'] = name
+            error = self.assertRaises(errors.InputError, self.read)
+            self.assertIn('and there is no such file', str(error))
+
     def test_no_key(self) -> None:
         (self.directory / 'key').unlink()
         error = self.assertRaises(errors.InputError, self.read)

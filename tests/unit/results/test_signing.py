@@ -202,6 +202,15 @@ class SigningTest(Machine):
             '\ufffd[31mkilled\ufffd \ufffd', record.load(path).reason
         )
 
+    def test_name_of_a_sweep_that_is_not_valid(self) -> None:
+        """Each report names such a record, for none can be its own."""
+        path = self.saved()
+        data = json.loads(path.read_text())
+        for sweep in ('../../etc/x', 7, [], 'x' * 300):
+            path.write_text(json.dumps({**data, 'sweep': sweep}))
+            _, (invalid,) = record.load_usable(path.parent)
+            self.assertEqual('', invalid.sweep)
+
     def test_the_signed_run_wins(self) -> None:
         """Who cannot sign cannot exclude a run either."""
         path = self.saved()
