@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from hvstack import errors, textfile
+from hvstack import errors, jsonfile
 
 
 def _base(variable: str, default: str) -> Path:
@@ -209,8 +209,8 @@ def is_owned(path: Path) -> bool:
     :param path: the directory.
     """
     try:
-        return bool(json.loads(textfile.read(path / STAMP)) == _identity(path))
-    except (errors.InputError, OSError, ValueError, RecursionError):
+        return bool(jsonfile.load(path / STAMP).data == _identity(path))
+    except (errors.InputError, OSError):
         return False
 
 

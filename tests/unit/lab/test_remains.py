@@ -82,6 +82,15 @@ class DirectoryTest(StateTest):
             (moved / paths.STAMP).write_text(text)
             self.assertFalse(paths.is_owned(moved), text)
 
+    def test_stamp_with_a_key_twice(self) -> None:
+        settings.save(LabSettings())
+        path = self.state / paths.STAMP
+        text = path.read_text()
+        path.write_text('{"inode": 1, ' + text.removeprefix('{'))
+        self.assertFalse(paths.is_owned(self.state))
+        path.write_text(text)
+        self.assertTrue(paths.is_owned(self.state))
+
     def test_damaged_file_of_the_running_lab(self) -> None:
         path = self.top / 'lab.json'
         self.useFixture(
