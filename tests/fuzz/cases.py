@@ -412,6 +412,9 @@ def _is_valid_option(mutation: mutations.Mutation) -> bool:
         # A file without any section.
         return True
     name, _, value = mutation.label.partition(' = ')
+    if (name, value) == ('cloud.max_resources_per_stack', '-1'):
+        # As in heat.conf, no limit.
+        return True
     if '.' not in name:
         return value in ('[]', '{}')
     is_text = any(
