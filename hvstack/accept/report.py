@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from hvstack import paths
-from hvstack.accept.outcome import (
+from hvstack.accept.test_results import (
     FAILED,
     PASSED,
     SCOPES,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TextIO
 
 from hvstack import errors, jsonfile, paths, pids, shell
-from hvstack.accept import outcome
-from hvstack.accept.outcome import AcceptanceTestResult
+from hvstack.accept import test_results
 from hvstack.accept.settings import Workspace
+from hvstack.accept.test_results import AcceptanceTestResult
 
 _LIST_SECONDS = 300
 #: Seconds for tests to clean up after an interruption.
@@ -33,7 +33,7 @@ _DESTRUCTIVE = r'\[.*\bdestructive\b'
 class Selection:
     """Selection of tests.
 
-    :param scopes: scopes in :data:`hvstack.accept.outcome.SCOPES`.
+    :param scopes: scopes in :data:`hvstack.accept.test_results.SCOPES`.
     :param smoke: whether only tests without changes run.
     :param destructive: whether tests that power a host off run too.
     :param only: regular expression for the names; empty selects all.
@@ -48,7 +48,7 @@ class Selection:
     def stestr_args(self) -> list[str]:
         """The selection as stestr's arguments."""
         scopes = '|'.join(sorted(self.scopes))
-        args = [f'{re.escape(outcome.PACKAGE)}\\.({scopes})\\.']
+        args = [f'{re.escape(test_results.PACKAGE)}\\.({scopes})\\.']
         if self.only:
             args[0] += f'.*({self.only})'
         if self.smoke:
@@ -77,7 +77,9 @@ def list_tests(workspace: Workspace, chosen: Selection) -> list[str]:
         _stestr(workspace, 'init')
     done = _stestr(workspace, 'list', *chosen.stestr_args)
     return [
-        line for line in done.stdout.splitlines() if outcome.PACKAGE in line
+        line
+        for line in done.stdout.splitlines()
+        if test_results.PACKAGE in line
     ]
 
 
@@ -186,7 +188,7 @@ def load_last_results(
         check=False,
         timeout=_LIST_SECONDS,
     )
-    return outcome.read_results(done.stdout, expected)
+    return test_results.read_results(done.stdout, expected)
 
 
 def last_run_time(workspace: Workspace) -> datetime.datetime:

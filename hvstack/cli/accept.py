@@ -17,15 +17,15 @@ from openstack.connection import Connection
 from hvstack import conf, errors, extras, paths, profiles
 from hvstack.accept import cleanup, placing, power, report, runner, settings
 from hvstack.accept.hostlook import ACCESS
-from hvstack.accept.outcome import (
-    SCOPES,
-    AcceptanceResult,
-    AcceptanceTestResult,
-)
 from hvstack.accept.runner import Selection
 from hvstack.accept.settings import (
     Workspace,
     has_separate_controller_hosts,
+)
+from hvstack.accept.test_results import (
+    SCOPES,
+    AcceptanceResult,
+    AcceptanceTestResult,
 )
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud, cloud_name

@@ -10,7 +10,7 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, paths, report
-from hvstack.cli import arguments, journey
+from hvstack.cli import arguments, sweep_summary
 from hvstack.report import answer, exchange
 from hvstack.results import record, reference
 
@@ -42,9 +42,9 @@ def render(
     """
     if form == 'json':
         data = report.build_results(records, unusable, allow)
-        data |= asdict(journey.of(records, directory))
+        data |= asdict(sweep_summary.of(records, directory))
         return json.dumps(data, indent=1) + '\n'
-    summary = journey.of(records, directory)
+    summary = sweep_summary.of(records, directory)
     if form == 'table' and details:
         return report.format_details(records, unusable, allow, summary.lines())
     unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))

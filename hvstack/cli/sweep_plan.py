@@ -17,7 +17,7 @@ from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.model import backends
 from hvstack.results import record
-from hvstack.sweep import forecast, lacks, space, strategies
+from hvstack.sweep import capabilities, forecast, space, strategies
 from hvstack.sweep.space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES
 
@@ -213,12 +213,12 @@ def chosen_space(
     options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
-        lacks.check_backend(conn, profile, parsed_args.backend)
+        capabilities.check_backend(conn, profile, parsed_args.backend)
         if (
             not search_space.is_start_requested
             and 'storage' not in search_space.values
         ):
-            storage, reason = lacks.choose_storage(
+            storage, reason = capabilities.choose_storage(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
@@ -231,7 +231,7 @@ def chosen_space(
                 f'start {search_space.start.label}, storage {storage}: '
                 f'{reason}'
             )
-        missing_reasons = lacks.find_missing(
+        missing_reasons = capabilities.find_missing(
             conn, search_space, profile, options.sweep
         )
         for name, reason in missing_reasons.items():

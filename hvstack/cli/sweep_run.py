@@ -11,18 +11,18 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors, extras
 from hvstack.cli import arguments, hadoop, report
-from hvstack.cli.journey import way
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
+from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import answer
 from hvstack.results import compare, record, reference
 from hvstack.results.record import Record
-from hvstack.sweep import course, recovery, state
-from hvstack.sweep.course import SweepStatus
+from hvstack.sweep import executor, recovery, state
+from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.state import Sweep
 
 
@@ -54,7 +54,7 @@ class _Running(Command):
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
-                    status = course.run_sweep(
+                    status = executor.run_sweep(
                         sweep,
                         progress,
                         lambda before, now: say_step(
@@ -186,7 +186,7 @@ class Run(_Running):
             area, missing = chosen_space(parsed_args, conn, progress.say)
         for skip in area.skipped:
             progress.say(f'skipped: {skip.name}: {skip.reason}')
-        sweep = course.begin_sweep(
+        sweep = executor.begin_sweep(
             area,
             parsed_args.strategy,
             parsed_args.runs,
@@ -285,7 +285,7 @@ class Show(ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Look at marker and records; change nothing."""
         sweep = chosen(parsed_args.sweep)
-        status = course.load_status(sweep)
+        status = executor.load_status(sweep)
         area = status.strategy.space
         best = status.choice
         fields = {

@@ -208,7 +208,9 @@ def _read(path: Path) -> list[Entry]:
         content = document.data
         items = content if isinstance(content, list) else [content]
         if not items:
-            raise errors.InputError(f"{source_location('')}: 'content' has no entry")
+            raise errors.InputError(
+                f"{source_location('')}: 'content' has no entry"
+            )
         entries = []
         for index, item in enumerate(items):
             prefix = str(index) if isinstance(content, list) else ''

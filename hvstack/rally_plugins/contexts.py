@@ -36,7 +36,7 @@ from hvstack.rally_plugins import session
 from hvstack.rally_plugins.session import TaskState
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import lacks, space, state
+from hvstack.sweep import capabilities, space, state
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -169,7 +169,7 @@ class HostModeContext(_Context):
     def prepare(self, task: TaskState) -> None:
         """Switch hosts with another CPU mode, if a command is configured."""
         plan = _require_plan(task)
-        command = lacks.get_mode_command(
+        command = capabilities.get_mode_command(
             profiles.load(task.options.cloud.host_profile), task.options.sweep
         )
         if command:
@@ -410,7 +410,9 @@ def _plan_or_skip(
         space.check_missing_capabilities(
             configuration, config.get('without', ())
         )
-        lacks.check_capabilities(task.admin, configuration, task.options)
+        capabilities.check_capabilities(
+            task.admin, configuration, task.options
+        )
         return launch.plan(
             task.admin,
             configuration,

@@ -30,7 +30,7 @@ from hvstack.model.configuration import STORAGES, parse
 from hvstack.progress import Progress
 from hvstack.results import record, reference
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import forecast, lacks, plan, recovery, state
+from hvstack.sweep import capabilities, forecast, plan, recovery, state
 from hvstack.sweep.plan import Step
 from hvstack.sweep.space import CAPABILITIES
 from hvstack.tpcxhs import run as tpcxhs
@@ -254,10 +254,10 @@ class TaskState:
         if not self.storage:
             options = self.options.cloud
             profile = profiles.load(options.host_profile)
-            self.storage, reason = lacks.choose_storage(
+            self.storage, reason = capabilities.choose_storage(
                 self.admin,
                 profile,
-                lacks.get_backend(self.admin, profile, options.backend),
+                capabilities.get_backend(self.admin, profile, options.backend),
             )
             self.progress.say(
                 f'storage of the first configuration: {self.storage}, {reason}'

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hvstack.results import record
 from hvstack.results.record import Record
-from hvstack.sweep import course, state, strategies
+from hvstack.sweep import executor, state, strategies
 from hvstack.sweep.state import Sweep
 from hvstack.sweep.strategies import SweepEstimate
 
@@ -120,7 +120,7 @@ def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
         ]
         whole = SweepEstimate(len(set(visits)), len(visits), len(steps))
         return whole, whole
-    status = course.load_status(sweep)
+    status = executor.load_status(sweep)
     if not status.workloads:
         nothing = SweepEstimate(0, 0, 0)
         return nothing, nothing

@@ -20,7 +20,7 @@ from hvstack import errors, profiles, shell
 from hvstack.accept import judge
 from hvstack.accept.hostlook import Access
 from hvstack.accept.judge import CheckResult
-from hvstack.accept.outcome import DETAIL
+from hvstack.accept.test_results import DETAIL
 from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.host import HostProfile
 

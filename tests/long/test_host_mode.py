@@ -17,7 +17,7 @@ import testtools
 from hvstack import conf, profiles
 from hvstack.cloud import connection, hostmode, journal, placement
 from hvstack.lab import settings
-from hvstack.sweep import lacks, recovery
+from hvstack.sweep import capabilities, recovery
 from tests.long import labs
 
 #: Switches the hosts and dies at once, as by SIGKILL in a sweep.
@@ -65,7 +65,7 @@ class HostModeTest(testtools.TestCase):
         # So a configuration with dedicated CPUs is none that cannot exist.
         self.assertEqual(
             '',
-            lacks.explain_missing(
+            capabilities.explain_missing(
                 *(self.cloud, 'dedicated', self.profile),
                 conf.load().sweep,
             ),

@@ -28,7 +28,7 @@ from hvstack.cloud import journal, keys, placement, ratios
 from hvstack.cluster import hosts
 from hvstack.model.configuration import parse
 from hvstack.results import record
-from hvstack.sweep import course, state
+from hvstack.sweep import executor, state
 from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
 
 #: The stage that begins with a line of progress.
@@ -221,7 +221,7 @@ class SweepKillsTest(SweepCase):
         (sweep,) = [
             item for item in state.list_sweeps() if item.id == self.sweep
         ]
-        workloads = course.load_status(sweep).workloads
+        workloads = executor.load_status(sweep).workloads
         return not workloads or workloads[0][0].label == _BARE_METAL_LABEL
 
     def choose(self) -> tuple[str, float]:

@@ -12,8 +12,9 @@ import subunit
 import testtools
 from testtools.content import text_content
 
-from hvstack.accept import judge, outcome, report
-from hvstack.accept.outcome import (
+from hvstack.accept import judge, report, test_results
+from hvstack.accept.runner import Selection
+from hvstack.accept.test_results import (
     DETAIL,
     FAILED,
     PACKAGE,
@@ -22,7 +23,6 @@ from hvstack.accept.outcome import (
     AcceptanceResult,
     AcceptanceTestResult,
 )
-from hvstack.accept.runner import Selection
 
 GOOD = judge.check_equal('ratio', 1, 1)
 BAD = judge.check_equal('ratio <b>', 1, 1.5, 'an excerpt')
@@ -50,7 +50,7 @@ class Stream:
     def read(self, *test_ids: str) -> list[AcceptanceTestResult]:
         """Return what is made of it."""
         self.result.stopTestRun()
-        return outcome.read_results(self.buffer.getvalue(), test_ids)
+        return test_results.read_results(self.buffer.getvalue(), test_ids)
 
 
 def details(*checks: judge.CheckResult) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class ReadTest(testtools.TestCase):
 
     def test_nothing_ran(self) -> None:
         self.assertEqual(UNCHECKED, AcceptanceResult('c', 'now').verdict)
-        (test_result,) = outcome.read_results(b'', [TEST])
+        (test_result,) = test_results.read_results(b'', [TEST])
         self.assertEqual(
             (UNCHECKED, False), (test_result.verdict, test_result.ran)
         )

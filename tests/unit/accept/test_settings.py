@@ -23,10 +23,10 @@ from hvstack.accept import (
     cleanup,
     domain,
     hostlook,
-    outcome,
     report,
     runner,
     settings,
+    test_results,
 )
 from hvstack.accept.hostlook import Access
 from hvstack.accept.settings import Workspace
@@ -665,10 +665,10 @@ class PluginTest(testtools.TestCase):
         directory, top = HVStackTempestPlugin().load_tests()
         loaded = unittest.TestLoader().discover(directory, top_level_dir=top)
         names = [test.id() for test in testtools.iterate_tests(loaded)]
-        chosen = runner.Selection(outcome.SCOPES, **options)
+        chosen = runner.Selection(test_results.SCOPES, **options)
         pattern, *without = chosen.stestr_args
         return {
-            outcome.parse_test_id(name)[0]
+            test_results.parse_test_id(name)[0]
             + ' destructive' * ('destructive' in name)
             for name in names
             if re.search(pattern, name)

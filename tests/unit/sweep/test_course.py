@@ -11,12 +11,12 @@ import fixtures
 import testtools
 
 from hvstack import errors, profiles
-from hvstack.cli import journey, report
+from hvstack.cli import report, sweep_summary
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import course, forecast, space, state
+from hvstack.sweep import executor, forecast, space, state
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -48,7 +48,7 @@ class CourseTest(testtools.TestCase):
             profiles.load('vsphere6'),
             'kvm',
         )
-        self.sweep = course.begin_sweep(
+        self.sweep = executor.begin_sweep(
             area,
             'one-at-a-time',
             2,
@@ -91,7 +91,7 @@ class CourseTest(testtools.TestCase):
                 factory.save(run_record, state.RECORDS_DIR)
 
     def test_run_ends_with_a_winner(self) -> None:
-        status = course.run_sweep(self.sweep, Progress())
+        status = executor.run_sweep(self.sweep, Progress())
         self.assertEqual([], status.workloads)
         assert status.choice
         self.assertTrue(status.choice.best.startswith('i2-'))
@@ -104,11 +104,11 @@ class CourseTest(testtools.TestCase):
             profiles.load('vsphere6'),
             'kvm',
         )
-        sweep = course.begin_sweep(
+        sweep = executor.begin_sweep(
             *(area, 'one-at-a-time', 2, SIZE), host='vsphere6', backend='kvm'
         )
-        records = course.run_sweep(sweep, Progress()).records
-        summary = journey.of(records)
+        records = executor.run_sweep(sweep, Progress()).records
+        summary = sweep_summary.of(records)
         self.assertEqual(
             ['i1-c2'], [skipped.name for skipped in summary.skipped]
         )
@@ -121,7 +121,7 @@ class CourseTest(testtools.TestCase):
         # What is broken takes only this part away, and is named.
         path = next(state.SWEEPS_DIR.glob(f'{sweep.id}.json'))
         path.write_text('{')
-        broken = journey.of(records)
+        broken = sweep_summary.of(records)
         self.assertEqual(((), ()), (broken.way, broken.skipped))
         self.assertIn(str(path), broken.unreadable[0])
 
@@ -129,14 +129,14 @@ class CourseTest(testtools.TestCase):
         sweep = replace(
             self.sweep, course=replace(self.sweep.course, backend='qemu')
         )
-        status = course.run_sweep(sweep, Progress())
+        status = executor.run_sweep(sweep, Progress())
         names = {name for task in self.tasks for name, _, _ in task}
         self.assertNotIn(record.BARE_METAL, names)
         self.assertEqual([], status.workloads)
         self.assertEqual('', forecast.format_remaining(sweep))
 
     def test_resume_runs_each_once(self) -> None:
-        course.run_sweep(self.sweep, Progress())
+        executor.run_sweep(self.sweep, Progress())
         whole = sorted(
             (run_record.configuration, run_record.index)
             for run_record in record.load_all(state.RECORDS_DIR)
@@ -147,10 +147,10 @@ class CourseTest(testtools.TestCase):
         for run_count in (1, 2, 3):
             self.remaining_runs = run_count
             self.assertRaises(
-                errors.RunFailed, course.run_sweep, self.sweep, Progress()
+                errors.RunFailed, executor.run_sweep, self.sweep, Progress()
             )
         self.remaining_runs = 100
-        course.run_sweep(self.sweep, Progress())
+        executor.run_sweep(self.sweep, Progress())
         self.assertEqual(
             whole,
             sorted(
@@ -237,11 +237,11 @@ class CourseTest(testtools.TestCase):
         )
         self.remaining_runs = 3
         self.assertRaises(
-            errors.RunFailed, course.run_sweep, self.sweep, Progress()
+            errors.RunFailed, executor.run_sweep, self.sweep, Progress()
         )
         self.assertIn('7 runs of 110 s', forecast.format_remaining(self.sweep))
         self.remaining_runs = 100
-        course.run_sweep(self.sweep, Progress())
+        executor.run_sweep(self.sweep, Progress())
         self.assertEqual('', forecast.format_remaining(self.sweep))
 
     def test_how_much_of_a_quick_sweep_is_left(self) -> None:
@@ -263,9 +263,9 @@ class CourseTest(testtools.TestCase):
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
             factory.save(run_record, state.RECORDS_DIR)
-        sweep = course.begin_sweep(
+        sweep = executor.begin_sweep(
             *(
-                course.build_space(self.sweep.course, self.sweep.tuning),
+                executor.build_space(self.sweep.course, self.sweep.tuning),
                 'one-at-a-time',
                 2,
                 SIZE,
@@ -331,7 +331,7 @@ class CourseTest(testtools.TestCase):
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.remaining_runs = 0
         error = self.assertRaises(
-            errors.RunFailed, course.run_sweep, self.sweep, Progress()
+            errors.RunFailed, executor.run_sweep, self.sweep, Progress()
         )
         self.assertIn('sweep resume', str(error))
         self.assertEqual(1, len(self.tasks))
@@ -345,7 +345,9 @@ class CourseTest(testtools.TestCase):
                 backend='lxc',
             ),
         )
-        error = self.assertRaises(errors.InputError, course.load_status, sweep)
+        error = self.assertRaises(
+            errors.InputError, executor.load_status, sweep
+        )
         self.assertEqual(
             "Cannot read the search space of sweep 'sweep-1' (host profile "
             "'gone.yaml'): Cannot read gone.yaml: the file does not exist. "
@@ -355,7 +357,7 @@ class CourseTest(testtools.TestCase):
 
     def test_quick_sweep_has_no_strategy(self) -> None:
         quick = state.create_sweep(['i1'], 2, SIZE)
-        self.assertRaises(errors.InputError, course.load_status, quick)
+        self.assertRaises(errors.InputError, executor.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
         sweep, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
         self.assertIsNone(sweep.course)

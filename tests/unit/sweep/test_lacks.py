@@ -14,7 +14,7 @@ import yaml
 from hvstack import errors, profiles
 from hvstack.cli.app import main
 from hvstack.model.configuration import parse
-from hvstack.sweep import lacks, space
+from hvstack.sweep import capabilities, space
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 
@@ -55,7 +55,7 @@ class LacksTest(testtools.TestCase):
         )
 
     def find_missing(self, *values: str, command: str | None = None) -> dict:
-        return lacks.find_missing(
+        return capabilities.find_missing(
             self.cloud.connect(),
             space.parse_space(values),
             self.profile,
@@ -122,11 +122,11 @@ class LacksTest(testtools.TestCase):
                 )
             )
             if good:
-                lacks.check_backend(conn, self.profile, requested)
+                capabilities.check_backend(conn, self.profile, requested)
                 continue
             error = self.assertRaises(
                 errors.InputError,
-                *(lacks.check_backend, conn, self.profile, requested),
+                *(capabilities.check_backend, conn, self.profile, requested),
             )
             self.assertIn(backend or 'kvm', str(error))
 
@@ -142,26 +142,30 @@ class LacksTest(testtools.TestCase):
         ):
             error = self.assertRaises(
                 errors.InputError,
-                lacks.check_capabilities,
+                capabilities.check_capabilities,
                 *(conn, parse(name), options),
             )
             self.assertIn(message, str(error))
-        lacks.check_capabilities(conn, parse('i1'), options)
+        capabilities.check_capabilities(conn, parse('i1'), options)
 
     def test_the_decks_storage(self) -> None:
         conn = self.cloud.connect()
-        storage, reason = lacks.choose_storage(conn, self.profile, 'kvm')
+        storage, reason = capabilities.choose_storage(
+            conn, self.profile, 'kvm'
+        )
         self.assertEqual('local', storage)
         self.assertIn("no volume type 'ceph'", reason)
         self.types('ceph', copies='3')
         self.assertEqual(
-            'local', lacks.choose_storage(conn, self.profile, 'kvm')[0]
+            'local', capabilities.choose_storage(conn, self.profile, 'kvm')[0]
         )
         self.types('ceph', copies='1')
         self.assertEqual(
-            'ceph', lacks.choose_storage(conn, self.profile, 'kvm')[0]
+            'ceph', capabilities.choose_storage(conn, self.profile, 'kvm')[0]
         )
-        storage, reason = lacks.choose_storage(conn, self.profile, 'lxc')
+        storage, reason = capabilities.choose_storage(
+            conn, self.profile, 'lxc'
+        )
         self.assertEqual('local', storage)
         self.assertIn('containers cannot attach volumes', reason)
 

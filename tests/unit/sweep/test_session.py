@@ -12,7 +12,7 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
-from hvstack.cli import journey, report
+from hvstack.cli import report, sweep_summary
 from hvstack.cloud import flavors, hostmode, journal, keys, ratios, stacks
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import hosts
@@ -400,8 +400,8 @@ class SessionTest(testtools.TestCase):
         self.assertEqual(skipped, skips.load_skips(state.RECORDS_DIR, 's'))
         other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
         runs = [factory.run('i1', 0, 50, sweep='s')]
-        self.assertEqual((), journey.of(runs).skipped)
-        sweep_summary = journey.of(runs, other)
+        self.assertEqual((), sweep_summary.of(runs).skipped)
+        sweep_summary = sweep_summary.of(runs, other)
         self.assertEqual(
             ['skipped: i1-ceph: this cloud has no Ceph'], sweep_summary.lines()
         )
@@ -411,7 +411,7 @@ class SessionTest(testtools.TestCase):
             )
         # Once it was measured, it is no longer said.
         runs.append(factory.run('i1-ceph', 0, 50, sweep='s'))
-        self.assertEqual((), journey.of(runs, other).skipped)
+        self.assertEqual((), sweep_summary.of(runs, other).skipped)
 
     def test_emulated_runs_have_no_percentage(self) -> None:
         runs = [
@@ -480,7 +480,9 @@ class SessionTest(testtools.TestCase):
             ('get_backend', lambda *_: 'kvm'),
         ):
             self.useFixture(
-                fixtures.MonkeyPatch(f'hvstack.sweep.lacks.{name}', stands_in)
+                fixtures.MonkeyPatch(
+                    f'hvstack.sweep.capabilities.{name}', stands_in
+                )
             )
         self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
 

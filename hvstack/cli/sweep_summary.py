@@ -10,8 +10,8 @@ from hvstack.model.configuration import parse
 from hvstack.report import answer, gains
 from hvstack.results import skips
 from hvstack.results.record import Record
-from hvstack.sweep import course, state
-from hvstack.sweep.course import SweepStatus
+from hvstack.sweep import executor, state
+from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.space import Skipped
 from hvstack.sweep.strategies import OneAtATime
 
@@ -68,7 +68,7 @@ def of(
     try:
         for sweep in stored_sweeps:
             if sweeps == {sweep.id} and sweep.course is not None:
-                status = course.load_status(sweep, directory)
+                status = executor.load_status(sweep, directory)
                 return SweepSummary(
                     tuple(way(status)), status.strategy.space.skipped
                 )
