@@ -111,25 +111,25 @@ class Approve(Command):
             parsed_args.min_percent,
         )
         changes = {
-            f'flavors.{approval.index}': {
+            f'flavors.{approved_flavor.index}': {
                 'status': 'approved',
-                'evidence': approval.evidence,
+                'evidence': approved_flavor.evidence,
             }
-            for approval in approvals
-            if approval.changed
+            for approved_flavor in approvals
+            if approved_flavor.changed
         }
         if changes and not parsed_args.dry_run:
             text = yamlfile.with_fields(
                 path.read_text(encoding='utf-8'), changes
             )
             paths.write_output(path, text)
-        for approval in approvals:
-            done = 'approved' if approval.changed else 'approved before'
-            if approval.changed and parsed_args.dry_run:
+        for approved_flavor in approvals:
+            done = 'approved' if approved_flavor.changed else 'approved before'
+            if approved_flavor.changed and parsed_args.dry_run:
                 done = 'would be approved'
-            evidence = approval.evidence
+            evidence = approved_flavor.evidence
             self.app.stdout.write(
-                f'{approval.entry.flavor.name}: {done}, '
+                f'{approved_flavor.entry.flavor.name}: {done}, '
                 f'{evidence["percent"]:.1f} % of bare metal ('
                 f'{evidence["low"]:.1f} to {evidence["high"]:.1f}, at '
                 f'least {evidence["min_percent"]:g} needed), '

@@ -206,39 +206,41 @@ def chosen_space(
             raise errors.InputError(
                 "--start beside --space: write 'start' into the file"
             )
-        search_space = space.load_space(parsed_args.space)
+        requested_space = space.load_space(parsed_args.space)
     else:
-        search_space = space.parse_space(parsed_args.values, parsed_args.start)
+        requested_space = space.parse_space(
+            parsed_args.values, parsed_args.start
+        )
     profile = profiles.load(parsed_args.host)
     options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
         capabilities.check_backend(conn, profile, parsed_args.backend)
         if (
-            not search_space.is_start_requested
-            and 'storage' not in search_space.values
+            not requested_space.is_start_requested
+            and 'storage' not in requested_space.values
         ):
             storage, reason = capabilities.choose_storage(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
                 storage, reason = 'local', space.CAPABILITIES['ceph'][2]
-            search_space = replace(
-                search_space,
-                start=replace(search_space.start, storage=storage),
+            requested_space = replace(
+                requested_space,
+                start=replace(requested_space.start, storage=storage),
             )
             notify(
-                f'start {search_space.start.label}, storage {storage}: '
+                f'start {requested_space.start.label}, storage {storage}: '
                 f'{reason}'
             )
         missing_reasons = capabilities.find_missing(
-            conn, search_space, profile, options.sweep
+            conn, requested_space, profile, options.sweep
         )
         for name, reason in missing_reasons.items():
             notify(f'this cloud lacks {name}: {reason}')
         missing |= missing_reasons
     area = space.explore_space(
-        search_space,
+        requested_space,
         profile,
         parsed_args.backend,
         missing,

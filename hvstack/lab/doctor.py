@@ -244,12 +244,12 @@ def _lab() -> Iterator[Finding]:
             if well
             else f"read {settings.log_path(part.name)}, then 'hvstack lab up'",
         )
-    bridges = network.up()
+    has_bridges = network.up()
     yield Finding(
         'bridges',
-        'ok' if bridges else 'fault',
-        ', '.join(values.BRIDGES) if bridges else 'missing',
-        '' if bridges else "'hvstack lab up' makes them",
+        'ok' if has_bridges else 'fault',
+        ', '.join(values.BRIDGES) if has_bridges else 'missing',
+        '' if has_bridges else "'hvstack lab up' makes them",
     )
 
 

@@ -549,14 +549,14 @@ def build_report(
     for row in rows:
         _set_status(row, good[:1], reference_record, allow)
     fair = [row for row in rows if row.status == 'ok']
-    percentages = percents.compute_percents(
+    sweep_percents = percents.compute_percents(
         {row.configuration: row.valid for row in fair}, good
     )
     for row in fair:
-        row.percent = percentages.rows.get(row.configuration)
+        row.percent = sweep_percents.rows.get(row.configuration)
     if baseline:
         rows.insert(
-            0, _build_bare_metal_row(baseline, percentages.corrected_rates)
+            0, _build_bare_metal_row(baseline, sweep_percents.corrected_rates)
         )
     excluded_configurations = percents.list_excluded(configured, size)
     return SweepReport(
@@ -565,15 +565,16 @@ def build_report(
         rows=rows,
         size_bytes=size,
         records=list(records),
-        corrected_rates=percentages.corrected_rates,
+        corrected_rates=sweep_percents.corrected_rates,
         growth=_compute_growth(
             good, [r for r in bases if r.size_bytes != size]
         ),
-        drift=percentages.drift,
+        drift=sweep_percents.drift,
         choice=stats.choose_winner(
-            percentages.corrected_rates,
+            sweep_percents.corrected_rates,
             lambda name: parse(name).cost,
-            percentages.corrected_rates.rows.keys() - excluded_configurations,
+            sweep_percents.corrected_rates.rows.keys()
+            - excluded_configurations,
         ),
         excluded=excluded_configurations,
         allowed=sorted(

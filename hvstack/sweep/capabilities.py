@@ -170,13 +170,13 @@ def get_backend(
     :raises hvstack.errors.CloudError: the hosts have several backends.
     """
     names = placement.providers(conn, profile.traits.get('worker'))
-    hypervisors = [
+    compute_hypervisors = [
         hypervisor
         for hypervisor in hosts.hypervisors(conn)
         if hypervisor.name in names
     ]
     return hosts.backend(
-        hypervisors, requested_backend or bare.lab_backend(profile)
+        compute_hypervisors, requested_backend or bare.lab_backend(profile)
     )
 
 

@@ -364,7 +364,7 @@ def environments() -> Iterator[tuple[str, str]]:
             yield from _files(name, text, sentences)
 
 
-def site_files() -> Iterator[tuple[str, str]]:
+def hadoop_site_files() -> Iterator[tuple[str, str]]:
     """Render Hadoop's site files by host, tuning profile and cluster."""
     data: dict[str, Any] = {}
     for host in HOSTS:
@@ -743,7 +743,16 @@ def _counted(lines: list[str], noun: str) -> str:
 
 
 PARTS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
-    *(flavors, lint, sizes, environments, site_files, tasks, plans, reports),
+    *(
+        flavors,
+        lint,
+        sizes,
+        environments,
+        hadoop_site_files,
+        tasks,
+        plans,
+        reports,
+    ),
     *(command_lines, options, exit_codes, heat, plugins, tempest_ids),
     test_ids,
 )

@@ -37,9 +37,9 @@ MEMORY = {'total': 262144, 'reserved': 8192, 'allocation_ratio': 1.0}
 VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
 
 
-def bad(checks: Sequence[CheckResult]) -> list[str]:
+def bad(check_results: Sequence[CheckResult]) -> list[str]:
     """Return what is not as promised."""
-    return [check.what for check in checks if not check.good]
+    return [check.what for check in check_results if not check.good]
 
 
 class FlavorsTest(testtools.TestCase):
@@ -268,10 +268,10 @@ class PinsTest(testtools.TestCase):
             **change,
         }
         nodes, specs = kwargs.pop('nodes'), kwargs.pop('specs', SPECS)
-        checks = judge.check_pins(
+        check_results = judge.check_pins(
             domain.parse_domain(xml), specs, nodes, **kwargs
         )
-        return [subject.partition(': ')[2] for subject in bad(checks)]
+        return [subject.partition(': ')[2] for subject in bad(check_results)]
 
     def test_good(self) -> None:
         self.assertEqual([], self.bad())
@@ -343,18 +343,18 @@ class PinsTest(testtools.TestCase):
 
         first, other = guest('a', 2, 3), guest('b', 3, 4)
         floating = replace(other, name='c', vcpus={0: {0, 1}})
-        checks = judge.check_disjoint_cpus(
+        check_results = judge.check_disjoint_cpus(
             'h', [first], [first, floating], {2, 3, 4}
         )
-        self.assertEqual([], bad(checks))
+        self.assertEqual([], bad(check_results))
         self.assertEqual(
-            '1: there is no other to compare it with', checks[0].seen
+            '1: there is no other to compare it with', check_results[0].seen
         )
         # Another flavor's, or nobody's of Nova.
-        checks = judge.check_disjoint_cpus(
+        check_results = judge.check_disjoint_cpus(
             'h', [first], [floating, other, first], {2, 3, 4}
         )
-        self.assertEqual(['a and b: CPUs of both'], bad(checks))
+        self.assertEqual(['a and b: CPUs of both'], bad(check_results))
         self.assertEqual(
             [],
             bad(
@@ -364,8 +364,10 @@ class PinsTest(testtools.TestCase):
             ),
         )
         # Outside of the set, too.
-        checks = judge.check_disjoint_cpus('h', [first, guest('b', 3)], [], ())
-        self.assertEqual(['a and b: CPUs of both'], bad(checks))
+        check_results = judge.check_disjoint_cpus(
+            'h', [first, guest('b', 3)], [], ()
+        )
+        self.assertEqual(['a and b: CPUs of both'], bad(check_results))
 
     def test_api_only(self) -> None:
         self.assertEqual(
@@ -450,8 +452,10 @@ class ClusterTest(testtools.TestCase):
         )
 
     def test_server_without_host(self) -> None:
-        checks = judge.check_placement({'w1': ''}, {}, per_host=1, shared=True)
-        self.assertEqual(['workers on host (none)'], bad(checks))
+        check_results = judge.check_placement(
+            {'w1': ''}, {}, per_host=1, shared=True
+        )
+        self.assertEqual(['workers on host (none)'], bad(check_results))
 
     def groups(self, text: str) -> list[str]:
         topology = judge.parse_topology_table(text)
@@ -595,11 +599,12 @@ class ClusterTest(testtools.TestCase):
         )
 
     def test_left_overs(self) -> None:
-        checks = judge.check_deleted({'ports': ['p1'], 'servers': []})
-        self.assertEqual(['ports left'], bad(checks))
+        check_results = judge.check_deleted({'ports': ['p1'], 'servers': []})
+        self.assertEqual(['ports left'], bad(check_results))
 
     def test_text_form(self) -> None:
-        checks = [judge.check_equal('a', 1, 2, 'excerpt')]
+        check_results = [judge.check_equal('a', 1, 2, 'excerpt')]
         self.assertEqual(
-            checks, judge.load_results(judge.dump_results(checks))
+            check_results,
+            judge.load_results(judge.dump_results(check_results)),
         )

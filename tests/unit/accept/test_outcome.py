@@ -53,8 +53,8 @@ class Stream:
         return test_results.read_results(self.buffer.getvalue(), test_ids)
 
 
-def details(*checks: judge.CheckResult) -> dict[str, Any]:
-    text = judge.dump_results(checks)
+def details(*check_results: judge.CheckResult) -> dict[str, Any]:
+    text = judge.dump_results(check_results)
     return {DETAIL: text_content(text)}
 
 

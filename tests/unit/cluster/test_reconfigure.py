@@ -24,11 +24,11 @@ class ReconfigureTest(testtools.TestCase):
             replication=2,
             tuning='vsphere6',
         )
-        site_files = sites.render_site_files(
+        files_by_name = sites.render_site_files(
             sized, controller='10.0.0.1', replication=2, tuning='vsphere6'
         )
         for node in nodes:
-            for name, text in site_files.items():
+            for name, text in files_by_name.items():
                 self.assertEqual(text, node.files[f'/etc/hadoop/{name}'])
             self.assertIn(
                 'HEAP_datanode=1300', node.files['/etc/hadoop/hadoop-env.sh']

@@ -145,10 +145,10 @@ class SamplerTest(testtools.TestCase):
     def sampled(self, script: str) -> tuple[telemetry.Sampler, Telemetry]:
         node = CommandNode('n', '127.0.0.1', 'worker', 'h')
         with mock.patch.object(telemetry, '_CGROUP', script):
-            sampler = telemetry.Sampler([node], 'cgroup', 0.1)
-            sampler.start()
-            run_telemetry = sampler.collect(time.time(), {'HSGen': (1, 2)})
-        return sampler, run_telemetry
+            run_sampler = telemetry.Sampler([node], 'cgroup', 0.1)
+            run_sampler.start()
+            run_telemetry = run_sampler.collect(time.time(), {'HSGen': (1, 2)})
+        return run_sampler, run_telemetry
 
     def test_start_and_collect(self) -> None:
         loop = (
@@ -157,9 +157,9 @@ class SamplerTest(testtools.TestCase):
             "trap 'sample; exit' TERM\n"
             'sample; while :; do sleep 0.1; done'
         )
-        sampler, run_telemetry = self.sampled(loop)
+        run_sampler, run_telemetry = self.sampled(loop)
         self.assertEqual([], run_telemetry.gaps)
-        self.assertLess(abs(sampler.offsets['n']), 1)
+        self.assertLess(abs(run_sampler.offsets['n']), 1)
         self.assertEqual([0.0], run_telemetry.nodes[0].rates['cpu'])
         self.assertEqual(
             set(NETWORK_COUNTERS), set(run_telemetry.nodes[0].network)
@@ -255,9 +255,9 @@ class Answers:
 
 class Gaps(testtools.TestCase):
     def collected(self, *answers: Any) -> Telemetry:
-        sampler = telemetry.Sampler([Answers(answers)], 'cgroup', 5)
-        sampler.start()
-        return sampler.collect(1000.5, {})
+        run_sampler = telemetry.Sampler([Answers(answers)], 'cgroup', 5)
+        run_sampler.start()
+        return run_sampler.collect(1000.5, {})
 
     def test_node_that_died(self) -> None:
         dead = errors.CommandFailed(['w:', 'sh'], 255, 'refused')

@@ -13,7 +13,7 @@ from hvstack.lab.images import recipes
 MAP_OPTS = 'mapreduce.map.java.opts'
 
 
-def properties(text: str) -> dict[str, str]:
+def parse_properties(text: str) -> dict[str, str]:
     """Read a site file as Hadoop does."""
     root = ElementTree.fromstring(text)
     return {
@@ -24,15 +24,23 @@ def properties(text: str) -> dict[str, str]:
 
 class SitesTest(testtools.TestCase):
     def make(self, **options: object) -> dict[str, dict[str, str]]:
-        site_files = sites.render_site_files(size_node(2, 4096), **options)  # type: ignore
-        return {name: properties(text) for name, text in site_files.items()}
+        files_by_name = sites.render_site_files(size_node(2, 4096), **options)  # type: ignore
+        return {
+            name: parse_properties(text)
+            for name, text in files_by_name.items()
+        }
 
     def tuned(
         self, tuning: str, vcpus: int, memory: int, **options: object
     ) -> dict[str, dict[str, str]]:
         sizing = size_node(vcpus, memory, tuning=tuning)
-        site_files = sites.render_site_files(sizing, tuning=tuning, **options)  # type: ignore
-        return {name: properties(text) for name, text in site_files.items()}
+        files_by_name = sites.render_site_files(
+            sizing, tuning=tuning, **options
+        )  # type: ignore
+        return {
+            name: parse_properties(text)
+            for name, text in files_by_name.items()
+        }
 
     def test_files(self) -> None:
         self.assertEqual(
@@ -50,20 +58,24 @@ class SitesTest(testtools.TestCase):
             ({}, '%CONTROLLER%'),
             ({'controller': '10.0.0.5'}, '10.0.0.5'),
         ):
-            site_files = self.make(**options)
+            files_by_name = self.make(**options)
             self.assertEqual(
                 f'hdfs://{expected}:8020',
-                site_files['core-site.xml']['fs.defaultFS'],
+                files_by_name['core-site.xml']['fs.defaultFS'],
             )
             self.assertEqual(
                 expected,
-                site_files['yarn-site.xml']['yarn.resourcemanager.hostname'],
+                files_by_name['yarn-site.xml'][
+                    'yarn.resourcemanager.hostname'
+                ],
             )
 
     def test_replication_holds_for_output_and_job_files(self) -> None:
-        site_files = self.make(replication=2)
-        self.assertEqual('2', site_files['hdfs-site.xml']['dfs.replication'])
-        mapred = site_files['mapred-site.xml']
+        files_by_name = self.make(replication=2)
+        self.assertEqual(
+            '2', files_by_name['hdfs-site.xml']['dfs.replication']
+        )
+        mapred = files_by_name['mapred-site.xml']
         self.assertEqual('2', mapred['mapreduce.terasort.output.replication'])
         self.assertEqual(
             '2', mapred['mapreduce.client.submit.file.replication']
@@ -123,13 +135,13 @@ class SitesTest(testtools.TestCase):
             # Its blocks are the papers'; a run sets its own.
             (40, 262144, '1eb4a2a29b70'),
         ):
-            site_files = sites.render_site_files(
+            files_by_name = sites.render_site_files(
                 size_node(vcpus, memory),
                 replication=2,
                 topology_mapping={},
             )
             text = ''.join(
-                name + site_files[name] for name in sorted(site_files)
+                name + files_by_name[name] for name in sorted(files_by_name)
             )
             digest = hashlib.sha256(text.encode()).hexdigest()
             self.assertEqual(expected, digest[:12], (vcpus, memory))
@@ -167,26 +179,28 @@ class SitesTest(testtools.TestCase):
             ),
             strict=True,
         ):
-            site_files = self.tuned(name, 16, 65536)
-            now = {key for values in site_files.values() for key in values}
+            files_by_name = self.tuned(name, 16, 65536)
+            now = {key for values in files_by_name.values() for key in values}
             self.assertNotIn(added, previous)
             self.assertIn(added, now)
             self.assertLess(previous, now)
             previous = now
 
     def test_stock_leaves_hadoops_defaults(self) -> None:
-        site_files = self.tuned('stock', 2, 4096)
+        files_by_name = self.tuned('stock', 2, 4096)
         self.assertNotIn(
-            'mapreduce.task.io.sort.mb', site_files['mapred-site.xml']
+            'mapreduce.task.io.sort.mb', files_by_name['mapred-site.xml']
         )
         self.assertNotIn(
-            'mapreduce.map.memory.mb', site_files['mapred-site.xml']
+            'mapreduce.map.memory.mb', files_by_name['mapred-site.xml']
         )
-        self.assertNotIn('dfs.blocksize', site_files['hdfs-site.xml'])
-        self.assertNotIn('-Xmx', site_files['mapred-site.xml'][MAP_OPTS])
+        self.assertNotIn('dfs.blocksize', files_by_name['hdfs-site.xml'])
+        self.assertNotIn('-Xmx', files_by_name['mapred-site.xml'][MAP_OPTS])
         self.assertEqual(
             '3072',
-            site_files['yarn-site.xml']['yarn.nodemanager.resource.memory-mb'],
+            files_by_name['yarn-site.xml'][
+                'yarn.nodemanager.resource.memory-mb'
+            ],
         )
 
     def test_stock_master_fits_a_small_worker(self) -> None:
@@ -195,10 +209,10 @@ class SitesTest(testtools.TestCase):
         self.assertIn('-Xmx819m', mapred['yarn.app.mapreduce.am.command-opts'])
 
     def test_vsphere6_of_the_papers_worker(self) -> None:
-        site_files = self.tuned('vsphere6', 10, 61696)
+        files_by_name = self.tuned('vsphere6', 10, 61696)
         mapred, hdfs = (
-            site_files['mapred-site.xml'],
-            site_files['hdfs-site.xml'],
+            files_by_name['mapred-site.xml'],
+            files_by_name['hdfs-site.xml'],
         )
         self.assertIn('-Xmx800m -Xms800m -Xmn256m', mapred[MAP_OPTS])
         self.assertIn(
@@ -214,16 +228,16 @@ class SitesTest(testtools.TestCase):
 
     def test_vsan_asks_for_what_the_scheduler_gives(self) -> None:
         """The CapacityScheduler rounds up to multiples of its minimum."""
-        site_files = self.tuned('vsan', 14, 48 * 1024)
+        files_by_name = self.tuned('vsan', 14, 48 * 1024)
         for name in ('mapreduce.map.memory.mb', 'mapreduce.reduce.memory.mb'):
-            self.assertEqual('2150', site_files['mapred-site.xml'][name])
+            self.assertEqual('2150', files_by_name['mapred-site.xml'][name])
         minimum = 'yarn.scheduler.minimum-allocation-mb'
-        self.assertEqual('2150', site_files['yarn-site.xml'][minimum])
+        self.assertEqual('2150', files_by_name['yarn-site.xml'][minimum])
 
     def test_amd_buffer_follows_the_block(self) -> None:
         for block, expected in ((None, '306'), (64, '77')):
-            site_files = self.tuned('amd', 32, 128 * 1024, block_mib=block)
-            mapred = site_files['mapred-site.xml']
+            files_by_name = self.tuned('amd', 32, 128 * 1024, block_mib=block)
+            mapred = files_by_name['mapred-site.xml']
             self.assertEqual(expected, mapred['mapreduce.task.io.sort.mb'])
             self.assertEqual(
                 '0.99', mapred['mapreduce.map.sort.spill.percent']

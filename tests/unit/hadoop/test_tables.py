@@ -8,7 +8,7 @@ import testtools
 
 from hvstack.hadoop import parameters, sites, sizing, tables
 from hvstack.hadoop.parameters import CORE, HDFS, MAPRED, YARN, HadoopProperty
-from tests.unit.hadoop.test_sites import properties
+from tests.unit.hadoop.test_sites import parse_properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
 #: Names of ours that Hadoop 3.4.2's default files have; the functional test
@@ -97,7 +97,7 @@ def written() -> set[str]:
         for text in sites.render_site_files(
             sizing_, tuning=tuning, namenode_handlers=1
         ).values():
-            property_names |= set(properties(text))
+            property_names |= set(parse_properties(text))
     return property_names
 
 

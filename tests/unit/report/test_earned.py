@@ -98,14 +98,14 @@ class Sweep:
         return [record for record in self.records if record.kind != 'baseline']
 
     def approve(self, min_percent: float | None = None) -> dict[str, Any]:
-        (approval,) = earned.approve(
+        (approved_flavor,) = earned.approve(
             self.catalogue,
             [self.flavor.name],
             self.profile,
             self.records,
             min_percent,
         )
-        return approval.evidence
+        return approved_flavor.evidence
 
     def refusal(self, min_percent: float | None = None) -> str:
         try:
@@ -333,10 +333,10 @@ class Approve(testtools.TestCase):
         for record, changed in ((None, False), (sweep.measured[0], True)):
             if record is not None:
                 sweep.records.remove(record)
-            (approval,) = earned.approve(
+            (approved_flavor,) = earned.approve(
                 again, names, sweep.profile, sweep.records
             )
-            self.assertEqual(changed, approval.changed)
+            self.assertEqual(changed, approved_flavor.changed)
 
 
 class Verify(testtools.TestCase):

@@ -141,13 +141,13 @@ class PageTest(testtools.TestCase):
                 'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
                 'unread': ['datanode: no answer'],
             }
-        sweep_report = answer.build_report(records)
+        page_report = answer.build_report(records)
         properties = {
             (property_value.name, property_value.value): (
                 property_value.daemons,
                 property_value.rows,
             )
-            for property_value in parameters.list_property_values(sweep_report)
+            for property_value in parameters.list_property_values(page_report)
         }
         self.assertEqual(
             {

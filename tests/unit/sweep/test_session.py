@@ -396,14 +396,14 @@ class SessionTest(testtools.TestCase):
             )
         self.assertTrue(slas.is_skipped({'output': {'complete': outputs}}))
         # A report of its runs says so, wherever their folder is.
-        skipped = {'i1-ceph': 'this cloud has no Ceph'}
-        self.assertEqual(skipped, skips.load_skips(state.RECORDS_DIR, 's'))
+        reasons = {'i1-ceph': 'this cloud has no Ceph'}
+        self.assertEqual(reasons, skips.load_skips(state.RECORDS_DIR, 's'))
         other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), sweep_summary.of(runs).skipped)
-        sweep_summary = sweep_summary.of(runs, other)
+        summary = sweep_summary.of(runs, other)
         self.assertEqual(
-            ['skipped: i1-ceph: this cloud has no Ceph'], sweep_summary.lines()
+            ['skipped: i1-ceph: this cloud has no Ceph'], summary.lines()
         )
         for form in ('csv', 'junit', 'html', 'json'):
             self.assertIn(

@@ -59,15 +59,15 @@ def explored(*parameters: str, host: HostProfile = LARGE) -> Space:
 
 class SpaceTest(testtools.TestCase):
     def test_seven_of_twelve_on_two_cpus(self) -> None:
-        search_space = space.explore_space(
+        explored_space = space.explore_space(
             space.parse_space(WORDS), HOST, 'lxc'
         )
         self.assertEqual(
             ['i1', 'i2', 'i2-m1.2', 'i2-c2', 'i2-c2-m1.2', 'i4-c2',
              'i4-c2-m1.2'],
-            [configuration.label for configuration in search_space.possible],
+            [configuration.label for configuration in explored_space.possible],
         )  # fmt: skip
-        reasons = {skip.name: skip.reason for skip in search_space.skipped}
+        reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertEqual(
             {'i1-m1.2', 'i1-c2', 'i1-c2-m1.2', 'i4', 'i4-m1.2'}, set(reasons)
         )
@@ -82,41 +82,41 @@ class SpaceTest(testtools.TestCase):
             memory_cap_mib=4864,
             cells=(NumaCell(0, (0, 1), 4864),),
         )
-        search_space = space.explore_space(
+        explored_space = space.explore_space(
             space.parse_space(WORDS), small, 'lxc'
         )
         self.assertNotIn(
             'i4-c2',
-            [configuration.label for configuration in search_space.possible],
+            [configuration.label for configuration in explored_space.possible],
         )
-        reasons = {skip.name: skip.reason for skip in search_space.skipped}
+        reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertIn('1152 MiB', reasons['i4-c2'])
         # Another tuning has larger containers.
-        search_space = space.explore_space(
+        explored_space = space.explore_space(
             space.parse_space(WORDS), HOST, 'lxc', tuning='stock'
         )
-        reasons = {skip.name: skip.reason for skip in search_space.skipped}
+        reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertIn("tuning profile 'stock'", reasons['i4-c2'])
 
     def test_what_backend_and_cloud_cannot(self) -> None:
         parameters = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
                  'cpu_ratio=1,2', 'instances=2')  # fmt: skip
-        search_space = space.explore_space(
+        explored_space = space.explore_space(
             space.parse_space(parameters), LARGE, 'lxc'
         )
         self.assertEqual(
             ['i2', 'i2-c2'],
-            [configuration.label for configuration in search_space.possible],
+            [configuration.label for configuration in explored_space.possible],
         )
-        reasons = {skip.name: skip.reason for skip in search_space.skipped}
+        reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertIn('cannot attach volumes', reasons['i2-ceph'])
         self.assertIn('backend lxc', reasons['i2-dedicated'])
         odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
         self.assertIn('promises a dedicated CPU', reasons[odd])
-        search_space = space.explore_space(
+        explored_space = space.explore_space(
             space.parse_space(parameters), LARGE, 'kvm', ('ceph', 'dedicated')
         )
-        reasons = {skip.name: skip.reason for skip in search_space.skipped}
+        reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
         self.assertIn('shared mode', reasons['i2-dedicated'])
 
@@ -154,12 +154,12 @@ class SpaceTest(testtools.TestCase):
             'start: i2\nvalues:\n  instances: [1, 2]\n'
             '  ram_ratio: [1.0, 1.2]\n  disk_pinning: [off, on]\n'
         )
-        search_space = space.load_space(path)
-        self.assertEqual('i2', search_space.start.label)
+        explored_space = space.load_space(path)
+        self.assertEqual('i2', explored_space.start.label)
         self.assertEqual(
             {'instances': (1, 2), 'ram_ratio': (1.0, 1.2),
              'disk_pinning': (False, True)},
-            search_space.values,
+            explored_space.values,
         )  # fmt: skip
         for text, line in (
             ('values: {instances: [1, 2], cpus: [1]}', 1),
