@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hvstack import profiles, share, shell
-from hvstack.cloud import connection, flavors, keys, stacks, undo
-from hvstack.cluster import environments
-from hvstack.lab import clouds
+from hvstack import host_profiles, processutils, share
+from hvstack.cloud import cluster_flavors, connection, keypairs, stacks, undo
+from hvstack.cluster import heat_environment
+from hvstack.lab import clouds_yaml
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 
@@ -37,10 +37,10 @@ def seconds(action: Callable[[], object]) -> float:
 
 def write(path: Path, names: dict[str, str]) -> None:
     """Write the cluster's environment."""
-    shell.run(
+    processutils.run(
         [
             *(Path(sys.executable).with_name('hvstack'), 'cluster'),
-            *('environment', path, '--os-cloud', clouds.ADMIN_CLOUD),
+            *('environment', path, '--os-cloud', clouds_yaml.ADMIN_CLOUD),
             *('--configuration', LABEL, '--key-name', NAME, '--image', NAME),
             *('--worker-flavor', names['worker']),
             *('--controller-flavor', names['controller']),
@@ -53,7 +53,7 @@ def write(path: Path, names: dict[str, str]) -> None:
 
 def create(conn: Any, path: Path) -> None:
     """Create the stack and wait for it."""
-    template = share.HEAT_TEMPLATES / environments.TEMPLATE
+    template = share.HEAT_TEMPLATES / heat_environment.TEMPLATE
     stack_id = stacks.create(conn, NAME, template, {}, [path])
     stacks.wait(conn, stack_id, timeout=900)
 
@@ -93,7 +93,7 @@ def remove(conn: Any) -> None:
 
 def main() -> int:
     """Measure and print; status 1 if the goal is missed."""
-    conn = connection.connect(clouds.ADMIN_CLOUD)
+    conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     image = conn.image.create_image(
         name=NAME,
         disk_format='raw',
@@ -103,14 +103,16 @@ def main() -> int:
     )
     try:
         flavors_by_role = {
-            role: flavors.publish(
+            role: cluster_flavors.publish(
                 conn,
-                derive_flavor(profiles.load('vsphere6'), parse(LABEL), role),
+                derive_flavor(
+                    host_profiles.load('vsphere6'), parse(LABEL), role
+                ),
                 [str(conn.current_project_id)],
             )
             for role in ('worker', 'controller')
         }
-        keys.create(conn, NAME)
+        keypairs.create(conn, NAME)
         plain = seconds(
             lambda: boot(conn, image.id, flavors_by_role['worker'].id)
         )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from hvstack import shell
-from hvstack.lab import lifecycle, tracking
+from hvstack import processutils
+from hvstack.lab import lifecycle, process_cgroup
 
 HVSTACK = Path(sys.executable).with_name('hvstack')
 #: Goal for the control plane's memory in MiB.
@@ -26,14 +26,14 @@ IDLE = 30
 def seconds(*args: str) -> float:
     """Return how long a lab command takes."""
     begin = time.monotonic()
-    shell.run([HVSTACK, 'lab', *args], timeout=1800)
+    processutils.run([HVSTACK, 'lab', *args], timeout=1800)
     return time.monotonic() - begin
 
 
 def cpu() -> float:
     """Return the CPU seconds that the control plane has used."""
     total = 0.0
-    for pid in tracking.members():
+    for pid in process_cgroup.members():
         try:
             times = psutil.Process(pid).cpu_times()
         except psutil.Error:

@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
-from hvstack import shell
-from hvstack.cloud import connection, publish
+from hvstack import processutils
+from hvstack.cloud import catalogue_publisher, connection
 
 BIN = Path(sys.executable).parent
 CLOUD = 'hvstack-lab'
@@ -86,8 +86,8 @@ class Tools:
         """Make an environment and return its folder of programs."""
         target = self.directory / name
         uv = str(BIN / 'uv')
-        shell.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])
-        shell.run(
+        processutils.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])
+        processutils.run(
             [
                 *(uv, 'pip', 'install', '-q'),
                 *('-p', target / 'bin/python', *packages),
@@ -169,7 +169,7 @@ def clean() -> int:
     conn = connection.connect(CLOUD)
     published = [
         flavor
-        for name, flavor in publish.existing(conn).items()
+        for name, flavor in catalogue_publisher.existing(conn).items()
         if name.startswith(PREFIX)
     ]
     for flavor in published:
@@ -181,7 +181,7 @@ def seconds(argv: list[str]) -> float:
     """Return how long a command takes."""
     begin = time.monotonic()
     # Ansible refuses to work where the locale is not UTF-8.
-    shell.run(argv, timeout=3600, env={'LC_ALL': 'C.UTF-8'})
+    processutils.run(argv, timeout=3600, env={'LC_ALL': 'C.UTF-8'})
     return time.monotonic() - begin
 
 

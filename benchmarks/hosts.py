@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab import hosts, settings
 from hvstack.lab.hosts import host, nova
 
@@ -23,7 +23,7 @@ GOAL_PSS = 690
 def seconds(*args: str) -> float:
     """Return how long a command about a host takes."""
     begin = time.monotonic()
-    shell.run([HVSTACK, 'lab', 'host', *args], timeout=600)
+    processutils.run([HVSTACK, 'lab', 'host', *args], timeout=600)
     return time.monotonic() - begin
 
 

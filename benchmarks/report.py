@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hvstack import paths, shell
+from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
 from hvstack.results import record, telemetry
 
@@ -169,7 +169,7 @@ def main() -> int:
         for form in ('table', 'json', 'html'):
             path = directory / f'report.{form}.txt'
             begin = time.monotonic()
-            shell.run(
+            processutils.run(
                 [
                     *(HVSTACK, 'report', '--records', directory),
                     *('-f', form, '-o', path),

@@ -21,11 +21,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep import space, strategies
-from hvstack.sweep.space import Space
+from hvstack.sweep import search_space, strategies
+from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates, Strategy
 
 VALUES = ('instances=1,2,4,10', 'cpu_ratio=1,2', 'ram_ratio=1,1.2')
@@ -121,8 +121,8 @@ def main() -> int:
         print('no configuration was run twice there', file=sys.stderr)
         return 2
     seeds = int(sys.argv[2]) if len(sys.argv) == 3 else SEEDS
-    area = space.explore_space(
-        space.parse_space(VALUES), profiles.load('vsphere6'), 'kvm'
+    area = search_space.explore_space(
+        search_space.parse_space(VALUES), host_profiles.load('vsphere6'), 'kvm'
     )
     deviation = math.sqrt(statistics.fmean(e * e for e in errors))
     print(

@@ -11,7 +11,7 @@ import sys
 
 from hvstack import conf
 from hvstack.cli.baseline import workload
-from hvstack.cluster import hosts, telemetry
+from hvstack.cluster import bare_metal, sampler
 from hvstack.cluster.base import Node
 from hvstack.progress import Progress
 from hvstack.results import stats
@@ -33,7 +33,7 @@ times
 def sample_seconds(node: Node) -> float:
     """Return the CPU seconds of one sample of the shell loop."""
     command = _TIMED.format(count=_SAMPLES, address=node.address)
-    text = node.run(command, stdin=telemetry._CGROUP, timeout=300).stdout
+    text = node.run(command, stdin=sampler._CGROUP, timeout=300).stdout
     children = text.splitlines()[-1].split()
     minutes, seconds = zip(
         *(cpu_time.rstrip('s').split('m') for cpu_time in children),
@@ -50,7 +50,7 @@ def main() -> int:
     interval = conf.load().telemetry.interval or 5.0
     rates: dict[float, list[float]] = {0.0: [], interval: []}
     progress = Progress()
-    with hosts.BareHosts.from_file(progress=progress) as cluster:
+    with bare_metal.BareHosts.from_file(progress=progress) as cluster:
         cost = sample_seconds(cluster.workers[0]) / interval
         print(f'a sample every {interval:g} s: {100 * cost:.2f} % of a core')
         sort_workload = workload(cluster, bytes_, None, None)

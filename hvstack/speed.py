@@ -11,7 +11,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from hvstack import jsonfile, paths, pids
+from hvstack import jsonfile, paths, pid_files
 
 #: CPU seconds that :func:`_work` takes on the server where the deadlines
 #: were chosen.
@@ -57,7 +57,7 @@ def record() -> float:
     value = _stored()
     if value is None:
         value = measure()
-        data = {'boot': pids.boot(), 'factor': value}
+        data = {'boot': pid_files.boot(), 'factor': value}
         paths.write_whole(paths.RUN / RECORD, json.dumps(data) + '\n')
     factor.cache_clear()
     return value
@@ -72,6 +72,8 @@ def factor() -> float:
 def _stored() -> float | None:
     data = jsonfile.load_if_whole(paths.RUN / RECORD)
     value = data.get('factor')
-    if data.get('boot') != pids.boot() or not isinstance(value, int | float):
+    if data.get('boot') != pid_files.boot() or not isinstance(
+        value, int | float
+    ):
         return None
     return max(1.0, min(_LIMIT, float(value)))

@@ -11,15 +11,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvstack.hadoop import osprofiles, sites, tables
-from hvstack.hadoop.parameters import HadoopProperty, Table
+from hvstack.hadoop import os_profiles, site_files, tuning_profiles
+from hvstack.hadoop.properties import HadoopProperty, Table
 
 BEGIN = '<!-- tools/hadoopdoc.py writes from here -->\n'
 END = '<!-- to here -->\n'
 PAPERS = {
-    'vsphere6': tables.VSPHERE6,
-    'vsan': tables.VSAN,
-    'amd': tables.AMD,
+    'vsphere6': tuning_profiles.VSPHERE6,
+    'vsan': tuning_profiles.VSAN,
+    'amd': tuning_profiles.AMD,
 }
 
 
@@ -68,7 +68,7 @@ def paper(table: Table) -> Iterator[str]:
 def own() -> Iterator[str]:
     """Yield what the default profile sets, and why."""
     yield head('parameter', 'value', 'source', 'why')
-    for section, rows in tables.TUNINGS[sites.DEFAULT].items():
+    for section, rows in tuning_profiles.TUNINGS[site_files.DEFAULT].items():
         for row in rows:
             yield line(code(row.name), value(row), section, cell(row.reason))
 
@@ -76,9 +76,9 @@ def own() -> Iterator[str]:
 def systems() -> Iterator[str]:
     """Yield the OS profiles."""
     yield head('profile', 'kind', 'setting', 'value', 'source', 'why not')
-    for name, settings in osprofiles.PROFILES.items():
+    for name, settings in os_profiles.PROFILES.items():
         # A step has nothing that its profile has not.
-        for setting in () if name in osprofiles.STEPS else settings:
+        for setting in () if name in os_profiles.STEPS else settings:
             yield line(
                 name,
                 setting.kind.value,

@@ -24,7 +24,7 @@ from pathlib import Path
 import subunit
 import testtools
 
-from hvstack import errors, progress, shell
+from hvstack import errors, processutils, progress
 from hvstack.lab import packages
 
 TOP = Path(__file__).resolve().parent.parent
@@ -78,14 +78,14 @@ class Suite:
         the CPUs away, the limit of everything does not. Cleaning up has its
         own time after that.
         """
-        end = shell.clock() + LIMITS[stage]
+        end = processutils.clock() + LIMITS[stage]
         last = math.inf if stage == 'destroy' else self.end
         late: list[str] = []
         done = threading.Event()
 
         def watch() -> None:
             while not late and not done.wait(1):
-                if shell.clock() > end:
+                if processutils.clock() > end:
                     late.append(f'{LIMITS[stage]} s without stolen time')
                 elif time.monotonic() > last:
                     late.append('the time for everything is over')

@@ -35,7 +35,7 @@ def delete_test_resources(
     :param conn: connection of the user that ran the tests.
     :param progress: where to report.
     :param prefix: prefix of the names, see
-        :attr:`hvstack.accept.settings.Workspace.prefix`.
+        :attr:`hvstack.accept.tempest_conf.Workspace.prefix`.
     :param others: connections of users in whose projects tests were run.
     :returns: names of the deleted resources.
     :raises hvstack.errors.HVStackError: a resource cannot be deleted; all

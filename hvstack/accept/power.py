@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths
-from hvstack.accept import hostlook
-from hvstack.model.fields import Fields
+from hvstack.accept import host_inspection
+from hvstack.model.strict_mapping import Fields
 
 
 def _note_path(directory: Path, host: str) -> Path:
@@ -30,7 +30,7 @@ def power_off(directory: Path, host: str, off: str, on: str) -> None:
     """
     note = json.dumps({'host': host, 'command': on}) + '\n'
     paths.write_whole(_note_path(directory, host), note, 0o600)
-    hostlook.run_power_command(off, host)
+    host_inspection.run_power_command(off, host)
 
 
 def power_on(directory: Path, host: str, on: str) -> None:
@@ -38,7 +38,7 @@ def power_on(directory: Path, host: str, on: str) -> None:
 
     :raises hvstack.errors.CommandFailed: the command failed; the note remains.
     """
-    hostlook.run_power_command(on, host)
+    host_inspection.run_power_command(on, host)
     _note_path(directory, host).unlink(missing_ok=True)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from hvstack import errors, jsonfile, paths, pids, shell
+from hvstack import errors, jsonfile, paths, pid_files, processutils
 from hvstack.accept import test_results
-from hvstack.accept.settings import Workspace
+from hvstack.accept.tempest_conf import Workspace
 from hvstack.accept.test_results import AcceptanceTestResult
 
 _LIST_SECONDS = 300
@@ -58,8 +58,8 @@ class Selection:
         return args
 
 
-def _stestr(workspace: Workspace, *args: str) -> shell.Result:
-    return shell.run(
+def _stestr(workspace: Workspace, *args: str) -> processutils.Result:
+    return processutils.run(
         [sys.executable, '-m', 'stestr', *args],
         timeout=_LIST_SECONDS,
         env=workspace.process_env(),
@@ -125,7 +125,7 @@ def run_tests(
         try:
             # It may have ended already.
             with contextlib.suppress(errors.CommandFailed):
-                pids.write(workspace.pid, process.pid)
+                pid_files.write(workspace.pid, process.pid)
             _follow(process, workspace.log)
         except BaseException:
             _end_session(process.pid)
@@ -133,7 +133,7 @@ def run_tests(
     if _next_stream(workspace) == before:
         # stestr failed or was killed, so the last results are of another run.
         _end_session(process.pid)
-        output = shell.tail(
+        output = processutils.tail(
             workspace.log.read_text(errors='replace', encoding='utf-8'), 3
         )
         raise errors.RunFailed(
@@ -319,7 +319,7 @@ def _find_orphans(workspace: Workspace) -> list[int]:
     """
     record = jsonfile.load_if_whole(workspace.pid)
     session = record.get('pid')
-    if record.get('boot') != pids.boot() or not isinstance(session, int):
+    if record.get('boot') != pid_files.boot() or not isinstance(session, int):
         return []
     # A session can outlive its leader, and its ID can be reused later.
     mark = f'TEMPEST_CONFIG_DIR={workspace.directory}'.encode()

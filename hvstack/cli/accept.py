@@ -14,11 +14,18 @@ from typing import Any
 from cliff.lister import Lister
 from openstack.connection import Connection
 
-from hvstack import conf, errors, extras, paths, profiles
-from hvstack.accept import cleanup, placing, power, report, runner, settings
-from hvstack.accept.hostlook import ACCESS
+from hvstack import conf, errors, extras, host_profiles, paths
+from hvstack.accept import (
+    cleanup,
+    placement_only,
+    power,
+    report,
+    runner,
+    tempest_conf,
+)
+from hvstack.accept.host_inspection import ACCESS
 from hvstack.accept.runner import Selection
-from hvstack.accept.settings import (
+from hvstack.accept.tempest_conf import (
     Workspace,
     has_separate_controller_hosts,
 )
@@ -29,9 +36,9 @@ from hvstack.accept.test_results import (
 )
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud, cloud_name
-from hvstack.cloud import connection, keys
+from hvstack.cloud import connection, keypairs
 from hvstack.cluster import launch
-from hvstack.lab.clouds import ADMIN_CLOUD
+from hvstack.lab.clouds_yaml import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
 from hvstack.model.catalogue import Catalogue
 from hvstack.model.configuration import Configuration, parse
@@ -400,7 +407,7 @@ def _others(
     """
     others = [] if tenant is conn else [tenant]
     if parsed_args.accounts is not None:
-        others += settings.connect_users(parsed_args.accounts, conn)
+        others += tempest_conf.connect_users(parsed_args.accounts, conn)
     return others
 
 
@@ -421,10 +428,10 @@ def _prepare(
     if parsed_args.stack:
         accounts = workspace.directory / 'accounts.yaml'
         paths.write_whole(
-            accounts, settings.render_accounts(tenant, conn), 0o600
+            accounts, tempest_conf.render_accounts(tenant, conn), 0o600
         )
-    values = settings.credential_sections(conn, accounts)
-    values |= settings.service_sections(
+    values = tempest_conf.credential_sections(conn, accounts)
+    values |= tempest_conf.service_sections(
         conn,
         image=parsed_args.image or options.image,
         network=options.network,
@@ -440,7 +447,7 @@ def _prepare(
         'guests': not placed,
         'hadoop': not (parsed_args.no_hadoop or placed),
         'stack': parsed_args.stack,
-        'stack_key': parsed_args.stack and keys.FOLDER / parsed_args.stack,
+        'stack_key': parsed_args.stack and keypairs.FOLDER / parsed_args.stack,
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }
@@ -463,7 +470,7 @@ def _prepare(
                 conn,
                 values,
                 workspace,
-                [profiles.read_catalogue(path) for path in catalogues],
+                [host_profiles.read_catalogue(path) for path in catalogues],
                 configuration,
                 options,
             )
@@ -491,10 +498,12 @@ def _placed(
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """
-    cluster_plan, size = placing.plan_cluster(conn, catalogues, configuration)
-    settings.write_request(
+    cluster_plan, size = placement_only.plan_cluster(
+        conn, catalogues, configuration
+    )
+    tempest_conf.write_request(
         workspace,
-        placing.build_request(
+        placement_only.build_request(
             conn,
             cluster_plan,
             size,
@@ -523,7 +532,7 @@ def _cluster(
     :raises hvstack.errors.HVStackError: none can be made here.
     """
     if parsed_args.stack_request is not None:
-        settings.read_request(parsed_args.stack_request)
+        tempest_conf.read_request(parsed_args.stack_request)
         return {
             'stack_request': parsed_args.stack_request.resolve(),
             'workers_per_host': configuration.instances,
@@ -532,9 +541,9 @@ def _cluster(
             'full_cluster': True,
         }
     cluster_plan = launch.plan(conn, configuration, options)
-    settings.write_request(
+    tempest_conf.write_request(
         workspace,
-        settings.build_stack_request(
+        tempest_conf.build_stack_request(
             cluster_plan,
             conn,
             image=options.image,

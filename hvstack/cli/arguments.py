@@ -5,7 +5,7 @@ import argparse
 import re
 from pathlib import Path
 
-from hvstack import profiles
+from hvstack import host_profiles
 
 #: More of anything is a mistake.
 MAX_COUNT = 1_000_000_000
@@ -66,4 +66,4 @@ def catalogue(text: str) -> Path:
 
     :raises argparse.ArgumentTypeError: the text is empty.
     """
-    return profiles.catalogue_path(str(path(text)))
+    return host_profiles.catalogue_path(str(path(text)))

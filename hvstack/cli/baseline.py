@@ -12,17 +12,17 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
-from hvstack.cli import arguments, hadoop
+from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.cluster import hosts, machines
+from hvstack.cluster import bare_metal, ironic
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop.sizing import size_node
 from hvstack.progress import Progress
 from hvstack.results import record, signing, telemetry
-from hvstack.sweep import recovery, state
+from hvstack.sweep import recovery, sweep_store
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 
 def workload(
-    cluster: hosts.BareHosts,
+    cluster: bare_metal.BareHosts,
     size_bytes: int,
     maps: int | None,
     reduces: int | None,
@@ -129,9 +129,9 @@ class Run(Lister):
         which.add_argument(
             '--hosts',
             type=arguments.path,
-            default=hosts.LAB,
+            default=bare_metal.LAB,
             metavar='FILE',
-            help=f'file that names the hosts (default: {hosts.LAB})',
+            help=f'file that names the hosts (default: {bare_metal.LAB})',
         )
         which.add_argument(
             '--stack',
@@ -176,7 +176,7 @@ class Run(Lister):
         parser.add_argument(
             '--reduces', type=arguments.count, help='tasks of HSSort'
         )
-        hadoop.add(parser)
+        hadoop_options.add(parser)
         parser.add_argument(
             '--kit',
             type=arguments.path,
@@ -202,7 +202,7 @@ class Run(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run, and return a row per run."""
         if parsed_args.sweep is not None:
-            state.check_name(parsed_args.sweep)
+            sweep_store.check_name(parsed_args.sweep)
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
         if parsed_args.kit:
@@ -223,7 +223,7 @@ class Run(Lister):
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
         run_records: list[record.Record] = []
-        with state.lock_measurements(), source as cluster:
+        with sweep_store.lock_measurements(), source as cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, run_workload)
             while len(run_records) < parsed_args.runs:
@@ -256,11 +256,11 @@ class Run(Lister):
                 'Cannot print the commands (--dry-run): with --stack, Nova '
                 'and Ironic prepare the machines. Use --dry-run with --hosts.'
             )
-        cluster = hosts.BareHosts.from_file(
+        cluster = bare_metal.BareHosts.from_file(
             parsed_args.hosts,
             replication=parsed_args.replication,
             progress=None,
-            **hadoop.chosen(parsed_args),
+            **hadoop_options.chosen(parsed_args),
         )
         rows: list[tuple[Any, ...]] = list(cluster.dry_run())
         return ('Host', 'Reason', 'Command'), rows
@@ -280,13 +280,13 @@ class Run(Lister):
                     f'--{option.replace("_", "-")} goes with --stack, hosts '
                     'come from --hosts'
                 )
-        for name in hosts.recover():
+        for name in bare_metal.recover():
             progress.say(f'{name}: given back, a dead process had taken it')
-        cluster = hosts.BareHosts.from_file(
+        cluster = bare_metal.BareHosts.from_file(
             args.hosts,
             replication=args.replication,
             progress=progress,
-            **hadoop.chosen(args),
+            **hadoop_options.chosen(args),
         )
         run_workload = workload(cluster, args.size, args.maps, args.reduces)
         if run_workload.replication > cluster.worker_hosts:
@@ -307,7 +307,7 @@ class Run(Lister):
         conn = connection.connect(args.os_cloud)
         for line in recovery.recover([conn]):
             progress.say(f'put back what a dead process left: {line}')
-        machine_plan = machines.plan(
+        machine_plan = ironic.plan(
             conn,
             args.stack,
             args.workers,
@@ -315,7 +315,7 @@ class Run(Lister):
             controller_flavor=args.controller_flavor,
             image=args.image,
             replication=args.replication,
-            **hadoop.chosen(args),
+            **hadoop_options.chosen(args),
         )
         parts = _tasks(
             args.size,
@@ -330,7 +330,7 @@ class Run(Lister):
             args.maps or parts,
             args.reduces or parts,
         )
-        return machines.acquire_machines(
+        return ironic.acquire_machines(
             conn, machine_plan, options, progress
         ), run_workload
 

@@ -10,18 +10,18 @@ from cliff.show import ShowOne
 from openstack.connection import Connection
 
 from hvstack import conf, errors
-from hvstack.cli import arguments, hadoop
+from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud, cloud_name
 from hvstack.cloud import (
+    allocation_ratios,
     connection,
     journal,
-    keys,
+    keypairs,
     lease,
-    ratios,
     stacks,
     undo,
 )
-from hvstack.cluster import environments, launch
+from hvstack.cluster import heat_environment, launch
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
@@ -98,7 +98,7 @@ class Create(_OnCloud):
             help='replicas of HDFS, on as many hosts (default: 3, or the '
             'number of worker hosts if that is less)',
         )
-        hadoop.add(parser)
+        hadoop_options.add(parser)
         parser.add_argument(
             '--workers',
             type=arguments.count,
@@ -108,8 +108,8 @@ class Create(_OnCloud):
         )
         parser.add_argument(
             '--controllers',
-            choices=environments.CONTROLLERS,
-            default=environments.CONTROLLERS[0],
+            choices=heat_environment.CONTROLLERS,
+            default=heat_environment.CONTROLLERS[0],
             help='one node, or two on different hosts (default: %(default)s)',
         )
         parser.add_argument(
@@ -120,7 +120,7 @@ class Create(_OnCloud):
             '4 one data worker or several beside several compute workers '
             '(default: 1 or 2, by the configuration)',
         )
-        hadoop.add_handlers(parser)
+        hadoop_options.add_handlers(parser)
         parser.add_argument(
             '--secondary-namenode',
             action=argparse.BooleanOptionalAction,
@@ -155,7 +155,7 @@ class Create(_OnCloud):
         """Create it, or undo all of it."""
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
-        profiles = hadoop.chosen(parsed_args)
+        profiles = hadoop_options.chosen(parsed_args)
         cluster_plan = launch.plan(
             admin,
             parse(parsed_args.configuration),
@@ -166,7 +166,7 @@ class Create(_OnCloud):
             os_profile=profiles['os_profile'],
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
-            namenode_handlers=hadoop.handlers(parsed_args),
+            namenode_handlers=hadoop_options.handlers(parsed_args),
             secondary_namenode=parsed_args.secondary_namenode,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,
@@ -213,7 +213,7 @@ class Create(_OnCloud):
         return _columns(
             {
                 **outputs,
-                'key': str(keys.FOLDER / name),
+                'key': str(keypairs.FOLDER / name),
                 'configuration': cluster_plan.configuration.name,
             }
         )
@@ -226,12 +226,12 @@ def _set_ratios(
 
     The cluster keeps them without the lease.
     """
-    if not ratios.differ(
+    if not allocation_ratios.differ(
         admin, plan.providers, plan.ratios, shared=plan.shared
     ):
         return
     with lease.held(admin, progress):
-        ratios.set_ratios(
+        allocation_ratios.set_ratios(
             admin, plan.providers, plan.ratios, shared=plan.shared
         )
 
@@ -246,7 +246,7 @@ class Show(_OnCloud):
         _, tenant = self.connect(parsed_args)
         outputs = stacks.outputs(tenant, parsed_args.name)
         return _columns(
-            {**outputs, 'key': str(keys.FOLDER / parsed_args.name)}
+            {**outputs, 'key': str(keypairs.FOLDER / parsed_args.name)}
         )
 
 

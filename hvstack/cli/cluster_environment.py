@@ -11,12 +11,12 @@ import yaml
 from cliff.command import Command
 
 from hvstack import conf, errors, paths
-from hvstack.cli import arguments, hadoop
+from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, flavors, quotas, stacks, volumes
-from hvstack.cluster import environments, refusals
-from hvstack.hadoop import osprofiles
+from hvstack.cloud import cluster_flavors, connection, quotas, stacks, volumes
+from hvstack.cluster import heat_environment, validation
+from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -90,8 +90,8 @@ class Environment(Command):
         )
         parser.add_argument(
             '--controllers',
-            choices=environments.CONTROLLERS,
-            default=environments.CONTROLLERS[0],
+            choices=heat_environment.CONTROLLERS,
+            default=heat_environment.CONTROLLERS[0],
             help='one node or two (default: %(default)s)',
         )
         parser.add_argument(
@@ -138,8 +138,8 @@ class Environment(Command):
         )
         parser.add_argument('--image', metavar='NAME')
         parser.add_argument('--network', metavar='NAME')
-        hadoop.add(parser)
-        hadoop.add_handlers(parser)
+        hadoop_options.add(parser)
+        hadoop_options.add_handlers(parser)
         parser.add_argument(
             '--gateway',
             action='store_true',
@@ -158,7 +158,7 @@ class Environment(Command):
 
     def _environment(self, args: argparse.Namespace) -> dict[str, object]:
         options = conf.load().cloud
-        profiles = hadoop.chosen(args)
+        profiles = hadoop_options.chosen(args)
         configuration = parse(args.configuration)
         for name, minimum in _LEAST.items():
             if getattr(args, name) < minimum:
@@ -169,7 +169,7 @@ class Environment(Command):
         slots = configuration.instances * args.hosts
         slots -= args.controller_slots + args.gateway
         workers = slots if args.workers is None else args.workers
-        refusals.workers(workers, slots, configuration, args.hosts)
+        validation.workers(workers, slots, configuration, args.hosts)
         # A host that a controller fills carries no worker.
         nodes = 2 if args.controllers == 'separate' else 1
         filled = nodes * (
@@ -179,18 +179,18 @@ class Environment(Command):
         replicas = (
             min(3, hosts) if args.replication is None else args.replication
         )
-        refusals.replication(replicas, hosts, args.node_groups)
+        validation.replication(replicas, hosts, args.node_groups)
         deployment = args.deployment or min(2, configuration.instances)
         if deployment < 3:
             # In 3 and 4 compute workers have places beside these slots.
-            refusals.deployment(deployment, configuration)
-        refusals.readiness(args.readiness, args.controllers == 'separate')
+            validation.deployment(deployment, configuration)
+        validation.readiness(args.readiness, args.controllers == 'separate')
         conn = connection.connect(args.os_cloud)
-        worker = flavors.visible(conn, args.worker_flavor)
-        controller = flavors.visible(
+        worker = cluster_flavors.visible(conn, args.worker_flavor)
+        controller = cluster_flavors.visible(
             conn, args.controller_flavor or args.worker_flavor
         )
-        compute = flavors.visible(
+        compute = cluster_flavors.visible(
             conn, args.compute_flavor or args.worker_flavor
         )
         apart = deployment > 2
@@ -198,8 +198,8 @@ class Environment(Command):
         for flavor in {
             flavor.name: flavor for flavor in (worker, running)
         }.values():
-            refusals.flavor(flavor.name, flavor.extra_specs, configuration)
-        layout = environments.Layout(
+            validation.flavor(flavor.name, flavor.extra_specs, configuration)
+        layout = heat_environment.Layout(
             configuration=configuration,
             worker_flavor=worker.name,
             controller_flavor=controller.name,
@@ -208,9 +208,9 @@ class Environment(Command):
             ),
             tuning=profiles['tuning'],
             os_profile=profiles['os_profile'],
-            node_setup=osprofiles.fragment(profiles['os_profile']),
+            node_setup=os_profiles.fragment(profiles['os_profile']),
             controller_vcpus=controller.vcpus,
-            namenode_handlers=hadoop.handlers(args),
+            namenode_handlers=hadoop_options.handlers(args),
             workers=workers,
             workers_per_host=configuration.instances,
             replication=replicas,
@@ -220,7 +220,7 @@ class Environment(Command):
             controllers=args.controllers,
             # Workers leave single slots on many hosts.
             controllers_first=args.controller_slots > 1,
-            disk_types=environments.disk_types(
+            disk_types=heat_environment.disk_types(
                 configuration, args.disks, args.volume_type
             ),
             disk_gb=args.disk_gb,
@@ -233,12 +233,14 @@ class Environment(Command):
             readiness=args.readiness,
             host_keys=options.host_key_source == 'heat',
         )
-        refusals.stack(layout, options.max_resources_per_stack)
+        validation.stack(layout, options.max_resources_per_stack)
         volumes.refuse_unknown(conn, chain(*layout.disk_types))
-        quotas.check(conn, refusals.needs(layout, worker, controller, compute))
-        parameters = environments.parameters(layout)
+        quotas.check(
+            conn, validation.needs(layout, worker, controller, compute)
+        )
+        parameters = heat_environment.parameters(layout)
         stacks.refuse_user_data(parameters)
-        refusals.readiness(
+        validation.readiness(
             args.readiness, bool(parameters.get('controllers_first'))
         )
         if parameters.get('controllers_first'):
@@ -247,4 +249,4 @@ class Environment(Command):
                 "give it to them with 'hvstack cluster topology NAME "
                 "--refresh' once the stack is complete"
             )
-        return environments.environment(layout)
+        return heat_environment.environment(layout)

@@ -9,8 +9,8 @@ from cliff.show import ShowOne
 from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
-from hvstack.cloud import connection, stacks, updates
-from hvstack.cluster import scale, topology
+from hvstack.cloud import connection, stack_updates, stacks
+from hvstack.cluster import scale, topology_refresh
 from hvstack.progress import Progress
 
 _DRAIN_SECONDS = 3600
@@ -72,14 +72,14 @@ class Scale(ShowOne):
         options = conf.load().cloud
         conn = connection.connect(parsed_args.os_cloud)
         progress = Progress()
-        stack = updates.settled(
+        stack = stack_updates.settled(
             conn,
             parsed_args.name,
             timeout=options.stack_timeout,
             progress=progress,
         )
         outputs = stacks.outputs(conn, parsed_args.name)
-        nodes = topology.nodes(conn, outputs, parsed_args.map)
+        nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
         workers = scale.workers(conn, stack, nodes)
         with open_cluster(conn, outputs, parsed_args) as cluster:
             change = scale.plan(
@@ -89,7 +89,7 @@ class Scale(ShowOne):
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
                 compute=scale.workers(conn, stack, nodes, 'compute'),
-                node_groups=topology.grouped(cluster.gateway),
+                node_groups=topology_refresh.grouped(cluster.gateway),
             )
             scale.refuse(
                 conn, stack, change, nodes, options.max_resources_per_stack

@@ -6,11 +6,11 @@ from typing import Any
 
 from cliff.show import ShowOne
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.flavor import add_configuration, configuration
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.host import CONTROLLER_RULES
-from hvstack.model.slots import compute_cluster_size
 
 
 class Size(ShowOne):
@@ -44,7 +44,7 @@ class Size(ShowOne):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Count them."""
         size = compute_cluster_size(
-            profiles.load(parsed_args.host),
+            host_profiles.load(parsed_args.host),
             configuration(parsed_args),
             parsed_args.hosts,
             controllers=parsed_args.controllers,

@@ -11,8 +11,8 @@ from openstack.connection import Connection
 from hvstack import errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, host_keys, keys, stacks
-from hvstack.cluster import topology
+from hvstack.cloud import connection, host_keys, keypairs, stacks
+from hvstack.cluster import topology_refresh
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.progress import Progress
@@ -59,7 +59,7 @@ def open_cluster(
     """
     return StackCluster.from_outputs(
         outputs,
-        parsed_args.key or keys.FOLDER / parsed_args.name,
+        parsed_args.key or keypairs.FOLDER / parsed_args.name,
         name=parsed_args.name,
         processors=1,
         console=host_keys.console_of(conn),
@@ -68,7 +68,7 @@ def open_cluster(
 
 
 def _find_other_nodes(
-    cluster: StackCluster, nodes: list[topology.Node]
+    cluster: StackCluster, nodes: list[topology_refresh.Node]
 ) -> list[SSHNode]:
     """Return the nodes of a stack that are not in its cluster."""
     cluster_names = {node.name for node in cluster.nodes}
@@ -131,8 +131,8 @@ class Topology(Lister):
             )
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
-        nodes = topology.nodes(conn, outputs, parsed_args.map)
-        stack_topology = topology.of_nodes(nodes)
+        nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
+        stack_topology = topology_refresh.of_nodes(nodes)
         progress = Progress()
         if any(node.on_volumes for node in nodes if node.role == 'worker'):
             progress.say(
@@ -141,7 +141,7 @@ class Topology(Lister):
             )
         if parsed_args.check or parsed_args.dry_run:
             with open_cluster(conn, outputs, parsed_args) as cluster:
-                findings = topology.check(
+                findings = topology_refresh.check(
                     cluster, stack_topology, tables_only=parsed_args.dry_run
                 )
             self.mismatch_count = 0 if parsed_args.dry_run else len(findings)
@@ -156,7 +156,7 @@ class Topology(Lister):
             ]
         if parsed_args.refresh:
             with open_cluster(conn, outputs, parsed_args) as cluster:
-                away = topology.refresh(
+                away = topology_refresh.refresh(
                     cluster,
                     stack_topology,
                     others=_find_other_nodes(cluster, nodes),

@@ -7,15 +7,15 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, extras, paths
-from hvstack.cli import arguments, hadoop, image, report
+from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.lab import clouds, lifecycle
+from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep import rallyenv, rallytask, recovery, state
-from hvstack.sweep.state import Sweep
+from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
+from hvstack.sweep.sweep_store import Sweep
 
 #: What a first look at one's machine compares, in this order.
 CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
@@ -47,7 +47,7 @@ class Demo(Command):
             metavar='NAME,...',
             help=f'which (default: {",".join(CONFIGURATIONS)})',
         )
-        hadoop.add(parser)
+        hadoop_options.add(parser)
         return parser
 
     @extras.required('lab')
@@ -60,21 +60,21 @@ class Demo(Command):
         ]
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
-        profiles = hadoop.chosen(parsed_args)
+        profiles = hadoop_options.chosen(parsed_args)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
             lifecycle.up(lambda before: before, Progress())
         with progress.stage('guest image'):
             image.ensure(progress)
         with progress.stage('Rally'):
-            rallyenv.ensure_environment(clouds.ADMIN_CLOUD)
-        sweep, again = state.resume_or_begin(
+            rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
+        sweep, again = sweep_store.resume_or_begin(
             names, parsed_args.runs, parsed_args.size, **profiles
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
-            records = state.load_records(sweep.id)
+            records = sweep_store.load_records(sweep.id)
             page = _answer(records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')
@@ -88,7 +88,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
 
     Whatever way it ends, nothing is left on the cloud.
     """
-    pending_steps = state.list_pending(sweep.id, sweep.list_steps())
+    pending_steps = sweep_store.list_pending(sweep.id, sweep.list_steps())
     progress.say(
         f'sweep {sweep.id}: '
         + (
@@ -114,7 +114,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
                 {'hadoop': sweep.node_settings},
             )
     finally:
-        conn = connection.connect(clouds.ADMIN_CLOUD)
+        conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
         for line in recovery.recover([conn]):
             progress.say(f'put back: {line}')
 
@@ -129,8 +129,8 @@ def _repeatable(sweep: Sweep) -> bool:
 
     One that was killed for want of memory would be killed again.
     """
-    for step in state.list_pending(sweep.id, sweep.list_steps()):
-        _, failed = state.find_records(sweep.id, step)
+    for step in sweep_store.list_pending(sweep.id, sweep.list_steps()):
+        _, failed = sweep_store.find_records(sweep.id, step)
         if failed is None or not out_of_memory(failed):
             return True
     return False
@@ -156,8 +156,8 @@ def _judge(sweep: Sweep) -> None:
     :raises hvstack.errors.RunFailed: a run is missing.
     """
     missing = []
-    for step in state.list_pending(sweep.id, sweep.list_steps()):
-        _, failed = state.find_records(sweep.id, step)
+    for step in sweep_store.list_pending(sweep.id, sweep.list_steps()):
+        _, failed = sweep_store.find_records(sweep.id, step)
         may_fail = (
             step.configuration != BARE_METAL
             and parse(step.configuration).ram_ratio > 1
@@ -173,4 +173,4 @@ def _judge(sweep: Sweep) -> None:
             f'{len(missing)} runs are missing ({"; ".join(missing)}): run '
             'it again, valid runs are kept'
         )
-    state.finish_sweep(sweep)
+    sweep_store.finish_sweep(sweep)

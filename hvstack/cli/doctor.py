@@ -6,14 +6,14 @@ from typing import Any
 
 from cliff.lister import Lister
 
-from hvstack import conf, errors, profiles
+from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
 from hvstack.cluster import launch
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
-from hvstack.model.slots import compute_cluster_size
 
 
 class Doctor(Lister):
@@ -73,8 +73,10 @@ class Doctor(Lister):
         if parsed_args.host:
             loaded.set_override('host_profile', parsed_args.host, 'cloud')
         options = loaded.cloud
-        profile = profiles.load(options.host_profile)
-        controller_profile = profiles.load(launch.controller_profile(options))
+        profile = host_profiles.load(options.host_profile)
+        controller_profile = host_profiles.load(
+            launch.controller_profile(options)
+        )
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)
         trait = profile.traits.get('worker')

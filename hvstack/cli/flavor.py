@@ -7,7 +7,7 @@ from typing import Any
 
 from cliff.show import ShowOne
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.cli import arguments
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import ROLES, compute_remainder, derive_flavor
@@ -81,7 +81,7 @@ class Derive(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Derive it and show it."""
-        profile = profiles.load(parsed_args.host)
+        profile = host_profiles.load(parsed_args.host)
         chosen = configuration(parsed_args)
         flavor = derive_flavor(
             profile,

@@ -5,7 +5,7 @@ import argparse
 
 from cliff.command import Command
 
-from hvstack import paths, profiles, yamlfile
+from hvstack import host_profiles, paths, yamlfile
 from hvstack.cli import arguments
 from hvstack.cli.report import (
     RECORDS,
@@ -14,8 +14,8 @@ from hvstack.cli.report import (
     last_sweep,
 )
 from hvstack.progress import Progress
-from hvstack.report import earned
-from hvstack.results import record, reference
+from hvstack.report import approval
+from hvstack.results import baselines, record
 
 
 class Approve(Command):
@@ -70,7 +70,7 @@ class Approve(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Judge them, then change the file."""
         path = parsed_args.catalogue
-        catalogue, profile = profiles.read_catalogue(path)
+        catalogue, profile = host_profiles.read_catalogue(path)
         unsigned = parsed_args.unsigned
         stored_records, invalid_records = record.load_usable(
             parsed_args.records, unsigned
@@ -85,7 +85,7 @@ class Approve(Command):
             if run_record.sweep == sweep
         ]
         if parsed_args.baseline:
-            records = reference.replace_baseline(
+            records = baselines.replace_baseline(
                 parsed_args.baseline,
                 records,
                 parsed_args.records,
@@ -103,7 +103,7 @@ class Approve(Command):
                 f'{len(unverified)} of {len(records)} records are not '
                 f'verified: the first one {unverified[0].unverified}'
             )
-        approvals = earned.approve(
+        approvals = approval.approve(
             catalogue,
             parsed_args.flavors,
             profile,

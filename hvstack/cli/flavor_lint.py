@@ -6,8 +6,8 @@ import argparse
 import yaml
 from cliff.command import Command
 
-from hvstack import errors, profiles
-from hvstack.cli import arguments, findings
+from hvstack import errors, host_profiles
+from hvstack.cli import arguments, lint_output
 from hvstack.cli.flavor import add_host
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
@@ -31,7 +31,7 @@ class Catalogue(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Derive and print them."""
         data = catalogue.build_catalogue(
-            profiles.load(parsed_args.host),
+            host_profiles.load(parsed_args.host),
             [parse(text) for text in parsed_args.configurations],
         )
         self.app.stdout.write('# SPDX-License-Identifier: Apache-2.0\n')
@@ -62,7 +62,7 @@ class Lint(Command):
         parser.add_argument(
             '-f',
             '--format',
-            choices=findings.FORMS,
+            choices=lint_output.FORMS,
             default='table',
             help='form of the findings (default: table)',
         )
@@ -71,10 +71,10 @@ class Lint(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Check it and print what was found."""
         path = parsed_args.catalogue
-        checked, profile = profiles.read_catalogue(path, parsed_args.host)
+        checked, profile = host_profiles.read_catalogue(path, parsed_args.host)
         violations = lint.check_catalogue(profile, checked)
         self.app.stdout.write(
-            findings.render(parsed_args.format, checked, violations)
+            lint_output.render(parsed_args.format, checked, violations)
         )
         error_count = sum(
             violation.level == lint.ERROR for violation in violations

@@ -11,13 +11,13 @@ from cliff.command import Command
 from cliff.lister import Lister
 from openstack.connection import Connection
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import RECORDS, add_unsigned
-from hvstack.cloud import connection, publish
+from hvstack.cloud import catalogue_publisher, connection
+from hvstack.cloud.catalogue_publisher import Change, Job
 from hvstack.cloud.connection import refused
-from hvstack.cloud.publish import Change, Job
 from hvstack.model import lint
 from hvstack.model.catalogue import MIN_PERCENT, Catalogue, Entry
 from hvstack.progress import Progress
@@ -85,7 +85,9 @@ class _Publishing(Lister):
         :raises hvstack.errors.InputError: the catalogue is not fit to be
             published.
         """
-        catalogue, profile = profiles.read_catalogue(parsed_args.catalogue)
+        catalogue, profile = host_profiles.read_catalogue(
+            parsed_args.catalogue
+        )
         chosen = _chosen(catalogue, parsed_args.flavors)
         if not parsed_args.no_lint:
             for violation in lint.check_catalogue(profile, catalogue):
@@ -95,11 +97,11 @@ class _Publishing(Lister):
                     )
         _earned(catalogue, chosen, parsed_args)
         conn = connection.connect(parsed_args.os_cloud)
-        options = publish.Options(
+        options = catalogue_publisher.Options(
             public=parsed_args.public,
             projects=_projects(conn, parsed_args.project),
         )
-        return conn, publish.plan(conn, catalogue, chosen, options)
+        return conn, catalogue_publisher.plan(conn, catalogue, chosen, options)
 
     def rows(
         self, jobs: Sequence[Job]
@@ -174,15 +176,17 @@ class List(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         labels = ('host', 'role', 'configuration', 'status', 'percent')
         rows = []
-        for name, flavor in sorted(publish.existing(conn).items()):
-            if publish.is_managed(flavor):
-                flavor_labels = publish.labelled(flavor)
+        for name, flavor in sorted(catalogue_publisher.existing(conn).items()):
+            if catalogue_publisher.is_managed(flavor):
+                flavor_labels = catalogue_publisher.labelled(flavor)
                 rows.append(
                     (
                         name,
                         *(flavor_labels.get(label, '') for label in labels),
                         'yes' if flavor.is_public else 'no',
-                        'yes' if publish.in_use(conn, flavor) else 'no',
+                        'yes'
+                        if catalogue_publisher.in_use(conn, flavor)
+                        else 'no',
                     )
                 )
         columns = [label.capitalize() for label in labels]
@@ -213,17 +217,18 @@ class Retire(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Retire all of them, or none."""
         conn = connection.connect(parsed_args.os_cloud)
-        flavors_by_name = publish.existing(conn)
+        flavors_by_name = catalogue_publisher.existing(conn)
         for name in parsed_args.flavors:
-            if name not in flavors_by_name or not publish.is_managed(
-                flavors_by_name[name]
+            if (
+                name not in flavors_by_name
+                or not catalogue_publisher.is_managed(flavors_by_name[name])
             ):
                 raise errors.InputError(
                     f"flavor '{name}' is none that hvstack published: take "
                     "one of 'hvstack flavor list'"
                 )
         jobs = [
-            publish.retirement(conn, flavors_by_name[name])
+            catalogue_publisher.retirement(conn, flavors_by_name[name])
             for name in dict.fromkeys(parsed_args.flavors)
         ]
         if not parsed_args.dry_run:
@@ -251,10 +256,11 @@ class Export(Command):
         """Look at Nova and print."""
         conn = connection.connect(parsed_args.os_cloud)
         flavors = [
-            publish.exported(flavor)
-            for _, flavor in sorted(publish.existing(conn).items())
-            if publish.is_managed(flavor)
-            and publish.labelled(flavor)['host'] == parsed_args.host
+            catalogue_publisher.exported(flavor)
+            for _, flavor in sorted(catalogue_publisher.existing(conn).items())
+            if catalogue_publisher.is_managed(flavor)
+            and catalogue_publisher.labelled(flavor)['host']
+            == parsed_args.host
         ]
         if not flavors:
             raise errors.InputError(
@@ -355,4 +361,4 @@ def _apply(conn: Connection, jobs: list[Job]) -> None:
         if done % 20 == 0:
             progress.say(f'{done} of {len(jobs)} flavors')
 
-    publish.apply(conn, jobs, tell)
+    catalogue_publisher.apply(conn, jobs, tell)

@@ -12,11 +12,11 @@ from cliff.command import Command
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from hvstack import errors, profiles, shell
+from hvstack import errors, host_profiles, processutils
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, hosts, placement
-from hvstack.model import detected
+from hvstack.cloud import connection, hypervisors, placement
+from hvstack.model import host_detection
 
 #: Where the kernel tells the memory of NUMA nodes.
 NODES = Path('/sys/devices/system/node')
@@ -94,23 +94,25 @@ def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
                 f"--{option} is for --from-cloud: this machine's are detected"
             )
     memory = {
-        int(path.parent.name.removeprefix('node')): detected.parse_meminfo(
-            path.read_text(encoding='utf-8')
-        )
+        int(
+            path.parent.name.removeprefix('node')
+        ): host_detection.parse_meminfo(path.read_text(encoding='utf-8'))
         for path in NODES.glob('node[0-9]*/meminfo')
-    } or {0: detected.parse_meminfo(_MEMINFO.read_text(encoding='utf-8'))}
+    } or {
+        0: host_detection.parse_meminfo(_MEMINFO.read_text(encoding='utf-8'))
+    }
     name = platform.node().partition('.')[0].lower()
-    return detected.build_profile(
+    return host_detection.build_profile(
         parsed_args.name or name,
-        detected.parse_lscpu(_json(_LSCPU), memory),
-        detected.select_data_disks(
+        host_detection.parse_lscpu(_json(_LSCPU), memory),
+        host_detection.select_data_disks(
             _json(_LSBLK), parsed_args.disks, _rotational(parsed_args)
         ),
     )
 
 
 def _json(argv: tuple[str, ...]) -> Any:
-    text = shell.run(argv, timeout=60, env={'LC_ALL': 'C'}).stdout
+    text = processutils.run(argv, timeout=60, env={'LC_ALL': 'C'}).stdout
     try:
         return json.loads(text)
     except ValueError as exc:
@@ -126,7 +128,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
             f'{host}: no API tells its data disks, give --disks 20x600 with '
             '--rotational, or --disks none'
         )
-    disks = detected.parse_disks_option(
+    disks = host_detection.parse_disks_option(
         parsed_args.disks, _rotational(parsed_args)
     )
     conn = connection.connect(parsed_args.os_cloud)
@@ -137,18 +139,18 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
             "hypervisor list'"
         )
     inventories = placement.inventories(conn, provider)['inventories']
-    fields = detected.parse_inventories(
+    fields = host_detection.parse_inventories(
         host,
         inventories,
         placement.traits(conn, provider),
-        hosts.cpu_info(conn, host),
+        hypervisors.cpu_info(conn, host),
         sockets=parsed_args.sockets,
         threads=parsed_args.threads,
         cells=parsed_args.cells,
     )
     name = host.partition('.')[0].lower()
     reserved = int(inventories['MEMORY_MB'].get('reserved', 0))
-    return detected.build_profile(
+    return host_detection.build_profile(
         parsed_args.name or name, fields, disks, reserved
     )
 
@@ -161,8 +163,8 @@ class List(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Read them."""
         rows = []
-        for name, path in profiles.list_paths().items():
-            profile = profiles.load(name)
+        for name, path in host_profiles.list_paths().items():
+            profile = host_profiles.load(name)
             rows.append(
                 (
                     name,
@@ -190,7 +192,7 @@ class Show(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Read and show it."""
-        profile = profiles.load(parsed_args.profile)
+        profile = host_profiles.load(parsed_args.profile)
         fields = {
             **profile.to_mapping(),
             'cpus': profile.cpus,

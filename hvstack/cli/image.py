@@ -11,7 +11,7 @@ from openstack.connection import Connection
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection
-from hvstack.lab import clouds, hosts, images, settings
+from hvstack.lab import clouds_yaml, hosts, images, settings
 from hvstack.lab.images import glance, recipes
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
@@ -108,13 +108,13 @@ def ensure(progress: Progress) -> None:
 
     :raises hvstack.errors.HVStackError: it cannot be.
     """
-    conn = connection.connect(clouds.ADMIN_CLOUD)
+    conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     _upload(conn, _output(conn), progress)
 
 
 def _output(conn: Connection) -> str:
     """Return the kind of image that a cloud's hosts take."""
-    if conn.config.name != clouds.ADMIN_CLOUD:
+    if conn.config.name != clouds_yaml.ADMIN_CLOUD:
         return 'qemu'
     lab_settings = settings.load() or LabSettings()
     backends = {host.backend for host in hosts.planned(lab_settings)}

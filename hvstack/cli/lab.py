@@ -9,11 +9,11 @@ from typing import Any
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors, extras, pids, profiles
+from hvstack import errors, extras, host_profiles, pid_files
 from hvstack.cli import arguments
 from hvstack.cloud import journal
-from hvstack.cluster import hosts as cluster_hosts
-from hvstack.lab import clouds, doctor, hosts, lifecycle, settings
+from hvstack.cluster import bare_metal as cluster_hosts
+from hvstack.lab import clouds_yaml, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
 from hvstack.model.configuration import CPU_POLICIES
@@ -149,7 +149,7 @@ class Up(Command):
             }
         if parsed_args.fake_profile is not None:
             options['fake_profile'] = fake.from_profile(
-                profiles.load(parsed_args.fake_profile),
+                host_profiles.load(parsed_args.fake_profile),
                 parsed_args.fake_cpu_policy or 'dedicated',
             )
         elif parsed_args.fake_cpu_policy is not None:
@@ -169,8 +169,8 @@ class Up(Command):
         lifecycle.up(change, progress)
         progress.say(
             'the lab is up: after \'eval "$(hvstack lab env)"\', use '
-            f"'openstack --os-cloud {clouds.ADMIN_CLOUD} ...', or "
-            f'{clouds.MEMBER_CLOUD} for its member'
+            f"'openstack --os-cloud {clouds_yaml.ADMIN_CLOUD} ...', or "
+            f'{clouds_yaml.MEMBER_CLOUD} for its member'
         )
 
 
@@ -195,7 +195,7 @@ def name_holders(progress: Progress) -> None:
         for pid in sorted(journal.holders() | cluster_hosts.holders()):
             progress.say(
                 f'the lab is in use, which will fail: process {pid}, '
-                f'{pids.command(pid)[:100]}'
+                f'{pid_files.command(pid)[:100]}'
             )
 
 
@@ -304,20 +304,22 @@ class Env(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Print export lines."""
-        if not clouds.OURS.exists():
+        if not clouds_yaml.OURS.exists():
             raise errors.MissingPrerequisite(
                 "there is no lab on this machine: start it with 'hvstack lab "
                 "up'"
             )
         name = (
-            clouds.MEMBER_CLOUD if parsed_args.member else clouds.ADMIN_CLOUD
+            clouds_yaml.MEMBER_CLOUD
+            if parsed_args.member
+            else clouds_yaml.ADMIN_CLOUD
         )
         lines = {
-            'OS_CLIENT_CONFIG_FILE': str(clouds.OURS),
+            'OS_CLIENT_CONFIG_FILE': str(clouds_yaml.OURS),
             'OS_CLOUD': name,
         }
         if parsed_args.variables:
-            lines = variables(clouds.entries()[name])
+            lines = variables(clouds_yaml.entries()[name])
         if parsed_args.rally:
             rallyenv.ensure_environment(name)
             lines |= rallyenv.VARIABLES

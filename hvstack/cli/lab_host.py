@@ -12,7 +12,7 @@ from cliff.lister import Lister
 from hvstack import errors, extras
 from hvstack.cli import arguments
 from hvstack.lab import hosts, lock, settings
-from hvstack.lab.hosts import bare, host
+from hvstack.lab.hosts import bare_metal, host
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
 
@@ -116,7 +116,7 @@ class Prepare(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Prepare it."""
-        bare.prepare(parsed_args.name, parsed_args.image)
+        bare_metal.prepare(parsed_args.name, parsed_args.image)
 
 
 class Release(_OnHost):
@@ -125,4 +125,4 @@ class Release(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Release it."""
-        bare.release(parsed_args.name)
+        bare_metal.release(parsed_args.name)

@@ -11,13 +11,13 @@ from cliff.command import Command
 
 from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
-from hvstack.report import answer, exchange
-from hvstack.results import record, reference
+from hvstack.report import csv_junit, sweep_report
+from hvstack.results import baselines, record
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
 #: Forms for other programs.
-EXCHANGE = {'csv': exchange.format_csv, 'junit': exchange.format_junit}
+EXCHANGE = {'csv': csv_junit.format_csv, 'junit': csv_junit.format_junit}
 FORMS = ('table', 'json', 'html', *EXCHANGE)
 
 
@@ -54,7 +54,7 @@ def render(
         )
     skipped = [(skip.name, skip.reason) for skip in summary.skipped]
     if form in EXCHANGE:
-        built = answer.build_report(records, unusable, allow)
+        built = sweep_report.build_report(records, unusable, allow)
         return EXCHANGE[form](built, skipped)
     return report.build_page(
         records, unusable, allow, directory or RECORDS, skipped
@@ -157,7 +157,7 @@ class Report(Command):
         if parsed_args.baseline:
             selections = [
                 (
-                    reference.replace_baseline(
+                    baselines.replace_baseline(
                         parsed_args.baseline,
                         run_records,
                         parsed_args.records,
@@ -180,7 +180,7 @@ class Report(Command):
             )
         if len(selections) == 2:
             before, after = (
-                answer.build_report(*selection, parsed_args.allow)
+                sweep_report.build_report(*selection, parsed_args.allow)
                 for selection in selections
             )
             text = report.format_comparison(
@@ -255,7 +255,7 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
         metavar='NAME',
         help='runs on bare metal to compare with, instead of those of the '
         "sweep: a record's file, the id of a record or a sweep, or "
-        f"'{reference.AUTO}' for the newest comparable ones",
+        f"'{baselines.AUTO}' for the newest comparable ones",
     )
 
 

@@ -11,8 +11,8 @@ from hvstack import conf, errors
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.progress import Progress
-from hvstack.sweep import forecast, rallyenv, recovery, state
-from hvstack.sweep.state import Sweep
+from hvstack.sweep import forecast, rallyenv, recovery, sweep_store
+from hvstack.sweep.sweep_store import Sweep
 from hvstack.tpcxhs.workload import parse_size
 
 #: Data of a run: large enough that a lab's sort is more than the start of its
@@ -28,7 +28,7 @@ class List(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Look at markers and records; change nothing."""
         rows = []
-        sweeps, reasons = state.load_usable()
+        sweeps, reasons = sweep_store.load_usable()
         for reason in reasons:
             self.app.stderr.write(f'{reason}\n')
         for sweep in sweeps:
@@ -57,11 +57,12 @@ def _done(sweep: Sweep) -> str:
     if sweep.course is not None:
         return str(
             sum(
-                run_record.valid for run_record in state.load_records(sweep.id)
+                run_record.valid
+                for run_record in sweep_store.load_records(sweep.id)
             )
         )
     steps = sweep.list_steps()
-    pending_count = len(state.list_pending(sweep.id, steps))
+    pending_count = len(sweep_store.list_pending(sweep.id, steps))
     return f'{len(steps) - pending_count} of {len(steps)}'
 
 
@@ -113,13 +114,13 @@ def ready(
     """
     # The lab's modules are for the lab's cloud only.
     from hvstack.cli import image
-    from hvstack.lab import clouds
+    from hvstack.lab import clouds_yaml
 
     cloud = selection.choose(os_cloud)
     seconds = None if sweep is None else forecast.estimate_max_seconds(sweep)
     conn = connection.connect(cloud)
     credentials.check(conn, conf.load().cloud, seconds)
     rallyenv.ensure_environment(cloud)
-    if cloud == clouds.ADMIN_CLOUD:
+    if cloud == clouds_yaml.ADMIN_CLOUD:
         image.ensure(progress)
     return cloud

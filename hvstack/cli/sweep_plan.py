@@ -10,15 +10,15 @@ from typing import Any
 from cliff.command import Command
 from openstack.connection import Connection
 
-from hvstack import conf, errors, paths, profiles
-from hvstack.cli import arguments, hadoop
+from hvstack import conf, errors, host_profiles, paths
+from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.model import backends
+from hvstack.model import compute_backends
 from hvstack.results import record
-from hvstack.sweep import capabilities, forecast, space, strategies
-from hvstack.sweep.space import CAPABILITIES, Space
+from hvstack.sweep import capabilities, forecast, search_space, strategies
+from hvstack.sweep.search_space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES
 
 RECORDS = paths.STATE / 'records'
@@ -34,7 +34,7 @@ class Plan(Command):
         """Describe the options."""
         parser = super().get_parser(prog_name)
         add_space(parser)
-        hadoop.add_tuning(parser)
+        hadoop_options.add_tuning(parser)
         parser.add_argument(
             '-f',
             '--format',
@@ -94,7 +94,7 @@ class Plan(Command):
             )
             run = median_times[0] if run is None else run
             setup = median_times[1] if setup is None else setup
-        bare_metal = not backends.is_emulated(parsed_args.backend)
+        bare_metal = not compute_backends.is_emulated(parsed_args.backend)
         min_estimate, max_estimate = strategies.estimate_sweep(
             strategy, measure_baseline=bare_metal
         )
@@ -139,14 +139,14 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         '--host',
         required=True,
         metavar='PROFILE',
-        type=profiles.absolute,
+        type=host_profiles.absolute,
         help="profile of the workers' hosts: its name (lab-worker) or its "
         'YAML file',
     )
     parser.add_argument(
         '--backend',
         required=True,
-        choices=backends.BACKENDS,
+        choices=compute_backends.BACKENDS,
         help='compute backend of these hosts',
     )
     which = parser.add_mutually_exclusive_group(required=True)
@@ -206,12 +206,12 @@ def chosen_space(
             raise errors.InputError(
                 "--start beside --space: write 'start' into the file"
             )
-        requested_space = space.load_space(parsed_args.space)
+        requested_space = search_space.load_space(parsed_args.space)
     else:
-        requested_space = space.parse_space(
+        requested_space = search_space.parse_space(
             parsed_args.values, parsed_args.start
         )
-    profile = profiles.load(parsed_args.host)
+    profile = host_profiles.load(parsed_args.host)
     options = conf.load()
     missing = dict.fromkeys(parsed_args.without, '')
     if conn is not None:
@@ -224,7 +224,7 @@ def chosen_space(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
-                storage, reason = 'local', space.CAPABILITIES['ceph'][2]
+                storage, reason = 'local', search_space.CAPABILITIES['ceph'][2]
             requested_space = replace(
                 requested_space,
                 start=replace(requested_space.start, storage=storage),
@@ -239,7 +239,7 @@ def chosen_space(
         for name, reason in missing_reasons.items():
             notify(f'this cloud lacks {name}: {reason}')
         missing |= missing_reasons
-    area = space.explore_space(
+    area = search_space.explore_space(
         requested_space,
         profile,
         parsed_args.backend,

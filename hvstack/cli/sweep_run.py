@@ -10,7 +10,7 @@ from cliff.command import Command
 from cliff.show import ShowOne
 
 from hvstack import conf, errors, extras
-from hvstack.cli import arguments, hadoop, report
+from hvstack.cli import arguments, hadoop_options, report
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
@@ -18,12 +18,12 @@ from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
-from hvstack.report import answer
-from hvstack.results import compare, record, reference
+from hvstack.report import sweep_report
+from hvstack.results import baselines, comparability, record
 from hvstack.results.record import Record
-from hvstack.sweep import executor, recovery, state
+from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
-from hvstack.sweep.state import Sweep
+from hvstack.sweep.sweep_store import Sweep
 
 
 class _Running(Command):
@@ -109,7 +109,7 @@ def say_step(
         if run_record.id not in done and run_record.kind == 'configuration'
     }
     try:
-        rows = answer.build_report(
+        rows = sweep_report.build_report(
             compared_with(baseline, now.records, allow), allow=allow
         ).rows
     except (errors.InputError, errors.NotComparable) as exc:
@@ -120,7 +120,7 @@ def say_step(
             progress.say(f'{row.label}: {_percent(row)}')
 
 
-def _percent(row: answer.Row) -> str:
+def _percent(row: sweep_report.Row) -> str:
     if row.percent is None or row.status != 'ok':
         return row.verdict
     low, high = row.percent.low, row.percent.high
@@ -140,9 +140,9 @@ def compared_with(
     """
     if not baseline or not any(run_record.valid for run_record in records):
         return list(records)
-    stored_records, _ = record.load_usable(state.RECORDS_DIR)
-    return reference.replace_baseline(
-        baseline, records, state.RECORDS_DIR, stored_records, allow
+    stored_records, _ = record.load_usable(sweep_store.RECORDS_DIR)
+    return baselines.replace_baseline(
+        baseline, records, sweep_store.RECORDS_DIR, stored_records, allow
     )
 
 
@@ -166,7 +166,7 @@ class Run(_Running):
             "(default: Hadoop's TeraSort programs stand in)",
         )
         add_cloud(parser)
-        hadoop.add(parser)
+        hadoop_options.add(parser)
         add_compared(parser, 'bare metal is not measured in between then')
         return parser
 
@@ -191,7 +191,7 @@ class Run(_Running):
             parsed_args.strategy,
             parsed_args.runs,
             parsed_args.size,
-            **hadoop.chosen(parsed_args),
+            **hadoop_options.chosen(parsed_args),
             host=parsed_args.host,
             backend=parsed_args.backend,
             lacks=missing,
@@ -265,9 +265,11 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
     :raises hvstack.errors.InputError: no such baseline, or no such fact.
     """
     if parsed_args.baseline:
-        reference.list_candidates(parsed_args.baseline, state.RECORDS_DIR)
-    compare.check_fact_names(
-        parsed_args.allow, record.load_usable(state.RECORDS_DIR)[0]
+        baselines.list_candidates(
+            parsed_args.baseline, sweep_store.RECORDS_DIR
+        )
+    comparability.check_fact_names(
+        parsed_args.allow, record.load_usable(sweep_store.RECORDS_DIR)[0]
     )
 
 
@@ -331,7 +333,7 @@ def chosen(name: str | None) -> Sweep:
             f"Cannot find sweep '{name}': this is not the ID of a sweep. Use "
             "an ID that 'hvstack sweep list' prints."
         )
-    sweeps, reasons = state.load_usable()
+    sweeps, reasons = sweep_store.load_usable()
     strategy_sweeps = [sweep for sweep in sweeps if sweep.course is not None]
     for reason in reasons:
         if name is None or f'/{name}.json' in reason:

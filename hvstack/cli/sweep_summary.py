@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hvstack import errors
 from hvstack.model.configuration import parse
-from hvstack.report import answer, gains
-from hvstack.results import skips
+from hvstack.report import improvements, sweep_report
+from hvstack.results import skipped
 from hvstack.results.record import Record
-from hvstack.sweep import executor, state
+from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
-from hvstack.sweep.space import Skipped
+from hvstack.sweep.search_space import Skipped
 from hvstack.sweep.strategies import OneAtATime
 
 
@@ -58,7 +58,7 @@ def of(
         for run_record in records
         if run_record.kind == 'configuration'
     }
-    stored_sweeps, reasons = state.load_usable()
+    stored_sweeps, reasons = sweep_store.load_usable()
     # The markers of other sweeps are their own reports' matter.
     unreadable = tuple(
         reason
@@ -81,8 +81,8 @@ def of(
             skipped=tuple(
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
-                for name, reason in skips.load_skips(
-                    directory or state.RECORDS_DIR, sweep_id
+                for name, reason in skipped.load_skips(
+                    directory or sweep_store.RECORDS_DIR, sweep_id
                 ).items()
                 if name not in measured
             ),
@@ -96,12 +96,12 @@ def way(status: SweepStatus) -> list[str]:
     """Return what each step gained, where one follows the other."""
     if not isinstance(status.strategy, OneAtATime):
         return []
-    step_gains = gains.compute_gains(
+    step_gains = improvements.compute_gains(
         status.strategy.list_tried_values(status.measured),
         status.corrected_rates,
     )
-    emulated = any(map(answer.is_emulated, status.records))
+    emulated = any(map(sweep_report.is_emulated, status.records))
     return [
         f'{line}{", emulated" * emulated}'
-        for line in gains.format_gains(step_gains)
+        for line in improvements.format_gains(step_gains)
     ]

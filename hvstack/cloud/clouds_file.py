@@ -14,7 +14,7 @@ from keystoneauth1 import exceptions, loading
 from openstack.config import loader
 
 from hvstack import errors, textfile, yamlfile
-from hvstack.model.fields import Fields
+from hvstack.model.strict_mapping import Fields
 
 #: Types that a value of a credential may have.
 _PLAIN = str | int | float | bool | None

@@ -14,7 +14,7 @@ from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
 from hvstack import errors
-from hvstack.cloud import hosts, placement
+from hvstack.cloud import hypervisors, placement
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
@@ -240,7 +240,8 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
 
 def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     hypervisors_by_name = {
-        hypervisor.name: hypervisor for hypervisor in hosts.hypervisors(conn)
+        hypervisor.name: hypervisor
+        for hypervisor in hypervisors.hypervisors(conn)
     }
     down = sorted(
         name

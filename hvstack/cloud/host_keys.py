@@ -14,7 +14,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, paths, shell, textfile
+from hvstack import errors, paths, processutils, textfile
 from hvstack.cloud.connection import FAILURES
 
 DIRECTORY = paths.STATE / 'known_hosts'
@@ -168,7 +168,7 @@ def _on_consoles(
 
     try:
         if not complete() and timeout:
-            shell.wait_for(
+            processutils.wait_for(
                 complete,
                 'the ssh host keys on the consoles',
                 timeout=timeout,

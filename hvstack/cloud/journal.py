@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, jsonfile, paths, pids
-from hvstack.model.fields import Fields, to_dataclass
+from hvstack import errors, jsonfile, paths, pid_files
+from hvstack.model.strict_mapping import Fields, to_dataclass
 
 FOLDER = paths.STATE / 'journal'
 
@@ -60,9 +60,11 @@ class Entry:
         return FOLDER / f'{self.sequence:09d}-{self.kind}-{self.id}.json'
 
     @property
-    def process(self) -> pids.Process:
+    def process(self) -> pid_files.Process:
         """The process that made it."""
-        return pids.Process(self.pid, self.start, self.boot, self.namespace)
+        return pid_files.Process(
+            self.pid, self.start, self.boot, self.namespace
+        )
 
     @property
     def alive(self) -> bool:
@@ -80,7 +82,7 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
 
     :raises OSError: it cannot be written, so nothing may be changed.
     """
-    process = pids.Process.current()
+    process = pid_files.Process.current()
     with _locked(fcntl.LOCK_EX):
         entry = Entry(
             kind=kind,
@@ -253,7 +255,7 @@ def _next_sequence() -> int:
 
 def own() -> list[Entry]:
     """Return this process' entries, oldest first."""
-    process = pids.Process.current()
+    process = pid_files.Process.current()
     return [
         entry
         for entry in entries()

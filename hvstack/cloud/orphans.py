@@ -14,7 +14,7 @@ from typing import Any
 from openstack import exceptions
 from openstack.connection import Connection
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cloud.connection import refused
 
 #: Metadata of servers and volumes with the ID of their stack.
@@ -121,7 +121,7 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
         return False
 
     def server_is_gone(server_id: str) -> None:
-        shell.wait_for(
+        processutils.wait_for(
             lambda: is_gone(server_id),
             f'server {server_id} to be deleted',
             timeout=_SERVER_SECONDS,

@@ -9,23 +9,23 @@ from openstack.connection import Connection
 
 from hvstack import errors, interrupts
 from hvstack.cloud import (
+    allocation_ratios,
+    cluster_flavors,
     connection,
-    flavors,
-    hostmode,
+    cpu_mode,
     journal,
-    keys,
+    keypairs,
     lease,
-    ratios,
     stacks,
 )
 from hvstack.progress import Progress
 
 _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
-    flavors.KIND: flavors.undo,
-    hostmode.KIND: hostmode.undo,
-    keys.KIND: keys.undo,
+    cluster_flavors.KIND: cluster_flavors.undo,
+    cpu_mode.KIND: cpu_mode.undo,
+    keypairs.KIND: keypairs.undo,
     lease.KIND: lease.undo,
-    ratios.KIND: ratios.undo,
+    allocation_ratios.KIND: allocation_ratios.undo,
 }
 
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from hvstack import errors, paths
 from hvstack.cluster import host_script
 from hvstack.cluster.ssh import SSHNode
-from hvstack.hadoop import osprofiles
-from hvstack.model.fields import Fields
+from hvstack.hadoop import os_profiles
+from hvstack.model.strict_mapping import Fields
 
 #: Known host keys and connections: the same for every process, since any
 #: later process may have to release hosts.
@@ -36,8 +36,8 @@ _FIREWALL = re.compile(r'hv_[0-9a-f]{16}', re.ASCII)
 _VALUE = re.compile(r'[A-Za-z0-9][A-Za-z0-9 ._+-]{0,99}', re.ASCII)
 _SETTINGS = {
     name
-    for profile in osprofiles.PROFILES
-    for name in osprofiles.kernel_settings(profile)
+    for profile in os_profiles.PROFILES
+    for name in os_profiles.kernel_settings(profile)
 }
 
 
@@ -48,7 +48,14 @@ def lab_command(verb: str, name: str) -> list[str]:
     :param name: name of the lab host.
     """
     # -P: no module is loaded from the current directory.
-    return [sys.executable, '-P', '-m', 'hvstack.lab.hosts.bare', verb, name]
+    return [
+        sys.executable,
+        '-P',
+        '-m',
+        'hvstack.lab.hosts.bare_metal',
+        verb,
+        name,
+    ]
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class ReleaseSSHHost:
     :param key: private key file.
     :param data: directory of HDFS on the host; empty if it is in ``root``.
     :param settings: settings of the kernel to restore, by their names in
-        :func:`hvstack.hadoop.osprofiles.kernel_settings`.
+        :func:`hvstack.hadoop.os_profiles.kernel_settings`.
     :param disks: disks on which Hadoop created file systems, with the UUIDs.
     :param firewall: name of the firewall's table or chain; empty without.
     :param uid: user ID of Hadoop's processes.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.hadoop import sizing
-from hvstack.hadoop.rest import Runner, run_on_nodes
-from hvstack.hadoop.sites import UI_PORTS
+from hvstack.hadoop.daemon_http import Runner, run_on_nodes
+from hvstack.hadoop.site_files import UI_PORTS
 
 
 class Node(Runner, Protocol):
@@ -47,9 +47,9 @@ class ShellNode(ABC):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         """Run a shell command as root; errors name the node."""
-        result = shell.run(
+        result = processutils.run(
             self.argv(command),
             timeout=timeout,
             check=False,
@@ -61,13 +61,14 @@ class ShellNode(ABC):
         return result
 
     def failure(
-        self, command: str, result: shell.Result
+        self, command: str, result: processutils.Result
     ) -> errors.CommandFailed:
         """Return the error for a command that failed."""
         return errors.CommandFailed(
             self._display_argv(command),
             result.returncode,
-            shell.tail(result.stderr) or shell.tail(result.stdout),
+            processutils.tail(result.stderr)
+            or processutils.tail(result.stdout),
         )
 
     def _display_argv(self, command: str) -> list[str]:
@@ -187,7 +188,7 @@ class ClusterNodes:
         :raises hvstack.errors.CommandFailed: no right to do so.
         """
         if self.drop_command is not None:
-            shell.run(self.drop_command, timeout=300)
+            processutils.run(self.drop_command, timeout=300)
             return
         run_on_nodes(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
 

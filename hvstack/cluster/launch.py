@@ -9,35 +9,43 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, profiles, share
+from hvstack import errors, host_profiles, share
 from hvstack.cloud import (
+    allocation_ratios,
+    cluster_flavors,
     credentials,
-    flavors,
     host_keys,
-    hosts,
-    keys,
+    hypervisors,
+    keypairs,
     placement,
     quotas,
-    ratios,
     servers,
     stacks,
     volumes,
 )
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import environments, probe, refusals, topology
-from hvstack.cluster import hosts as bare
+from hvstack.cluster import bare_metal as bare
+from hvstack.cluster import (
+    heat_environment,
+    probe,
+    topology_refresh,
+    validation,
+)
 from hvstack.cluster.base import LOCAL_DROP_CACHES
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, osprofiles
+from hvstack.hadoop import daemons, os_profiles
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing, size_node
-from hvstack.model.backends import timeout_factor, unsupported_parameter
+from hvstack.model.cluster_size import compute_cluster_size
+from hvstack.model.compute_backends import (
+    timeout_factor,
+    unsupported_parameter,
+)
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
-from hvstack.model.slots import compute_cluster_size
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
-from hvstack.results.compare import HOST_FACTS
+from hvstack.results.comparability import HOST_FACTS
 
 #: Of a flavor whose disks are a host's own, passed through.
 _PASSED = 'pci_passthrough:alias'
@@ -85,8 +93,8 @@ class Plan:
     shared_kernel: bool = False
     host_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     tuning: str = DEFAULT
-    os_profile: str = osprofiles.DEFAULT
-    controllers: str = environments.CONTROLLERS[0]
+    os_profile: str = os_profiles.DEFAULT
+    controllers: str = heat_environment.CONTROLLERS[0]
     deployment: int | None = None
     compute_workers: int = 0
     controller_slots: int = 0
@@ -159,9 +167,9 @@ def plan(
     replication: int | None = None,
     workers: int | None = None,
     tuning: str = DEFAULT,
-    os_profile: str = osprofiles.DEFAULT,
+    os_profile: str = os_profiles.DEFAULT,
     *,
-    controllers: str = environments.CONTROLLERS[0],
+    controllers: str = heat_environment.CONTROLLERS[0],
     deployment: int | None = None,
     namenode_handlers: int | None = None,
     secondary_namenode: bool | None = False,
@@ -199,12 +207,13 @@ def plan(
         type.
     :raises hvstack.errors.CloudError: the hosts are not as the profile says.
     """
-    osprofiles.settings(os_profile)
-    profile = profiles.load(options.host_profile)
-    controller_host_profile = profiles.load(controller_profile(options))
+    os_profiles.settings(os_profile)
+    profile = host_profiles.load(options.host_profile)
+    controller_host_profile = host_profiles.load(controller_profile(options))
     trait = profile.traits.get('worker')
     hypervisors_by_name = {
-        hypervisor.name: hypervisor for hypervisor in hosts.hypervisors(conn)
+        hypervisor.name: hypervisor
+        for hypervisor in hypervisors.hypervisors(conn)
     }
     providers = {
         name: uuid
@@ -216,9 +225,9 @@ def plan(
             f"no host for workers is up (profile '{profile.name}', trait "
             f"{trait or 'none'}): see 'openstack hypervisor list'"
         )
-    refusals.disks(profile, configuration)
+    validation.disks(profile, configuration)
     if deployment is not None:
-        refusals.deployment(deployment, configuration)
+        validation.deployment(deployment, configuration)
     if controllers == 'separate':
         able = placement.providers(
             conn, controller_host_profile.traits.get('controller')
@@ -227,8 +236,8 @@ def plan(
             name in hypervisors_by_name and hypervisors_by_name[name].up
             for name in able
         )
-        refusals.controllers(controllers, up, controller_host_profile)
-    backend = hosts.backend(
+        validation.controllers(controllers, up, controller_host_profile)
+    backend = hypervisors.backend(
         [hypervisors_by_name[name] for name in providers],
         options.backend or bare.lab_backend(profile),
     )
@@ -256,11 +265,11 @@ def plan(
         gateway = workers is not None and workers < slots
     slots -= gateway
     count = slots if workers is None else workers
-    refusals.workers(count, slots, configuration, len(providers))
+    validation.workers(count, slots, configuration, len(providers))
     worker_hosts = min(room.hosts, count)
     replicas = min(3, worker_hosts) if replication is None else replication
-    refusals.replication(replicas, worker_hosts)
-    refusals.volumes(configuration, requested_volumes)
+    validation.replication(replicas, worker_hosts)
+    validation.volumes(configuration, requested_volumes)
     on_ceph = (
         configuration.storage == 'ceph' and not configuration.disk_pinning
     )
@@ -308,7 +317,7 @@ def plan(
             else {}
         ),
     )
-    refusals.readiness(readiness, cluster_plan.controllers_first)
+    validation.readiness(readiness, cluster_plan.controllers_first)
     return cluster_plan
 
 
@@ -376,10 +385,10 @@ def _environment(
     conn: Connection,
     profile: HostProfile,
     backend: str,
-    hypervisors_by_name: dict[str, hosts.Hypervisor],
+    hypervisors_by_name: dict[str, hypervisors.Hypervisor],
     providers: dict[str, str],
 ) -> dict[str, Any]:
-    versions = hosts.versions(
+    versions = hypervisors.versions(
         conn, [hypervisors_by_name[name] for name in providers]
     )
     facts = {'backend': backend, **versions}
@@ -400,7 +409,7 @@ def publish(
     :raises hvstack.errors.CloudError: Nova refused.
     """
     return {
-        flavor.role: flavors.publish(admin, flavor, project_ids).id
+        flavor.role: cluster_flavors.publish(admin, flavor, project_ids).id
         for flavor in (cluster_plan.worker, cluster_plan.controller)
     }
 
@@ -413,10 +422,10 @@ def layout(
     network: str,
     key_name: str,
     host_keys: bool = True,
-) -> environments.Layout:
+) -> heat_environment.Layout:
     """Return what the template is to be told of a plan.
 
-    :param host_keys: see :class:`hvstack.cluster.environments.Layout`.
+    :param host_keys: see :class:`hvstack.cluster.heat_environment.Layout`.
     """
     # Disks that are passed through come with the flavor, not as volumes.
     passed = _PASSED in cluster_plan.worker.extra_specs
@@ -428,14 +437,14 @@ def layout(
         # As much room, on more or fewer volumes.
         disk_gb = disks * disk_gb // cluster_plan.volumes.count
         disks = cluster_plan.volumes.count
-    return environments.Layout(
+    return heat_environment.Layout(
         configuration=cluster_plan.configuration,
         worker_flavor=flavor_ids['worker'],
         controller_flavor=flavor_ids['controller'],
         sizing=cluster_plan.sizing,
         tuning=cluster_plan.tuning,
         os_profile=cluster_plan.os_profile,
-        node_setup=osprofiles.fragment(cluster_plan.os_profile),
+        node_setup=os_profiles.fragment(cluster_plan.os_profile),
         controller_vcpus=cluster_plan.controller.vcpus,
         workers=cluster_plan.workers,
         workers_per_host=max(
@@ -446,7 +455,7 @@ def layout(
         image=image,
         network=network,
         key_name=key_name,
-        disk_types=environments.disk_types(
+        disk_types=heat_environment.disk_types(
             cluster_plan.configuration,
             0 if passed else disks,
             cluster_plan.volumes.type,
@@ -492,16 +501,18 @@ def check(tenant: Connection, cluster_plan: Plan, options: Any) -> None:
         key_name='',
         host_keys=options.host_key_source == 'heat',
     )
-    refusals.readiness(
-        cluster_plan.readiness, environments.controllers_first(laid_out)
+    validation.readiness(
+        cluster_plan.readiness, heat_environment.controllers_first(laid_out)
     )
-    refusals.stack(laid_out, options.max_resources_per_stack)
-    stacks.refuse_user_data(environments.parameters(laid_out))
+    validation.stack(laid_out, options.max_resources_per_stack)
+    stacks.refuse_user_data(heat_environment.parameters(laid_out))
     servers.image(tenant, options.image)
     volumes.refuse_unknown(tenant, chain(*laid_out.disk_types))
     quotas.check(
         tenant,
-        refusals.needs(laid_out, cluster_plan.worker, cluster_plan.controller),
+        validation.needs(
+            laid_out, cluster_plan.worker, cluster_plan.controller
+        ),
     )
 
 
@@ -533,14 +544,14 @@ def launch(
         key_name=name,
         host_keys=options.host_key_source == 'heat',
     )
-    key = keys.create(tenant, name)
+    key = keypairs.create(tenant, name)
     longer = timeout_factor(cluster_plan.backend)
     stack_id = stacks.create(
         tenant,
         name,
-        share.HEAT_TEMPLATES / environments.TEMPLATE,
-        environments.parameters(laid_out),
-        environments.files(laid_out),
+        share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
+        heat_environment.parameters(laid_out),
+        heat_environment.files(laid_out),
     )
     outputs = stacks.wait(
         tenant,
@@ -553,7 +564,7 @@ def launch(
         ),
         progress=progress,
     )
-    ratios.check(
+    allocation_ratios.check(
         admin,
         cluster_plan.providers,
         cluster_plan.ratios,
@@ -576,10 +587,10 @@ def launch(
     try:
         wait_until_ready(
             cluster,
-            topology.of_nodes(topology.nodes(tenant, outputs)),
+            topology_refresh.of_nodes(topology_refresh.nodes(tenant, outputs)),
             longer * options.ready_timeout,
             progress,
-            controllers_first=environments.controllers_first(laid_out),
+            controllers_first=heat_environment.controllers_first(laid_out),
         )
     except BaseException:
         cluster.close()
@@ -606,9 +617,11 @@ def wait_until_ready(
     if progress is not None:
         progress.say('  stack complete, waiting for HDFS and YARN')
     if controllers_first:
-        topology.provide_topology(cluster, expected_topology, ready_timeout)
+        topology_refresh.provide_topology(
+            cluster, expected_topology, ready_timeout
+        )
     daemons.wait_ready(cluster, ready_timeout)
-    topology.refresh(cluster, expected_topology, progress=progress)
+    topology_refresh.refresh(cluster, expected_topology, progress=progress)
 
 
 def storage(cluster_plan: Plan, observed: dict[str, Any]) -> dict[str, Any]:
@@ -667,7 +680,7 @@ def observe_cloud(
         'allocations': placement.allocations(admin, ids),
         'allocation_ratio': {
             'during': one_for_all(
-                ratios.current(admin, cluster_plan.providers)
+                allocation_ratios.current(admin, cluster_plan.providers)
             )
         },
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.base import Node
-from hvstack.hadoop.rest import run_on_nodes
+from hvstack.hadoop.daemon_http import run_on_nodes
 
 #: One "key=value" line each; what a node does not have stays out.
 _HARDWARE = r"""

@@ -4,7 +4,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from hvstack.cluster.base import ClusterNodes, Node
-from hvstack.hadoop import daemons, sites
+from hvstack.hadoop import daemons, site_files
 from hvstack.hadoop.sizing import NodeSizing
 
 _READY_SECONDS = 300
@@ -28,17 +28,17 @@ def reconfigure(
     :raises hvstack.errors.HVStackError: a node does not take it, or Hadoop
         does not come back.
     """
-    files = sites.render_site_files(
+    files = site_files.render_site_files(
         sized,
         controller=cluster.gateway.address,
         replication=replication,
         tuning=tuning,
     )
-    files['hadoop-env.sh'] = sites.render_hadoop_env(sized)
+    files['hadoop-env.sh'] = site_files.render_hadoop_env(sized)
 
     def write(node: Node) -> None:
         for name, text in files.items():
-            node.put(text, f'{sites.CONF}/{name}')
+            node.put(text, f'{site_files.CONF}/{name}')
 
     daemons.stop(cluster.nodes)
     with ThreadPoolExecutor(max_workers=min(32, len(cluster.nodes))) as pool:

@@ -17,21 +17,21 @@ from typing import Any
 import yaml
 from openstack.connection import Connection
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cloud import (
-    flavors,
-    hosts,
+    cluster_flavors,
+    hypervisors,
     placement,
     quotas,
+    stack_updates,
     stacks,
-    updates,
 )
 from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
-from hvstack.cluster import refusals, topology
+from hvstack.cluster import topology_refresh, validation
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, drain
-from hvstack.hadoop.rest import Runner
+from hvstack.hadoop import daemons, decommission
+from hvstack.hadoop.daemon_http import Runner
 from hvstack.progress import Progress
 
 #: The resource groups of workers, and how their members are named.
@@ -61,7 +61,7 @@ class Worker:
 
     name: str
     host: str
-    member: updates.Member
+    member: stack_updates.Member
 
     @property
     def unhealthy(self) -> bool:
@@ -179,7 +179,7 @@ def workers(
 ) -> list[Worker]:
     """Return a stack's workers with their places in it.
 
-    :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :param nodes: of :func:`hvstack.cluster.topology_refresh.nodes`.
     :param group: one of :data:`GROUPS`.
     :raises hvstack.errors.InputError: the stack is none that can be scaled.
     """
@@ -190,7 +190,7 @@ def workers(
         )
     by_server = {node.server_id: node for node in nodes}
     group_workers = []
-    for member in updates.members(conn, stack, group):
+    for member in stack_updates.members(conn, stack, group):
         node = next(
             (
                 by_server[server_id]
@@ -213,14 +213,14 @@ def refuse(
     conn: Connection,
     stack: Any,
     change: Change,
-    nodes: Sequence[topology.Node],
+    nodes: Sequence[topology_refresh.Node],
     max_resources: int,
 ) -> None:
     """Refuse more workers than there is room for, before anything changes.
 
     :param conn: of the stack's project; only an administrator's sees how
         many slots hosts have left.
-    :param nodes: of :func:`hvstack.cluster.topology.nodes`.
+    :param nodes: of :func:`hvstack.cluster.topology_refresh.nodes`.
     :param max_resources: Heat's ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
         enough.
@@ -233,7 +233,9 @@ def refuse(
         for name, value in stack.parameters.items()
         if name in _SIZES
     }
-    flavor = flavors.visible(conn, str(stack.parameters['worker_flavor']))
+    flavor = cluster_flavors.visible(
+        conn, str(stack.parameters['worker_flavor'])
+    )
     per_host = sizes['workers_per_host']
     if sizes['anti_affinity'] == 'strict':
         free = _free(conn, flavor, per_host, nodes)
@@ -252,10 +254,10 @@ def refuse(
         len(types[index % len(types)])
         for index in range(change.before, change.after)
     ]
-    refusals.stack_of(
+    validation.stack_of(
         change.after,
         len(stacks.resources(conn, stack))
-        + refusals.resources(volumes, bool(sizes.get('host_keys'))),
+        + validation.resources(volumes, bool(sizes.get('host_keys'))),
         max_resources,
     )
     groups = per_host if sizes['disk_pinning'] else 1
@@ -278,7 +280,7 @@ def _free(
     conn: Connection,
     flavor: Any,
     per_host: int,
-    nodes: Sequence[topology.Node],
+    nodes: Sequence[topology_refresh.Node],
 ) -> int | None:
     """Return how many workers the hosts have room for, if we may know."""
     traits = [
@@ -289,7 +291,7 @@ def _free(
     try:
         up = {
             hypervisor.name
-            for hypervisor in hosts.hypervisors(conn)
+            for hypervisor in hypervisors.hypervisors(conn)
             if hypervisor.up
         }
         able = placement.providers(conn, ','.join(traits))
@@ -319,7 +321,7 @@ def replication(controller: Runner) -> int:
 
 def going(cluster: StackCluster) -> set[str]:
     """Return names of the workers that are being drained."""
-    addresses = drain.read_excluded(cluster.gateway)
+    addresses = decommission.read_excluded(cluster.gateway)
     return {
         worker.name
         for worker in cluster.workers
@@ -356,7 +358,7 @@ def scale(
     ]
     if leaving:
         with progress.stage(f'drain {", ".join(sorted(names))}'):
-            drain.drain(
+            decommission.drain(
                 cluster,
                 leaving,
                 staying,
@@ -370,7 +372,7 @@ def scale(
         or stack.status == 'UPDATE_FAILED'
     ):
         for worker in change.replace:
-            updates.mark_unhealthy(
+            stack_updates.mark_unhealthy(
                 conn, worker.member, 'hvstack cluster scale'
             )
         # New workers come into HDFS after the update, which must not wait
@@ -384,27 +386,29 @@ def scale(
                 worker.member.name for worker in change.remove
             )
         with progress.stage(f'stack update to {change.after} workers'):
-            outputs = updates.update(
+            outputs = stack_updates.update(
                 conn, stack, parameters, timeout=timeout, progress=progress
             )
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
-        if drain.read_excluded(now.gateway):
-            drain.exclude_nodes(now, [], timeout)
+        if decommission.read_excluded(now.gateway):
+            decommission.exclude_nodes(now, [], timeout)
         with progress.stage('topology'):
-            expected_topology = topology.of_nodes(
-                topology.nodes(conn, outputs, map_file)
+            expected_topology = topology_refresh.of_nodes(
+                topology_refresh.nodes(conn, outputs, map_file)
             )
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceeded):
-                shell.wait_for(
-                    lambda: not topology.answering(now)[1],
+                processutils.wait_for(
+                    lambda: not topology_refresh.answering(now)[1],
                     'every worker to answer',
                     timeout=_BOOT_SECONDS,
                 )
             # A NodeManager that YARN let go of has ended, and may stay now.
-            daemons.start(topology.answering(now)[0].workers)
-            away = topology.refresh(now, expected_topology, progress=progress)
+            daemons.start(topology_refresh.answering(now)[0].workers)
+            away = topology_refresh.refresh(
+                now, expected_topology, progress=progress
+            )
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')
     return outputs

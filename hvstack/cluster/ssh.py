@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, processutils
 from hvstack.cluster.base import ShellNode
 
 _CONNECT_SECONDS = 10
@@ -58,11 +58,11 @@ class SSHNode(ShellNode):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         """Run a shell command as root; errors name the node.
 
         :param command: command line for the node's shell.
-        :param timeout: seconds, see :func:`hvstack.shell.run`.
+        :param timeout: seconds, see :func:`hvstack.processutils.run`.
         :param check: raise if the command fails. A refused host key raises
             in any case.
         :param stdin: text for the command's standard input.
@@ -114,11 +114,11 @@ class SSHNode(ShellNode):
         """
         target = f'root@{self.address}'
         check = ['ssh', *self.options(), '-O', 'check', target]
-        if shell.run(check, check=False, timeout=30).returncode == 0:
+        if processutils.run(check, check=False, timeout=30).returncode == 0:
             return
         paths.make_directory(self.directory)
         opened = ['ssh', *self.options(), '-M', '-N', '-f', target]
-        shell.run(
+        processutils.run(
             ['sh', '-c', f'{shlex.join(opened)} </dev/null >/dev/null 2>&1'],
             check=False,
             timeout=3 * _CONNECT_SECONDS,
@@ -129,4 +129,4 @@ class SSHNode(ShellNode):
         if not any(path.is_socket() for path in self.directory.glob('*')):
             return
         args = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
-        shell.run(args, check=False, timeout=30)
+        processutils.run(args, check=False, timeout=30)

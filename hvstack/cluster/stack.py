@@ -14,7 +14,7 @@ from hvstack.cluster import probe
 from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import sizing
-from hvstack.results.compare import HOST_FACTS
+from hvstack.results.comparability import HOST_FACTS
 
 
 @dataclass

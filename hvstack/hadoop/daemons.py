@@ -5,10 +5,10 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hvstack import errors, shell
-from hvstack.hadoop import rest
-from hvstack.hadoop.rest import HadoopNodes, Runner
-from hvstack.hadoop.sites import TABLE
+from hvstack import errors, processutils
+from hvstack.hadoop import daemon_http
+from hvstack.hadoop.daemon_http import HadoopNodes, Runner
+from hvstack.hadoop.site_files import TABLE
 
 #: Program in the guest image that controls the daemons.
 NODE = '/usr/lib/hvstack/node'
@@ -58,7 +58,7 @@ def find_dead_daemons(
     :param silent: whether a node that does not answer counts as dead. Such a
         node may also still be booting.
     """
-    results = rest.run_on_nodes(
+    results = daemon_http.run_on_nodes(
         nodes, f'{NODE} status', check=False, timeout=60
     )
     dead_daemons = []
@@ -79,7 +79,7 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
     :returns: short descriptions, such as "worker-1 in HDFS".
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
-    info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     live = json.loads(info['LiveNodes']).values()
     # A DataNode reports its capacity one heartbeat after it registers. Until
     # then HDFS has no space on it.
@@ -89,7 +89,7 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
         if datanode['capacity']
     }
     nodes = (
-        rest.get_json(
+        daemon_http.get_json(
             cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
         ).get('nodes')
         or {}
@@ -101,13 +101,15 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
             (hdfs, yarn), _DAEMON_BY_SERVICE.items(), strict=True
         ):
             if (
-                rest.nodes_with_daemon([worker], daemon)
+                daemon_http.nodes_with_daemon([worker], daemon)
                 and not {worker.name, worker.address} & names
             ):
                 unmet_conditions.append(f'{worker.name} in {service}')
     if info.get('Safemode'):
         unmet_conditions.append('HDFS out of safe mode')
-    rest.get_json(cluster.manager, 'historyserver', '/ws/v1/history/info')
+    daemon_http.get_json(
+        cluster.manager, 'historyserver', '/ws/v1/history/info'
+    )
     return unmet_conditions
 
 
@@ -141,7 +143,7 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
             if polls % _POLLS_BEFORE_CHECK == 0:
                 before = list(dead_daemons)
                 dead_daemons[:] = find_dead_daemons(
-                    rest.list_controllers(cluster)
+                    daemon_http.list_controllers(cluster)
                 )
                 if dead_daemons and dead_daemons == before:
                     raise _DeadDaemonError(
@@ -150,7 +152,7 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
         return not last
 
     try:
-        waited = shell.wait_for(
+        waited = processutils.wait_for(
             ready,
             f'Hadoop on {cluster.gateway.name} to see every worker',
             timeout=timeout,
@@ -179,7 +181,7 @@ def distribute_addresses(cluster: HadoopNodes) -> None:
 
     :param cluster: cluster whose nodes are written to.
     """
-    nodes = (*rest.list_controllers(cluster), *cluster.workers)
+    nodes = (*daemon_http.list_controllers(cluster), *cluster.workers)
     lines = ''.join(
         f'{node.address} {node.address} {node.name}\n' for node in nodes
     )
@@ -196,7 +198,7 @@ def distribute_addresses(cluster: HadoopNodes) -> None:
 
 def _describe_dead_daemon(cluster: HadoopNodes) -> str:
     """Return the dead daemons of a node, with the end of a log."""
-    for node in (*rest.list_controllers(cluster), *cluster.workers):
+    for node in (*daemon_http.list_controllers(cluster), *cluster.workers):
         try:
             dead_daemons = find_dead_daemons([node])
         except errors.HVStackError as exc:

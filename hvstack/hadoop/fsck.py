@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hvstack import errors
-from hvstack.hadoop.rest import Runner
+from hvstack.hadoop.daemon_http import Runner
 
 #: "/p/part-m-00000 10 bytes, replicated: replication=2, 1 block(s):  OK"
 _FILE = re.compile(

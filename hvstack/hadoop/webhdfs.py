@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hvstack import errors
-from hvstack.hadoop.rest import PORTS, Runner
+from hvstack.hadoop.daemon_http import PORTS, Runner
 
 _SECONDS = 60
 

@@ -12,16 +12,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, processutils
 from hvstack.lab import (
-    child,
-    control,
+    child_process,
+    constants,
+    control_plane,
     database,
     services,
     settings,
     stages,
-    supervise,
-    values,
+    supervisord,
 )
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
@@ -60,21 +60,21 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     _folders()
     _monitor()
     monitors, disks = services.ceph_monitors(), services.ceph_osds()
-    control.launch(monitors)
+    control_plane.launch(monitors)
     for index in range(settings.OSDS):
         _disk(index)
-    control.launch(disks)
+    control_plane.launch(disks)
     layout = commands(lab_settings.ceph_copies)
     if stages.marked('ceph-layout') != json.dumps(layout):
-        control.wait(disks[-1].name, lambda: _disks_up(_status()), 120)
+        control_plane.wait(disks[-1].name, lambda: _disks_up(_status()), 120)
         for args in layout:
             ceph(*args)
         stages.mark('ceph-layout', json.dumps(layout))
-    control.wait(monitors[0].name, clean, 120)
+    control_plane.wait(monitors[0].name, clean, 120)
     if lab_settings.ceph_copies == 1:
         progress.say(
-            f"pool '{values.SHARED_POOL}' keeps one copy of each object: for "
-            'benchmarks only, a lost disk loses data'
+            f"pool '{constants.SHARED_POOL}' keeps one copy of each object: "
+            'for benchmarks only, a lost disk loses data'
         )
 
 
@@ -93,9 +93,9 @@ def leave() -> None:
     names = [
         service.name for service in (*services.cinder(), *services.ceph())
     ]
-    control.halt(names)
+    control_plane.halt(names)
     for name in names:
-        supervise.remove(name)
+        supervisord.remove(name)
     stages.unmark(_MARK)
 
 
@@ -121,7 +121,7 @@ def _make(directory: Path, *argv: str) -> None:
     _own(directory.parent)
     _own(directory)
     user = services.CEPH_USER
-    child.run(
+    child_process.run(
         [
             *argv,
             '--mkfs',
@@ -145,8 +145,8 @@ def _disk(index: int) -> None:
     if _is_created(directory):
         return
     monitor = services.ceph_monitors()[0].name
-    control.wait(monitor, lambda: _status() is not None, 60)
-    identity = values.generated_uuid(f'ceph_osd_{index}')
+    control_plane.wait(monitor, lambda: _status() is not None, 60)
+    identity = constants.generated_uuid(f'ceph_osd_{index}')
     # Ceph hands out numbers: ask for this one before its data is made.
     ceph('osd', 'new', identity, str(index))
     _make(directory, 'ceph-osd', '--id', str(index), '--osd-uuid', identity)
@@ -159,7 +159,7 @@ def commands(copies: int) -> list[tuple[str, ...]]:
     """
     layout: list[tuple[str, ...]] = []
     crush = ('osd', 'crush')
-    for index, slot in enumerate(values.SLOTS):
+    for index, slot in enumerate(constants.SLOTS):
         osd = f'osd.{index}'
         layout += [
             (*crush, 'set-device-class', slot, osd),
@@ -174,7 +174,7 @@ def commands(copies: int) -> list[tuple[str, ...]]:
             ),
             *_pool(slot, slot, 1),
         ]
-    return [*layout, *_pool(values.SHARED_POOL, _ANY_DISK, copies)]
+    return [*layout, *_pool(constants.SHARED_POOL, _ANY_DISK, copies)]
 
 
 def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:
@@ -195,7 +195,7 @@ def ceph(*args: str, timeout: float = 60) -> str:
     :raises hvstack.errors.DeadlineExceeded: Ceph does not answer.
     """
     conf = str(services.CEPH_CONF.target)
-    return shell.run(
+    return processutils.run(
         ['ceph', '--conf', conf, '--connect-timeout', '10', *args],
         timeout=timeout,
     ).stdout

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cloud.volumes import COPIES
-from hvstack.lab import stages, supervise, values, venv
+from hvstack.lab import constants, stages, supervisord, venv
 from hvstack.lab.settings import LabSettings
 
 #: Where Debian keeps Ceph's bindings; they fit its own interpreter only.
@@ -41,10 +41,10 @@ def volume_types(copies: int) -> dict[str, str]:
         'one copy, for benchmarks' if copies == 1 else f'{copies} copies'
     )
     return {
-        values.SHARED_POOL: f'Ceph over all disks, {copies_text}',
+        constants.SHARED_POOL: f'Ceph over all disks, {copies_text}',
         **{
             slot: f'Ceph on osd.{index} only, one copy'
-            for index, slot in enumerate(values.SLOTS)
+            for index, slot in enumerate(constants.SLOTS)
         },
     }
 
@@ -55,16 +55,16 @@ def fill(admin: Any, lab_settings: LabSettings) -> None:
     :param admin: the administrator's openstacksdk connection.
     :raises hvstack.errors.DeadlineExceeded: a backend does not come up.
     """
-    shell.wait_for(
-        lambda: backends(admin) >= set(values.POOLS),
+    processutils.wait_for(
+        lambda: backends(admin) >= set(constants.POOLS),
         "Cinder's backends to be up",
         timeout=90,
         interval=1,
-        get_reason=lambda: supervise.log_tail('cinder-volume'),
+        get_reason=lambda: supervisord.log_tail('cinder-volume'),
     )
     types = volume_types(lab_settings.ceph_copies)
     copies = dict.fromkeys(types, '1')
-    copies[values.SHARED_POOL] = str(lab_settings.ceph_copies)
+    copies[constants.SHARED_POOL] = str(lab_settings.ceph_copies)
     mark = json.dumps([types, copies])
     if stages.marked('volume-types') == mark:
         return

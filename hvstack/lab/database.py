@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from hvstack import paths, shell
+from hvstack import paths, processutils
 from hvstack.lab import (
-    child,
+    child_process,
+    constants,
     services,
     settings,
     stages,
-    supervise,
-    values,
+    supervisord,
     venv,
 )
 
@@ -31,7 +31,7 @@ def initialise() -> None:
         shutil.rmtree(_DATA, ignore_errors=True)
         _DATA.mkdir(parents=True)
         shutil.chown(_DATA, 'mysql', 'mysql')
-        child.run(
+        child_process.run(
             [
                 'mariadb-install-db',
                 f'--defaults-file={services.ETC / "mysql" / "my.cnf"}',
@@ -49,7 +49,7 @@ def initialise() -> None:
             fresh = target.with_suffix('.new')
             fresh.unlink(missing_ok=True)
             schema = f'/usr/share/ovn/ovn-{name}.ovsschema'
-            shell.run(['ovsdb-tool', 'create', fresh, schema])
+            processutils.run(['ovsdb-tool', 'create', fresh, schema])
             fresh.rename(target)
 
 
@@ -58,12 +58,14 @@ def ovn_listen() -> None:
 
     The inactivity probe is long: a busy machine is no dead client.
     """
-    target = f'ptcp:{values.PORTS["ovn-sb"]}:{values.MGMT}'
+    target = f'ptcp:{constants.PORTS["ovn-sb"]}:{constants.MGMT}'
     command = ['ovn-sbctl', f'--db=unix:{paths.RUN}/ovn-sb.sock']
-    connections = shell.run([*command, 'get-connection'], timeout=30).stdout
+    connections = processutils.run(
+        [*command, 'get-connection'], timeout=30
+    ).stdout
     if target in connections:
         return
-    shell.run(
+    processutils.run(
         [
             *command,
             *('set-connection', target, '--'),
@@ -75,7 +77,7 @@ def ovn_listen() -> None:
 
 def sql(text: str) -> str:
     """Run SQL as MariaDB's root and return what it prints."""
-    return shell.run(
+    return processutils.run(
         [
             'mariadb',
             '--no-defaults',
@@ -103,7 +105,7 @@ def create(names: Iterable[str], *, afresh: bool = False) -> None:
     for name in names:
         if afresh:
             lines.append(f'DROP DATABASE IF EXISTS `{name}`;')
-        user = values.database_user(name)
+        user = constants.database_user(name)
         password = settings.secret(f'db_{user}')
         lines += [
             f'CREATE DATABASE IF NOT EXISTS `{name}`;',
@@ -115,9 +117,9 @@ def create(names: Iterable[str], *, afresh: bool = False) -> None:
 
 
 def _manage(program: str, config: services.File, *args: str) -> None:
-    child.run(
+    child_process.run(
         [venv.program(program), '--config-file', str(config.target), *args],
-        env=supervise.environment(),
+        env=supervisord.environment(),
         timeout=600,
     )
 
@@ -182,14 +184,14 @@ def _cells() -> None:
 
 
 def _neutron() -> None:
-    child.run(
+    child_process.run(
         [
             venv.program('neutron-db-manage'),
             *('--config-file', str(services.NEUTRON.target)),
             *('--config-file', str(services.ML2.target)),
             *('upgrade', 'heads'),
         ],
-        env=supervise.environment(),
+        env=supervisord.environment(),
         timeout=600,
     )
 

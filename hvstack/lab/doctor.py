@@ -8,19 +8,19 @@ from pathlib import Path
 
 from hvstack import errors, paths, speed
 from hvstack.lab import (
+    bridges,
     ceph,
-    clouds,
+    clouds_yaml,
+    constants,
     lifecycle,
-    machine,
     neighbours,
-    network,
     packages,
-    ports,
+    port_conflicts,
+    process_cgroup,
+    requirements,
     services,
     settings,
-    supervise,
-    tracking,
-    values,
+    supervisord,
     venv,
 )
 from hvstack.lab.hosts import cgroups, sizes
@@ -68,13 +68,13 @@ def _machine() -> Iterator[Finding]:
     yield _release()
     yield _memory()
     for directory in (paths.STATE, paths.CACHE):
-        free = machine.free_gib(directory)
-        enough = free >= machine.DISK_GIB
+        free = requirements.free_gib(directory)
+        enough = free >= requirements.DISK_GIB
         yield Finding(
             f'disk {directory}',
             'ok' if enough else 'fault',
             f'{free:.0f} GiB free',
-            '' if enough else f'free up to {machine.DISK_GIB} GiB there',
+            '' if enough else f'free up to {requirements.DISK_GIB} GiB there',
         )
 
 
@@ -129,7 +129,7 @@ def _kernel() -> Iterator[Finding]:
         units = ', hosts are units of systemd' if cgroups.has_units() else ''
         yield Finding('cgroups', 'ok', f'version {cgroups.version()}{units}')
     try:
-        machine.check_switch()
+        requirements.check_switch()
     except errors.MissingPrerequisite as exc:
         yield Finding('Open vSwitch', 'fault', str(exc), 'see the message')
     factor = speed.measure()
@@ -170,10 +170,10 @@ def _software() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
-    conflicts = ports.conflicts(
-        ports.listeners(),
-        tracking.members(),
-        ports.needed(ceph=settings.has_ceph()),
+    conflicts = port_conflicts.conflicts(
+        port_conflicts.listeners(),
+        process_cgroup.members(),
+        port_conflicts.needed(ceph=settings.has_ceph()),
     )
     for service, listener in conflicts:
         yield Finding(
@@ -193,12 +193,12 @@ def _proxy() -> Iterator[Finding]:
         if os.environ.get(name)
     ]
     direct = os.environ.get('no_proxy') or os.environ.get('NO_PROXY') or ''
-    if proxies and values.MGMT not in direct:
+    if proxies and constants.MGMT not in direct:
         yield Finding(
             'proxy',
             'fault',
-            f'{proxies[0]} is set, and no_proxy lacks {values.MGMT}',
-            f'export no_proxy="$no_proxy,{values.MGMT}"',
+            f'{proxies[0]} is set, and no_proxy lacks {constants.MGMT}',
+            f'export no_proxy="$no_proxy,{constants.MGMT}"',
         )
 
 
@@ -223,8 +223,8 @@ def _lab() -> Iterator[Finding]:
             f"use it with HVSTACK_STATE_DIR={owner}, or 'hvstack lab up'",
         )
         return
-    if not supervise.alive():
-        orphans = len(tracking.members())
+    if not supervisord.alive():
+        orphans = len(process_cgroup.members())
         yield Finding(
             'lab',
             'fault' if orphans else 'note',
@@ -244,17 +244,17 @@ def _lab() -> Iterator[Finding]:
             if well
             else f"read {settings.log_path(part.name)}, then 'hvstack lab up'",
         )
-    has_bridges = network.up()
+    has_bridges = bridges.up()
     yield Finding(
         'bridges',
         'ok' if has_bridges else 'fault',
-        ', '.join(values.BRIDGES) if has_bridges else 'missing',
+        ', '.join(constants.BRIDGES) if has_bridges else 'missing',
         '' if has_bridges else "'hvstack lab up' makes them",
     )
 
 
 def _ceph() -> Iterator[Finding]:
-    if not settings.has_ceph() or not supervise.alive():
+    if not settings.has_ceph() or not supervisord.alive():
         return
     well = ceph.clean()
     look = f'ceph --conf {services.CEPH_CONF.target} health detail'
@@ -267,10 +267,10 @@ def _ceph() -> Iterator[Finding]:
 
 
 def _clouds() -> Iterator[Finding]:
-    if settings.load() is None or not clouds.OURS.exists():
+    if settings.load() is None or not clouds_yaml.OURS.exists():
         return
-    older = clouds.in_users_file()
-    detail, remedy = f'{clouds.OURS} has the clouds of the lab', ''
+    older = clouds_yaml.in_users_file()
+    detail, remedy = f'{clouds_yaml.OURS} has the clouds of the lab', ''
     if older is not None:
         path, names = older
         detail = f'{path} has {" and ".join(names)}, too'

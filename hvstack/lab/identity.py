@@ -7,8 +7,8 @@ import openstack
 from keystoneauth1 import exceptions, session
 from keystoneauth1.identity import v3
 
-from hvstack import shell
-from hvstack.lab import services, settings, supervise, values, venv
+from hvstack import processutils
+from hvstack.lab import constants, services, settings, supervisord, venv
 
 #: (name, type, path) of each service in the catalogue.
 CATALOGUE = (
@@ -40,29 +40,29 @@ def keys() -> None:
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o700)
             owner = ('--keystone-user', 'root', '--keystone-group', 'root')
-            shell.run(
+            processutils.run(
                 [
                     venv.program('keystone-manage'),
                     *(*config, f'{key_type}_setup', *owner),
                 ],
-                env=supervise.environment(),
+                env=supervisord.environment(),
             )
 
 
 def bootstrap() -> None:
     """Make keystone's administrator, roles and endpoint."""
-    endpoint = f'{values.url("keystone")}/v3'
-    shell.run(
+    endpoint = f'{constants.url("keystone")}/v3'
+    processutils.run(
         [
             venv.program('keystone-manage'),
             *('--config-file', str(services.KEYSTONE.target), 'bootstrap'),
-            *('--bootstrap-region-id', values.REGION),
+            *('--bootstrap-region-id', constants.REGION),
             *('--bootstrap-public-url', endpoint),
             *('--bootstrap-internal-url', endpoint),
             *('--bootstrap-admin-url', endpoint),
         ],
         env={
-            **supervise.environment(),
+            **supervisord.environment(),
             # Not on the command line, where anyone could read it.
             'OS_BOOTSTRAP_PASSWORD': settings.secret('admin'),
         },
@@ -80,14 +80,14 @@ def connect(project: str = 'admin', user: str = 'admin') -> Any:
         load_envvars=False,
         auth_type='password',
         auth={
-            'auth_url': f'{values.url("keystone")}/v3',
+            'auth_url': f'{constants.url("keystone")}/v3',
             'username': user,
             'password': settings.secret(user),
             'project_name': project,
             'user_domain_name': 'Default',
             'project_domain_name': 'Default',
         },
-        region_name=values.REGION,
+        region_name=constants.REGION,
     )
 
 
@@ -105,7 +105,7 @@ def fill(cloud: Any) -> None:
 
     service = _project(identity, domain.id, 'service', "The services' users")
     cinder = (CINDER[0],) if settings.has_ceph() else ()
-    for name in (*values.SERVICE_USERS, *cinder):
+    for name in (*constants.SERVICE_USERS, *cinder):
         user = _user(identity, domain.id, name)
         for role in ('admin', 'service'):
             identity.assign_project_role_to_user(service, user, roles[role])
@@ -138,14 +138,14 @@ def fill(cloud: Any) -> None:
             name=name, type=service_type
         )
         for interface in ('public', 'internal'):
-            url = f'{values.url(name)}{path}'
+            url = f'{constants.url(name)}{path}'
             old = urls.get((entry.id, interface))
             if old is None:
                 identity.create_endpoint(
                     service_id=entry.id,
                     interface=interface,
                     url=url,
-                    region_id=values.REGION,
+                    region_id=constants.REGION,
                 )
             elif old.url != url:
                 identity.update_endpoint(old, url=url)
@@ -175,7 +175,7 @@ def _logs_in(domain: str, name: str, password: str) -> bool:
     To set it once more would revoke all tokens, those of running services.
     """
     user = v3.Password(
-        f'{values.url("keystone")}/v3',
+        f'{constants.url("keystone")}/v3',
         username=name,
         user_domain_id=domain,
         password=password,

@@ -12,31 +12,31 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, speed, textfile
 from hvstack.lab import (
+    bridges,
     ceph,
-    clouds,
-    control,
+    clouds_yaml,
+    control_plane,
     hosts,
-    leftovers,
     lock,
-    network,
     packages,
+    process_cgroup,
     remains,
     services,
     settings,
     stages,
-    supervise,
+    supervisord,
     systemd,
-    tracking,
+    unmount,
 )
 from hvstack.lab.images import builder
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
-from hvstack.model.fields import Fields
+from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
 
 #: Says which state folder the running lab belongs to.
 _RUNNING = paths.RUN / 'lab.json'
-_CLIENT_CONFIG = f'[cloud]\nos_cloud = {clouds.ADMIN_CLOUD}\n'
+_CLIENT_CONFIG = f'[cloud]\nos_cloud = {clouds_yaml.ADMIN_CLOUD}\n'
 #: Users that packages of the lab's made, and that stay with them.
 PACKAGE_USERS = (
     'ceph',
@@ -108,7 +108,7 @@ def up(
         before = settings.load()
         lab_settings = change(before or LabSettings())
         plan = [
-            *control.plan(
+            *control_plane.plan(
                 lab_settings,
                 before=lambda: _begin(lab_settings, progress),
                 storage=ceph.plan(lab_settings, progress),
@@ -209,9 +209,9 @@ def _stop(progress: Progress) -> None:
             # The control plane must not go on running because of it.
             failed = exc
     with progress.stage('stopping the control plane'):
-        control.stop()
+        control_plane.stop()
         systemd.stop_slice()
-        network.remove()
+        bridges.remove()
         packages.restore_policy()
         _RUNNING.unlink(missing_ok=True)
     if failed:
@@ -270,7 +270,7 @@ def _remove(directory: Path) -> list[str]:
     """
     try:
         if paths.is_owned(directory):
-            leftovers.release(directory)
+            unmount.release(directory)
         paths.remove_owned(directory)
     except errors.HVStackError as exc:
         return [str(exc)]
@@ -303,7 +303,7 @@ def stays(*, keep_cache: bool = False) -> list[str]:
         f'packages that stay: {" ".join(installed) or "none"}',
         f'users of theirs that stay: {" ".join(users) or "none"}',
     ]
-    older = clouds.in_users_file()
+    older = clouds_yaml.in_users_file()
     if older is not None:
         path, entries = older
         lines.append(
@@ -320,7 +320,7 @@ def stays(*, keep_cache: bool = False) -> list[str]:
 
 def parts() -> list[Part]:
     """Return the state of every program of the control plane."""
-    states = supervise.status()
+    states = supervisord.status()
     memory = _memory()
     lab_parts = []
     for service in services.everything():
@@ -329,7 +329,7 @@ def parts() -> list[Part]:
             lab_parts.append(Part(service.name, 'STOPPED', 0, 0.0, 0))
             continue
         word = state.state
-        if word == 'RUNNING' and not control.api_answers(service):
+        if word == 'RUNNING' and not control_plane.api_answers(service):
             word = 'NOT ANSWERING'
         family = _family(state.pid) if state.pid else set()
         pss = sum(memory.get(pid, 0.0) for pid in family)
@@ -346,7 +346,7 @@ def control_pss() -> float:
     """
     service_names = {service.name for service in services.everything()}
     others: set[int] = set()
-    for name, state in supervise.status().items():
+    for name, state in supervisord.status().items():
         if name not in service_names and state.pid:
             others |= _family(state.pid)
     memory = _memory()
@@ -357,7 +357,7 @@ def control_pss() -> float:
 
 def _memory() -> dict[int, float]:
     mib_by_pid = {}
-    for pid in tracking.members():
+    for pid in process_cgroup.members():
         try:
             text = Path(f'/proc/{pid}/smaps_rollup').read_text(
                 encoding='utf-8'

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
-from hvstack import shell
-from hvstack.lab import values
+from hvstack import processutils
+from hvstack.lab import constants
 
 _APPARMOR = Path('/sys/kernel/security/apparmor/profiles')
 #: Programs of the lab that distributions confine, by part of the profile.
@@ -66,7 +66,7 @@ def firewall(
             continue
         name = ' '.join(str(chain[key]) for key in ('family', 'table', 'name'))
         if chain.get('hook') == 'input':
-            bridge = next(iter(values.BRIDGES))
+            bridge = next(iter(constants.BRIDGES))
             yield Neighbour(
                 f'firewall {name}',
                 'drops incoming packets by default: lab hosts may not reach '
@@ -128,7 +128,7 @@ def _is_on_machine(pid: int) -> bool:
 def _nft_chains() -> list[dict[str, Any]]:
     if not shutil.which('nft'):
         return []
-    result = shell.run(['nft', '--json', 'list', 'chains'], check=False)
+    result = processutils.run(['nft', '--json', 'list', 'chains'], check=False)
     if result.returncode:
         return []
     entries = json.loads(result.stdout).get('nftables', [])

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from hvstack import errors, paths, pids, share, shell
+from hvstack import errors, paths, pid_files, processutils, share
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
@@ -130,7 +130,7 @@ def missing(names: Iterable[str]) -> list[str]:
     """Return those packages that are not installed."""
     requested = list(names)
     query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n']
-    output = shell.run([*query, *requested], check=False).stdout
+    output = processutils.run([*query, *requested], check=False).stdout
     installed = {
         line.split()[0]
         for line in output.splitlines()
@@ -155,8 +155,8 @@ def install(names: Iterable[str]) -> list[str]:
 
     def fetch() -> None:
         _wait_for_dpkg(['dpkg', '--configure', '-a'])
-        shell.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
-        shell.run(
+        processutils.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
+        processutils.run(
             [
                 *_APT,
                 *('install', '-q', '-y', '--no-install-recommends'),
@@ -169,7 +169,7 @@ def install(names: Iterable[str]) -> list[str]:
     before = enabled_units()
     try:
         with nothing_starts():
-            shell.retried(fetch)
+            processutils.retried(fetch)
     except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
         raise errors.MissingPrerequisite(
             f'cannot install {", ".join(missing_names)}: {exc}'
@@ -185,7 +185,7 @@ def enabled_units(root: Path = Path('/')) -> set[str]:
     """
     if not shutil.which('systemctl'):
         return set()
-    text = shell.run(
+    text = processutils.run(
         [
             *('systemctl', f'--root={root}', 'list-unit-files'),
             *('--state=enabled', '--no-legend', '--no-pager'),
@@ -206,13 +206,13 @@ def disable_units(units: Iterable[str], root: Path = Path('/')) -> None:
     """
     names = sorted(units)
     if names:
-        shell.run(['systemctl', f'--root={root}', 'disable', *names])
+        processutils.run(['systemctl', f'--root={root}', 'disable', *names])
 
 
 def _wait_for_dpkg(argv: list[str]) -> None:
     # apt waits for the lock by itself, dpkg does not.
     for _ in range(120):
-        done = shell.run(argv, env=_ENV, check=False, timeout=600)
+        done = processutils.run(argv, env=_ENV, check=False, timeout=600)
         if 'lock' not in done.stderr:
             return
         time.sleep(5)
@@ -229,7 +229,7 @@ def nothing_starts() -> Iterator[None]:
     if _POLICY.exists() and not _is_own():
         policy = _POLICY.read_text(encoding='utf-8')
         paths.write_whole(_aside(), policy, _POLICY.stat().st_mode & 0o777)
-    process = pids.Process.current()
+    process = pid_files.Process.current()
     values = {
         'mark': _MARK,
         'boot': process.boot,

@@ -8,9 +8,9 @@ cloud is the only way to undo a change there.
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths
-from hvstack.cloud import journal, keys
-from hvstack.cluster import hosts
-from hvstack.lab import settings, values
+from hvstack.cloud import journal, keypairs
+from hvstack.cluster import bare_metal
+from hvstack.lab import constants, settings
 
 #: What the journal stores for a host of the lab.
 _LAB_ACTION = 'release-lab-host'
@@ -57,8 +57,8 @@ def forget_lab() -> None:
     for entry in journal.entries():
         if not _is_of_lab(entry.scope):
             continue
-        if entry.kind == keys.KIND:
-            keys.remove_files(entry.data)
+        if entry.kind == keypairs.KIND:
+            keypairs.remove_files(entry.data)
         journal.forget(entry)
     for path in _marks():
         if _is_mark_of_lab(path):
@@ -68,11 +68,11 @@ def forget_lab() -> None:
 def _is_of_lab(scope: str) -> bool:
     """Return whether a scope of the journal names this directory's lab."""
     url = scope.split(' ')[0]
-    return settings.load() is not None and url == values.url('keystone')
+    return settings.load() is not None and url == constants.url('keystone')
 
 
 def _marks() -> list[Path]:
-    return sorted(hosts.ACQUIRED_HOSTS_DIR.glob('*.json'))
+    return sorted(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
 
 
 def _foreign_hosts() -> list[Path]:

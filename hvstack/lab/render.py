@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 
 from hvstack import errors, paths, share, speed
-from hvstack.lab import values
+from hvstack.lab import constants
 
 
 @cache
@@ -36,10 +36,10 @@ def render(template: str, context: dict[str, Any] | None = None) -> str:
 
     :param template: its path below ``etc/lab``.
     :param context: names beside those of
-        :func:`hvstack.lab.values.context`.
+        :func:`hvstack.lab.constants.context`.
     :raises hvstack.errors.InputError: it names something unknown.
     """
-    names = {'scaled': scaled, **values.context(), **(context or {})}
+    names = {'scaled': scaled, **constants.context(), **(context or {})}
     try:
         return _environment(share.LAB).get_template(template).render(names)
     except jinja2.TemplateError as exc:

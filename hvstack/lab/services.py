@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvstack import paths
-from hvstack.lab import settings, supervise, values, venv
+from hvstack.lab import constants, settings, supervisord, venv
 
 ETC = settings.LAB / 'etc'
 OVN = settings.LAB / 'ovn'
@@ -42,14 +42,14 @@ RABBIT_ENV = {
     'RABBITMQ_MNESIA_BASE': str(settings.LAB / 'rabbitmq' / 'mnesia'),
     'RABBITMQ_LOG_BASE': str(settings.LAB / 'rabbitmq' / 'log'),
     'RABBITMQ_LOGS': '-',
-    'RABBITMQ_DIST_PORT': str(values.LOOPBACK_PORTS['rabbitmq-dist']),
+    'RABBITMQ_DIST_PORT': str(constants.LOOPBACK_PORTS['rabbitmq-dist']),
     # Two schedulers that sleep when idle: the cores are the guests'.
     'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': (
         '-kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none '
         '+sbwtdcpu none +sbwtdio none'
     ),
     'ERL_EPMD_ADDRESS': '127.0.0.1',
-    'ERL_EPMD_PORT': str(values.LOOPBACK_PORTS['epmd']),
+    'ERL_EPMD_PORT': str(constants.LOOPBACK_PORTS['epmd']),
 }
 
 
@@ -63,7 +63,7 @@ class Service:
     :param path: path of an API that answers without a token.
     """
 
-    program: supervise.Program
+    program: supervisord.Program
     files: tuple[File, ...] = ()
     port: str | None = None
     path: str | None = None
@@ -90,7 +90,7 @@ def _ovsdb(database: str) -> Service:
         str(OVN / f'{database}.db'),
     )
     return Service(
-        supervise.Program(name, command), port=name if is_remote else None
+        supervisord.Program(name, command), port=name if is_remote else None
     )
 
 
@@ -114,7 +114,7 @@ _CEPH_CLIENTS = tuple(
 
 def _ceph(daemon: str, identifier: str, index: str = '') -> Service:
     return Service(
-        supervise.Program(
+        supervisord.Program(
             f'ceph-{daemon}{index}',
             (
                 f'/usr/bin/ceph-{daemon}',
@@ -161,7 +161,7 @@ def infrastructure() -> tuple[Service, ...]:
     )
     return (
         Service(
-            supervise.Program(
+            supervisord.Program(
                 'mariadb',
                 ('/usr/sbin/mariadbd', f'--defaults-file={mysql.target}'),
                 user='mysql',
@@ -170,20 +170,20 @@ def infrastructure() -> tuple[Service, ...]:
             (mysql,),
         ),
         Service(
-            supervise.Program(
+            supervisord.Program(
                 'epmd',
                 (
                     'epmd',
                     '-address',
                     '127.0.0.1',
                     '-port',
-                    str(values.LOOPBACK_PORTS['epmd']),
+                    str(constants.LOOPBACK_PORTS['epmd']),
                 ),
                 user='rabbitmq',
             )
         ),
         Service(
-            supervise.Program(
+            supervisord.Program(
                 'rabbitmq',
                 ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
                 env=RABBIT_ENV,
@@ -194,12 +194,12 @@ def infrastructure() -> tuple[Service, ...]:
             port='rabbitmq',
         ),
         Service(
-            supervise.Program(
+            supervisord.Program(
                 'memcached',
                 (
                     'memcached',
                     *('-l', '127.0.0.1'),
-                    *('-p', str(values.LOOPBACK_PORTS['memcached'])),
+                    *('-p', str(constants.LOOPBACK_PORTS['memcached'])),
                     *('-m', '32', '-U', '0', '-t', '1', '-u', 'memcache'),
                 ),
             )
@@ -207,7 +207,7 @@ def infrastructure() -> tuple[Service, ...]:
         _ovsdb('nb'),
         _ovsdb('sb'),
         Service(
-            supervise.Program(
+            supervisord.Program(
                 'ovn-northd',
                 (
                     'ovn-northd',
@@ -237,7 +237,7 @@ def _api(
     """
     command = (
         venv.program('uwsgi'),
-        *('--http-socket', f'{values.MGMT}:{values.PORTS[name]}'),
+        *('--http-socket', f'{constants.MGMT}:{constants.PORTS[name]}'),
         *('--module', f'{module}:application'),
         *('--add-header', 'Connection: close'),
         *('--processes', str(processes), '--threads', str(threads)),
@@ -253,7 +253,7 @@ def _api(
         *('--log-4xx', '--log-5xx'),
     )
     return Service(
-        supervise.Program(
+        supervisord.Program(
             name, command, env=env or {}, stop_signal='INT', start_seconds=8
         ),
         files,
@@ -273,7 +273,7 @@ def _daemon(
     for path in config:
         argv += ['--config-file', str(path)]
     return Service(
-        supervise.Program(name, argv, start_seconds=2, stop_seconds=20),
+        supervisord.Program(name, argv, start_seconds=2, stop_seconds=20),
         files,
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, jsonfile, paths, textfile
-from hvstack.model.fields import to_dataclass
+from hvstack.model.strict_mapping import to_dataclass
 
 #: Everything of the lab that survives a reboot.
 LAB = paths.STATE / 'lab'

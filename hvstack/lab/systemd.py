@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 
 #: Unit above all units of hvstack.
 SLICE = 'hvstack.slice'
@@ -30,4 +30,4 @@ def stop_slice() -> None:
     systemd keeps an empty slice otherwise. Does nothing without systemd.
     """
     if owns_cgroups():
-        shell.run(['systemctl', 'stop', SLICE], check=False)
+        processutils.run(['systemctl', 'stop', SLICE], check=False)

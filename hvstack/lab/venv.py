@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from hvstack import errors, extras, paths, share, shell
-from hvstack.lab import child
+from hvstack import errors, extras, paths, processutils, share
+from hvstack.lab import child_process
 
 #: uv trusts its own list of certificates, unless it is told to use the
 #: system's, which has those of a company's TLS proxy.
@@ -53,7 +53,7 @@ def _version() -> str:
     if not PYTHON.exists():
         return 'none'
     code = 'import sys; print(sys.implementation.cache_tag)'
-    return shell.run([PYTHON, '-c', code]).stdout.strip()
+    return processutils.run([PYTHON, '-c', code]).stdout.strip()
 
 
 def ready() -> bool:
@@ -82,7 +82,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     paths.make_directory(target.parent)
     shutil.rmtree(target, ignore_errors=True)
     uv = str(extras.program('uv'))
-    shell.run([uv, 'venv', '--quiet', '--python', PYTHON, target])
+    processutils.run([uv, 'venv', '--quiet', '--python', PYTHON, target])
     install = [
         uv,
         *('pip', 'install', '--quiet', '--no-deps'),
@@ -94,7 +94,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     env = {}
     if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
         env['UV_SYSTEM_CERTS'] = '1'
-    shell.retried(lambda: _install(install, env), pauses=pauses)
+    processutils.retried(lambda: _install(install, env), pauses=pauses)
     (target / '.complete').touch()
 
 
@@ -104,7 +104,7 @@ def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:
     :raises hvstack.errors.CommandFailed: it failed, and may succeed later.
     :raises hvstack.errors.MissingPrerequisite: a file has another digest.
     """
-    result = child.run(argv, timeout=900, env=env, check=False)
+    result = child_process.run(argv, timeout=900, env=env, check=False)
     if result.returncode == 0:
         return
     package = _CHANGED.search(result.stderr)
@@ -115,5 +115,5 @@ def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:
             'package index or mirror that uv uses.'
         )
     raise errors.CommandFailed(
-        list(argv), result.returncode, shell.tail(result.stderr)
+        list(argv), result.returncode, processutils.tail(result.stderr)
     )

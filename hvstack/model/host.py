@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hvstack.model.fields import Fields, SourceLocation
+from hvstack.model.strict_mapping import Fields, SourceLocation
 
 #: How many nodes carry the controllers, and how large they are:
 #: ``combined`` one node for NameNode and ResourceManager (vsan, Table 2);

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 from hvstack.model import extra_specs
-from hvstack.model.backends import BACKENDS, is_emulated
 from hvstack.model.catalogue import EVIDENCE_FIELDS, Catalogue, Entry
+from hvstack.model.compute_backends import BACKENDS, is_emulated
 from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 

@@ -14,36 +14,36 @@ from typing import Any
 
 from rally.task import context
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cloud import (
-    flavors,
-    hostmode,
+    allocation_ratios,
+    cluster_flavors,
+    cpu_mode,
     journal,
-    keys,
-    ratios,
+    keypairs,
     stacks,
     undo,
 )
 from hvstack.cluster import launch
+from hvstack.cluster.bare_metal import BareHosts
 from hvstack.cluster.base import ClusterNodes
-from hvstack.cluster.hosts import BareHosts
 from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
-from hvstack.model import backends
+from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
-from hvstack.rally_plugins import session
-from hvstack.rally_plugins.session import TaskState
+from hvstack.rally_plugins import task_state
+from hvstack.rally_plugins.task_state import TaskState
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import capabilities, space, state
+from hvstack.sweep import capabilities, search_space, sweep_store
 from hvstack.tpcxhs import run as tpcxhs
 
 
 class _Context(context.Context):
     """Base class of the contexts."""
 
-    CONFIG_SCHEMA = session.WORKLOAD_SCHEMA
+    CONFIG_SCHEMA = task_state.WORKLOAD_SCHEMA
     #: Kinds of journal entries that the clean-up undoes.
     KINDS: tuple[str, ...] = ()
     #: The first context of a workload.
@@ -55,7 +55,7 @@ class _Context(context.Context):
         The cluster of the previous workload is reused, with other settings of
         Hadoop if necessary. A cluster of another configuration is deleted.
         """
-        task = session.get_task_state(self.context)
+        task = task_state.get_task_state(self.context)
         task.raise_if_interrupted()
         if task.retained is not None and task.retained[0] != _node_key(
             self.config
@@ -87,7 +87,7 @@ class _Context(context.Context):
 
         A cluster on which a run failed is never reused.
         """
-        task = session.get_task_state(self.context)
+        task = task_state.get_task_state(self.context)
         if (
             self.config.get('keep')
             and task.cluster is not None
@@ -124,7 +124,7 @@ class _Context(context.Context):
 class FlavorsContext(_Context):
     """Derive and publish the flavors of a configuration."""
 
-    KINDS = (flavors.KIND,)
+    KINDS = (cluster_flavors.KIND,)
     FIRST = True
 
     def prepare(self, task: TaskState) -> None:
@@ -164,16 +164,17 @@ class FlavorsContext(_Context):
 class HostModeContext(_Context):
     """Switch the CPU mode of the workers' hosts to shared or dedicated."""
 
-    KINDS = (hostmode.KIND,)
+    KINDS = (cpu_mode.KIND,)
 
     def prepare(self, task: TaskState) -> None:
         """Switch hosts with another CPU mode, if a command is configured."""
         plan = _require_plan(task)
         command = capabilities.get_mode_command(
-            profiles.load(task.options.cloud.host_profile), task.options.sweep
+            host_profiles.load(task.options.cloud.host_profile),
+            task.options.sweep,
         )
         if command:
-            hostmode.switch(
+            cpu_mode.switch(
                 task.admin,
                 plan.providers,
                 plan.configuration.cpu_policy,
@@ -186,12 +187,12 @@ class HostModeContext(_Context):
 class RatiosContext(_Context):
     """Set the allocation ratios of the workers' hosts in Placement."""
 
-    KINDS = (ratios.KIND,)
+    KINDS = (allocation_ratios.KIND,)
 
     def prepare(self, task: TaskState) -> None:
         """Set the ratios, after the journal has the previous ratios."""
         plan = _require_plan(task)
-        task.ratios_before = ratios.set_ratios(
+        task.ratios_before = allocation_ratios.set_ratios(
             task.admin,
             plan.providers,
             plan.ratios,
@@ -205,7 +206,7 @@ class RatiosContext(_Context):
         if task.plan is None or not task.saved_records:
             return
         after = launch.one_for_all(
-            ratios.current(task.admin, task.plan.providers)
+            allocation_ratios.current(task.admin, task.plan.providers)
         )
         for records_dir, run_record in task.saved_records:
             run_record.seen.setdefault('allocation_ratio', {})['after'] = after
@@ -217,7 +218,7 @@ class RatiosContext(_Context):
 class ClusterContext(_Context):
     """Create the configuration's stack and wait until Hadoop is ready."""
 
-    KINDS = (stacks.KIND, keys.KIND)
+    KINDS = (stacks.KIND, keypairs.KIND)
 
     def prepare(self, task: TaskState) -> None:
         """Create the stack and run the warm-up job."""
@@ -389,7 +390,7 @@ def _require_plan(task: TaskState) -> Any:
 
 def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
     """Return whether a sweep has records of bare metal only."""
-    records = state.load_records(task.sweep_id(config))
+    records = sweep_store.load_records(task.sweep_id(config))
     return all(run_record.kind == 'baseline' for run_record in records)
 
 
@@ -407,7 +408,7 @@ def _plan_or_skip(
     configuration = parse(task.resolve_name(config, name))
     settings = task.node_settings(config)
     try:
-        space.check_missing_capabilities(
+        search_space.check_missing_capabilities(
             configuration, config.get('without', ())
         )
         capabilities.check_capabilities(
@@ -418,7 +419,7 @@ def _plan_or_skip(
             configuration,
             task.options.cloud,
             config.get('replication'),
-            requested_volumes=session.requested_volumes(config),
+            requested_volumes=task_state.requested_volumes(config),
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
         )
@@ -432,7 +433,9 @@ def _plan_or_skip(
 
 def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
     assert task.cluster is not None
-    if task.plan is not None and backends.is_emulated(task.plan.backend):
+    if task.plan is not None and compute_backends.is_emulated(
+        task.plan.backend
+    ):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
     workload = task.workload(tpcxhs.WARM_UP_BYTES, config)

@@ -13,14 +13,14 @@ from rally_openstack.task import scenario
 from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.model.configuration import parse
-from hvstack.rally_plugins import session, slas
-from hvstack.rally_plugins.session import TaskState
-from hvstack.report.answer import SweepReport, build_report
+from hvstack.rally_plugins import slas, task_state
+from hvstack.rally_plugins.task_state import TaskState
+from hvstack.report.sweep_report import SweepReport, build_report
 from hvstack.report.text import format_percent
-from hvstack.results import reference, skips
+from hvstack.results import baselines, skipped
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep import state
-from hvstack.sweep.plan import Step
+from hvstack.sweep import sweep_store
+from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs import kit as kits
 from hvstack.tpcxhs.workload import Workload
 
@@ -42,7 +42,7 @@ class WorkloadValidator(validators.Validator):
             for name in ('configuration', 'before'):
                 if args.get(name) not in (None, BARE_METAL):
                     parse(str(args[name]))
-            state.check_name(str(args.get('sweep', '')))
+            sweep_store.check_name(str(args.get('sweep', '')))
         except errors.InputError as exc:
             self.fail(str(exc))
 
@@ -106,7 +106,7 @@ class TPCxHS(scenario.OpenStackScenario):
             replication. A cluster on which a run failed is not reused.
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
-        task = session.get_task_state(self.context)
+        task = task_state.get_task_state(self.context)
         config = {
             'sweep': sweep,
             'configuration': configuration,
@@ -141,7 +141,7 @@ def _run_iteration(
         _report_skipped(tpcx_hs, task, name, config['configuration'])
         return
     step = task.steps(config)[iteration - 1]
-    record, _ = state.find_records(name, step)
+    record, _ = sweep_store.find_records(name, step)
     if record is None:
         record = _measure(task, config, step)
     else:
@@ -150,11 +150,11 @@ def _run_iteration(
             f'of {record.started}'
         )
     allow = config['allow'] or ()
-    runs = state.load_records(name)
+    runs = sweep_store.load_records(name)
     if config['baseline'] and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
-        runs += reference.choose_runs(
-            config['baseline'], record, state.RECORDS_DIR, allow
+        runs += baselines.choose_runs(
+            config['baseline'], record, sweep_store.RECORDS_DIR, allow
         )
     _add_output(tpcx_hs, task, record, runs, allow)
     if not record.valid:
@@ -176,7 +176,9 @@ def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
     except errors.HVStackError as exc:
         task.save_failure(config, step, str(exc))
         raise
-    task.saved_records += [(state.RECORDS_DIR, record) for record in records]
+    task.saved_records += [
+        (sweep_store.RECORDS_DIR, record) for record in records
+    ]
     return next(record for record in records if record.index == step.index)
 
 
@@ -195,7 +197,7 @@ def _measure_runs(
         path,
         cluster,
         workload,
-        state.RECORDS_DIR,
+        sweep_store.RECORDS_DIR,
         sweep=sweep,
         kind=step.kind,
         configuration=step.configuration,
@@ -203,9 +205,9 @@ def _measure_runs(
         run_numbers=[
             offset + 1
             for offset in (0, 1)
-            if state.find_records(sweep, replace(step, index=first + offset))[
-                0
-            ]
+            if sweep_store.find_records(
+                sweep, replace(step, index=first + offset)
+            )[0]
             is None
         ],
         progress=task.progress,
@@ -250,7 +252,7 @@ def _report_skipped(
     """Add a skipped configuration with its reason to both reports."""
     if configuration != BARE_METAL:
         label, _, reason = task.skip_reason.partition(': ')
-        skips.save_skip(state.RECORDS_DIR, sweep, label, reason)
+        skipped.save_skip(sweep_store.RECORDS_DIR, sweep, label, reason)
     tpcx_hs.add_output(
         complete={
             'title': slas.SKIPPED,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from hvstack.report import answer, comparison, html, text
+from hvstack.report import comparison, html, sweep_report, text
 from hvstack.results.record import Record
 
 
@@ -22,8 +22,8 @@ def build_results(
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    return answer.to_mapping(
-        answer.build_report(records, invalid_records, allow)
+    return sweep_report.to_mapping(
+        sweep_report.build_report(records, invalid_records, allow)
     )
 
 
@@ -42,7 +42,7 @@ def format_table(
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     return text.format_table(
-        answer.build_report(records, invalid_records, allow), skipped
+        sweep_report.build_report(records, invalid_records, allow), skipped
     )
 
 
@@ -61,7 +61,7 @@ def format_details(
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
     return text.format_details(
-        answer.build_report(records, invalid_records, allow), remarks
+        sweep_report.build_report(records, invalid_records, allow), remarks
     )
 
 
@@ -82,13 +82,13 @@ def build_page(
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
-    built = answer.build_report(records, invalid_records, allow)
+    built = sweep_report.build_report(records, invalid_records, allow)
     return html.build_page(built, records_dir, skipped)
 
 
 def format_comparison(
-    before: answer.SweepReport,
-    after: answer.SweepReport,
+    before: sweep_report.SweepReport,
+    after: sweep_report.SweepReport,
     changed: Collection[str] = (),
     form: str = 'table',
 ) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
-from hvstack.report import published
-from hvstack.report.answer import Row, SweepReport
+from hvstack.report import paper_figures
 from hvstack.report.comparison import Comparison
+from hvstack.report.sweep_report import Row, SweepReport
 from hvstack.report.text import (
     format_bounds,
     format_delta_cells,
@@ -267,7 +267,7 @@ def _vsphere6_row(configuration: str) -> str | None:
 
 def _build_percent_chart(report: SweepReport) -> Chart:
     plotted_rows = _plotted_rows(report)
-    table = published.load_figures().find_table('vsphere6', 'Table 2')
+    table = paper_figures.load_figures().find_table('vsphere6', 'Table 2')
     papers = table.compute_percents()
     paper_percents = {
         row.label: papers[vms]
@@ -330,7 +330,7 @@ def _build_percent_chart(report: SweepReport) -> Chart:
 def _build_search_path_chart(report: SweepReport) -> Chart:
     """Return the best percentage so far, in the order of the first runs."""
     rows = _list_measured_rows(report)
-    chain = published.load_figures().compute_dell_chain()
+    chain = paper_figures.load_figures().compute_dell_chain()
     chart = Chart(
         'way',
         'The way there',
@@ -417,7 +417,7 @@ def _build_gains_chart(report: SweepReport) -> Chart:
         )
         for name, base, row in _list_changes(report)
     ]
-    gains = published.load_figures().gains
+    gains = paper_figures.load_figures().gains
     chart = Chart(
         'gains',
         'What one change gave',
@@ -579,7 +579,7 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         )
     if name == 'instances':
         papers = (
-            published.load_figures()
+            paper_figures.load_figures()
             .find_table('vsphere6', 'Table 2')
             .compute_percents()
         )
@@ -662,7 +662,7 @@ def _build_phases_chart(report: SweepReport) -> Chart:
         chart.missing.append('no configuration has a percentage')
         return chart
     base_means = _compute_phase_means(base)
-    table = published.load_figures().find_table('vsphere6', 'Table 2')
+    table = paper_figures.load_figures().find_table('vsphere6', 'Table 2')
     paper_x: list[list[str]] = [[], []]
     paper_y: list[float] = []
     names = list(base_means)

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hvstack.report.answer import Row, SweepReport, to_percent_mapping
-from hvstack.results import compare, percents, stats
+from hvstack.report.sweep_report import Row, SweepReport, to_percent_mapping
+from hvstack.results import comparability, percentages, stats
 from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
@@ -152,7 +152,7 @@ def _list_obstacles(
     differences = dict.fromkeys(
         line
         for record in _valid_runs(earlier_row) + _valid_runs(later_row)
-        for line in compare.list_record_differences(
+        for line in comparability.list_record_differences(
             record, _valid_runs(earlier_row)[0], changed
         )
     )
@@ -164,4 +164,4 @@ def _valid_runs(row: Row | None) -> list[Record]:
 
 
 def _rates(row: Row | None) -> list[float]:
-    return percents.list_cluster_rates(_valid_runs(row))
+    return percentages.list_cluster_rates(_valid_runs(row))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hvstack.report.answer import SweepReport, format_size
+from hvstack.report.sweep_report import SweepReport, format_size
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 

@@ -22,19 +22,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from hvstack.report import (
     charts,
     findings,
-    parameters,
-    published,
-    telemetry,
+    hadoop_properties,
+    paper_figures,
+    telemetry_charts,
 )
-from hvstack.report.answer import (
+from hvstack.report.charts import Chart
+from hvstack.report.comparison import Comparison
+from hvstack.report.sweep_report import (
     PHASES,
     SweepReport,
     format_plain,
     format_size,
 )
-from hvstack.report.charts import Chart
-from hvstack.report.comparison import Comparison
-from hvstack.report.telemetry import PlottedRun
+from hvstack.report.telemetry_charts import PlottedRun
 from hvstack.report.text import (
     PAGE_ONLY,
     format_interval,
@@ -76,23 +76,23 @@ def build_page(
     :param skipped: name and reason of each configuration that is not
         possible.
     """
-    runs, missing = telemetry.select_runs(report, records_dir)
+    runs, missing = telemetry_charts.select_runs(report, records_dir)
     telemetry_files = _read_telemetry_files(runs, records_dir)
     return _render_template(
         'page.html.j2',
         [
             *charts.build_charts(report),
-            *telemetry.build_charts(report, runs, missing),
+            *telemetry_charts.build_charts(report, runs, missing),
         ],
         report=report,
         skipped=skipped,
         phases=PHASES,
         findings=findings.list_findings(report),
         unchecked=findings.list_unchecked(report),
-        properties=parameters.list_property_values(report),
-        unread=parameters.list_unread(report),
+        properties=hadoop_properties.list_property_values(report),
+        unread=hadoop_properties.list_unread(report),
         page_only=PAGE_ONLY,
-        papers=published.load_figures(),
+        papers=paper_figures.load_figures(),
         archive=_build_archive(report.records, telemetry_files),
         runs=runs,
         with_telemetry=len(telemetry_files),

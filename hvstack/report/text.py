@@ -8,7 +8,8 @@ terminal shows the end of what it was given.
 import textwrap
 from collections.abc import Sequence
 
-from hvstack.report.answer import (
+from hvstack.report.comparison import Comparison, ConfigurationDelta
+from hvstack.report.sweep_report import (
     EMULATED,
     PHASES,
     Growth,
@@ -17,7 +18,6 @@ from hvstack.report.answer import (
     format_plain,
     format_size,
 )
-from hvstack.report.comparison import Comparison, ConfigurationDelta
 from hvstack.results.stats import Percent
 
 _WIDTH = 100

@@ -9,7 +9,7 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.model.catalogue import Entry
-from hvstack.results import compare, percents, signing
+from hvstack.results import comparability, percentages, signing
 from hvstack.results.record import Record
 
 
@@ -99,8 +99,8 @@ def select_records(
         for record in matching_records
         if record.kind == 'baseline'
         and not any(
-            compare.list_record_differences(
-                run, record, compare.list_swept_facts(run)
+            comparability.list_record_differences(
+                run, record, comparability.list_swept_facts(run)
             )
             for run in runs
         )
@@ -183,7 +183,7 @@ def _compute_figures(records: Iterable[Record]) -> dict[str, Any]:
     for record in records:
         runs[record.kind].append(record)
     base = runs.pop('baseline')
-    percent = percents.compute_percents(runs, base).rows['configuration']
+    percent = percentages.compute_percents(runs, base).rows['configuration']
     last = max(runs['configuration'], key=lambda record: record.ended)
     return {
         'percent': round_percent(percent.percent),

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hvstack import errors
-from hvstack.model import backends
+from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration, parse
 from hvstack.results.benchmark import (
     KIT_PHASES,
@@ -446,10 +446,12 @@ def _guests(
 ) -> Iterator[Contradiction]:
     """Yield facts of the cloud that another configuration would have."""
     backend = record.environment.get('backend')
-    if backend not in backends.BACKENDS:
+    if backend not in compute_backends.BACKENDS:
         yield 'environment.backend', f'is {backend!r:.40}, which is unknown'
         return
-    if reason := backends.unsupported_parameter(configuration, backend):
+    if reason := compute_backends.unsupported_parameter(
+        configuration, backend
+    ):
         yield 'environment.backend', f'is {backend}: {reason}'
     flavor = _mapping(_mapping(record.seen.get('flavor')).get('worker'))
     vcpus, ram = (_number(flavor.get(name)) for name in ('vcpus', 'ram'))

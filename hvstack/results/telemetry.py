@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, jsonfile, paths, textfile
-from hvstack.model.fields import to_dataclass
+from hvstack.model.strict_mapping import to_dataclass
 from hvstack.results.record import Record, number_phase_names
 
 #: Below the folder of the records.

@@ -10,16 +10,16 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from hvstack import errors, extras, profiles
-from hvstack.cloud import hostmode, hosts, placement, volumes
+from hvstack import errors, extras, host_profiles
+from hvstack.cloud import cpu_mode, hypervisors, placement, volumes
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import hosts as bare
-from hvstack.cluster.environments import disk_types
-from hvstack.model import backends
+from hvstack.cluster import bare_metal as bare
+from hvstack.cluster.heat_environment import disk_types
+from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
-from hvstack.sweep.space import CAPABILITIES, Space
+from hvstack.sweep.search_space import CAPABILITIES, Space
 
 #: Volumes of the Dell presentation: a single copy, because HDFS replicates.
 ONE_COPY = Volumes(copies=1)
@@ -35,7 +35,7 @@ def find_missing(
     :param profile: host profile of the workers.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
     :returns: reasons by name of
-        :data:`~hvstack.sweep.space.CAPABILITIES`.
+        :data:`~hvstack.sweep.search_space.CAPABILITIES`.
     :raises hvstack.errors.CloudError: a service does not respond.
     """
     reasons = {}
@@ -55,7 +55,7 @@ def explain_missing(
     """Return the reason why a cloud lacks a capability; empty if it has it.
 
     :param conn: connection of an administrator.
-    :param name: name of one of :data:`~hvstack.sweep.space.CAPABILITIES`.
+    :param name: a key of :data:`~hvstack.sweep.search_space.CAPABILITIES`.
     :param profile: host profile of the workers.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
     """
@@ -83,7 +83,7 @@ def check_capabilities(
     for name in ('dedicated', 'disk-pinning'):
         parameter, value, message = CAPABILITIES[name]
         if getattr(configuration, parameter) == value:
-            profile = profiles.load(options.cloud.host_profile)
+            profile = host_profiles.load(options.cloud.host_profile)
             reason = explain_missing(conn, name, profile, options.sweep)
             if reason:
                 raise errors.InputError(f'{message} ({reason})')
@@ -147,7 +147,7 @@ def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
 def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
     """Return the reason why a host has no dedicated CPUs; empty if all do."""
     providers = placement.providers(conn, profile.traits.get('worker'))
-    for name, mode in hostmode.current(conn, providers).items():
+    for name, mode in cpu_mode.current(conn, providers).items():
         if mode == 'shared':
             return (
                 f'{name} has no inventory of PCPU: set cpu_dedicated_set in '
@@ -172,10 +172,10 @@ def get_backend(
     names = placement.providers(conn, profile.traits.get('worker'))
     compute_hypervisors = [
         hypervisor
-        for hypervisor in hosts.hypervisors(conn)
+        for hypervisor in hypervisors.hypervisors(conn)
         if hypervisor.name in names
     ]
-    return hosts.backend(
+    return hypervisors.backend(
         compute_hypervisors, requested_backend or bare.lab_backend(profile)
     )
 
@@ -213,7 +213,7 @@ def choose_storage(
     :param backend: compute backend of the workers.
     """
     configuration = Configuration(storage='ceph')
-    reason = backends.unsupported_parameter(configuration, backend)
+    reason = compute_backends.unsupported_parameter(configuration, backend)
     try:
         derive_flavor(profile, configuration)
     except errors.InputError as exc:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, profiles
-from hvstack.hadoop import osprofiles, sizing
+from hvstack import errors, host_profiles
+from hvstack.hadoop import os_profiles, sizing
 from hvstack.progress import Progress
-from hvstack.results import percents, record, stats
+from hvstack.results import percentages, record, stats
 from hvstack.results.record import Record
-from hvstack.sweep import rallytask, space, state, strategies
-from hvstack.sweep.plan import Step
-from hvstack.sweep.space import Space
-from hvstack.sweep.state import Sweep, SweepSpec
+from hvstack.sweep import rallytask, search_space, strategies, sweep_store
+from hvstack.sweep.run_order import Step
+from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates, Strategy
+from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from hvstack.tpcxhs import kit
 
 TASK = 'sweep.yaml'
@@ -45,7 +45,7 @@ def begin_sweep(
     size_bytes: int,
     *,
     tuning: str = sizing.DEFAULT,
-    os_profile: str = osprofiles.DEFAULT,
+    os_profile: str = os_profiles.DEFAULT,
     **where: Any,
 ) -> Sweep:
     """Create a sweep.
@@ -57,7 +57,7 @@ def begin_sweep(
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
     :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
-        ``allow`` of the :class:`~hvstack.sweep.state.SweepSpec`.
+        ``allow`` of the :class:`~hvstack.sweep.sweep_store.SweepSpec`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
@@ -66,10 +66,12 @@ def begin_sweep(
     strategies.create_strategy(strategy, area, runs)
     values = tuple(
         f'{name}='
-        + ','.join(space.format_value(name, choice) for choice in choices)
+        + ','.join(
+            search_space.format_value(name, choice) for choice in choices
+        )
         for name, choices in area.values.items()
     )
-    return state.create_sweep(
+    return sweep_store.create_sweep(
         [configuration.label for configuration in area.possible],
         runs,
         size_bytes,
@@ -87,9 +89,9 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
     :raises hvstack.errors.InputError: the start configuration is no longer
         possible on the hosts.
     """
-    return space.explore_space(
-        space.parse_space(spec.values, spec.start),
-        profiles.load(spec.host),
+    return search_space.explore_space(
+        search_space.parse_space(spec.values, spec.start),
+        host_profiles.load(spec.host),
         spec.backend,
         spec.lacks,
         tuning,
@@ -120,13 +122,13 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
         area,
         sweep.runs,
     )
-    records = state.load_records(sweep.id, records_dir)
+    records = sweep_store.load_records(sweep.id, records_dir)
     measured = strategies.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
     for run_record in records:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)
-    corrected_rates = percents.compute_percents(
+    corrected_rates = percentages.compute_percents(
         valid, valid.pop(record.BARE_METAL, [])
     ).corrected_rates
     return SweepStatus(
@@ -163,7 +165,7 @@ def run_sweep(
         status = load_status(sweep)
         assert sweep.course
         if not status.workloads:
-            state.finish_sweep(sweep)
+            sweep_store.finish_sweep(sweep)
             return status
         progress.say(
             'next: '

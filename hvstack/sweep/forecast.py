@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from hvstack.results import record
 from hvstack.results.record import Record
-from hvstack.sweep import executor, state, strategies
-from hvstack.sweep.state import Sweep
+from hvstack.sweep import executor, strategies, sweep_store
 from hvstack.sweep.strategies import SweepEstimate
+from hvstack.sweep.sweep_store import Sweep
 
 
 def compute_median_times(
@@ -97,9 +97,11 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
 
     They are those of the sweep, or of all runs of the same size.
     """
-    own = compute_median_times(state.load_records(sweep.id), sweep.size_bytes)
+    own = compute_median_times(
+        sweep_store.load_records(sweep.id), sweep.size_bytes
+    )
     every = compute_median_times(
-        record.load_usable(state.RECORDS_DIR)[0], sweep.size_bytes
+        record.load_usable(sweep_store.RECORDS_DIR)[0], sweep.size_bytes
     )
     run, setup = (
         first if first is not None else other
@@ -111,7 +113,7 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
 def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the lowest and the highest estimate of the remaining work."""
     if sweep.course is None:
-        steps = state.list_pending(sweep.id, sweep.list_steps())
+        steps = sweep_store.list_pending(sweep.id, sweep.list_steps())
         visits = [
             name
             for name, _ in itertools.groupby(

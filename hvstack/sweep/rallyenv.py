@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, extras, paths, shell
+from hvstack import errors, extras, paths, processutils
 from hvstack.cloud import selection
 
 _PLATFORM = 'hvstack@openstack'
@@ -55,7 +55,7 @@ def build_config_args() -> list[str]:
     return [word for path in files for word in ('--config-file', str(path))]
 
 
-def run_rally(*args: str, check: bool = True) -> shell.Result:
+def run_rally(*args: str, check: bool = True) -> processutils.Result:
     """Run a command of Rally with the database of hvstack.
 
     :param args: command and its options.
@@ -67,7 +67,7 @@ def run_rally(*args: str, check: bool = True) -> shell.Result:
     # The umask is for environments of existing@openstack: they hold
     # passwords.
     wrapper = ('sh', '-c', 'umask 077; exec "$@"', 'sh')
-    done = shell.run(
+    done = processutils.run(
         [*wrapper, str(find_program()), *build_config_args(), *args],
         check=False,
         timeout=300,
@@ -79,7 +79,8 @@ def run_rally(*args: str, check: bool = True) -> shell.Result:
             raise errors.CommandFailed(
                 ['rally', *args],
                 done.returncode,
-                shell.tail(done.stderr) or shell.tail(done.stdout),
+                processutils.tail(done.stderr)
+                or processutils.tail(done.stdout),
             )
     return done
 

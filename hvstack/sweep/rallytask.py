@@ -11,9 +11,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from hvstack import conf, paths, share, shell
+from hvstack import conf, paths, processutils, share
 from hvstack.progress import Progress
-from hvstack.sweep import rallyenv, state
+from hvstack.sweep import rallyenv, sweep_store
 
 #: Progress lines of hvstack in Rally's output.
 _PROGRESS_LINE = re.compile(r'\[\d{2,}:\d\d\] ')
@@ -43,7 +43,7 @@ def run_task(
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
-    before = len(list(state.RECORDS_DIR.glob('*.json')))
+    before = len(list(sweep_store.RECORDS_DIR.glob('*.json')))
     last_lines: collections.deque[str] = collections.deque(
         maxlen=_MAX_CHECKED_LINES
     )
@@ -85,9 +85,9 @@ def run_task(
             last_lines.append(line)
             if _PROGRESS_LINE.match(line):
                 progress.say(f'  {_PROGRESS_LINE.sub("", line).rstrip()}')
-    if len(list(state.RECORDS_DIR.glob('*.json'))) == before:
+    if len(list(sweep_store.RECORDS_DIR.glob('*.json'))) == before:
         rallyenv.check_database(''.join(last_lines))
-        message = shell.tail(''.join(last_lines), 8)
+        message = processutils.tail(''.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from openstack.connection import Connection
 
 from hvstack.cloud import undo
-from hvstack.cluster import hosts
+from hvstack.cluster import bare_metal
 
 
 def recover(conns: Sequence[Connection]) -> list[str]:
@@ -17,5 +17,7 @@ def recover(conns: Sequence[Connection]) -> list[str]:
     :raises hvstack.errors.HVStackError: a change could not be undone; the next
         start tries again.
     """
-    released_hosts = [f'bare-metal host {name}' for name in hosts.recover()]
+    released_hosts = [
+        f'bare-metal host {name}' for name in bare_metal.recover()
+    ]
     return released_hosts + undo.recover(conns)

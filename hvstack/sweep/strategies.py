@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
-from hvstack.results import percents, stats
+from hvstack.results import percentages, stats
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep.plan import (
+from hvstack.sweep.run_order import (
     Step,
     count_between_baselines,
     select_next,
 )
-from hvstack.sweep.space import Space, format_value
+from hvstack.sweep.search_space import Space, format_value
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
     """
     rates: dict[str, list[float]] = {}
     records = list(records)
-    settled = percents.list_settled(records, size_bytes)
+    settled = percentages.list_settled(records, size_bytes)
     for record in sorted(settled, key=lambda record: record.index):
         if record.valid:
             rates.setdefault(record.configuration, []).append(record.rate)
@@ -372,7 +372,7 @@ def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
         _is_baseline(record) and not record.valid for record in settled
     )
     return MeasuredRates(
-        rates, percents.list_excluded(records, size_bytes), bare_failed
+        rates, percentages.list_excluded(records, size_bytes), bare_failed
     )
 
 
@@ -388,9 +388,9 @@ def plan_workloads(
     """Return the next workloads; the runs of a workload share a cluster.
 
     The requested runs are executed in passes, each run on a new cluster, as
-    :mod:`hvstack.sweep.plan` describes. The sweep begins and ends with bare
-    metal. The order depends only on the sweep and on the runs so far, so that
-    it is the same after a crash.
+    :mod:`hvstack.sweep.run_order` describes. The sweep begins and ends with
+    bare metal. The order depends only on the sweep and on the runs so far, so
+    that it is the same after a crash.
 
     :param strategy: strategy of the sweep.
     :param records: all records of the sweep.
@@ -402,7 +402,7 @@ def plan_workloads(
         for TPC's kit, which executes runs in pairs.
     :returns: an empty list if the sweep is finished.
     """
-    settled = percents.list_settled(records, size_bytes)
+    settled = percentages.list_settled(records, size_bytes)
     asks = strategy.request_runs(collect_rates(records, size_bytes))
     order = [record.configuration for record in settled]
     done = Counter(order)

@@ -16,16 +16,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, shell, textfile
+from hvstack import errors, jsonfile, paths, processutils, textfile
 from hvstack.model.configuration import parse
-from hvstack.model.fields import Fields, to_dataclass
+from hvstack.model.strict_mapping import Fields, to_dataclass
 from hvstack.progress import Progress
-from hvstack.results import compare, percents, record, stats
-from hvstack.results.percents import MAX_TRIES
+from hvstack.results import comparability, percentages, record, stats
+from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record import BARE_METAL, Record
 from hvstack.results.stats import Percent
-from hvstack.sweep import rallytask, state
-from hvstack.sweep.plan import Step, build_workload
+from hvstack.sweep import rallytask, sweep_store
+from hvstack.sweep.run_order import Step, build_workload
 
 TRIALS_DIR = paths.STATE / 'trials'
 SIDES = ('a', 'b')
@@ -111,7 +111,7 @@ def create_trials(
         for name in configurations
     )
     new_trials = Trials(
-        state.create_id('trials'),
+        sweep_store.create_id('trials'),
         *((name_a, name_b), trials, runs, size_bytes, before, after),
     )
     text = json.dumps(asdict(new_trials), indent=1) + '\n'
@@ -184,7 +184,7 @@ def run_trials(
 
 def _run_command(text: str) -> None:
     if text:
-        shell.run(['sh', '-c', text], timeout=_SWITCH_SECONDS)
+        processutils.run(['sh', '-c', text], timeout=_SWITCH_SECONDS)
 
 
 def _run_invocation(
@@ -257,7 +257,8 @@ def _run_side(
         if not remaining_steps:
             return
         failed = [
-            state.find_records(sweep, step)[1] for step in remaining_steps
+            sweep_store.find_records(sweep, step)[1]
+            for step in remaining_steps
         ]
         if any(
             run_record is None or run_record.seen.get('killed')
@@ -274,7 +275,7 @@ def _run_side(
 def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
     name = trials.configurations[SIDES.index(side)]
     steps = build_workload(name, 0, [trials.size_bytes] * trials.runs)
-    return state.list_pending(
+    return sweep_store.list_pending(
         trials.format_sweep_name(trial_number, side), steps
     )
 
@@ -293,7 +294,7 @@ def gather_trials(
     :raises hvstack.errors.NotComparable: other facts differ.
     """
     records, invalid_records = record.load_usable(
-        records_dir or state.RECORDS_DIR
+        records_dir or sweep_store.RECORDS_DIR
     )
     sweeps = [
         trials.format_sweep_name(trial_number, side)
@@ -301,7 +302,7 @@ def gather_trials(
         for side in SIDES
     ]
     record.require_usable(invalid_records, sweeps)
-    allow = compare.check_fact_names(allow, records)
+    allow = comparability.check_fact_names(allow, records)
     return [
         _build_trial(
             trial_number,
@@ -334,14 +335,16 @@ def _build_trial(
     if not records_a or not records_b:
         return Trial(trial_number, counts, None, seconds=longest)
     for run_ in (*records_a, *records_b):
-        compare.require_comparable(run_, records_a[0], allow)
-    rates = [percents.list_cluster_rates(side) for side in sides]
+        comparability.require_comparable(run_, records_a[0], allow)
+    rates = [percentages.list_cluster_rates(side) for side in sides]
     return Trial(
         trial_number,
         counts,
         stats.compute_ratio(rates[1], rates[0], stats.pool_variance(rates)),
         tuple(
-            compare.list_allowed_differences(records_b[0], records_a[0], allow)
+            comparability.list_allowed_differences(
+                records_b[0], records_a[0], allow
+            )
         ),
         longest,
     )

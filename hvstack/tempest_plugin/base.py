@@ -16,10 +16,10 @@ from tempest.lib.common.utils import data_utils
 from testtools.content import Content
 from testtools.content_type import UTF8_TEXT
 
-from hvstack import errors, profiles, shell
-from hvstack.accept import judge
-from hvstack.accept.hostlook import Access
-from hvstack.accept.judge import CheckResult
+from hvstack import errors, host_profiles, processutils
+from hvstack.accept import checks
+from hvstack.accept.checks import CheckResult
+from hvstack.accept.host_inspection import Access
 from hvstack.accept.test_results import DETAIL
 from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.host import HostProfile
@@ -74,7 +74,7 @@ class BaseTest(test.BaseTestCase):
             DETAIL,
             Content(
                 UTF8_TEXT,
-                lambda: [judge.dump_results(self.check_results).encode()],
+                lambda: [checks.dump_results(self.check_results).encode()],
             ),
         )
         self.useFixture(
@@ -114,7 +114,7 @@ class BaseTest(test.BaseTestCase):
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
         """Return the configured catalogues, each with its host profile."""
         return [
-            profiles.read_catalogue(Path(path))
+            host_profiles.read_catalogue(Path(path))
             for path in CONF.hvstack.catalogues
         ]
 
@@ -244,9 +244,9 @@ class OperatorTest(Providers, BaseTest):
             provider['name']: provider['uuid']
             for provider in response['resource_providers']
             if provider['parent_provider_uuid'] is None
-            and judge.can_hold(
+            and checks.can_hold(
                 self.inventories(provider['uuid']),
-                judge.required_resources(entry.flavor),
+                checks.required_resources(entry.flavor),
             )
         }
 
@@ -267,7 +267,7 @@ class OperatorTest(Providers, BaseTest):
     @staticmethod
     def cpu_resource_class(entry: Entry) -> str:
         """Return the resource class of a flavor's CPUs."""
-        return next(iter(judge.required_resources(entry.flavor)))
+        return next(iter(checks.required_resources(entry.flavor)))
 
     def allocations(self, server: str) -> dict[str, Any]:
         """Return the allocations of a server in Placement."""
@@ -302,7 +302,7 @@ class OperatorTest(Providers, BaseTest):
 
         # If the host is not empty, the next check of the guests fails.
         with contextlib.suppress(errors.DeadlineExceeded):
-            shell.wait_for(empty, f'{host} to be empty', timeout=60)
+            processutils.wait_for(empty, f'{host} to be empty', timeout=60)
 
     def worker(self, policy: str | None = None) -> tuple[Entry, HostProfile]:
         """Return an expected flavor of a worker, if possible one with hosts.
@@ -425,7 +425,7 @@ class OperatorTest(Providers, BaseTest):
             )
             return bool(server_details['status'] != 'BUILD')
 
-        shell.wait_for(
+        processutils.wait_for(
             done,
             f'server {server} to be built',
             timeout=CONF.hvstack.server_timeout,
@@ -446,7 +446,7 @@ class OperatorTest(Providers, BaseTest):
             self.servers_client.delete_server(server)
         except exceptions.NotFound:
             return
-        shell.wait_for(
+        processutils.wait_for(
             is_deleted,
             f'server {server} to be gone',
             timeout=CONF.hvstack.server_timeout,
@@ -462,7 +462,7 @@ class OperatorTest(Providers, BaseTest):
         fault = (server.get('fault') or {}).get('message', '')
         self.assert_results(
             [
-                judge.check_equal(
+                checks.check_equal(
                     f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
                     'ACTIVE',
                     f'{server["status"]} {fault}'.strip(),

@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from hvstack.accept.hostlook import ACCESS
+from hvstack.accept.host_inspection import ACCESS
 
 GROUP = cfg.OptGroup('hvstack', title='Acceptance of virtualized Hadoop')
 

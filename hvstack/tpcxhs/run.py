@@ -15,12 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hvstack import conf, errors, shell
-from hvstack.cluster import disks, inforce, probe
-from hvstack.cluster import telemetry as sampling
+from hvstack import conf, errors, processutils
+from hvstack.cluster import disk_idle, effective_settings, probe
+from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster, Node
-from hvstack.hadoop import daemons, history, rest, sites, webhdfs
-from hvstack.hadoop.tables import LARGEST_BLOCK_MIB
+from hvstack.hadoop import (
+    daemon_http,
+    daemons,
+    job_history,
+    site_files,
+    webhdfs,
+)
+from hvstack.hadoop.tuning_profiles import LARGEST_BLOCK_MIB
 from hvstack.progress import Progress
 from hvstack.results import record, signing, telemetry
 from hvstack.results.benchmark import RECORD_BYTES
@@ -169,10 +175,10 @@ def run(
     kills = probe.oom_lines(cluster.nodes)
     purge(cluster)
     check_fit(cluster, workload)
-    system = inforce.os_state(cluster.nodes)
+    system = effective_settings.os_state(cluster.nodes)
     run_result.sut = {
         'tuning': cluster.tuning,
-        'hadoop_profile': sites.digest_settings(
+        'hadoop_profile': site_files.digest_settings(
             workload.replication, cluster.tuning
         ),
         'os_profile': system.profile,
@@ -295,7 +301,7 @@ def _settle_hosts(cluster: Cluster) -> list[str]:
         warnings.append(
             f'caches were not dropped ({" ".join(str(exc).split())})'
         )
-    busy = disks.wait_until_idle(cluster.nodes)
+    busy = disk_idle.wait_until_idle(cluster.nodes)
     return [*warnings, busy] if busy else warnings
 
 
@@ -321,7 +327,7 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
         cluster, small, RunResult(small), None, PHASE_SECONDS
     )
     # HDFS of a new cluster is empty, and this check is faster than a purge.
-    if rest.get_namenode_bean(cluster.gateway, _STATE_BEAN).get(
+    if daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN).get(
         'BlocksTotal', 1
     ):
         purge(cluster)
@@ -339,7 +345,7 @@ def _read_cluster_id(cluster: Cluster) -> str:
     The file system is formatted once for each cluster, so that records with
     the same ID are runs on the same cluster.
     """
-    info = rest.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     return str(info['ClusterId'])
 
 
@@ -351,7 +357,7 @@ def purge(cluster: Cluster) -> None:
     :param cluster: cluster to clean up.
     """
     gateway = cluster.gateway
-    apps = rest.get_json(
+    apps = daemon_http.get_json(
         cluster.manager,
         'resourcemanager',
         '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
@@ -370,10 +376,12 @@ def purge(cluster: Cluster) -> None:
         )
 
     def is_deleted() -> bool:
-        state = rest.get_namenode_bean(gateway, _STATE_BEAN)
+        state = daemon_http.get_namenode_bean(gateway, _STATE_BEAN)
         return int(state['PendingDeletionBlocks']) == 0
 
-    shell.wait_for(is_deleted, 'HDFS to delete the last run', timeout=120)
+    processutils.wait_for(
+        is_deleted, 'HDFS to delete the last run', timeout=120
+    )
 
 
 def check_fit(cluster: Cluster, workload: Workload) -> None:
@@ -383,7 +391,7 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
     :param workload: workload of the run.
     :raises hvstack.errors.InputError: the remaining space is too small.
     """
-    state = rest.get_namenode_bean(cluster.gateway, _STATE_BEAN)
+    state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
     free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
     if needed > free_bytes:
@@ -529,23 +537,25 @@ class _PhaseRunner:
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
             numbers = pool.map(
-                lambda job_id: history.load_job(manager, job_id), ids
+                lambda job_id: job_history.load_job(manager, job_id), ids
             )
             for phase, job_summary in zip(jobs, numbers, strict=True):
                 phase.update(job_summary)
-        histories, locations = history.load_histories(manager, ids)
+        histories, locations = job_history.load_histories(manager, ids)
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
             if phase['job_id'] in histories:
                 phase.update(
-                    history.summarize_tasks(
+                    job_history.summarize_tasks(
                         histories[phase['job_id']], locations, names
                     )
                 )
         report = _read_report(gateway)
         by_name = {phase['name']: phase['job_id'] for phase in jobs}
-        self.run_result.observations['parameters'] = inforce.parameters(
-            self.cluster, str(by_name.get('HSSort'))
+        self.run_result.observations['parameters'] = (
+            effective_settings.parameters(
+                self.cluster, str(by_name.get('HSSort'))
+            )
         )
         reason = check_sorted(self.run_result.phases, report, self.workload)
         if reason:
@@ -622,4 +632,4 @@ def _failure_reason(output: str) -> str:
         for line in lines
         if 'Exception' in line or 'ERROR' in line or 'failed' in line.lower()
     ]
-    return ' '.join(shell.tail('\n'.join(telling or lines), 4).split())
+    return ' '.join(processutils.tail('\n'.join(telling or lines), 4).split())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import testtools
 
-from hvstack import paths, shell
+from hvstack import paths, processutils
 
 #: What every trace of a lab carries in its name.
 OURS = re.compile(r'\bhv-|hvstack')
@@ -15,7 +15,7 @@ OURS = re.compile(r'\bhv-|hvstack')
 
 def lines_of_ours(*argv: str) -> list[str]:
     """Lines of a program's output that name something of the lab's."""
-    text = shell.run(argv).stdout
+    text = processutils.run(argv).stdout
     return [line for line in text.splitlines() if OURS.search(line)]
 
 

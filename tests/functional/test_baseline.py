@@ -13,8 +13,8 @@ import fixtures
 import openstack
 import testtools
 
-from hvstack import shell
-from hvstack.cluster import hosts
+from hvstack import processutils
+from hvstack.cluster import bare_metal
 from hvstack.results import record
 from hvstack.results.benchmark import PHASES
 
@@ -22,12 +22,12 @@ HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: Takes the hosts and waits to be killed.
 HOLDER = """
 import time
-from hvstack.cluster import hosts
+from hvstack.cluster import bare_metal
 def wait(_nodes):
     print('taken', flush=True)
     time.sleep(600)
-hosts.daemons.start = wait
-hosts.BareHosts.from_file().__enter__()
+bare_metal.daemons.start = wait
+bare_metal.BareHosts.from_file().__enter__()
 """
 
 
@@ -36,13 +36,13 @@ class BaselineTest(testtools.TestCase):
         super().setUp()
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs a lab that is up (make test)')
-        hosts.recover()
+        bare_metal.recover()
         self.cloud = openstack.connect(cloud='hvstack-lab')
         self.addCleanup(self.cloud.close)
 
     def states(self) -> dict[str, Any]:
         """Return what Nova says of each host's compute service."""
-        names = {host.name for host in hosts.read()}
+        names = {host.name for host in bare_metal.read()}
         return {
             service.host: service.state
             for service in self.cloud.compute.services(binary='nova-compute')
@@ -51,9 +51,11 @@ class BaselineTest(testtools.TestCase):
 
     def assert_given_back(self) -> None:
         self.assertEqual({'up'}, set(self.states().values()))
-        self.assertEqual([], list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
-        for host in hosts.read():
-            done = shell.run([*host.enter, 'true'], check=False)
+        self.assertEqual(
+            [], list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
+        )
+        for host in bare_metal.read():
+            done = processutils.run([*host.enter, 'true'], check=False)
             self.assertNotEqual(0, done.returncode, host.name)
 
 
@@ -62,7 +64,7 @@ class RunTest(BaselineTest):
         """The command line's run, and what it leaves."""
         directory = self.useFixture(fixtures.TempDir()).path
         args = ['--size', '10MB', '--runs', '1', '--records', directory]
-        result = shell.run(
+        result = processutils.run(
             [HVSTACK, 'baseline', 'run', '-f', 'json', *args], timeout=900
         )
         (row,) = json.loads(result.stdout)
@@ -93,6 +95,7 @@ class KilledTest(BaselineTest):
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.assertEqual(
-            {host.name for host in hosts.read()}, set(hosts.recover())
+            {host.name for host in bare_metal.read()},
+            set(bare_metal.recover()),
         )
         self.assert_given_back()

@@ -10,20 +10,20 @@ from typing import Any, ClassVar
 
 import testtools
 
-from hvstack import conf, errors, profiles, shell
+from hvstack import conf, errors, host_profiles, processutils
 from hvstack.cloud import (
+    allocation_ratios,
     connection,
     host_keys,
     journal,
-    keys,
+    keypairs,
     placement,
-    ratios,
     undo,
 )
 from hvstack.cluster import launch
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
-from hvstack.lab import clouds, identity, images
+from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
@@ -36,10 +36,10 @@ HOST_KEY = '/etc/ssh/ssh_host_ed25519_key'
 #: Sets ratios and dies without any clean-up, as the kernel would have it.
 KILLED = """
 import os, signal
-from hvstack.cloud import connection, placement, ratios
+from hvstack.cloud import allocation_ratios, connection, placement
 conn = connection.connect('hvstack-lab')
 hosts = placement.providers(conn, 'CUSTOM_HVSTACK_LAB_WORKER')
-ratios.set_ratios(conn, hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.2})
+allocation_ratios.set_ratios(conn, hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.2})
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -53,7 +53,7 @@ class LabTest(testtools.TestCase):
     def setUpClass(cls) -> None:
         super().setUpClass()
         if os.environ.get('HVSTACK_LAB'):
-            cls.conn = connection.connect(clouds.ADMIN_CLOUD)
+            cls.conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
 
     def setUp(self) -> None:
         super().setUp()
@@ -108,7 +108,7 @@ class ClusterTest(LabTest):
         undo.undo_own([self.conn])
         self.assertEqual(before, self.list_resources())
         self.assertEqual([], journal.own())
-        self.assertFalse((keys.FOLDER / NAME).exists())
+        self.assertFalse((keypairs.FOLDER / NAME).exists())
         self.assertFalse(host_keys.file_of(NAME).exists())
 
     def check_host_keys(self, cluster: StackCluster) -> None:
@@ -139,7 +139,7 @@ class ClusterTest(LabTest):
         node.close()
         error = self.assertRaises(
             errors.HostKeyError,
-            shell.wait_for,
+            processutils.wait_for,
             lambda: node.run('true').returncode == 0,
             'sshd to start again',
             timeout=30,
@@ -149,7 +149,7 @@ class ClusterTest(LabTest):
             f'key is not the one in {path}. Replace the node'
         )
         self.assertIn(expected, str(error))
-        done = shell.run(
+        done = processutils.run(
             [HVSTACK, 'cluster', 'topology', NAME, '--check'], check=False
         )
         self.assertEqual(errors.HostKeyError.exit_code, done.returncode)
@@ -180,7 +180,7 @@ class ClusterTest(LabTest):
             self.assertEqual(
                 flavor.extra_specs, recorded_flavor['extra_specs']
             )
-        profile = profiles.load(self.options.host_profile)
+        profile = host_profiles.load(self.options.host_profile)
         self.assertEqual(
             {'name': profile.name, 'digest': profile.digest},
             cluster.placement['host_profile']['worker'],
@@ -223,13 +223,13 @@ class RefusalTest(LabTest):
 class RatioTest(LabTest):
     def test_killed_process(self) -> None:
         hosts = self.workers()
-        before = ratios.current(self.conn, hosts)
+        before = allocation_ratios.current(self.conn, hosts)
         done = subprocess.run([sys.executable, '-c', KILLED], check=False)
         self.assertEqual(-signal.SIGKILL, done.returncode)
-        changed = ratios.current(self.conn, hosts)
+        changed = allocation_ratios.current(self.conn, hosts)
         for name in hosts:
             self.assertEqual({'VCPU': 2.0, 'MEMORY_MB': 1.2}, changed[name])
         lines = recovery.recover([self.conn])
         self.assertEqual(2 * len(hosts), len(lines))
-        self.assertEqual(before, ratios.current(self.conn, hosts))
+        self.assertEqual(before, allocation_ratios.current(self.conn, hosts))
         self.assertEqual([], recovery.recover([self.conn]))

@@ -16,16 +16,16 @@ import requests
 import testtools
 from openstack import exceptions
 
-from hvstack import errors, paths, pids, shell
+from hvstack import errors, paths, pid_files, processutils
 from hvstack.lab import (
-    control,
+    constants,
+    control_plane,
     identity,
     lock,
+    process_cgroup,
     services,
     settings,
-    supervise,
-    tracking,
-    values,
+    supervisord,
 )
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -62,13 +62,15 @@ class IdentityTest(LabTest):
 
 class RunningLabTest(LabTest):
     def test_up_again_restarts_nothing(self) -> None:
-        before = {s.name: s.pid for s in supervise.status().values()}
-        shell.run([HVSTACK, 'lab', 'up'], timeout=120)
-        after = {s.name: s.pid for s in supervise.status().values()}
+        before = {s.name: s.pid for s in supervisord.status().values()}
+        processutils.run([HVSTACK, 'lab', 'up'], timeout=120)
+        after = {s.name: s.pid for s in supervisord.status().values()}
         self.assertEqual(before, after)
 
     def test_status_is_machine_readable(self) -> None:
-        text = shell.run([HVSTACK, 'lab', 'status', '-f', 'json']).stdout
+        text = processutils.run(
+            [HVSTACK, 'lab', 'status', '-f', 'json']
+        ).stdout
         states = {
             row['Name']: row['State']
             for row in json.loads(text)
@@ -78,26 +80,32 @@ class RunningLabTest(LabTest):
         self.assertIn('nova-scheduler', states)
 
     def test_doctor_finds_no_fault(self) -> None:
-        text = shell.run([HVSTACK, 'lab', 'doctor', '-f', 'json']).stdout
+        text = processutils.run(
+            [HVSTACK, 'lab', 'doctor', '-f', 'json']
+        ).stdout
         faults = [row for row in json.loads(text) if row['State'] == 'fault']
         self.assertEqual([], faults)
 
     def test_second_command_is_told_who_holds_the_lock(self) -> None:
         with lock.exclusive():
-            done = shell.run([HVSTACK, 'lab', 'up'], check=False, timeout=60)
+            done = processutils.run(
+                [HVSTACK, 'lab', 'up'], check=False, timeout=60
+            )
         self.assertNotEqual(0, done.returncode)
         self.assertIn(f'pid {os.getpid()}', done.stderr)
         self.assertNotIn('Traceback', done.stderr)
 
     def test_nothing_listens_beyond_loopback_and_lab(self) -> None:
-        lab_pids = tracking.members()
+        lab_pids = process_cgroup.members()
         addresses = {
             entry.laddr.ip
             for entry in psutil.net_connections('inet')
             if entry.pid in lab_pids and entry.status == psutil.CONN_LISTEN
         }
-        self.assertEqual(set(), addresses - {'127.0.0.1', '::1', values.MGMT})
-        self.assertIn(values.MGMT, addresses)
+        self.assertEqual(
+            set(), addresses - {'127.0.0.1', '::1', constants.MGMT}
+        )
+        self.assertIn(constants.MGMT, addresses)
 
     def test_no_file_with_a_password_is_readable_by_others(self) -> None:
         passwords = set(
@@ -115,20 +123,20 @@ class RunningLabTest(LabTest):
                     self.assertNotIn(password, text, path)
 
     def test_killed_service_comes_back(self) -> None:
-        before = supervise.status()['placement'].pid
+        before = supervisord.status()['placement'].pid
         os.kill(before, signal.SIGKILL)
-        shell.wait_for(
-            lambda: supervise.status()['placement'].pid not in (0, before),
+        processutils.wait_for(
+            lambda: supervisord.status()['placement'].pid not in (0, before),
             'placement to be started again',
             timeout=30,
         )
-        shell.wait_for(
-            lambda: _status(values.url('placement')) == 200,
+        processutils.wait_for(
+            lambda: _status(constants.url('placement')) == 200,
             'placement to answer',
             timeout=60,
         )
-        shell.wait_for(
-            lambda: supervise.status()['placement'].state == 'RUNNING',
+        processutils.wait_for(
+            lambda: supervisord.status()['placement'].state == 'RUNNING',
             'placement to count as started',
             timeout=30,
         )
@@ -136,19 +144,23 @@ class RunningLabTest(LabTest):
     def test_service_that_does_not_come_up_shows_its_log(self) -> None:
         script = 'echo cannot open x.conf; exit 3'
         bad = services.Service(
-            supervise.Program('hv-bad', ('/bin/sh', '-c', script))
+            supervisord.Program('hv-bad', ('/bin/sh', '-c', script))
         )
         self.addCleanup(settings.log_path('hv-bad').unlink)
-        self.addCleanup(supervise.remove, 'hv-bad')
-        control.launch([bad])
+        self.addCleanup(supervisord.remove, 'hv-bad')
+        control_plane.launch([bad])
         exc = self.assertRaises(
-            errors.CommandFailed, control.wait, 'hv-bad', lambda: False, 60
+            errors.CommandFailed,
+            control_plane.wait,
+            'hv-bad',
+            lambda: False,
+            60,
         )
         self.assertIn('cannot open x.conf', str(exc))
         self.assertIn(str(settings.log_path('hv-bad')), str(exc))
 
     def test_pid_file_names_the_running_supervisor(self) -> None:
-        pid = pids.read(paths.RUN / 'supervisord.pid.json')
+        pid = pid_files.read(paths.RUN / 'supervisord.pid.json')
         self.assertIn('supervisord', ' '.join(psutil.Process(pid).cmdline()))
 
 
@@ -164,7 +176,7 @@ class CloudTest(LabTest):
         admin = self.cloud()
         for endpoint in admin.identity.endpoints():
             url = endpoint.url.partition('%(')[0]
-            self.assertTrue(url.startswith(f'http://{values.MGMT}:'), url)
+            self.assertTrue(url.startswith(f'http://{constants.MGMT}:'), url)
             self.assertIn(_status(url), (200, 300, 400, 401, 404), url)
 
     def test_services_report(self) -> None:

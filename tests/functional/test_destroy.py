@@ -8,17 +8,17 @@ from pathlib import Path
 
 import fixtures
 
-from hvstack.lab import clouds
+from hvstack.lab import clouds_yaml
 from tests.functional.test_hosts import HostsTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: A process that makes a flavor, and ends before it can undo that.
 _CREATE = """
 import os
-from hvstack.cloud import connection, flavors, journal
+from hvstack.cloud import cluster_flavors, connection, journal
 conn = connection.connect('{cloud}')
 data = {{'name': '{name}', 'id': '{name}'}}
-journal.note(flavors.KIND, data, connection.scope(conn))
+journal.note(cluster_flavors.KIND, data, connection.scope(conn))
 conn.compute.create_flavor(**data, ram=64, vcpus=1, disk=0)
 os._exit(9)
 """
@@ -43,7 +43,7 @@ class DestroyTest(HostsTest):
 
     def test_changes_of_another_cloud(self) -> None:
         name = 'hv-destroy-test'
-        cloud = clouds.ADMIN_CLOUD
+        cloud = clouds_yaml.ADMIN_CLOUD
         subprocess.run(
             [sys.executable, '-c', _CREATE.format(cloud=cloud, name=name)],
             env=self.env,

@@ -9,8 +9,8 @@ from typing import Any
 import fixtures
 import yaml
 
-from hvstack import errors, shell
-from hvstack.cloud import publish
+from hvstack import errors, processutils
+from hvstack.cloud import catalogue_publisher
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import HostsTest
 
@@ -29,13 +29,13 @@ class PublishTest(HostsTest):
 
     def remove(self) -> None:
         """Leave none of the flavors on the cloud."""
-        for flavor in publish.existing(self.cloud).values():
-            if publish.is_managed(flavor):
+        for flavor in catalogue_publisher.existing(self.cloud).values():
+            if catalogue_publisher.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
     def hvstack(self, *args: str) -> Any:
         """Return what a command of ours prints as JSON."""
-        done = shell.run([HVSTACK, 'flavor', *args, '-f', 'json'])
+        done = processutils.run([HVSTACK, 'flavor', *args, '-f', 'json'])
         return json.loads(done.stdout)
 
     def publish(self, *options: str) -> set[tuple[str, str]]:
@@ -57,7 +57,9 @@ class PublishTest(HostsTest):
 
     def show_flavor(self, name: str) -> dict[str, Any]:
         """Return what OpenStack's own command shows of a flavor."""
-        done = shell.run([OPENSTACK, 'flavor', 'show', name, '-f', 'json'])
+        done = processutils.run(
+            [OPENSTACK, 'flavor', 'show', name, '-f', 'json']
+        )
         return dict(json.loads(done.stdout))
 
     def test_converges(self) -> None:
@@ -79,7 +81,7 @@ class PublishTest(HostsTest):
         )
         self.assertEqual(set(), self.publish('--project', 'tenant'))
 
-        flavor = publish.existing(self.cloud)[name]
+        flavor = catalogue_publisher.existing(self.cloud)[name]
         self.cloud.compute.create_flavor_extra_specs(
             flavor, {'hw:watchdog_action': 'reset'}
         )
@@ -102,11 +104,11 @@ class PublishTest(HostsTest):
             [flavor['name'] for flavor in self.catalogue()['flavors']],
             [row['Name'] for row in rows],
         )
-        exported = shell.run(
+        exported = processutils.run(
             [HVSTACK, 'flavor', 'export', '--host', 'lab-worker']
         )
         self.path.write_text(exported.stdout)
-        shell.run([HVSTACK, 'flavor', 'lint', str(self.path)])
+        processutils.run([HVSTACK, 'flavor', 'lint', str(self.path)])
         self.assertEqual(set(), self.publish())
 
     def not_earned(self) -> str:
@@ -120,7 +122,7 @@ class PublishTest(HostsTest):
         self.publish()
         data = self.catalogue()
         old = data['flavors'][-1]
-        flavor = publish.existing(self.cloud)[old['name']]
+        flavor = catalogue_publisher.existing(self.cloud)[old['name']]
         server = self.start(flavor)
         self.active(server)
         data['flavors'][-1] = {
@@ -162,7 +164,7 @@ class PublishTest(HostsTest):
         message = self.refused('--no-lint')
         self.assertIn('hw:cpu_polcy', message)
         self.assertIn('400', message)
-        names = set(publish.existing(self.cloud))
+        names = set(catalogue_publisher.existing(self.cloud))
         self.assertNotIn(data['flavors'][0]['name'], names)
 
     def test_member_may_not(self) -> None:

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import testtools
 
-from hvstack import paths, shell
-from hvstack.hadoop import parameters, tables
+from hvstack import paths, processutils
+from hvstack.hadoop import properties, tuning_profiles
 from tests.unit.hadoop.test_tables import KNOWN, SITE_FILES, rows, written
 
 VERSION = '3.5.0'
@@ -51,9 +51,9 @@ class HadoopNamesTest(testtools.TestCase):
                 for element in ElementTree.fromstring(text).iter('property')
             }
         self.assertEqual(set(), set(KNOWN.read_text().split()) - names)
-        self.assertEqual(set(), set(parameters.NOT_IN_DEFAULTS) & names)
+        self.assertEqual(set(), set(properties.NOT_IN_DEFAULTS) & names)
         self.assertEqual(
-            set(), written() - names - set(parameters.NOT_IN_DEFAULTS)
+            set(), written() - names - set(properties.NOT_IN_DEFAULTS)
         )
 
     def test_the_others_are_read_by_their_classes(self) -> None:
@@ -62,14 +62,14 @@ class HadoopNamesTest(testtools.TestCase):
             with zipfile.ZipFile(jar) as archive:
                 for name in archive.namelist():
                     classes[name] = jar
-        for name, holder in parameters.NOT_IN_DEFAULTS.items():
+        for name, holder in properties.NOT_IN_DEFAULTS.items():
             path = f'org/apache/hadoop/{holder.replace(".", "/")}.class'
             self.assertIn(name.encode(), self.read(classes[path], path))
 
     def test_new_names_are_those_that_hadoop_itself_gives(self) -> None:
         new: dict[str, str] = {}
         for program in ('mapreduce.util.ConfigUtil', 'hdfs.HdfsConfiguration'):
-            answer = shell.run(
+            answer = processutils.run(
                 [
                     'java',
                     '-cp',
@@ -80,7 +80,11 @@ class HadoopNamesTest(testtools.TestCase):
             for line in answer.stdout.splitlines():
                 old, _, replacement = line.partition('\t')
                 new[old] = replacement.strip()
-        for table in (tables.VSPHERE6, tables.VSAN, tables.AMD):
+        for table in (
+            tuning_profiles.VSPHERE6,
+            tuning_profiles.VSAN,
+            tuning_profiles.AMD,
+        ):
             for row in rows(table):
                 if row.site in SITE_FILES and row.paper_name not in OTHERWISE:
                     expected = new.get(row.paper_name, row.paper_name)

@@ -11,10 +11,10 @@ from typing import Any
 
 import openstack
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cluster import actions
-from hvstack.lab import hosts, images, settings, values
-from hvstack.lab.hosts import bare, cgroups, host, nova, sizes
+from hvstack.lab import constants, hosts, images, settings
+from hvstack.lab.hosts import bare_metal, cgroups, host, nova, sizes
 from tests.functional.test_images import GuestTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -101,9 +101,9 @@ class HostsTest(GuestTest):
 
     def answers(self, server: Any, seconds: float = 90) -> None:
         """Wait until a server answers ping."""
-        shell.wait_for(
+        processutils.wait_for(
             lambda: (
-                shell.run(
+                processutils.run(
                     ['ping', '-c', '1', '-W', '1', self.address(server)],
                     check=False,
                 ).returncode
@@ -123,10 +123,10 @@ class HostsTest(GuestTest):
     def check_ports(self, server: Any) -> None:
         """Check which ports of the control plane a guest can reach."""
         tries = ' '.join(
-            f'timeout 3 nc -w 1 {values.MGMT} {port} </dev/null >&2; '
+            f'timeout 3 nc -w 1 {constants.MGMT} {port} </dev/null >&2; '
             f'echo {name}=$?;'
-            for name, port in values.PORTS.items()
-            if name not in values.CEPH_PORTS
+            for name, port in constants.PORTS.items()
+            if name not in constants.CEPH_PORTS
         )
         output = self.wait(server, tries, 'ovn-sb=').split()
         reached = {
@@ -135,7 +135,7 @@ class HostsTest(GuestTest):
             # Busybox: 1 is no connection, 143 one that stayed open.
             if status in ('0', '143')
         }
-        public = set(values.PUBLIC_PORTS) - set(values.CEPH_PORTS)
+        public = set(constants.PUBLIC_PORTS) - set(constants.CEPH_PORTS)
         self.assertEqual(public, reached)
 
     def service(self, name: str) -> str:
@@ -213,14 +213,14 @@ class AgentsTest(HostsTest):
     def test_killed_agents_come_back(self) -> None:
         before = self.pids()
         for agent in ('nova-compute', 'ovs', 'libvirtd'):
-            shell.run(
+            processutils.run(
                 [
                     *(host.directory(LAST) / 'enter', 'kill', '-KILL'),
                     before[agent],
                 ]
             )
         killed = time.time()
-        shell.wait_for(
+        processutils.wait_for(
             lambda: (
                 set(host.agents(LAST).values()) == {'RUNNING'}
                 and self.pids()['nova-compute'] != before['nova-compute']
@@ -230,7 +230,7 @@ class AgentsTest(HostsTest):
         )
         # What Nova schedules to a nova-compute that is still starting, that
         # one takes for a server it was killed over, and sets it to ERROR.
-        shell.wait_for(
+        processutils.wait_for(
             lambda: nova.ready(self.cloud, [LAST], {LAST: killed}),
             'nova-compute to report again',
             timeout=90,
@@ -255,9 +255,9 @@ class BareTest(HostsTest):
         (host_entry,) = (e for e in entries if e['name'] == LAST)
         return dict(host_entry)
 
-    def run_bare(self, *argv: str, check: bool = True) -> shell.Result:
+    def run_bare(self, *argv: str, check: bool = True) -> processutils.Result:
         """Run a program on the last host as on bare metal."""
-        return shell.run(
+        return processutils.run(
             [*self.entry()['enter'], *argv], timeout=120, check=check
         )
 
@@ -265,9 +265,9 @@ class BareTest(HostsTest):
         entry = self.entry()
         image = images.build('hadoop').outputs['lxc']
         release = actions.lab_command('release', LAST)
-        self.addCleanup(shell.run, release, timeout=240)
+        self.addCleanup(processutils.run, release, timeout=240)
         prepare = actions.lab_command('prepare', LAST)
-        shell.run([*prepare, '--image', str(image)], timeout=240)
+        processutils.run([*prepare, '--image', str(image)], timeout=240)
         self.assertEqual({'STOPPED'}, set(host.agents(LAST).values()))
         self.assertEqual('hv-host2', self.hostname('hv-host2'))
         self.assertEqual(LAST, self.run_bare('hostname').stdout.strip())
@@ -308,9 +308,9 @@ class BareTest(HostsTest):
                 for cgroup in cgroups.entrances(LAST)
             )
 
-        shell.wait_for(inside, 'the sleeper in each cgroup', timeout=10)
-        shell.run(release, timeout=240)
-        probe = shell.run(
+        processutils.wait_for(inside, 'the sleeper in each cgroup', timeout=10)
+        processutils.run(release, timeout=240)
+        probe = processutils.run(
             [*self.enter(), 'kill', '-0', sleeper.stdout.strip()], check=False
         )
         self.assertNotEqual(0, probe.returncode)
@@ -343,7 +343,7 @@ class BareTest(HostsTest):
 
     def test_host_with_a_guest_is_refused(self) -> None:
         self.active(self.start(self.flavor(), LAST))
-        exc = self.assertRaises(errors.Busy, bare.prepare, LAST)
+        exc = self.assertRaises(errors.Busy, bare_metal.prepare, LAST)
         self.assertIn(LAST, str(exc))
         self.assertFalse(host.is_bare(LAST))
 
@@ -366,7 +366,9 @@ class PowerTest(HostsTest):
         init_pid = host.pid(LAST)
         assert init_pid is not None
         os.kill(init_pid, signal.SIGKILL)
-        shell.wait_for(lambda: host.pid(LAST) is None, 'its end', timeout=10)
-        shell.run([HVSTACK, 'lab', 'up'], timeout=300)
+        processutils.wait_for(
+            lambda: host.pid(LAST) is None, 'its end', timeout=10
+        )
+        processutils.run([HVSTACK, 'lab', 'up'], timeout=300)
         self.assertEqual('up', self.service(LAST))
         self.assertEqual({'RUNNING'}, set(host.agents(LAST).values()))

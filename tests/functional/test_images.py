@@ -11,7 +11,7 @@ import fixtures
 import openstack
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab import images
 
 TRAIT = {'trait:CUSTOM_HVSTACK_LAB_WORKER': 'required'}
@@ -29,7 +29,9 @@ class GuestTest(testtools.TestCase):
         self.temp_dir = Path(self.useFixture(fixtures.TempDir()).path)
         self.name = f'hv-test-{uuid.uuid4().hex[:8]}'
         key = self.temp_dir / 'key'
-        shell.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key])
+        processutils.run(
+            ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key]
+        )
         self.cloud.compute.create_keypair(
             name=self.name, public_key=key.with_suffix('.pub').read_text()
         )
@@ -65,7 +67,7 @@ class GuestTest(testtools.TestCase):
         self.cloud.compute.delete_server(server)
         self.cloud.compute.wait_for_delete(server, wait=60)
 
-    def ssh(self, server: Any, command: str) -> shell.Result:
+    def ssh(self, server: Any, command: str) -> processutils.Result:
         """Run a command in a guest."""
         (address,) = (
             entry['addr']
@@ -78,7 +80,7 @@ class GuestTest(testtools.TestCase):
             *('-o', 'UserKnownHostsFile=/dev/null'),
         )
         key = str(self.temp_dir / 'key')
-        return shell.run(
+        return processutils.run(
             ['ssh', '-i', key, *options, f'root@{address}', command],
             timeout=60,
         )
@@ -92,7 +94,9 @@ class GuestTest(testtools.TestCase):
             out = self.ssh(server, command).stdout
             return expected in out
 
-        shell.wait_for(is_printed, f"'{expected}' from the guest", timeout=120)
+        processutils.wait_for(
+            is_printed, f"'{expected}' from the guest", timeout=120
+        )
         return out
 
     def reboot(self, server: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import openstack
 
-from hvstack import profiles, shell
-from hvstack.cloud import flavors, undo
+from hvstack import host_profiles, processutils
+from hvstack.cloud import cluster_flavors, undo
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from tests.functional.test_hosts import HostsTest
@@ -25,7 +25,7 @@ class FillTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
         self.need_fake_hosts()
-        self.profile = profiles.load('vsphere6')
+        self.profile = host_profiles.load('vsphere6')
         self.image_id = self.no_system()
 
     def is_empty(self) -> bool:
@@ -46,7 +46,7 @@ class FillTest(HostsTest):
         """Return Nova's flavor of a configuration's worker."""
         flavor = derive_flavor(self.profile, parse(label), 'worker')
         self.addCleanup(undo.undo_own, [self.cloud])
-        return flavors.publish(
+        return cluster_flavors.publish(
             self.cloud, flavor, [str(self.cloud.current_project_id)]
         )
 
@@ -91,7 +91,7 @@ class FillTest(HostsTest):
 
     def fill(self, instances: int) -> None:
         """Fill a host exactly; one more finds no place."""
-        shell.wait_for(self.is_empty, f'{HOST} to be empty', timeout=60)
+        processutils.wait_for(self.is_empty, f'{HOST} to be empty', timeout=60)
         flavor = self.published(f'i{instances}-dedicated')
         servers = self.boot(flavor.id, instances)
         self.assertEqual(['ACTIVE'] * instances, [s.status for s in servers])

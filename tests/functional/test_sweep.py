@@ -8,12 +8,12 @@ from pathlib import Path
 
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.cloud import connection, journal
 from hvstack.report import findings
-from hvstack.results import percents
+from hvstack.results import percentages
 from hvstack.results.telemetry import compute_retransmitted_shares
-from hvstack.sweep import state
+from hvstack.sweep import sweep_store
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
@@ -28,7 +28,7 @@ class SweepTest(testtools.TestCase):
 
     def test_percent_of_bare_metal(self) -> None:
         entries = journal.entries()
-        shell.run(
+        processutils.run(
             [
                 *(HVSTACK, 'sweep', 'run', '--os-cloud', 'hvstack-lab'),
                 *('--host', 'lab-worker', '--backend', 'lxc'),
@@ -36,7 +36,7 @@ class SweepTest(testtools.TestCase):
             ],
             timeout=1200,
         )
-        report = shell.run([HVSTACK, 'report', '-f', 'json']).stdout
+        report = processutils.run([HVSTACK, 'report', '-f', 'json']).stdout
         rows = {row['label']: row for row in json.loads(report)['rows']}
         self.assertEqual(
             [('bare metal', 'ok'), ('i1', 'ok')],
@@ -56,9 +56,9 @@ class SweepTest(testtools.TestCase):
 
         The runs are bare metal, i1 and bare metal again.
         """
-        records = state.load_records(state.list_sweeps()[-1].id)
+        records = sweep_store.load_records(sweep_store.list_sweeps()[-1].id)
         self.assertEqual(3, len(records))
-        self.assertEqual(3, len(percents.group_by_cluster(records)))
+        self.assertEqual(3, len(percentages.group_by_cluster(records)))
         for record in records:
             self.assertTrue(record.seen['cluster'].startswith('CID-'))
             shares = compute_retransmitted_shares(record)

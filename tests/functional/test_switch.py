@@ -7,7 +7,7 @@ Takes about two minutes.
 import json
 from typing import Any
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.hosts import host, switch_buffers
 from hvstack.report import findings
 from hvstack.results.telemetry import NETWORK_COUNTERS
@@ -80,7 +80,7 @@ class SwitchTest(HostsTest):
             sizes = json.loads(result.stdout or '[]')
             return bool(sizes) and min(sizes) == switch_buffers.BUFFER_BYTES
 
-        shell.wait_for(is_large, f'large buffers of {name}', timeout=30)
+        processutils.wait_for(is_large, f'large buffers of {name}', timeout=30)
 
     def test_next_to_nothing_is_sent_again(self) -> None:
         for name in HOSTS:

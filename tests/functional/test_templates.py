@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import fixtures
 import testtools
 
-from hvstack import profiles, share, shell
-from hvstack.cloud import connection, flavors, keys, stacks, undo
-from hvstack.cluster import environments
+from hvstack import host_profiles, processutils, share
+from hvstack.cloud import cluster_flavors, connection, keypairs, stacks, undo
+from hvstack.cluster import heat_environment
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
-from hvstack.lab import clouds, identity, images
+from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive_flavor
 from hvstack.progress import Progress
@@ -28,7 +28,7 @@ from tests.functional.test_cluster import LabTest
 NAME = 'hv-test-templates'
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 OPENSTACK = str(Path(sys.executable).with_name('openstack'))
-MEMBER = {'OS_CLOUD': clouds.MEMBER_CLOUD}
+MEMBER = {'OS_CLOUD': clouds_yaml.MEMBER_CLOUD}
 #: What needs more than the member's network, or its own parameters.
 _MORE: dict[str, dict[str, Any]] = {
     'network-new': {'external_network': 'provider'},
@@ -49,10 +49,13 @@ def published(
     """Have a configuration's flavors for a tenant; return names by role."""
     project = str(tenant.current_project_id)
     return {
-        role: flavors.publish(
+        role: cluster_flavors.publish(
             admin,
             derive_flavor(
-                profiles.load(profile), configuration, role, cpu_shares=True
+                host_profiles.load(profile),
+                configuration,
+                role,
+                cpu_shares=True,
             ),
             [project],
         ).name
@@ -68,7 +71,7 @@ def written(path: Path, names: Mapping[str, str], *args: str) -> Path:
 
     :param names: of flavors, by role.
     """
-    shell.run(
+    processutils.run(
         [
             *(HVSTACK, 'cluster', 'environment', str(path)),
             *('--worker-flavor', names['worker']),
@@ -81,11 +84,11 @@ def written(path: Path, names: Mapping[str, str], *args: str) -> Path:
 
 def created(name: str, path: Path) -> None:
     """Create a stack with Heat's own client, as the member."""
-    shell.run(
+    processutils.run(
         [
             *(OPENSTACK, 'stack', 'create', '--wait', '-e', str(path)),
             *('-e', str(environment('lab')), '-t'),
-            *(str(share.HEAT_TEMPLATES / environments.TEMPLATE), name),
+            *(str(share.HEAT_TEMPLATES / heat_environment.TEMPLATE), name),
         ],
         env=MEMBER,
         timeout=900,
@@ -119,7 +122,7 @@ class MemberTest(LabTest):
     def setUpClass(cls) -> None:
         super().setUpClass()
         if os.environ.get('HVSTACK_LAB'):
-            cls.tenant = connection.connect(clouds.MEMBER_CLOUD)
+            cls.tenant = connection.connect(clouds_yaml.MEMBER_CLOUD)
 
     def setUp(self) -> None:
         super().setUp()
@@ -127,7 +130,7 @@ class MemberTest(LabTest):
         images.upload(identity.connect(), image, 'lxc')
         self.addCleanup(self.undo_tenant)
         self.temp_dir = Path(self.useFixture(fixtures.TempDir()).path)
-        keys.create(self.tenant, NAME)
+        keypairs.create(self.tenant, NAME)
         self.flavors = published(self.conn, self.tenant, parse('i1'))
 
     def undo_tenant(self) -> None:
@@ -154,7 +157,9 @@ class TemplatesTest(MemberTest):
     def preview(self, names: Sequence[str]) -> Any:
         """Have Heat check a combination of environment files."""
         content = self.tenant.orchestration.read_env_and_templates(
-            template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE),
+            template_file=str(
+                share.HEAT_TEMPLATES / heat_environment.TEMPLATE
+            ),
             environment_files=[
                 str(path)
                 for path in (self.base, *(environment(n) for n in names))
@@ -213,7 +218,7 @@ class TemplatesTest(MemberTest):
         for key in node_keys:
             self.assertRegex(key, '^ssh-ed25519 [A-Za-z0-9+/]{68}$')
         with StackCluster.from_outputs(
-            outputs, keys.FOLDER / NAME, name=NAME, processors=2
+            outputs, keypairs.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:
             ready(self, cluster, started_at)
         stacks.delete(self.tenant, NAME)
@@ -227,9 +232,10 @@ class TemplatesTest(MemberTest):
             raise_exc=True,
         ).text
         self.assertIn('CREATE_COMPLETE', events)
-        key = (keys.FOLDER / NAME).read_text().splitlines()[1]
+        key = (keypairs.FOLDER / NAME).read_text().splitlines()[1]
         passwords = [
-            cloud['auth']['password'] for cloud in clouds.entries().values()
+            cloud['auth']['password']
+            for cloud in clouds_yaml.entries().values()
         ]
         for secret in (key, *passwords):
             self.assertNotIn(secret, events)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fixtures
 
-from hvstack.cloud import connection, journal, keys, stacks, undo
+from hvstack.cloud import connection, journal, keypairs, stacks, undo
 from tests.functional.test_hosts import HostsTest
 
 _TEMPLATE = """
@@ -22,7 +22,7 @@ class UndoTest(HostsTest):
         # Another key pair has the name of the test.
         self.name += '-undo'
         top = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('cloud.journal', 'cloud.keys'):
+        for name in ('cloud.journal', 'cloud.keypairs'):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}.FOLDER', top / name)
             )
@@ -65,14 +65,14 @@ class UndoTest(HostsTest):
         self.assertEqual([], self.stacks())
 
     def test_key_pair(self) -> None:
-        keys.create(self.cloud, self.name)
+        keypairs.create(self.cloud, self.name)
         (entry,) = journal.own()
         data = entry.data
         other = {**data, 'public_key': 'ssh-ed25519 AAAAother'}
-        keys.undo(self.cloud, other)
+        keypairs.undo(self.cloud, other)
         pair = self.cloud.compute.find_keypair(self.name)
         self.assertIsNotNone(pair)
         undo.undo_own([self.cloud])
         pair = self.cloud.compute.find_keypair(self.name)
         self.assertIsNone(pair)
-        self.assertEqual([], list(keys.FOLDER.iterdir()))
+        self.assertEqual([], list(keypairs.FOLDER.iterdir()))

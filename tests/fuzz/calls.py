@@ -22,9 +22,12 @@ class Refused(Exception):
 #: Functions that take a lock, by what the lock protects.
 LOCKS = {
     'keys': ('results.signing:_locked',),
-    'measurements': ('sweep.state:lock_measurements', 'sweep.state:exclusive'),
+    'measurements': (
+        'sweep.sweep_store:lock_measurements',
+        'sweep.sweep_store:exclusive',
+    ),
     'journal': ('cloud.journal:recovering',),
-    'hosts': ('cluster.hosts:_open_lock',),
+    'hosts': ('cluster.bare_metal:_open_lock',),
     'images': ('lab.images.store:building',),
     'workspace': ('accept.runner:lock_workspace', 'accept.runner:alone'),
     'cloud': ('accept.runner:lock_cloud', 'accept.runner:reserved'),
@@ -59,17 +62,17 @@ def exists(*names: str) -> bool:
 
 def hosts(path: str) -> None:
     """Read an inventory, and print what would reach shells and files."""
-    from hvstack.cluster import hosts
+    from hvstack.cluster import bare_metal
 
-    for host in hosts.read(Path(path)):
+    for host in bare_metal.read(Path(path)):
         print(host.name, host.role, host.address, host.vcpus, host.memory_mib)
-        print(hosts.environment([host]))
+        print(bare_metal.environment([host]))
 
 
 def topology(path: str) -> None:
     """Read a topology map, and print the table that is made of it."""
     from hvstack.cloud import servers
-    from hvstack.cluster import topology
+    from hvstack.cluster import topology_refresh
 
     names = ['worker-0', 'worker-1', 'worker-2']
     outputs = {
@@ -86,11 +89,11 @@ def topology(path: str) -> None:
     # Without a cloud, all that is known of servers is in the map.
     servers.locate_servers = lambda conn: {}  # type: ignore[assignment]
     conn: Any = None
-    nodes = topology.nodes(conn, outputs, Path(path))
+    nodes = topology_refresh.nodes(conn, outputs, Path(path))
     format_table = _find(
         'model.topology:Topology.format_table', 'model.topology:Topology.table'
     )
-    print(format_table(topology.of_nodes(nodes)))
+    print(format_table(topology_refresh.of_nodes(nodes)))
 
 
 def journal() -> None:
@@ -104,9 +107,9 @@ def journal() -> None:
 
 def acquired() -> None:
     """Read the marks of hosts that processes acquired."""
-    from hvstack.cluster import hosts
+    from hvstack.cluster import bare_metal
 
-    print(hosts.holders())
+    print(bare_metal.holders())
 
 
 def conf() -> None:
@@ -126,14 +129,19 @@ def accounts(path: str) -> None:
         get_region_name=lambda: 'RegionOne',
     )
     conn: Any = SimpleNamespace(config=config)
-    connect = _find('accept.settings:connect_users', 'accept.settings:users')
+    connect = _find(
+        'accept.tempest_conf:connect_users', 'accept.tempest_conf:users'
+    )
     print(connect(Path(path), conn))
 
 
 def power() -> None:
     """Read the note of a host without power; nothing is powered on."""
     restore = _find('accept.power:restore_power', 'accept.power:restore')
-    run = _find('accept.hostlook:run_power_command', 'accept.hostlook:power')
+    run = _find(
+        'accept.host_inspection:run_power_command',
+        'accept.host_inspection:power',
+    )
     setattr(sys.modules[run.__module__], run.__name__, print)
     print(list(restore(Path())))
 
@@ -224,7 +232,7 @@ def task(path: str) -> None:
     import jsonschema
     import yaml
 
-    from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+    from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
 
     try:
         # Rally itself reads --task-args and --task-args-file.
@@ -253,7 +261,7 @@ def steps(values: dict[str, Any]) -> None:
 
     if values['configuration'] != 'bare-metal':
         parse(values['configuration'])
-    build = _find('sweep.plan:build_workload', 'sweep.plan:workload')
+    build = _find('sweep.run_order:build_workload', 'sweep.run_order:workload')
     for step in build(
         values['configuration'], values.get('first_index', 0), values['sizes']
     ):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hvstack.cluster import baremetal, hosts
+from hvstack.cluster import bare_metal, host_inventory
 from hvstack.results import record as records
 from tests.fuzz import calls
 from tests.fuzz.mutations import Rules
@@ -222,7 +222,7 @@ INVENTORY: dict[str, Any] = {
     ],
 }
 # Releases that check host keys need to know what to do without them.
-if hasattr(baremetal, '_known_hosts'):
+if hasattr(host_inventory, '_known_hosts'):
     INVENTORY['first_contact'] = 'accept'
 INVENTORY_RULES = Rules(
     names=(
@@ -511,7 +511,7 @@ ACQUIRED: dict[str, Any] = {
     'hosts': [{'name': 'c1', 'release': ['true']}],
 }
 # Releases that do not store programs have an action.
-if hasattr(hosts, 'actions'):
+if hasattr(bare_metal, 'actions'):
     ACQUIRED['hosts'] = [{'name': 'c1', 'action': 'release-lab-host'}]
 
 #: A key pair and another machine's public key.

@@ -94,7 +94,11 @@ def load() -> None:
 
     for entry in importlib.metadata.entry_points(group='hvstack.cli'):
         entry.load()
-    for name in ('results.record', 'accept.settings', 'rally_plugins.session'):
+    for name in (
+        'results.record',
+        'accept.tempest_conf',
+        'rally_plugins.task_state',
+    ):
         importlib.import_module(f'hvstack.{name}')
     importlib.import_module('tests.fuzz.calls')
 

@@ -29,7 +29,7 @@ from rally.common.plugin import plugin
 
 from hvstack import conf, errors, paths, share
 from hvstack.cli import app, commands
-from hvstack.hadoop import sites, sizing, tables
+from hvstack.hadoop import site_files, sizing, tuning_profiles
 from hvstack.rally_plugins import contexts, scenario, slas
 from hvstack.results import record
 from tests.golden import compare
@@ -305,7 +305,7 @@ def environments() -> Iterator[tuple[str, str]]:
             yield call(name)
         if host != 'vsphere6':
             return
-        for tuning in sorted(tables.TUNINGS):
+        for tuning in sorted(tuning_profiles.TUNINGS):
             yield call('i4', '--tuning', tuning)
         for name in ('amd', 'amd-2.4.1', 'amd-2.4.2', 'stock', 'vsan'):
             yield call('i4', '--os-profile', name)
@@ -370,22 +370,22 @@ def hadoop_site_files() -> Iterator[tuple[str, str]]:
     for host in HOSTS:
         _, out, _ = run('host', 'show', host, '-f', 'json')
         profile = json.loads(out)
-        for tuning in sorted(tables.TUNINGS):
+        for tuning in sorted(tuning_profiles.TUNINGS):
             sized = sizing.size_node(
                 profile['cpus'],
                 profile['memory_mib'],
                 tuning=tuning,
                 native=True,
             )
-            files = sites.render_site_files(
+            files = site_files.render_site_files(
                 sized, controller='10.0.0.1', tuning=tuning, bind=True
             )
             data[f'{_name(host)}, {tuning}'] = {
                 name: _properties(text) for name, text in files.items()
-            } | {'hadoop-env.sh': sites.render_hadoop_env(sized)}
-    for tuning in sorted(tables.TUNINGS):
+            } | {'hadoop-env.sh': site_files.render_hadoop_env(sized)}
+    for tuning in sorted(tuning_profiles.TUNINGS):
         data[f'digest, {tuning}'] = {
-            replication: sites.digest_settings(replication, tuning)
+            replication: site_files.digest_settings(replication, tuning)
             for replication in (1, 2, 3)
         }
     yield 'hadoop-site-files.yaml', _dump(data)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import fsck, rest
-from hvstack.lab import clouds, identity, images
+from hvstack.hadoop import daemon_http, fsck
+from hvstack.lab import clouds_yaml, identity, images
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -51,7 +51,7 @@ class BigLabTest(LabTest):
         labs.change(
             self, {'host_sizes': hosts}, hosts=self.HOSTS, racks=self.RACKS
         )
-        self.member = connection.connect(clouds.MEMBER_CLOUD)
+        self.member = connection.connect(clouds_yaml.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, self.member])
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         self.dice = random.Random(20261121)
@@ -74,12 +74,12 @@ class BigLabTest(LabTest):
         self.addCleanup(cluster.close)
         return cluster
 
-    def hvstack(self, command: str, *args: str) -> shell.Result:
+    def hvstack(self, command: str, *args: str) -> processutils.Result:
         """Run a command for the cluster as the member."""
-        return shell.run(
+        return processutils.run(
             [
                 *(HVSTACK, 'cluster', command, self.NAME),
-                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *args),
+                *('--os-cloud', clouds_yaml.MEMBER_CLOUD, '-f', 'json', *args),
             ],
             timeout=1200,
             check=False,
@@ -98,7 +98,7 @@ class BigLabTest(LabTest):
 
     def power(self, state: str, host: str) -> None:
         """Cut or restore a lab host's power."""
-        shell.run([HVSTACK, 'lab', 'host', state, host], timeout=300)
+        processutils.run([HVSTACK, 'lab', 'host', state, host], timeout=300)
 
     def host_of(self, server_id: str) -> str:
         """Return the lab host of a server."""
@@ -112,11 +112,15 @@ class BigLabTest(LabTest):
         timeout: float = 300,
     ) -> None:
         """Wait for something."""
-        shell.wait_for(condition, description, timeout=timeout, interval=3)
+        processutils.wait_for(
+            condition, description, timeout=timeout, interval=3
+        )
 
     def live(self, cluster: StackCluster) -> int:
         """Return the number of DataNodes that the NameNode hears."""
-        state = rest.get_namenode_bean(cluster.gateway, 'FSNamesystemState')
+        state = daemon_http.get_namenode_bean(
+            cluster.gateway, 'FSNamesystemState'
+        )
         return int(state['NumLiveDataNodes'])
 
     def fsck(self, cluster: StackCluster, path: str = '/') -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import testtools
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.lab import lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.progress import Progress
@@ -37,7 +37,7 @@ def change(
 
 def fake_hosts(test: testtools.TestCase, count: int) -> None:
     """Have so many hosts without guests, as vsphere6's."""
-    reported = fake.from_profile(profiles.load('vsphere6'), 'dedicated')
+    reported = fake.from_profile(host_profiles.load('vsphere6'), 'dedicated')
     change(test, {'fake_profile': reported}, fake_hosts=count)
 
 

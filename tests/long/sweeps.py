@@ -8,9 +8,9 @@ from pathlib import Path
 
 import testtools
 
-from hvstack.cloud import connection, journal, placement, ratios
-from hvstack.cluster import hosts
-from hvstack.sweep import recovery, state
+from hvstack.cloud import allocation_ratios, connection, journal, placement
+from hvstack.cluster import bare_metal
+from hvstack.sweep import recovery, sweep_store
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: A sweep that finds function, not figures.
@@ -36,10 +36,10 @@ class SweepCase(testtools.TestCase):
         """Set the ratio that somebody has set before us."""
         self.providers = {
             host.name: placement.providers(self.cloud)[host.name]
-            for host in hosts.read()
+            for host in bare_metal.read()
             if host.role == 'worker'
         }
-        before = ratios.current(self.cloud, self.providers)
+        before = allocation_ratios.current(self.cloud, self.providers)
         self.set_cpu_ratio(dict.fromkeys(self.providers, BY_HAND))
         self.addCleanup(
             self.set_cpu_ratio,
@@ -75,7 +75,7 @@ class SweepCase(testtools.TestCase):
         """Return the content of a sweep's records."""
         return {
             path.name: path.read_bytes()
-            for path in state.RECORDS_DIR.glob('*.json')
+            for path in sweep_store.RECORDS_DIR.glob('*.json')
             if json.loads(path.read_text())['sweep'] == sweep
         }
 

@@ -17,10 +17,10 @@ from typing import Any
 import fixtures
 import yaml
 
-from hvstack import shell
-from hvstack.accept.settings import Workspace
-from hvstack.cloud import connection, placement, publish
-from hvstack.lab import clouds, images
+from hvstack import processutils
+from hvstack.accept.tempest_conf import Workspace
+from hvstack.cloud import catalogue_publisher, connection, placement
+from hvstack.lab import clouds_yaml, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST, HostsTest
 
@@ -54,7 +54,7 @@ class AcceptTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
         # With the microversions that Placement's traits need.
-        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
+        self.cloud = connection.connect(clouds_yaml.ADMIN_CLOUD)
         self.workspace = self.directory()
         self.image = images.upload(self.cloud, images.build('tiny'), 'lxc')
         self.catalogues = sorted(sizes.CATALOGUES.glob('*.yaml'))
@@ -73,7 +73,7 @@ class AcceptTest(HostsTest):
     def publish(self) -> None:
         """Publish all catalogues."""
         for path in self.catalogues:
-            shell.run(
+            processutils.run(
                 [
                     *(HVSTACK, 'flavor', 'publish', path, '--no-lint'),
                     *('--include-candidates', '--project', 'tenant'),
@@ -82,8 +82,8 @@ class AcceptTest(HostsTest):
 
     def retire(self) -> None:
         """Leave none of the flavors on the cloud."""
-        for flavor in publish.existing(self.cloud).values():
-            if publish.is_managed(flavor):
+        for flavor in catalogue_publisher.existing(self.cloud).values():
+            if catalogue_publisher.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
     def command(self, *args: str) -> list[str]:
@@ -103,7 +103,9 @@ class AcceptTest(HostsTest):
         """Run the tests and return the report; nothing may be left."""
         path = self.workspace / 'report.json'
         path.unlink(missing_ok=True)
-        done = shell.run(self.command(*args), timeout=timeout, check=False)
+        done = processutils.run(
+            self.command(*args), timeout=timeout, check=False
+        )
         self.assertTrue(path.exists(), done.stderr[-2000:])
         self.assertEqual([], self.list_leftovers())
         report = dict(json.loads(path.read_text()))
@@ -122,7 +124,9 @@ class AcceptTest(HostsTest):
             *cloud.network.ports(),
             *cloud.network.security_groups(),
             *cloud.orchestration.stacks(),
-            *connection.connect(clouds.MEMBER_CLOUD).orchestration.stacks(),
+            *connection.connect(
+                clouds_yaml.MEMBER_CLOUD
+            ).orchestration.stacks(),
         ]
         if cloud.has_service('block-storage'):
             resources += [
@@ -182,7 +186,9 @@ class FlavorsTest(AcceptTest):
         super().setUp()
         self.publish()
         name = yaml.safe_load(self.catalogues[-1].read_text())['flavors'][0]
-        self.expected_flavor = publish.existing(self.cloud)[name['name']]
+        self.expected_flavor = catalogue_publisher.existing(self.cloud)[
+            name['name']
+        ]
 
     def test_as_promised(self) -> None:
         report = self.accept('--smoke')
@@ -230,7 +236,7 @@ class InterruptedTest(AcceptTest):
     def begin_tests(self) -> 'subprocess.Popen[bytes]':
         """Begin tests, and wait until they have a server."""
         process = self.started('--test', 'FullHostTest.test_worker_too_many')
-        shell.wait_for(
+        processutils.wait_for(
             lambda: any(
                 server.name.startswith(Workspace(self.workspace).prefix)
                 for server in self.cloud.compute.servers(all_projects=True)
@@ -281,12 +287,15 @@ class InterruptedTest(AcceptTest):
     def test_kill(self) -> None:
         self.publish()
         self.addCleanup(
-            shell.run, self.command('--cleanup'), timeout=300, check=False
+            processutils.run,
+            self.command('--cleanup'),
+            timeout=300,
+            check=False,
         )
         self.end_all(self.begin_tests())
         # The test's project and users, beside its server.
         self.assertIn('FullHostTest', str(self.list_leftovers()))
-        shell.run(self.command('--cleanup'), timeout=300)
+        processutils.run(self.command('--cleanup'), timeout=300)
         self.assertEqual([], self.list_leftovers())
 
     def test_kill_while_a_host_is_off(self) -> None:
@@ -294,19 +303,22 @@ class InterruptedTest(AcceptTest):
         self.hadoop()
         self.publish()
         self.addCleanup(
-            shell.run, self.command('--cleanup'), timeout=600, check=False
+            processutils.run,
+            self.command('--cleanup'),
+            timeout=600,
+            check=False,
         )
         process = self.started(
             *('--ring', 'host', '--destructive', '--test', 'HostStopTest')
         )
-        shell.wait_for(
+        processutils.wait_for(
             lambda: bool(list(self.workspace.glob('without-power-*'))),
             'a host without power',
             timeout=600,
         )
         self.end_all(process)
         self.assertIn('HostStopTest', str(self.list_leftovers()))
-        done = shell.run(self.command('--cleanup'), timeout=600)
+        done = processutils.run(self.command('--cleanup'), timeout=600)
         self.assertIn('powered on hv-host', done.stderr)
         self.assertEqual([], self.list_leftovers())
 
@@ -314,18 +326,21 @@ class InterruptedTest(AcceptTest):
         """Its tests go on: nobody else begins, and a clean-up ends them."""
         self.publish()
         self.addCleanup(
-            shell.run, self.command('--cleanup'), timeout=300, check=False
+            processutils.run,
+            self.command('--cleanup'),
+            timeout=300,
+            check=False,
         )
         process = self.begin_tests()
         process.kill()
         process.wait(60)
         before = self.running()
-        done = shell.run(self.command('--smoke'), check=False)
+        done = processutils.run(self.command('--smoke'), check=False)
         # Unless they ended by themselves in the meantime.
         if set(before) & set(self.running()):
             self.assertIn('--cleanup', done.stderr)
             self.assertNotEqual(0, done.returncode)
-        shell.run(self.command('--cleanup'), timeout=300)
+        processutils.run(self.command('--cleanup'), timeout=300)
         self.assertEqual([], self.running())
         self.assertEqual([], self.list_leftovers())
 
@@ -381,18 +396,18 @@ class ClusterTest(AcceptTest):
         args = [
             *(
                 '--os-cloud',
-                clouds.ADMIN_CLOUD,
+                clouds_yaml.ADMIN_CLOUD,
                 '--tenant-os-cloud',
-                clouds.MEMBER_CLOUD,
+                clouds_yaml.MEMBER_CLOUD,
             ),
             *('-f', 'json'),
         ]
         self.addCleanup(
-            shell.run,
+            processutils.run,
             [HVSTACK, 'cluster', 'delete', self.name, *args],
             timeout=600,
         )
-        done = shell.run(
+        done = processutils.run(
             [HVSTACK, 'cluster', 'create', self.name, *args], timeout=900
         )
         self.cluster = json.loads(done.stdout)
@@ -400,7 +415,7 @@ class ClusterTest(AcceptTest):
 
     def on(self, node: dict[str, Any], command: str) -> None:
         """Run a command on a node."""
-        shell.run(
+        processutils.run(
             [
                 *('ssh', '-F', '/dev/null', '-i', self.key),
                 *('-o', 'StrictHostKeyChecking=no'),
@@ -414,7 +429,7 @@ class ClusterTest(AcceptTest):
         """Return the tests of the cluster that failed."""
         return super().failed(
             *('--ring', 'tenant', '--stack', self.name),
-            *('--tenant-os-cloud', clouds.MEMBER_CLOUD),
+            *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD),
             *('--test', 'StackTest.*(topology|node|replicas|outputs)'),
             *args,
         )

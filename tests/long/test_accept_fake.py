@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from tests.long import labs
@@ -47,7 +47,7 @@ class FakeTest(AcceptTest):
         """Write a catalogue of what such a host is cut into."""
         path = self.directory() / 'vsphere6.yaml'
         data = catalogue.build_catalogue(
-            profiles.load('vsphere6'), [parse(CONFIGURATION)]
+            host_profiles.load('vsphere6'), [parse(CONFIGURATION)]
         )
         path.write_text(yaml.safe_dump(data))
         return path

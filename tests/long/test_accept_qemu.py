@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from hvstack import shell
-from hvstack.accept.settings import Workspace
-from hvstack.cloud import connection, publish
-from hvstack.lab import clouds, hosts, images, values
+from hvstack import processutils
+from hvstack.accept.tempest_conf import Workspace
+from hvstack.cloud import catalogue_publisher, connection
+from hvstack.lab import clouds_yaml, constants, hosts, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
 from tests.long import labs
@@ -40,7 +40,7 @@ class QemuTest(AcceptTest):
         )
         labs.emulated(self, '1', ceph=True)
         # With Cinder in its catalog.
-        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
+        self.cloud = connection.connect(clouds_yaml.ADMIN_CLOUD)
         self.catalogues = [self.catalogue()]
         self.publish()
 
@@ -67,12 +67,14 @@ class QemuTest(AcceptTest):
 
     def volumes(self) -> tuple[str, ...]:
         """Return the options that promise the lab's volume types."""
-        args = [f'--volume-backend={slot}:{slot}' for slot in values.SLOTS]
+        args = [f'--volume-backend={slot}:{slot}' for slot in constants.SLOTS]
         return (*args, '--disk-pinning')
 
     def pinned(self) -> Any:
         """Return a running guest of the flavor."""
-        flavor = publish.existing(self.cloud)['hv-lab-worker-pinned']
+        flavor = catalogue_publisher.existing(self.cloud)[
+            'hv-lab-worker-pinned'
+        ]
         return self.active(self.start(flavor, LAST, self.image))
 
 
@@ -85,11 +87,11 @@ class AsPromisedTest(QemuTest):
 
     def test_tempest_run(self) -> None:
         """Tempest's own command, two at a time; its skips are told."""
-        shell.run(
+        processutils.run(
             self.command(*self.volumes(), *URI, '--dry-run'), timeout=300
         )
         workspace = Workspace(self.workspace)
-        done = shell.run(
+        done = processutils.run(
             [
                 *(TEMPEST, 'run', '--config-file', str(workspace.conf)),
                 *('--regex', 'hvstack', '--concurrency', '2'),
@@ -131,7 +133,7 @@ class AsPromisedTest(QemuTest):
 
     def counted(self, report: dict[str, Any]) -> None:
         """Compare a report with what stestr counts."""
-        done = shell.run(
+        done = processutils.run(
             [STESTR, 'last'],
             cwd=self.workspace,
             env=Workspace(self.workspace).process_env(),
@@ -151,7 +153,7 @@ class SabotageTest(QemuTest):
         guest = self.pinned()
         self.assertEqual(set(), self.failed(*args))
         size = hosts.find(LAST)
-        shell.run(
+        processutils.run(
             [
                 *(HVSTACK, 'lab', 'host', 'exec', size.name, '--'),
                 *('virsh', '-c', 'qemu:///system', 'vcpupin'),
@@ -166,7 +168,7 @@ class SabotageTest(QemuTest):
             *('--test', 'Volumes|Flavors|Ratios'),
         )
         self.assertEqual(set(), self.failed(*args))
-        first, second = values.SLOTS[:2]
+        first, second = constants.SLOTS[:2]
         self.addCleanup(self.point, first, first)
         self.point(first, second)
         # Its disk is another's, too.

@@ -18,16 +18,16 @@ import yaml
 
 from hvstack import errors
 from hvstack.cloud import (
+    allocation_ratios,
+    cluster_flavors,
     connection,
-    flavors,
     journal,
-    keys,
+    keypairs,
     lease,
     placement,
-    ratios,
+    stack_updates,
     stacks,
     undo,
-    updates,
 )
 from hvstack.lab.images import glance, store
 from hvstack.model.flavor import Flavor
@@ -71,7 +71,7 @@ class ApiFaultsTest(testtools.TestCase):
         self.directory = directory
         for name, path in (
             ('cloud.journal.FOLDER', directory / 'journal'),
-            ('cloud.keys.FOLDER', directory / 'keys'),
+            ('cloud.keypairs.FOLDER', directory / 'keys'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', path))
         self.proxies: dict[str, faults.Proxy] = {}
@@ -149,7 +149,7 @@ class ApiFaultsTest(testtools.TestCase):
                 for item in self.cloud.network.security_groups()
             ),
             'ratios': [
-                str(ratios.current(self.cloud, providers)),
+                str(allocation_ratios.current(self.cloud, providers)),
             ],
             'leases': [str(lease._current(self.cloud))],
         }
@@ -230,7 +230,7 @@ class ApiFaultsTest(testtools.TestCase):
         )
 
     def publish(self) -> None:
-        flavors.publish(
+        cluster_flavors.publish(
             self.faulty, self.flavor(), [str(self.faulty.current_project_id)]
         )
 
@@ -277,7 +277,7 @@ class ApiFaultsTest(testtools.TestCase):
                 'compute',
                 'create a key pair',
                 fault,
-                lambda: keys.create(self.faulty, _NAME),
+                lambda: keypairs.create(self.faulty, _NAME),
                 ('POST', 'os-keypairs'),
             )
             self.case(
@@ -309,7 +309,9 @@ class ApiFaultsTest(testtools.TestCase):
 
     def set_ratio(self) -> None:
         name, provider = sorted(placement.providers(self.cloud).items())[-1]
-        ratios.set_ratios(self.faulty, {name: provider}, {'MEMORY_MB': 1.25})
+        allocation_ratios.set_ratios(
+            self.faulty, {name: provider}, {'MEMORY_MB': 1.25}
+        )
 
     def test_placement(self) -> None:
         for fault in _LOST:
@@ -355,7 +357,7 @@ class ApiFaultsTest(testtools.TestCase):
 
     def updated(self) -> None:
         stack = self.cloud.orchestration.get_stack(self.stack())
-        updates.update(
+        stack_updates.update(
             self.faulty, stack, {'length': 16}, timeout=_STACK_SECONDS
         )
 

@@ -10,8 +10,16 @@ from typing import Any
 
 import openstack
 
-from hvstack import errors, shell
-from hvstack.lab import ceph, clouds, hosts, images, settings, tracking, values
+from hvstack import errors, processutils
+from hvstack.lab import (
+    ceph,
+    clouds_yaml,
+    constants,
+    hosts,
+    images,
+    process_cgroup,
+    settings,
+)
 from tests.functional.test_hosts import HostsTest
 from tests.long import labs
 
@@ -71,12 +79,12 @@ class CephTest(HostsTest):
         )
         labs.emulated(self, ceph=True)
         # With Cinder in its catalogue.
-        self.cloud = openstack.connect(cloud=clouds.ADMIN_CLOUD)
+        self.cloud = openstack.connect(cloud=clouds_yaml.ADMIN_CLOUD)
         self.addCleanup(self.cloud.close)
 
     def lab_up(self, *args: str) -> None:
         """Change the lab."""
-        shell.run([HVSTACK, 'lab', 'up', *args], timeout=600)
+        processutils.run([HVSTACK, 'lab', 'up', *args], timeout=600)
 
     def emulated(self) -> str:
         """Return a host with emulated guests."""
@@ -120,7 +128,7 @@ class CephTest(HostsTest):
     def images_in(self, pool: str) -> list[str]:
         """Return the RBD images of a pool."""
         conf = str(settings.LAB / 'etc' / 'ceph' / 'ceph.conf')
-        out = shell.run(['rbd', '--conf', conf, 'ls', pool]).stdout
+        out = processutils.run(['rbd', '--conf', conf, 'ls', pool]).stdout
         return out.split()
 
     def used(self) -> list[int]:
@@ -131,7 +139,7 @@ class CephTest(HostsTest):
     def test_volume_is_on_its_disk_only(self) -> None:
         volume = self.volume(SLOT)
         name = f'volume-{volume.id}'
-        holders = [p for p in values.POOLS if name in self.images_in(p)]
+        holders = [p for p in constants.POOLS if name in self.images_in(p)]
         self.assertEqual([SLOT], holders)
         groups = json.loads(
             ceph.ceph('pg', 'ls-by-pool', SLOT, '--format', 'json')
@@ -145,7 +153,7 @@ class CephTest(HostsTest):
             f'dd if=/dev/urandom of=/srv/data/much bs=1M count={WRITTEN}; '
             'umount /srv/data',
         )
-        shell.wait_for(
+        processutils.wait_for(
             lambda: self.used()[DISK] - before[DISK] >= WRITTEN,
             f'disk {DISK} to hold what was written',
             timeout=90,
@@ -170,17 +178,19 @@ class CephTest(HostsTest):
         server = self.with_volume(volume)
         where = self.emulated()
         self.ssh(server, 'umount /srv/data')
-        for pid in tracking.members():
+        for pid in process_cgroup.members():
             os.kill(pid, signal.SIGKILL)
         self.lab_up()
         self.wait(server, CHECK, 'ok kept 2097152')
         for word in ('off', 'on'):
-            shell.run([HVSTACK, 'lab', 'host', word, where], timeout=300)
+            processutils.run(
+                [HVSTACK, 'lab', 'host', word, where], timeout=300
+            )
         # It was mounted: the guest's own start checks it.
         self.wait(server, 'cat /run/hvstack/data-disk', 'ok kept 2097152')
 
     def test_stack_has_a_volume_on_each_of_two_disks(self) -> None:
-        slots = values.SLOTS[0], values.SLOTS[2]
+        slots = constants.SLOTS[0], constants.SLOTS[2]
         file = self.temp_dir / 'stack.yaml'
         file.write_text(
             STACK.format(
@@ -210,7 +220,7 @@ class CephTest(HostsTest):
     def test_member_makes_volumes_over_all_disks(self) -> None:
         self.cloud = openstack.connect(cloud='hvstack-lab-member')
         self.addCleanup(self.cloud.close)
-        volume = self.volume(values.SHARED_POOL)
+        volume = self.volume(constants.SHARED_POOL)
         self.assertIn(
-            f'volume-{volume.id}', self.images_in(values.SHARED_POOL)
+            f'volume-{volume.id}', self.images_in(constants.SHARED_POOL)
         )

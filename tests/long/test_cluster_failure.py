@@ -8,10 +8,10 @@ import json
 
 import yaml
 
-from hvstack import conf, errors, share, shell
+from hvstack import conf, errors, processutils, share
 from hvstack.cloud import journal, stacks
-from hvstack.cluster import environments
-from hvstack.lab import clouds, identity, images
+from hvstack.cluster import heat_environment
+from hvstack.lab import clouds_yaml, identity, images
 from hvstack.progress import Progress
 from tests.functional import test_templates as templates
 from tests.functional.test_cluster import HVSTACK, NAME, LabTest
@@ -20,12 +20,14 @@ from tests.functional.test_cluster import HVSTACK, NAME, LabTest
 class FailureTest(LabTest):
     """A cluster that fails is taken back, at once or when it is asked for."""
 
-    def hvstack(self, command: str, *args: str, **env: str) -> shell.Result:
+    def hvstack(
+        self, command: str, *args: str, **env: str
+    ) -> processutils.Result:
         """Run a command for the cluster."""
-        return shell.run(
+        return processutils.run(
             [
                 *(HVSTACK, 'cluster', command, NAME),
-                *('--os-cloud', clouds.ADMIN_CLOUD, '-f', 'json', *args),
+                *('--os-cloud', clouds_yaml.ADMIN_CLOUD, '-f', 'json', *args),
             ],
             env={f'OS_CLOUD__{name}': value for name, value in env.items()},
             timeout=600,
@@ -69,7 +71,7 @@ class ResourceTest(templates.MemberTest):
         stack = stacks.create(
             self.tenant,
             templates.NAME,
-            share.HEAT_TEMPLATES / environments.TEMPLATE,
+            share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
             {},
             [path],
         )

@@ -13,8 +13,8 @@ from pathlib import Path
 import openstack
 import testtools
 
-from hvstack import paths, pids, shell
-from hvstack.lab import control, services, supervise, tracking
+from hvstack import paths, pid_files, processutils
+from hvstack.lab import control_plane, process_cgroup, services, supervisord
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 
@@ -34,12 +34,12 @@ class KillTest(testtools.TestCase):
         cloud.close()
 
     def lab(self, *args: str) -> None:
-        shell.run([HVSTACK, 'lab', *args], timeout=600)
+        processutils.run([HVSTACK, 'lab', *args], timeout=600)
 
     def assertAllIsWell(self) -> None:
         """Everything answers, and the data is that of before."""
         for service in services.everything():
-            self.assertTrue(control.api_answers(service), service.name)
+            self.assertTrue(control_plane.api_answers(service), service.name)
         cloud = openstack.connect(cloud='hvstack-lab-member')
         self.addCleanup(cloud.close)
         group = cloud.compute.find_server_group(self.name)
@@ -48,25 +48,27 @@ class KillTest(testtools.TestCase):
 
     def test_down_keeps_data_and_leaves_no_process(self) -> None:
         self.lab('down')
-        self.assertEqual(set(), tracking.members())
-        self.assertFalse(supervise.alive())
+        self.assertEqual(set(), process_cgroup.members())
+        self.assertFalse(supervisord.alive())
         self.lab('down')
         self.lab('up')
         self.assertAllIsWell()
 
     def test_supervisor_killed(self) -> None:
-        pid = pids.read(paths.RUN / 'supervisord.pid.json')
+        pid = pid_files.read(paths.RUN / 'supervisord.pid.json')
         assert pid
         os.kill(pid, signal.SIGKILL)
-        shell.wait_for(lambda: not supervise.alive(), 'its end', timeout=10)
-        orphans = tracking.members()
+        processutils.wait_for(
+            lambda: not supervisord.alive(), 'its end', timeout=10
+        )
+        orphans = process_cgroup.members()
         self.assertNotEqual(set(), orphans)
         self.lab('up')
-        self.assertEqual(set(), orphans & tracking.members())
+        self.assertEqual(set(), orphans & process_cgroup.members())
         self.assertAllIsWell()
 
     def test_everything_killed_at_once(self) -> None:
-        for pid in tracking.members():
+        for pid in process_cgroup.members():
             os.kill(pid, signal.SIGKILL)
         self.lab('up')
         self.assertAllIsWell()
@@ -94,6 +96,6 @@ class KillTest(testtools.TestCase):
             time.sleep(4)
             process.kill()
         self.lab('down')
-        self.assertEqual(set(), tracking.members())
+        self.assertEqual(set(), process_cgroup.members())
         self.lab('up')
         self.assertAllIsWell()

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.cloud import connection, journal
-from hvstack.cluster import hosts
-from hvstack.lab import clouds
-from hvstack.report.answer import EMULATED
-from hvstack.sweep import recovery, state
+from hvstack.cluster import bare_metal
+from hvstack.lab import clouds_yaml
+from hvstack.report.sweep_report import EMULATED
+from hvstack.sweep import recovery, sweep_store
 from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -30,7 +30,7 @@ class EmulatedSweepTest(testtools.TestCase):
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs a lab that is up (make test)')
         # A host with servers does not change.
-        recovery.recover([connection.connect(clouds.ADMIN_CLOUD)])
+        recovery.recover([connection.connect(clouds_yaml.ADMIN_CLOUD)])
         labs.change(
             self,
             {'dedicated': {}, 'host_sizes': {}},
@@ -42,14 +42,20 @@ class EmulatedSweepTest(testtools.TestCase):
             ceph=True,
             ceph_copies=1,
         )
-        self.cloud = connection.connect(clouds.ADMIN_CLOUD)
+        self.cloud = connection.connect(clouds_yaml.ADMIN_CLOUD)
         self.addCleanup(self.cloud.close)
         self.addCleanup(recovery.recover, [self.cloud])
 
     def test_storage_cpu_policy_and_disk_pinning(self) -> None:
-        done = shell.run(
+        done = processutils.run(
             [
-                *(HVSTACK, 'sweep', 'run', '--os-cloud', clouds.ADMIN_CLOUD),
+                *(
+                    HVSTACK,
+                    'sweep',
+                    'run',
+                    '--os-cloud',
+                    clouds_yaml.ADMIN_CLOUD,
+                ),
                 *('--host', 'lab-worker', '--backend', 'qemu'),
                 *('--size', '1MB', '--runs', '1', '--values'),
                 *('storage=ceph,local', 'cpu_policy=shared,dedicated'),
@@ -61,7 +67,7 @@ class EmulatedSweepTest(testtools.TestCase):
         output = done.stdout + done.stderr[-3000:]
         self.addDetail('said', testtools.content.text_content(output))
         self.assertEqual(0, done.returncode)
-        records = state.load_records(state.list_sweeps()[-1].id)
+        records = sweep_store.load_records(sweep_store.list_sweeps()[-1].id)
         names = {run_record.configuration for run_record in records}
         for part in ('ceph', 'local', 'shared', 'dedicated', 'pinned'):
             self.assertTrue(
@@ -70,7 +76,9 @@ class EmulatedSweepTest(testtools.TestCase):
         for run_record in records:
             self.assertTrue(run_record.valid, run_record.reason)
             self.assertEqual('configuration', run_record.kind)
-        report = shell.run([HVSTACK, 'report', records[0].sweep, '-f', 'json'])
+        report = processutils.run(
+            [HVSTACK, 'report', records[0].sweep, '-f', 'json']
+        )
         rows = json.loads(report.stdout)['rows']
         self.assertEqual(len(names), len(rows))
         for row in rows:
@@ -79,4 +87,6 @@ class EmulatedSweepTest(testtools.TestCase):
         self.assertEqual([], journal.entries())
         self.assertEqual([], list(self.cloud.orchestration.stacks()))
         self.assertEqual([], list(self.cloud.block_storage.volumes()))
-        self.assertEqual([], list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
+        self.assertEqual(
+            [], list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
+        )

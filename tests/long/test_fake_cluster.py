@@ -8,10 +8,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from hvstack import errors, profiles, share, shell
-from hvstack.cloud import connection, flavors, journal, stacks, undo
-from hvstack.cluster import environments
-from hvstack.lab import clouds
+from hvstack import errors, host_profiles, processutils, share
+from hvstack.cloud import cluster_flavors, connection, journal, stacks, undo
+from hvstack.cluster import heat_environment
+from hvstack.lab import clouds_yaml
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from tests.functional.test_hosts import HostsTest
@@ -19,22 +19,22 @@ from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 HOSTS, SLOTS, WORKERS = 8, 4, 30
-TEMPLATE = share.HEAT_TEMPLATES / environments.TEMPLATE
+TEMPLATE = share.HEAT_TEMPLATES / heat_environment.TEMPLATE
 
 
 class FakeClusterTest(HostsTest):
     def setUp(self) -> None:
         super().setUp()
         labs.fake_hosts(self, HOSTS)
-        self.conn = connection.connect(clouds.ADMIN_CLOUD)
+        self.conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn])
         self.no_system()
         profile, configuration = (
-            profiles.load('vsphere6'),
+            host_profiles.load('vsphere6'),
             parse('i4-dedicated'),
         )
         self.flavors = [
-            flavors.publish(
+            cluster_flavors.publish(
                 self.conn,
                 derive_flavor(profile, configuration, role),
                 [str(self.conn.current_project_id)],
@@ -46,7 +46,7 @@ class FakeClusterTest(HostsTest):
         """Write the cluster's environment."""
         worker, controller = self.flavors
         path = self.temp_dir / 'cluster.yaml'
-        shell.run(
+        processutils.run(
             [
                 *(HVSTACK, 'cluster', 'environment', str(path)),
                 *('--configuration', f'i{SLOTS}-dedicated'),
@@ -56,7 +56,7 @@ class FakeClusterTest(HostsTest):
                 *('--hosts', str(HOSTS), '--workers', str(workers)),
                 *('--controllers', 'separate', '--controller-slots', '2'),
             ],
-            env={'OS_CLOUD': clouds.ADMIN_CLOUD},
+            env={'OS_CLOUD': clouds_yaml.ADMIN_CLOUD},
         )
         return path
 
@@ -96,7 +96,7 @@ class FakeClusterTest(HostsTest):
         self.assertEqual(sorted(by_host.values()), sorted(groups.values()))
         self.assertIn('not waited for', outputs['readiness'])
         # Nova's own answer to one more.
-        shell.run(
+        processutils.run(
             [
                 Path(HVSTACK).with_name('openstack'),
                 *('stack', 'update', '--existing', '--wait'),
@@ -104,7 +104,7 @@ class FakeClusterTest(HostsTest):
                 *('-t', TEMPLATE),
                 *('--parameter', f'worker_count={WORKERS + 1}', self.name),
             ],
-            env={'OS_CLOUD': clouds.ADMIN_CLOUD},
+            env={'OS_CLOUD': clouds_yaml.ADMIN_CLOUD},
             timeout=600,
             check=False,
         )

@@ -20,11 +20,11 @@ from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
 from hvstack.cluster.base import Node
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop.sites import CONF
-from hvstack.lab import clouds
+from hvstack.hadoop.site_files import CONF
+from hvstack.lab import clouds_yaml
 from hvstack.lab.hosts import cgroups
 from hvstack.model.configuration import parse
-from hvstack.report import answer, findings
+from hvstack.report import findings, sweep_report
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 from hvstack.sweep import recovery
@@ -62,7 +62,7 @@ class FindingsTest(testtools.TestCase):
         super().setUpClass()
         if not os.environ.get('HVSTACK_LAB'):
             return
-        cls.conn = connection.connect(clouds.ADMIN_CLOUD)
+        cls.conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
         recovery.recover([cls.conn])
         options = conf.load().cloud
         plan = launch.plan(cls.conn, parse('i2'), options)
@@ -108,7 +108,7 @@ class FindingsTest(testtools.TestCase):
         run_record.seen['telemetry'] = telemetry.summarize(
             run_result.telemetry
         )
-        sweep = answer.build_report([run_record])
+        sweep = sweep_report.build_report([run_record])
         self.addDetail(
             'seen',
             testtools.content.text_content(

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.cloud import undo
 from hvstack.cluster import launch
-from hvstack.hadoop import fsck, rest
+from hvstack.hadoop import daemon_http, fsck
 from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
@@ -41,7 +41,7 @@ class HostFailureTest(LabTest):
         self.addCleanup(self.cluster.close)
 
     def lab(self, *args: str) -> None:
-        shell.run([HVSTACK, 'lab', *args], timeout=600)
+        processutils.run([HVSTACK, 'lab', *args], timeout=600)
 
     def until(
         self,
@@ -49,11 +49,13 @@ class HostFailureTest(LabTest):
         description: str,
         timeout: float = 180,
     ) -> None:
-        shell.wait_for(condition, description, timeout=timeout, interval=3)
+        processutils.wait_for(
+            condition, description, timeout=timeout, interval=3
+        )
 
     def live(self) -> int:
         """Return the number of DataNodes that the NameNode hears."""
-        state = rest.get_namenode_bean(
+        state = daemon_http.get_namenode_bean(
             self.cluster.gateway, 'FSNamesystemState'
         )
         return int(state['NumLiveDataNodes'])

@@ -14,8 +14,8 @@ import sys
 
 import testtools
 
-from hvstack import conf, profiles
-from hvstack.cloud import connection, hostmode, journal, placement
+from hvstack import conf, host_profiles
+from hvstack.cloud import connection, cpu_mode, journal, placement
 from hvstack.lab import settings
 from hvstack.sweep import capabilities, recovery
 from tests.long import labs
@@ -23,15 +23,15 @@ from tests.long import labs
 #: Switches the hosts and dies at once, as by SIGKILL in a sweep.
 DIES = """
 import os, signal
-from hvstack import conf, profiles
-from hvstack.cloud import connection, hostmode, placement
-from hvstack.sweep import lacks
+from hvstack import conf, host_profiles
+from hvstack.cloud import connection, cpu_mode, placement
+from hvstack.sweep import capabilities
 options = conf.load()
-profile = profiles.load('lab-worker')
+profile = host_profiles.load('lab-worker')
 conn = connection.connect('hvstack-lab')
 hosts = placement.providers(conn, profile.traits['worker'])
-command = lacks.mode_command(profile, options.sweep)
-hostmode.switch(conn, hosts, 'dedicated', command)
+command = capabilities.get_mode_command(profile, options.sweep)
+cpu_mode.switch(conn, hosts, 'dedicated', command)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 SECONDS = 1200
@@ -52,13 +52,13 @@ class HostModeTest(testtools.TestCase):
         )
         self.cloud = connection.connect('hvstack-lab')
         self.addCleanup(self.cloud.close)
-        self.profile = profiles.load('lab-worker')
+        self.profile = host_profiles.load('lab-worker')
         self.hosts = placement.providers(
             self.cloud, self.profile.traits['worker']
         )
 
     def modes(self) -> set[str]:
-        return set(hostmode.current(self.cloud, self.hosts).values())
+        return set(cpu_mode.current(self.cloud, self.hosts).values())
 
     def test_a_dead_process_left_them_dedicated(self) -> None:
         self.assertEqual({'shared'}, self.modes())

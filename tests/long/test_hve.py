@@ -12,7 +12,7 @@ import testtools
 from hvstack import errors
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import fsck
-from hvstack.hadoop.sites import CONF
+from hvstack.hadoop.site_files import CONF
 from hvstack.lab import lock
 from hvstack.lab.hosts import host
 from tests.long.biglab import BigLabTest

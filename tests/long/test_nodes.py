@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes on the lab: what is in force there, and what a reboot leaves."""
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cloud import undo
-from hvstack.cluster import hosts, inforce, launch
+from hvstack.cluster import bare_metal, effective_settings, launch
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, sites
+from hvstack.hadoop import daemons, site_files
 from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
 from tests.functional.test_cluster import LabTest
-from tests.unit.hadoop.test_sites import properties
+from tests.unit.hadoop.test_sites import parse_properties
 
 NAME = 'hv-test-nodes'
 TUNING = 'vsan'
@@ -27,7 +27,7 @@ class NodesTest(LabTest):
 
         A limit above this machine's own is refused in containers.
         """
-        refused = inforce.os_state(cluster.nodes).not_set
+        refused = effective_settings.os_state(cluster.nodes).not_set
         if any(setting.startswith('limit.nofile') for setting in refused):
             return
         for node in cluster.nodes:
@@ -54,7 +54,7 @@ class NodesTest(LabTest):
             ('yarn-site.xml', ('resourcemanager', 'nodemanager')),
             ('mapred-site.xml', ('job',)),
         ):
-            for key, value in properties(files[name]).items():
+            for key, value in parse_properties(files[name]).items():
                 # A run names its own.
                 if any(mark in value for mark in own) or 'blocksize' in key:
                     continue
@@ -76,7 +76,7 @@ class NodesTest(LabTest):
         self.addCleanup(cluster.close)
         self.check_limits(cluster)
         run_result = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
-        files = sites.render_site_files(
+        files = site_files.render_site_files(
             plan.sizing, replication=plan.replication, tuning=TUNING
         )
         self.check_in_force(cluster, run_result, files)
@@ -99,25 +99,29 @@ class NodesTest(LabTest):
                 [worker]
             )
 
-        shell.wait_for(back, 'the worker to be back', timeout=180, interval=2)
+        processutils.wait_for(
+            back, 'the worker to be back', timeout=180, interval=2
+        )
         daemons.wait_ready(cluster, 180)
-        self.assertEqual('vsphere6', inforce.os_state([worker]).profile)
+        self.assertEqual(
+            'vsphere6', effective_settings.os_state([worker]).profile
+        )
         self.check_limits(cluster)
 
 
 class BareTest(LabTest):
     def test_bare_metal_is_set_up_alike(self) -> None:
         thp = 'cat /sys/kernel/mm/transparent_hugepage/enabled'
-        before = shell.run(['sh', '-c', thp]).stdout
-        bare_hosts = hosts.BareHosts.from_file(tuning=TUNING)
+        before = processutils.run(['sh', '-c', thp]).stdout
+        bare_hosts = bare_metal.BareHosts.from_file(tuning=TUNING)
         with bare_hosts as cluster:
-            system = inforce.os_state(cluster.nodes)
+            system = effective_settings.os_state(cluster.nodes)
             self.assertEqual('vsphere6', system.profile)
             self.assertIn(KERNELS, system.not_set)
             self.assertEqual(
                 before, cluster.workers[0].run(thp).stdout, 'the machine'
             )
-            properties = inforce.parameters(cluster, 'job_1_0001')
+            properties = effective_settings.parameters(cluster, 'job_1_0001')
             self.assertEqual(
                 str(cluster.replication),
                 properties['datanode']['dfs.replication'],

@@ -9,9 +9,9 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import report, shell
+from hvstack import processutils, report
 from hvstack.lab import packages
-from hvstack.report import answer
+from hvstack.report import sweep_report
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 from tests.unit.report.test_findings import tasked
@@ -48,7 +48,7 @@ class BrowserTest(testtools.TestCase):
         path = self.directory / 'page.html'
         path.write_text(text)
         log = self.directory / 'net.json'
-        done = shell.run(
+        done = processutils.run(
             [
                 *CHROMIUM,
                 f'--user-data-dir={self.directory / "profile"}',
@@ -127,8 +127,8 @@ class BrowserTest(testtools.TestCase):
         self.assertIn('&lt;script&gt;alert(1)', elements)
 
     def test_two_sweeps(self) -> None:
-        first = answer.build_report([run('i1', 0, 90, sweep='a')])
-        second = answer.build_report([run('i1', 0, 100, sweep='b')])
+        first = sweep_report.build_report([run('i1', 0, 90, sweep='a')])
+        second = sweep_report.build_report([run('i1', 0, 100, sweep='b')])
         self.assert_drawn(
             report.format_comparison(first, second, form='html'), 1
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host without power lets go of its guests' disks. The lab is up."""
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.hosts import cgroups
 from tests.functional.test_hosts import HVSTACK, LAST, HostsTest
 
@@ -12,19 +12,19 @@ class PowerCutTest(HostsTest):
         self.answers(server)
         with_guest = self.devices()
         self.assertEqual(1, len(with_guest))
-        shell.run([HVSTACK, 'lab', 'host', 'off', LAST], timeout=60)
+        processutils.run([HVSTACK, 'lab', 'host', 'off', LAST], timeout=60)
         self.assertEqual([], self.devices())
         self.assertFalse(cgroups.exists(LAST))
         self.assertEqual('up', self.service('hv-host2'))
-        shell.wait_for(
+        processutils.wait_for(
             lambda: self.service(LAST) == 'down', 'Nova to miss it', timeout=60
         )
-        done = shell.run(
+        done = processutils.run(
             [HVSTACK, 'lab', 'host', 'exec', LAST, 'true'], check=False
         )
         self.assertNotEqual(0, done.returncode)
         self.assertIn('lab host on', done.stderr)
-        shell.run([HVSTACK, 'lab', 'host', 'on', LAST], timeout=300)
+        processutils.run([HVSTACK, 'lab', 'host', 'on', LAST], timeout=300)
         self.assertEqual('up', self.service(LAST))
         self.answers(server)
         self.assertEqual(1, len(self.devices()))
@@ -33,7 +33,7 @@ class PowerCutTest(HostsTest):
 
     def devices(self) -> list[str]:
         """Return the loop devices of the last host's guests."""
-        output = shell.run(['losetup', '-n', '-O', 'BACK-FILE']).stdout
+        output = processutils.run(['losetup', '-n', '-O', 'BACK-FILE']).stdout
         return [line for line in output.splitlines() if self.mine(line)]
 
     def mine(self, file: str) -> bool:

@@ -17,18 +17,18 @@ from typing import Any
 import fixtures
 import yaml
 
-from hvstack import profiles, shell
+from hvstack import host_profiles, processutils
 from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
 from hvstack.cluster.stack import StackCluster
 from hvstack.lab import (
     ceph,
-    clouds,
+    clouds_yaml,
+    constants,
     identity,
     images,
     lifecycle,
     settings,
-    values,
 )
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
@@ -78,7 +78,7 @@ class QemuClusterTest(LabTest):
             before = settings.load() or settings.LabSettings()
             cls.addClassCleanup(lifecycle.up, lambda _: before, Progress())
             # A host with servers does not change.
-            recovery.recover([connection.connect(clouds.ADMIN_CLOUD)])
+            recovery.recover([connection.connect(clouds_yaml.ADMIN_CLOUD)])
             # A connection knows the services that there were at its start.
             cls.lab_up({})
         super().setUpClass()
@@ -88,7 +88,7 @@ class QemuClusterTest(LabTest):
         image = images.build('hadoop', Progress(), outputs=['lxc', 'qemu'])
         images.upload(identity.connect(), image, 'qemu', title=IMAGE)
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'host.yaml'
-        profile = profiles.load('lab-worker').to_mapping()
+        profile = host_profiles.load('lab-worker').to_mapping()
         path.write_text(yaml.safe_dump({**profile, 'disks': DISKS}))
         self.options = SimpleNamespace(
             **{
@@ -161,20 +161,20 @@ class QemuClusterTest(LabTest):
         cluster.close()
         undo.undo_own([self.conn])
         self.assertEqual([], list(self.conn.block_storage.volumes()))
-        for pool in values.POOLS:
+        for pool in constants.POOLS:
             self.assertEqual([], self.images_in(pool), pool)
 
     def images_in(self, pool: str) -> list[str]:
         """Return the RBD images of a pool."""
         conf = str(settings.LAB / 'etc' / 'ceph' / 'ceph.conf')
-        out = shell.run(['rbd', '--conf', conf, 'ls', pool]).stdout
+        out = processutils.run(['rbd', '--conf', conf, 'ls', pool]).stdout
         return out.split()
 
     def pools(self) -> list[set[str]]:
         """Return the pools of each worker's volumes, by Ceph's own answer."""
         held = {
             name: pool
-            for pool in values.POOLS
+            for pool in constants.POOLS
             for name in self.images_in(pool)
         }
         server_pools = []
@@ -237,7 +237,7 @@ class QemuClusterTest(LabTest):
             self.outputs['workers'][0]['server_id']
         )
         self.assertEqual(SECOND, server.hypervisor_hostname)
-        xml = shell.run(
+        xml = processutils.run(
             [
                 *(HVSTACK, 'lab', 'host', 'exec', SECOND, '--'),
                 *('virsh', '-c', 'qemu:///system', 'dumpxml'),

@@ -7,12 +7,12 @@ from typing import Any
 
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
+from hvstack.cluster.sampler import Sampler, source
 from hvstack.cluster.ssh import SSHNode
-from hvstack.cluster.telemetry import Sampler, source
 from hvstack.lab import hosts, images, settings
 from hvstack.lab.hosts import cgroups
-from hvstack.report import answer, findings
+from hvstack.report import findings, sweep_report
 from hvstack.results import telemetry
 from tests.functional.test_hosts import LAST, HostsTest
 from tests.long import labs
@@ -125,7 +125,7 @@ class SlowDiskTest(QemuTest):
         ]
         for node in nodes:
             self.addCleanup(node.close)
-            shell.wait_for(
+            processutils.wait_for(
                 lambda guest=node: (
                     guest.run('true', timeout=60, check=False).returncode == 0
                 ),
@@ -148,7 +148,7 @@ class SlowDiskTest(QemuTest):
         slow = [
             finding.evidence
             for finding in findings.list_findings(
-                answer.build_report([record])
+                sweep_report.build_report([record])
             )
             if finding.title == 'slow disk'
         ]

@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from hvstack import shell
-from hvstack.cloud import keys, stacks
+from hvstack import processutils
+from hvstack.cloud import keypairs, stacks
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from tests.functional import test_templates as templates
@@ -30,7 +30,7 @@ class ReadinessTest(templates.MemberTest):
         self.assertNotEqual(worker['host_id'], client['host_id'])
         self.assertEqual(f'ssh root@{client["address"]}', outputs['ssh'])
         with StackCluster.from_outputs(
-            outputs, keys.FOLDER / NAME, name=NAME, processors=2
+            outputs, keypairs.FOLDER / NAME, name=NAME, processors=2
         ) as cluster:
             assert isinstance(cluster.gateway, SSHNode)
             gateway = dataclasses.replace(
@@ -40,7 +40,7 @@ class ReadinessTest(templates.MemberTest):
                 role='gateway',
             )
             # It tells Heat nothing, having no daemons.
-            shell.wait_for(
+            processutils.wait_for(
                 lambda: not gateway.run('true', check=False).returncode,
                 'the gateway to answer',
                 timeout=120,

@@ -4,8 +4,8 @@
 import threading
 from collections import Counter
 
-from hvstack import shell
-from hvstack.cluster import topology
+from hvstack import processutils
+from hvstack.cluster import topology_refresh
 from tests.long.biglab import BigLabTest
 
 ROWS = 1_000_000
@@ -25,7 +25,7 @@ class ScaleTest(BigLabTest):
         self.assertEqual([], self.done('topology', '--check'))
 
         # In by two under a sort, by the member alone.
-        results: list[shell.Result] = []
+        results: list[processutils.Result] = []
         sort = threading.Thread(
             target=lambda: results.append(
                 gateway.run(
@@ -36,7 +36,9 @@ class ScaleTest(BigLabTest):
             )
         )
         sort.start()
-        self.until(lambda: topology.running_jobs(gateway) == 1, 'the job', 120)
+        self.until(
+            lambda: topology_refresh.running_jobs(gateway) == 1, 'the job', 120
+        )
         output = self.done('scale', '--workers', '4')
         sort.join(1200)
         self.assertEqual(0, results[0].returncode, results[0].stderr[-2000:])

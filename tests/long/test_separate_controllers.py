@@ -8,11 +8,11 @@ and what it was before at the end.
 import json
 from typing import Any
 
-from hvstack import shell
-from hvstack.cloud import journal, keys
+from hvstack import processutils
+from hvstack.cloud import journal, keypairs
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
-from hvstack.lab import clouds
+from hvstack.lab import clouds_yaml
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
 from tests.long.biglab import HVSTACK, BigLabTest
@@ -28,11 +28,11 @@ class SeparateTest(BigLabTest):
 
     def admin(self, command: str, *args: str) -> Any:
         """Return the answer of a command for the member's cluster."""
-        result = shell.run(
+        result = processutils.run(
             [
                 *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
-                *('--os-cloud', clouds.ADMIN_CLOUD),
-                *('--tenant-os-cloud', clouds.MEMBER_CLOUD, *args),
+                *('--os-cloud', clouds_yaml.ADMIN_CLOUD),
+                *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD, *args),
             ],
             timeout=1200,
             check=False,
@@ -68,7 +68,7 @@ class SeparateTest(BigLabTest):
     def opened(self, outputs: dict[str, Any]) -> StackCluster:
         """Return the cluster of these outputs."""
         cluster = StackCluster.from_outputs(
-            outputs, keys.FOLDER / self.NAME, name=self.NAME, processors=1
+            outputs, keypairs.FOLDER / self.NAME, name=self.NAME, processors=1
         )
         self.addCleanup(cluster.close)
         return cluster

@@ -4,11 +4,11 @@
 from pathlib import Path
 from typing import Any
 
-from hvstack import profiles, shell
-from hvstack.cloud import connection, placement, ratios, undo
+from hvstack import host_profiles, processutils
+from hvstack.cloud import allocation_ratios, connection, placement, undo
 from hvstack.cluster import probe
 from hvstack.cluster.ssh import SSHNode
-from hvstack.hadoop.rest import run_on_nodes
+from hvstack.hadoop.daemon_http import run_on_nodes
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive_flavor
 from tests.functional.test_hosts import HostsTest
@@ -27,14 +27,14 @@ class SharesTest(HostsTest):
     def guests(self, label: str) -> tuple[Flavor, list[SSHNode]]:
         """Return guests of a configuration, as many as share a host."""
         configuration = parse(label)
-        profile = profiles.load('lab-worker')
+        profile = host_profiles.load('lab-worker')
         shape = derive_flavor(
             profile, configuration, 'worker', cpu_shares=True
         )
         # Its Placement microversion is the one that ratios ask for.
         admin = connection.connect('hvstack-lab')
         self.addCleanup(undo.undo_own, [admin])
-        ratios.set_ratios(
+        allocation_ratios.set_ratios(
             admin,
             {HOST: placement.providers(admin)[HOST]},
             {
@@ -70,10 +70,10 @@ class SharesTest(HostsTest):
 
     def overflows(self, shape: Flavor, guests: list[SSHNode]) -> bool:
         """Fill all guests at once; tell whether their host's cap was hit."""
-        before = probe.oom(shell.run(['dmesg']).stdout)
+        before = probe.oom(processutils.run(['dmesg']).stdout)
         command = FILL.format(size=shape.ram - _REST)
         done = run_on_nodes(guests, f'{command} || true', timeout=300)
-        new = probe.oom(shell.run(['dmesg']).stdout) - before
+        new = probe.oom(processutils.run(['dmesg']).stdout) - before
         hit = any(f'oom_memcg=/{HOST},' in line for line in new)
         if not hit:
             whole = str((shape.ram - _REST) * 1024**2)
@@ -85,7 +85,7 @@ class SharesTest(HostsTest):
 
     def check_cpu(self, shape: Flavor, guests: list[SSHNode]) -> None:
         """All of them together get the host's cap, each the same share."""
-        cap = profiles.load('lab-worker').cpu_cap
+        cap = host_profiles.load('lab-worker').cpu_cap
         assert cap is not None
         shares = probe.cpu_shares(guests, shape.vcpus, seconds=5).values()
         self.assertLess(sum(shares), cap * 1.1)
@@ -98,13 +98,13 @@ class SharesTest(HostsTest):
 
     def test_twice_the_cpus(self) -> None:
         shape, guests = self.guests('i2-c2')
-        self.assertEqual(profiles.load('lab-worker').cpus, shape.vcpus)
+        self.assertEqual(host_profiles.load('lab-worker').cpus, shape.vcpus)
         self.check_cpu(shape, guests)
 
     def test_more_memory_than_there_is(self) -> None:
         shape, guests = self.guests('i2-m1.2')
         self.assertTrue(self.overflows(shape, guests))
         limit = Path(f'/sys/fs/cgroup/memory/{HOST}/memory.limit_in_bytes')
-        cap = profiles.load('lab-worker').memory_cap_mib
+        cap = host_profiles.load('lab-worker').memory_cap_mib
         assert cap is not None
         self.assertEqual(cap * 1024**2, int(limit.read_text(encoding='utf-8')))

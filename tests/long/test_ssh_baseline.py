@@ -11,8 +11,8 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import shell
-from hvstack.cluster import actions, hosts
+from hvstack import processutils
+from hvstack.cluster import actions, bare_metal
 from hvstack.lab import images
 from hvstack.results import record
 
@@ -35,17 +35,17 @@ class SSHBaselineTest(testtools.TestCase):
             self.skipTest('needs a lab that is up (make test)')
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.key = self.directory / 'key'
-        shell.run(
+        processutils.run(
             ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.key]
         )
-        hosts.recover()
-        self.hosts = hosts.read()
+        bare_metal.recover()
+        self.hosts = bare_metal.read()
         for host in self.hosts:
             assert host.release
-            self.addCleanup(shell.run, host.release.argv(), timeout=300)
+            self.addCleanup(processutils.run, host.release.argv(), timeout=300)
             self.addCleanup(self.forget, host.address)
-            shell.run(host.prepare, timeout=300)
-            shell.run(
+            processutils.run(host.prepare, timeout=300)
+            processutils.run(
                 [*host.enter, 'sh', '-c', SSHD],
                 stdin=self.key.with_suffix('.pub').read_text(),
                 timeout=60,
@@ -53,7 +53,7 @@ class SSHBaselineTest(testtools.TestCase):
 
     def forget(self, address: str) -> None:
         """The next file system on that host has another host key."""
-        shell.run(
+        processutils.run(
             [
                 *('ssh-keygen', '-R', address),
                 *('-f', actions.SSH / 'known_hosts'),
@@ -105,12 +105,12 @@ class SSHBaselineTest(testtools.TestCase):
         (run_record,) = record.load_all(self.directory / 'records')
         self.assertEqual('baseline', run_record.kind)
         self.assertEqual(
-            hosts.environment(self.hosts)['caps'],
+            bare_metal.environment(self.hosts)['caps'],
             run_record.environment['caps'],
         )
         # Given back: nothing of it runs or is mounted.
         for host in self.hosts:
-            mounts = shell.run(
+            mounts = processutils.run(
                 [*host.enter, 'grep', 'hvstack-bare', '/proc/mounts'],
                 check=False,
             )

@@ -6,11 +6,11 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from hvstack import shell
-from hvstack.cloud import journal, ratios
-from hvstack.cluster import hosts
+from hvstack import processutils
+from hvstack.cloud import allocation_ratios, journal
+from hvstack.cluster import bare_metal
 from hvstack.results import record
-from hvstack.sweep import state
+from hvstack.sweep import sweep_store
 from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
 
 _SECONDS = 900.0
@@ -18,7 +18,7 @@ _SECONDS = 900.0
 
 def are_hosts_taken() -> bool:
     """Tell whether bare-metal hosts are taken."""
-    return bool(list(hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
+    return bool(list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json')))
 
 
 def noted(resource_type: str) -> bool:
@@ -35,7 +35,7 @@ class SweepTest(SweepCase):
             stderr=subprocess.DEVNULL,
         ) as process:
             try:
-                shell.wait_for(
+                processutils.wait_for(
                     lambda: process.poll() is not None or moment(),
                     'the moment to kill',
                     timeout=_SECONDS,
@@ -45,20 +45,20 @@ class SweepTest(SweepCase):
             finally:
                 process.send_signal(signal.SIGKILL)
         # Rally dies with it; a moment later nothing of it writes any more.
-        shell.wait_for(self.quiet, 'Rally to die', timeout=30)
-        return state.list_sweeps()[-1].id
+        processutils.wait_for(self.quiet, 'Rally to die', timeout=30)
+        return sweep_store.list_sweeps()[-1].id
 
     def finish(self, sweep: str, runs: dict[str, int]) -> None:
         """Let a sweep go on to its end; nothing of it may be left."""
         before = self.files(sweep)
-        done = shell.run(
+        done = processutils.run(
             [HVSTACK, 'sweep', 'resume', sweep], timeout=3600, check=False
         )
         self.assertEqual(0, done.returncode, done.stderr[-3000:])
         after = self.files(sweep)
         self.assertEqual(before, {name: after[name] for name in before})
         counts: dict[str, list[int]] = {}
-        for run_record in record.load_all(state.RECORDS_DIR, sweep):
+        for run_record in record.load_all(sweep_store.RECORDS_DIR, sweep):
             if run_record.valid:
                 counts.setdefault(run_record.configuration, []).append(
                     run_record.index
@@ -71,7 +71,7 @@ class SweepTest(SweepCase):
         self.assertEqual([], list(self.cloud.orchestration.stacks()))
         self.assertEqual([], journal.entries())
         self.assertFalse(are_hosts_taken())
-        now = ratios.current(self.cloud, self.providers)
+        now = allocation_ratios.current(self.cloud, self.providers)
         self.assertEqual({BY_HAND}, {ratio['VCPU'] for ratio in now.values()})
 
     def test_ended_in_a_run(self) -> None:
@@ -91,8 +91,8 @@ class SweepTest(SweepCase):
             output = process.stderr.read()
         self.assertEqual(130, process.returncode, output)
         self.assertIn('interrupted', output)
-        sweep = state.list_sweeps()[-1].id
-        log = state.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
+        sweep = sweep_store.list_sweeps()[-1].id
+        log = sweep_store.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
         self.assertIn('bare metal: give the hosts back', log.read_text())
         self.assertNotIn('i1: stack', log.read_text())
         self.assertEqual({}, self.files(sweep))
@@ -114,9 +114,9 @@ class SweepTest(SweepCase):
 
         def sorting() -> bool:
             log = (
-                state.SWEEPS_DIR.parent
+                sweep_store.SWEEPS_DIR.parent
                 / 'logs'
-                / f'{state.list_sweeps()[-1].id}.log'
+                / f'{sweep_store.list_sweeps()[-1].id}.log'
             )
             return log.exists() and 'HSSort ...' in log.read_text()[size:]
 
@@ -128,7 +128,7 @@ class SweepTest(SweepCase):
             lambda: noted('stack'),
             sorting,
         ):
-            log = state.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
+            log = sweep_store.SWEEPS_DIR.parent / 'logs' / f'{sweep}.log'
             size = len(log.read_text())
             self.killed(['sweep', 'resume', sweep], moment)
             time.sleep(1)

@@ -23,12 +23,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hvstack import shell
-from hvstack.cloud import journal, keys, placement, ratios
-from hvstack.cluster import hosts
+from hvstack import processutils
+from hvstack.cloud import allocation_ratios, journal, keypairs, placement
+from hvstack.cluster import bare_metal
 from hvstack.model.configuration import parse
 from hvstack.results import record
-from hvstack.sweep import executor, state
+from hvstack.sweep import executor, sweep_store
 from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
 
 #: The stage that begins with a line of progress.
@@ -169,7 +169,7 @@ class SweepKillsTest(SweepCase):
                 for item in self.cloud.network.security_groups()
                 if item.name != 'default'
             ],
-            'ratios': [str(ratios.current(self.cloud, providers))],
+            'ratios': [str(allocation_ratios.current(self.cloud, providers))],
             'providers': [
                 item['name'] for item in content['resource_providers']
             ],
@@ -178,12 +178,13 @@ class SweepKillsTest(SweepCase):
                 for entry in journal.entries()
             ],
             'taken hosts': [
-                path.name for path in hosts.ACQUIRED_HOSTS_DIR.glob('*.json')
+                path.name
+                for path in bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json')
             ],
             # The key that signs records stays.
             'key files': [
                 path.name
-                for path in keys.FOLDER.glob('*')
+                for path in keypairs.FOLDER.glob('*')
                 if not path.name.startswith('ed25519')
             ],
         }
@@ -219,7 +220,7 @@ class SweepKillsTest(SweepCase):
         if not self.sweep:
             return True
         (sweep,) = [
-            item for item in state.list_sweeps() if item.id == self.sweep
+            item for item in sweep_store.list_sweeps() if item.id == self.sweep
         ]
         workloads = executor.load_status(sweep).workloads
         return not workloads or workloads[0][0].label == _BARE_METAL_LABEL
@@ -316,12 +317,12 @@ class SweepKillsTest(SweepCase):
             self.problem(f'{method} does not end the command')
             process.kill()
             process.wait()
-        shell.wait_for(self.quiet, 'Rally to end', timeout=30)
+        processutils.wait_for(self.quiet, 'Rally to end', timeout=30)
         command.thread.join(10)
         return method
 
     def quiet(self) -> bool:
-        return super().quiet() and not hosts.holders()
+        return super().quiet() and not bare_metal.holders()
 
     def recovered(
         self, command: _Command, signum: signal.Signals
@@ -334,7 +335,7 @@ class SweepKillsTest(SweepCase):
             if command.process.returncode != _INTERRUPTED:
                 self.problem(f'SIGHUP: status {command.process.returncode}')
             return []
-        done = shell.run(
+        done = processutils.run(
             [HVSTACK, 'sweep', 'recover', '--os-cloud', 'hvstack-lab'],
             timeout=600,
             check=False,
@@ -354,14 +355,14 @@ class SweepKillsTest(SweepCase):
             for name in self.before
             if self.before[name] != after[name]
         ]
-        _, invalid = record.load_usable(state.RECORDS_DIR)
+        _, invalid = record.load_usable(sweep_store.RECORDS_DIR)
         return changed + [item.reason for item in invalid]
 
     def collect(self, command: _Command) -> None:
         """Note the runs that a command has reported, and compare records."""
         if not self.sweep:
             unfinished = [
-                item for item in state.list_sweeps() if not item.finished
+                item for item in sweep_store.list_sweeps() if not item.finished
             ]
             if not unfinished:
                 return
@@ -388,7 +389,7 @@ class SweepKillsTest(SweepCase):
     def valid_runs(self) -> set[tuple[str, str, int]]:
         return {
             (item.sweep, item.configuration, item.index)
-            for item in record.load_usable(state.RECORDS_DIR)[0]
+            for item in record.load_usable(sweep_store.RECORDS_DIR)[0]
             if item.valid
         }
 
@@ -417,5 +418,5 @@ class SweepKillsTest(SweepCase):
             command.thread.join(10)
             self.collect(command)
             self.check_end(command)
-        now = ratios.current(self.cloud, self.providers)
+        now = allocation_ratios.current(self.cloud, self.providers)
         self.assertEqual({BY_HAND}, {item['VCPU'] for item in now.values()})

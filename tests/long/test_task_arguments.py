@@ -13,7 +13,7 @@ from typing import Any
 
 import testtools
 
-from hvstack import share, shell
+from hvstack import processutils, share
 from hvstack.sweep import rallyenv
 
 
@@ -24,7 +24,7 @@ class TaskArgumentsTest(testtools.TestCase):
             self.skipTest('needs a lab that is up (make test)')
         rallyenv.ensure_environment('hvstack-lab')
 
-    def validate(self, name: str, **arguments: Any) -> shell.Result:
+    def validate(self, name: str, **arguments: Any) -> processutils.Result:
         return rallyenv.run_rally(
             *('task', 'validate', '--task', str(share.RALLY_TASKS / name)),
             *('--task-args', json.dumps(arguments)),

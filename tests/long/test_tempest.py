@@ -12,10 +12,10 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import paths, shell
-from hvstack.accept.settings import Workspace
+from hvstack import paths, processutils
+from hvstack.accept.tempest_conf import Workspace
 from hvstack.cloud import connection, stacks
-from hvstack.lab import clouds
+from hvstack.lab import clouds_yaml
 from tests.long.test_accept import COUNT, FAILED, AcceptTest
 
 BIN = Path(sys.executable).parent
@@ -30,7 +30,7 @@ class TempestTest(AcceptTest):
     def setUp(self) -> None:
         super().setUp()
         self.publish()
-        shell.run(self.command('--dry-run'), timeout=300)
+        processutils.run(self.command('--dry-run'), timeout=300)
         self.conf = configparser.ConfigParser(interpolation=None)
         self.conf.read(Workspace(self.workspace).conf)
 
@@ -45,7 +45,7 @@ class TempestTest(AcceptTest):
         path.touch(0o600)
         with path.open('w') as file:
             self.conf.write(file)
-        done = shell.run(
+        done = processutils.run(
             [
                 # Tempest takes its cloud from the file alone.
                 *('env', '-u', 'OS_CLOUD', str(bin_dir / 'tempest'), 'run'),
@@ -75,8 +75,8 @@ class TempestTest(AcceptTest):
 
     def test_heat(self) -> None:
         plugin = paths.CACHE / HEAT_PLUGIN.replace('==', '-')
-        shell.run([BIN / 'uv', 'venv', '-q', '--clear', plugin])
-        shell.run(
+        processutils.run([BIN / 'uv', 'venv', '-q', '--clear', plugin])
+        processutils.run(
             [
                 *(BIN / 'uv', 'pip', 'install', '-q'),
                 *('-p', plugin / 'bin' / 'python'),
@@ -85,7 +85,7 @@ class TempestTest(AcceptTest):
             timeout=900,
         )
         admin: dict[str, Any] = self.cloud.config.config['auth']
-        tenant = connection.connect(clouds.MEMBER_CLOUD)
+        tenant = connection.connect(clouds_yaml.MEMBER_CLOUD)
         # These tests leave some of their stacks.
         self.addCleanup(self.remove, tenant)
         member: dict[str, Any] = tenant.config.config['auth']

@@ -5,11 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.cloud import connection, undo
 from hvstack.cluster import launch
-from hvstack.hadoop.sites import TABLE
-from hvstack.lab import clouds, identity, images
+from hvstack.hadoop.site_files import TABLE
+from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
 
@@ -18,13 +18,19 @@ NAME = 'hv-test-topology'
 
 
 class TopologyTest(LabTest):
-    def hvstack(self, *args: str) -> shell.Result:
+    def hvstack(self, *args: str) -> processutils.Result:
         """Run a command for the cluster as the member."""
         command, *options = args
-        return shell.run(
+        return processutils.run(
             [
                 *(HVSTACK, 'cluster', command, NAME),
-                *('--os-cloud', clouds.MEMBER_CLOUD, '-f', 'json', *options),
+                *(
+                    '--os-cloud',
+                    clouds_yaml.MEMBER_CLOUD,
+                    '-f',
+                    'json',
+                    *options,
+                ),
             ],
             timeout=400,
             check=False,
@@ -33,7 +39,7 @@ class TopologyTest(LabTest):
     def setUp(self) -> None:
         super().setUp()
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
-        member = connection.connect(clouds.MEMBER_CLOUD)
+        member = connection.connect(clouds_yaml.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, member])
         plan = launch.plan(self.conn, parse('i1'), self.options)
         self.cluster, _ = launch.launch(

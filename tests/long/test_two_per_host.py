@@ -11,7 +11,7 @@ from pathlib import Path
 
 import fixtures
 
-from hvstack.cloud import keys, stacks
+from hvstack.cloud import keypairs, stacks
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from tests.functional import test_templates as templates
@@ -28,7 +28,7 @@ class TwoPerHostTest(BigLabTest):
     def test_two_per_host(self) -> None:
         chosen = parse('i2')
         names = templates.published(self.conn, self.member, chosen)
-        key = keys.create(self.member, self.NAME)
+        key = keypairs.create(self.member, self.NAME)
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         path = templates.written(
             directory / 'cluster.yaml',

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hvstack import errors, shell
-from hvstack.cluster import telemetry
+from hvstack import errors, processutils
+from hvstack.cluster import sampler
 from hvstack.lab import systemd
 from hvstack.lab.hosts import cgroups
 
@@ -61,7 +61,7 @@ class Caps:
         process = subprocess.Popen([*joined, 'sleep', 'infinity'])
         self.processes.append(process)
         try:
-            shell.wait_for(
+            processutils.wait_for(
                 lambda: process.pid in cgroups.members(HOST),
                 'the first process to be in the host',
                 timeout=30,
@@ -131,7 +131,7 @@ class Caps:
         self.check('removed', not cgroups.exists(HOST), 'no group remains')
         self.check('names', HOST not in cgroups.names(), cgroups.names())
         if cgroups.has_units():
-            state = shell.run(
+            state = processutils.run(
                 ['systemctl', 'show', '-p', 'LoadState', cgroups.unit(HOST)]
             ).stdout.strip()
             self.check('unit removed', 'not-found' in state, state)
@@ -193,14 +193,14 @@ class Caps:
         """Run the telemetry sampler as a process of the host."""
         path = Path('/run/hvstack-caps')
         path.mkdir(exist_ok=True)
-        (path / 'sampler').write_text(telemetry._CGROUP)
+        (path / 'sampler').write_text(sampler._CGROUP)
         loop = self.start(_LOOP, cgroups.entrances(HOST))
         text = path / 'samples'
         argv = f'sh {path}/sampler 1 10 127.0.0.1 >{text}'
         self.start(['/bin/sh', '-c', argv], cgroups.entrances(HOST))
         self.processes[-1].wait(120)
         self.kill([loop])
-        _, rates, *_ = telemetry.cgroup(text.read_text())
+        _, rates, *_ = sampler.cgroup(text.read_text())
         cpu_rates = [rate for rate in rates['cpu'] if rate is not None]
         mean = sum(cpu_rates) / len(cpu_rates)
         self.check(
@@ -210,7 +210,7 @@ class Caps:
         )
 
     def _reload(self) -> None:
-        shell.run(['systemctl', 'daemon-reload'])
+        processutils.run(['systemctl', 'daemon-reload'])
         self._cpu_cap('after daemon-reload, busy loops in a host')
 
     def _below(self) -> None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.images import builder, store
 
 TOP = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ class Disk:
         """Install Debian into the root directory and configure it."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.work_dir.mkdir(parents=True, exist_ok=True)
-        shell.run(
+        processutils.run(
             [
                 *('unshare', '-m', 'mmdebstrap', '--quiet', '--mode=root'),
                 *('--variant=important', '--format=directory'),
@@ -80,7 +80,7 @@ class Disk:
             timeout=1800,
         )
         if not self.ssh_key.exists():
-            shell.run(
+            processutils.run(
                 [
                     *('ssh-keygen', '-q', '-t', 'ed25519', '-N', ''),
                     *('-f', self.ssh_key),
@@ -120,7 +120,7 @@ class Disk:
         shutil.copy('/etc/resolv.conf', resolv_conf)
         clone = self.root / CLONE[1:]
         shutil.rmtree(clone, ignore_errors=True)
-        shell.run(['git', 'clone', '--quiet', TOP, clone])
+        processutils.run(['git', 'clone', '--quiet', TOP, clone])
         self.chroot(f'{CLONE}/tools/bootstrap')
         self.chroot(f'{CLONE}/.venv/bin/python', '-c', _SOFTWARE, timeout=3600)
         resolv_conf.write_text(_NAME_SERVER)
@@ -132,7 +132,7 @@ class Disk:
         target = self.root / str(store.root())[1:]
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shell.run(['cp', '-a', '--sparse=always', store.root(), target])
+        processutils.run(['cp', '-a', '--sparse=always', store.root(), target])
 
     def build_disk(self) -> None:
         """Write the root directory to the machine's disk."""
@@ -142,7 +142,7 @@ class Disk:
             newest = sorted((self.root / 'boot').glob(f'{name}-*'))[-1]
             shutil.copy(newest, self.work_dir / name)
         self.image.unlink(missing_ok=True)
-        shell.run(
+        processutils.run(
             [
                 *('mke2fs', '-q', '-t', 'ext4', '-d', self.root),
                 *(self.image, f'{DISK_GIB}G'),
@@ -156,7 +156,7 @@ class Disk:
         :param timeout: seconds until the program is killed.
         :raises hvstack.errors.CommandFailed: the program failed.
         """
-        shell.run(
+        processutils.run(
             [
                 *('unshare', '-m', '--propagation', 'private', 'sh', '-c'),
                 *(_CHROOT, str(self.root), *argv),

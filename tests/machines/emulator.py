@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from hvstack import errors, pids, shell
+from hvstack import errors, pid_files, processutils
 
 #: Kernel arguments that boot without systemd, see the file.
 WITHOUT_SYSTEMD = 'init=/root/hvstack/tests/machines/init'
@@ -65,7 +65,7 @@ class Emulator:
             stderr=(self.work_dir / 'qemu.log').open('w'),
             start_new_session=True,
         )
-        pids.write(self.pid_file, process.pid)
+        pid_files.write(self.pid_file, process.pid)
 
         def answers() -> bool:
             if process.poll() is not None:
@@ -74,9 +74,11 @@ class Emulator:
                     process.returncode,
                     (self.work_dir / 'qemu.log').read_text(),
                 )
-            return shell.run(self.ssh('true'), check=False).returncode == 0
+            return (
+                processutils.run(self.ssh('true'), check=False).returncode == 0
+            )
 
-        shell.wait_for(
+        processutils.wait_for(
             answers,
             f'the machine in {self.work_dir} to answer',
             timeout=900,
@@ -87,7 +89,7 @@ class Emulator:
     def console_tail(self) -> str:
         """Return the last lines of the machine's console."""
         text = (self.work_dir / 'serial.log').read_text(errors='replace')
-        return shell.tail(text)
+        return processutils.tail(text)
 
     def ssh(self, command: str) -> list[str]:
         """Return the command that runs a shell command in the machine."""
@@ -121,15 +123,15 @@ class Emulator:
 
     def power_off(self) -> None:
         """Shut the machine down; end QEMU if the machine does not."""
-        pid = pids.read(self.pid_file)
+        pid = pid_files.read(self.pid_file)
         if pid is None:
             return
-        shell.run(
+        processutils.run(
             self.ssh('sync; busybox poweroff -f'), check=False, timeout=120
         )
         limit = time.monotonic() + 60
-        while pids.read(self.pid_file) and time.monotonic() < limit:
+        while pid_files.read(self.pid_file) and time.monotonic() < limit:
             time.sleep(1)
-        if pids.read(self.pid_file):
+        if pid_files.read(self.pid_file):
             os.kill(pid, signal.SIGKILL)
         self.pid_file.unlink(missing_ok=True)

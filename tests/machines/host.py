@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from hvstack import errors, shell
-from hvstack.lab import network, supervise, systemd, tracking
+from hvstack import errors, processutils
+from hvstack.lab import bridges, process_cgroup, supervisord, systemd
 from hvstack.lab.hosts import cgroups, host, sizes
 from hvstack.lab.settings import LabSettings
 from tests.machines import processes
@@ -48,7 +48,7 @@ def start_guest(name: str, weight: int, size: sizes.HostSize) -> None:
     root = host.directory(size.name) / 'guests' / name
     for directory in ('bin', 'dev', 'proc', 'sys', 'run', 'tmp'):
         (root / directory).mkdir(parents=True, exist_ok=True)
-    shell.run(['cp', '/bin/busybox', root / 'bin/busybox'])
+    processutils.run(['cp', '/bin/busybox', root / 'bin/busybox'])
     path = root.with_suffix('.xml')
     path.write_text(
         _XML.format(name=name, memory=GUEST_MIB, weight=weight, root=root)
@@ -115,14 +115,14 @@ def check(size: sizes.HostSize) -> list[str]:
 
 def check_supervisor() -> list[str]:
     """Start and stop the control plane's supervisor, without programs."""
-    supervise.ensure()
-    members = tracking.members()
+    supervisord.ensure()
+    members = process_cgroup.members()
     paths = {
         Path(f'/proc/{pid}/cgroup').read_text(encoding='utf-8').strip()
         for pid in members
     }
-    supervise.shutdown()
-    passed = len(members) == 1 and not tracking.members()
+    supervisord.shutdown()
+    passed = len(members) == 1 and not process_cgroup.members()
     print(f'{"ok  " if passed else "FAIL"} supervisor: {paths}', flush=True)
     return [] if passed else ['supervisor']
 
@@ -141,18 +141,18 @@ def main() -> int:
     # As on a machine that is large enough; agents of Nova do not stay.
     [size] = sizes.plan(settings, memory=sizes.minimum_mib(1))
     failed = check_supervisor()
-    network.ensure()
+    bridges.ensure()
     host.configure(size, {})
     host.start(size)
     try:
-        shell.wait_for(
+        processutils.wait_for(
             lambda: 'RUNNING' in host.agents(size.name).values(),
             'the supervisor of the host to answer',
             timeout=60,
             get_reason=lambda: host.log_tail(size.name),
         )
         host.supervisorctl(size.name, 'stop', 'nova-compute', 'metadata')
-        shell.wait_for(
+        processutils.wait_for(
             lambda: virsh(size.name, 'list') is not None,
             'libvirtd to answer',
             timeout=60,
@@ -165,7 +165,7 @@ def main() -> int:
         failed.append(str(exc))
     finally:
         host.forget(size.name)
-        network.remove()
+        bridges.remove()
         systemd.stop_slice()
     if systemd.directory('').exists():
         failed.append('slice remains')

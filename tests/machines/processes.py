@@ -7,7 +7,7 @@
 import sys
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab import systemd
 from hvstack.lab.hosts import cgroups, host
 
@@ -61,7 +61,7 @@ def main() -> int:
     names = cgroups.names()
     failed = [name for name in names if not check(name)]
     if systemd.owns_cgroups():
-        shell.run(['systemctl', 'daemon-reload'])
+        processutils.run(['systemctl', 'daemon-reload'])
         print('after daemon-reload:')
         failed += [name for name in names if not check(name)]
     return 1 if failed or not names else 0

@@ -8,9 +8,9 @@ import testtools
 from oslo_config import generator
 
 from hvstack import conf, errors, share
-from hvstack.hadoop import osprofiles, sizing
-from hvstack.hadoop.osprofiles import PROFILES
-from hvstack.hadoop.tables import TUNINGS
+from hvstack.hadoop import os_profiles, sizing
+from hvstack.hadoop.os_profiles import PROFILES
+from hvstack.hadoop.tuning_profiles import TUNINGS
 
 SAMPLE = share.ROOT / 'hvstack.conf.sample'
 
@@ -35,7 +35,7 @@ class ConfTest(testtools.TestCase):
         self.assertEqual(set(PROFILES), set(choices['os_profile']))
         hadoop_config = conf.load((Path('/none/hvstack.conf'),)).hadoop
         self.assertEqual(sizing.DEFAULT, hadoop_config.tuning)
-        self.assertEqual(osprofiles.DEFAULT, hadoop_config.os_profile)
+        self.assertEqual(os_profiles.DEFAULT, hadoop_config.os_profile)
 
     def test_the_later_file_wins(self) -> None:
         first = self.file('[cloud]\nimage = a\nnetwork = n\n')

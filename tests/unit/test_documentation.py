@@ -9,8 +9,8 @@ import testtools
 import yaml
 
 from hvstack.rally_plugins import scenario, slas
-from hvstack.report import published
-from hvstack.results import compare
+from hvstack.report import paper_figures
+from hvstack.results import comparability
 
 TOP = Path(__file__).parents[2]
 SOURCE = TOP / 'doc' / 'source'
@@ -66,7 +66,7 @@ class DocumentationTest(testtools.TestCase):
 
     def test_bibliography_has_every_short_name(self) -> None:
         text = ' '.join((SOURCE / 'bibliography.rst').read_text().split())
-        path = Path(published.__file__).with_suffix('.yaml')
+        path = Path(paper_figures.__file__).with_suffix('.yaml')
         papers = yaml.safe_load(path.read_text('utf-8'))['papers']
         self.assertEqual(5, len(papers))
         for name in papers:
@@ -75,9 +75,9 @@ class DocumentationTest(testtools.TestCase):
     def test_every_compared_fact_is_in_the_reference(self) -> None:
         text = (SOURCE / 'reference' / 'records.rst').read_text()
         for name in (
-            *compare.WITH_BASELINE,
-            *compare.WITHIN_KIND,
-            *compare.DISPLAYED_ONLY,
+            *comparability.WITH_BASELINE,
+            *comparability.WITHIN_KIND,
+            *comparability.DISPLAYED_ONLY,
         ):
             self.assertIn(f'``{name}``', text)
 

@@ -12,9 +12,9 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, profiles
-from hvstack.cluster import hosts
-from hvstack.sweep import space, state, trials
+from hvstack import errors, host_profiles
+from hvstack.cluster import bare_metal
+from hvstack.sweep import search_space, sweep_store, trials
 from tests.fuzz import corpus, mutations
 
 _CASES = 25
@@ -53,22 +53,22 @@ class FuzzTest(testtools.TestCase):
                 self.assertFalse(mutation.invalid, mutation.label)
 
     def test_host_profiles(self) -> None:
-        self.fuzz('host profile', profiles.read)
+        self.fuzz('host profile', host_profiles.read)
 
     def test_catalogues(self) -> None:
-        self.fuzz('catalogue', profiles.read_catalogue)
+        self.fuzz('catalogue', host_profiles.read_catalogue)
 
     def test_search_spaces(self) -> None:
-        self.fuzz('search space', space.load_space)
+        self.fuzz('search space', search_space.load_space)
 
     def test_inventories(self) -> None:
-        self.fuzz('inventory', hosts.read)
+        self.fuzz('inventory', bare_metal.read)
 
     def test_baseline_hosts(self) -> None:
-        self.fuzz('baseline hosts', hosts.read)
+        self.fuzz('baseline hosts', bare_metal.read)
 
     def test_sweep_markers(self) -> None:
-        self.fuzz('sweep marker', state.load_sweep)
+        self.fuzz('sweep marker', sweep_store.load_sweep)
 
     def test_trials_markers(self) -> None:
         self.useFixture(

@@ -18,11 +18,11 @@ from hvstack import errors, paths
 from hvstack.accept import runner
 from hvstack.cli.app import main
 from hvstack.cloud import journal
-from hvstack.cluster import hosts
+from hvstack.cluster import bare_metal
 from hvstack.lab import lock
 from hvstack.lab.images import store
 from hvstack.results import signing
-from hvstack.sweep import state
+from hvstack.sweep import sweep_store
 from tests.unit.report.test_earned import Sweep
 from tests.unit.results import factory
 
@@ -98,8 +98,8 @@ class LockTest(testtools.TestCase):
         for name, target, value, hold in (
             ('.lock', 'results.signing.KEYS', directory, signing._locked),
             (
-                *('.lock', 'sweep.state.SWEEPS_DIR', directory),
-                state.lock_measurements,
+                *('.lock', 'sweep.sweep_store.SWEEPS_DIR', directory),
+                sweep_store.lock_measurements,
             ),
             ('.lock', 'cloud.journal.FOLDER', directory, journal.recovering),
             (
@@ -108,9 +108,9 @@ class LockTest(testtools.TestCase):
             ),
             (
                 'lock',
-                'cluster.hosts.ACQUIRED_HOSTS_DIR',
+                'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
                 directory,
-                hosts._open_lock,
+                bare_metal._open_lock,
             ),
             (
                 *('lab.lock', 'lab.lock._LOCK', directory / 'lab.lock'),

@@ -9,21 +9,21 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, pids
+from hvstack import errors, pid_files
 
 #: Prints the identity of a process in a pid namespace of its own, and waits.
 _IN_NAMESPACE = """
 import json, sys
 from dataclasses import asdict
-from hvstack import pids
-print(json.dumps(asdict(pids.Process.current())), flush=True)
+from hvstack import pid_files
+print(json.dumps(asdict(pid_files.Process.current())), flush=True)
 sys.stdin.read()
 """
 
 
 class ProcessTest(testtools.TestCase):
     def test_own(self) -> None:
-        current = pids.Process.current()
+        current = pid_files.Process.current()
         self.assertIs(True, current.is_alive())
         for change in ({'start': 1}, {'boot': 'of yesterday'}):
             self.assertIs(False, replace(current, **change).is_alive())
@@ -39,19 +39,21 @@ class ProcessTest(testtools.TestCase):
             stdout=subprocess.PIPE,
         ) as container:
             assert container.stdout
-            process = pids.Process(**json.loads(container.stdout.readline()))
-            self.assertNotEqual(pids.namespace(), process.namespace)
+            process = pid_files.Process(
+                **json.loads(container.stdout.readline())
+            )
+            self.assertNotEqual(pid_files.namespace(), process.namespace)
             self.assertIs(True, process.is_alive())
             container.communicate(timeout=60)
         # From the first namespace everything is visible, from others not.
         self.assertIn(process.is_alive(), (False, None))
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.pids._FIRST_NAMESPACE', 1)
+            fixtures.MonkeyPatch('hvstack.pid_files._FIRST_NAMESPACE', 1)
         )
         self.assertIsNone(process.is_alive())
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.pids._FIRST_NAMESPACE', pids.namespace()
+                'hvstack.pid_files._FIRST_NAMESPACE', pid_files.namespace()
             )
         )
         if os.geteuid() == 0:
@@ -70,36 +72,36 @@ class PidsTest(testtools.TestCase):
         return process
 
     def test_own_process(self) -> None:
-        pids.write(self.path, os.getpid())
-        self.assertEqual(os.getpid(), pids.read(self.path))
+        pid_files.write(self.path, os.getpid())
+        self.assertEqual(os.getpid(), pid_files.read(self.path))
 
     def test_no_file_and_no_sense(self) -> None:
-        self.assertIsNone(pids.read(self.path))
+        self.assertIsNone(pid_files.read(self.path))
         for text in ('', '123', '{"pid": 1}', '[]'):
             self.path.write_text(text)
-            self.assertIsNone(pids.read(self.path), text)
+            self.assertIsNone(pid_files.read(self.path), text)
 
     def test_stranger_with_the_same_number(self) -> None:
-        pids.write(self.path, os.getpid())
+        pid_files.write(self.path, os.getpid())
         record = json.loads(self.path.read_text())
         for change in ({'start': record['start'] - 1}, {'boot': 'other'}):
             self.path.write_text(json.dumps({**record, **change}))
-            self.assertIsNone(pids.read(self.path), change)
+            self.assertIsNone(pid_files.read(self.path), change)
 
     def test_process_that_is_gone_has_no_file(self) -> None:
         process = self.sleeper()
         process.kill()
         process.wait()
         self.assertRaises(
-            errors.CommandFailed, pids.write, self.path, process.pid
+            errors.CommandFailed, pid_files.write, self.path, process.pid
         )
 
     def test_zombie_counts_as_gone(self) -> None:
         process = self.sleeper()
-        pids.write(self.path, process.pid)
+        pid_files.write(self.path, process.pid)
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        self.assertIsNone(pids.read(self.path))
+        self.assertIsNone(pid_files.read(self.path))
 
     def test_name_with_parentheses(self) -> None:
         odd = self.path.with_name('a) R (b')
@@ -107,11 +109,11 @@ class PidsTest(testtools.TestCase):
         process = subprocess.Popen([odd, '60'])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.assertGreater(pids.start_time(process.pid) or 0, 0)
+        self.assertGreater(pid_files.start_time(process.pid) or 0, 0)
 
     def test_end_asks_before_it_kills(self) -> None:
         polite = self.sleeper()
-        pids.end([polite.pid], grace=5)
+        pid_files.end([polite.pid], grace=5)
         self.assertEqual(-15, polite.wait())
 
     def test_end_kills_who_does_not_listen(self) -> None:
@@ -121,7 +123,7 @@ class PidsTest(testtools.TestCase):
         )
         assert deaf.stdout
         deaf.stdout.readline()
-        pids.end([deaf.pid], grace=0.2)
+        pid_files.end([deaf.pid], grace=0.2)
         self.assertEqual(-9, deaf.wait())
         deaf.stdout.close()
 
@@ -129,4 +131,4 @@ class PidsTest(testtools.TestCase):
         process = self.sleeper()
         process.kill()
         process.wait()
-        pids.end([process.pid], grace=1)
+        pid_files.end([process.pid], grace=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, profiles, share
+from hvstack import errors, host_profiles, share
 
 CATALOGUE = """host: myhosts
 flavors: []
@@ -22,28 +22,32 @@ class CatalogueTest(testtools.TestCase):
 
     def test_profile_in_the_directory_of_the_catalogue(self) -> None:
         self.assertRaises(
-            errors.InputError, profiles.read_catalogue, self.catalogue
+            errors.InputError, host_profiles.read_catalogue, self.catalogue
         )
         text = (share.HOST_PROFILES / 'vsan.yaml').read_text(encoding='utf-8')
         profile = self.directory / 'myhosts.yaml'
         profile.write_text(
             text.replace('name: vsan', 'name: myhosts'), encoding='utf-8'
         )
-        _, host = profiles.read_catalogue(self.catalogue)
+        _, host = host_profiles.read_catalogue(self.catalogue)
         self.assertEqual('myhosts', host.name)
 
     def test_link_in_place_of_the_file_of_the_lab(self) -> None:
         path = self.directory / 'hosts.yaml'
         path.symlink_to(path.name)
-        self.useFixture(fixtures.MonkeyPatch('hvstack.profiles.LAB', path))
-        error = self.assertRaises(errors.InputError, profiles.list_paths)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.host_profiles.LAB', path)
+        )
+        error = self.assertRaises(errors.InputError, host_profiles.list_paths)
         self.assertIn(str(path), str(error))
 
     def test_names_that_no_file_can_have(self) -> None:
-        path = profiles.catalogue_path('x' * 300)
-        self.assertRaises(errors.InputError, profiles.read_catalogue, path)
+        path = host_profiles.catalogue_path('x' * 300)
+        self.assertRaises(
+            errors.InputError, host_profiles.read_catalogue, path
+        )
         text = CATALOGUE.replace('myhosts', 'x' * 300)
         self.catalogue.write_text(text, encoding='utf-8')
         self.assertRaises(
-            errors.InputError, profiles.read_catalogue, self.catalogue
+            errors.InputError, host_profiles.read_catalogue, self.catalogue
         )

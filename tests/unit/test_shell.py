@@ -7,12 +7,14 @@ import fixtures
 import testtools
 from testtools import matchers
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 
 
 class RunTest(testtools.TestCase):
     def test_output_is_text(self) -> None:
-        result = shell.run(['sh', '-c', 'cat; echo err >&2'], stdin='in')
+        result = processutils.run(
+            ['sh', '-c', 'cat; echo err >&2'], stdin='in'
+        )
         self.assertEqual(
             (0, 'in', 'err\n'),
             (result.returncode, result.stdout, result.stderr),
@@ -21,7 +23,7 @@ class RunTest(testtools.TestCase):
     def test_failure_carries_status_and_tail(self) -> None:
         exc = self.assertRaises(
             errors.CommandFailed,
-            shell.run,
+            processutils.run,
             ['sh', '-c', 'seq 30 >&2; exit 7'],
         )
         self.assertEqual(7, exc.returncode)
@@ -30,7 +32,7 @@ class RunTest(testtools.TestCase):
     def test_colours_do_not_hide_what_was_said(self) -> None:
         exc = self.assertRaises(
             errors.CommandFailed,
-            shell.run,
+            processutils.run,
             ['sh', '-c', r"printf '\033[0m\n' >&2; echo reason; exit 1"],
         )
         self.assertEqual('reason', exc.tail)
@@ -38,7 +40,7 @@ class RunTest(testtools.TestCase):
     def test_secret_is_not_shown(self) -> None:
         exc = self.assertRaises(
             errors.CommandFailed,
-            shell.run,
+            processutils.run,
             ['false', 'hunter2'],
             display_argv=['false', '***'],
         )
@@ -47,14 +49,14 @@ class RunTest(testtools.TestCase):
     def test_deadline_ends_children_too(self) -> None:
         self.assertRaises(
             errors.DeadlineExceeded,
-            shell.run,
+            processutils.run,
             ['sh', '-c', 'sleep 60 & wait'],
             timeout=0.2,
         )
 
     def test_unknown_program(self) -> None:
         exc = self.assertRaises(
-            errors.CommandFailed, shell.run, ['/nonexistent/program']
+            errors.CommandFailed, processutils.run, ['/nonexistent/program']
         )
         self.assertEqual(127, exc.returncode)
 
@@ -65,7 +67,9 @@ class ClockTest(testtools.TestCase):
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.stat = directory / 'stat'
         self.steal(0)
-        self.useFixture(fixtures.MonkeyPatch('hvstack.shell._STAT', self.stat))
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.processutils._STAT', self.stat)
+        )
 
     def steal(self, seconds: float) -> None:
         """Say how long each of two CPUs was away."""
@@ -78,16 +82,18 @@ class ClockTest(testtools.TestCase):
         )
 
     def test_stolen_time_does_not_count(self) -> None:
-        before = shell.clock()
+        before = processutils.clock()
         self.steal(50)
-        self.assertThat(shell.clock() - before, matchers.LessThan(-49))
+        self.assertThat(processutils.clock() - before, matchers.LessThan(-49))
 
     def test_without_the_account(self) -> None:
         before = time.monotonic()
         for text in ('', 'cpu  1 2 3\ncpu0 1 2 3\n', 'intr 1\n'):
             self.stat.write_text(text)
-            self.assertThat(shell.clock() - before, matchers.LessThan(60))
-            self.assertThat(shell.clock(), matchers.GreaterThan(before))
+            self.assertThat(
+                processutils.clock() - before, matchers.LessThan(60)
+            )
+            self.assertThat(processutils.clock(), matchers.GreaterThan(before))
 
     def test_waits_longer(self) -> None:
         indexes = iter(range(10))
@@ -98,13 +104,13 @@ class ClockTest(testtools.TestCase):
             time.sleep(0.002)
             return index == 5
 
-        shell.wait_for(late, 'it', timeout=0.001, interval=0)
+        processutils.wait_for(late, 'it', timeout=0.001, interval=0)
 
     def test_runs_longer(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.shell.clock', lambda: 0.0)
+            fixtures.MonkeyPatch('hvstack.processutils.clock', lambda: 0.0)
         )
-        done = shell.run(
+        done = processutils.run(
             ['sh', '-c', 'read word; sleep 0.3; echo $word'],
             stdin='late\n',
             timeout=0.1,
@@ -116,7 +122,7 @@ class WaitForTest(testtools.TestCase):
     def test_says_what_and_why(self) -> None:
         exc = self.assertRaises(
             errors.DeadlineExceeded,
-            shell.wait_for,
+            processutils.wait_for,
             lambda: False,
             'the moon',
             timeout=0,
@@ -134,7 +140,7 @@ class WaitForTest(testtools.TestCase):
                 raise answer
             return answer
 
-        shell.wait_for(condition, 'it', timeout=1, interval=0)
+        processutils.wait_for(condition, 'it', timeout=1, interval=0)
 
 
 class RetriedTest(testtools.TestCase):
@@ -146,12 +152,12 @@ class RetriedTest(testtools.TestCase):
             if len(calls) < 3:
                 raise errors.CommandFailed(['x'], 1, '')
 
-        shell.retried(works_the_third_time, pauses=(0, 0))
+        processutils.retried(works_the_third_time, pauses=(0, 0))
         self.assertEqual(3, len(calls))
         calls.clear()
         self.assertRaises(
             errors.CommandFailed,
-            shell.retried,
+            processutils.retried,
             works_the_third_time,
             pauses=(0,),
         )

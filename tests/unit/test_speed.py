@@ -5,7 +5,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, shell, speed
+from hvstack import errors, processutils, speed
 
 
 class SpeedTest(testtools.TestCase):
@@ -49,7 +49,7 @@ class SpeedTest(testtools.TestCase):
     def test_another_boot(self) -> None:
         self.slow_by(20)
         speed.record()
-        self.swap('hvstack.pids.boot', lambda: 'another')
+        self.swap('hvstack.pid_files.boot', lambda: 'another')
         speed.factor.cache_clear()
         self.assertEqual(1, speed.factor())
 
@@ -59,14 +59,14 @@ class SpeedTest(testtools.TestCase):
     def test_programs_and_waits_get_the_factor(self) -> None:
         self.assertRaises(
             errors.DeadlineExceeded,
-            shell.run,
+            processutils.run,
             ['sleep', '0.2'],
             timeout=0.02,
         )
         self.slow_by(50)
         speed.record()
-        shell.run(['sleep', '0.2'], timeout=0.02)
+        processutils.run(['sleep', '0.2'], timeout=0.02)
         results = iter((False, False, True))
-        shell.wait_for(
+        processutils.wait_for(
             lambda: next(results), 'a test', timeout=0.02, interval=0.1
         )

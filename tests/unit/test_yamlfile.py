@@ -4,7 +4,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, profiles, yamlfile
+from hvstack import errors, host_profiles, yamlfile
 
 PROFILE = """\
 name: one
@@ -132,36 +132,42 @@ class Profiles(Files):
     """Host profiles in files."""
 
     def test_one_in_a_file(self) -> None:
-        self.assertEqual('one', profiles.load(str(self.write(PROFILE))).name)
+        self.assertEqual(
+            'one', host_profiles.load(str(self.write(PROFILE))).name
+        )
 
     def test_several_in_a_file(self) -> None:
         text = 'profiles:\n  two:\n    ' + PROFILE.split('\n', 1)[1].replace(
             '\n', '\n    '
         )
         path = self.write(text)
-        self.assertEqual(['two'], list(profiles.read(path)))
+        self.assertEqual(['two'], list(host_profiles.read(path)))
 
     def test_lines_are_told(self) -> None:
         path = self.write(PROFILE.replace('sockets: 1\n', 'sockets: none\n'))
-        exc = self.assertRaises(errors.InputError, profiles.load, str(path))
+        exc = self.assertRaises(
+            errors.InputError, host_profiles.load, str(path)
+        )
         self.assertIn(f"{path}:2: 'sockets'", str(exc))
 
     def test_nothing_stands_beside_several(self) -> None:
         path = self.write('profiles: {}\nlab: 3\n')
-        exc = self.assertRaises(errors.InputError, profiles.read, path)
+        exc = self.assertRaises(errors.InputError, host_profiles.read, path)
         self.assertIn(f"{path}:2: 'lab' is unknown", str(exc))
 
     def test_line_breaks_in_keys(self) -> None:
         for text in ('"a\\nb": 1\n', '{"a\\nb": 1, "a\\nb": 1}\n'):
             path = self.write(text)
-            exc = self.assertRaises(errors.InputError, profiles.read, path)
+            exc = self.assertRaises(
+                errors.InputError, host_profiles.read, path
+            )
             self.assertNotIn('\n', str(exc))
 
     def test_lines_in_several(self) -> None:
         path = self.write('profiles:\n  two:\n    sockets: 0\n')
-        exc = self.assertRaises(errors.InputError, profiles.read, path)
+        exc = self.assertRaises(errors.InputError, host_profiles.read, path)
         self.assertIn(f"{path}:3: 'sockets'", str(exc))
 
     def test_unknown_names_those_that_are_there(self) -> None:
-        exc = self.assertRaises(errors.InputError, profiles.load, 'cray')
+        exc = self.assertRaises(errors.InputError, host_profiles.load, 'cray')
         self.assertIn('amd, vsan, vsphere6', str(exc))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, paths, shell
+from hvstack import errors, paths, processutils
 from hvstack.lab import settings
 from hvstack.lab.hosts import backend, fake, host, nova, sizes
 from hvstack.lab.hosts.host_status import HostStatus
@@ -200,7 +200,7 @@ def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
         late = [name for name in names if states.get(name) != 'up'] or names
         return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
 
-    shell.wait_for(
+    processutils.wait_for(
         lambda: nova.ready(cloud, names, since),
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,

@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 
 from hvstack import errors
-from hvstack.lab.hosts import probe
+from hvstack.lab.hosts import kvm_probe
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.progress import Progress
 
@@ -19,7 +19,7 @@ def resolve(compute: str, *, probing: bool = True) -> str:
     """
     if compute in ('lxc', 'qemu'):
         return compute
-    works = probe.kvm_boots() if probing else probe.load_answer()
+    works = kvm_probe.kvm_boots() if probing else kvm_probe.load_answer()
     if works is None:
         return compute
     if works:

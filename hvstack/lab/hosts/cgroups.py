@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, pids, shell, speed
+from hvstack import errors, jsonfile, paths, pid_files, processutils, speed
 from hvstack.lab import systemd
 
 ROOT = Path('/sys/fs/cgroup')
@@ -286,7 +286,7 @@ def record(name: str) -> None:
 
 
 def _store(name: str, inodes: Mapping[str, int]) -> None:
-    data = {'boot': pids.boot(), 'inodes': inodes}
+    data = {'boot': pid_files.boot(), 'inodes': inodes}
     paths.write_whole(
         _RECORDS / f'{name}.json', json.dumps(data, indent=1) + '\n'
     )
@@ -296,7 +296,7 @@ def _load(name: str) -> dict[str, int]:
     """Return the recorded groups of a host in this boot with their inodes."""
     data = jsonfile.load_if_whole(_RECORDS / f'{name}.json')
     inodes = data.get('inodes')
-    if data.get('boot') != pids.boot() or not isinstance(inodes, dict):
+    if data.get('boot') != pid_files.boot() or not isinstance(inodes, dict):
         return {}
     return {
         path: inode for path, inode in inodes.items() if isinstance(inode, int)
@@ -371,7 +371,7 @@ def remove(name: str, seconds: float = 20) -> None:
         time.sleep(0.1)
     if has_units():
         # Its processes are gone; this waits until systemd has noticed.
-        shell.run(['systemctl', 'stop', unit(name)], check=False)
+        processutils.run(['systemctl', 'stop', unit(name)], check=False)
     (_RECORDS / f'{name}.json').unlink(missing_ok=True)
 
 

@@ -10,8 +10,8 @@ import json
 import shutil
 from typing import Any
 
-from hvstack import paths, share, shell
-from hvstack.lab import render, settings, supervise, venv
+from hvstack import paths, processutils, share
+from hvstack.lab import render, settings, supervisord, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
@@ -108,15 +108,15 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     chosen = names(lab_settings.fake_hosts)
     cloud = nova.connect()
     for name in sorted(set(_list_names()) - set(chosen)):
-        supervise.remove(name)
+        supervisord.remove(name)
         nova.forget(cloud, name)
         shutil.rmtree(FOLDER / name, ignore_errors=True)
     if not chosen:
         return
     profile = lab_settings.options.get('fake_profile', DEFAULT_PROFILE)
     programs = [_program(name, profile) for name in chosen]
-    changed = supervise.add_all(programs)
-    states = supervise.status()
+    changed = supervisord.add_all(programs)
+    states = supervisord.status()
     fresh = [
         name
         for name in chosen
@@ -127,12 +127,12 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     for name in fresh:
         if not (FOLDER / name / 'compute_id').exists():
             nova.forget(cloud, name)
-        supervise.start(name, wait=False)
-    shell.wait_for(
+        supervisord.start(name, wait=False)
+    processutils.wait_for(
         lambda: all(nova.computes(cloud).get(name) == 'up' for name in chosen),
         'fake hosts to be up in Nova',
         timeout=_READY_SECONDS,
-        get_reason=lambda: supervise.log_tail(chosen[-1]),
+        get_reason=lambda: supervisord.log_tail(chosen[-1]),
     )
     if fresh:
         nova.discover()
@@ -142,7 +142,7 @@ def _list_names() -> list[str]:
     return [path.name for path in FOLDER.glob(f'{PREFIX}*')]
 
 
-def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
+def _program(name: str, profile: dict[str, Any]) -> supervisord.Program:
     directory = FOLDER / name
     (directory / 'instances').mkdir(parents=True, exist_ok=True)
     (directory / 'lock').mkdir(exist_ok=True)
@@ -157,7 +157,7 @@ def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
     digest = hashlib.sha256()
     for file in (directory / 'profile.json', config, driver):
         digest.update(file.read_bytes())
-    return supervise.Program(
+    return supervisord.Program(
         name,
         [venv.program('nova-compute'), '--config-file', str(config)],
         # Another text of the program's: supervisord starts it again.
@@ -167,22 +167,22 @@ def _program(name: str, profile: dict[str, Any]) -> supervise.Program:
 
 def down(lab_settings: LabSettings) -> None:
     """Stop fake hosts; they are programs of the control plane's."""
-    if supervise.alive():
+    if supervisord.alive():
         for name in _list_names():
-            supervise.stop(name, wait=False)
+            supervisord.stop(name, wait=False)
 
 
 def destroy(lab_settings: LabSettings) -> None:
     """Remove fake hosts and what they kept."""
-    if supervise.alive():
+    if supervisord.alive():
         for name in _list_names():
-            supervise.remove(name)
+            supervisord.remove(name)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def status(lab_settings: LabSettings) -> list[HostStatus]:
     """Look at the fake hosts; change nothing."""
-    states = supervise.status()
+    states = supervisord.status()
     return [
         HostStatus(
             name,

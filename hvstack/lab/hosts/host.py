@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, pids, shell
-from hvstack.lab import network, render, settings, values, venv
+from hvstack import errors, pid_files, processutils
+from hvstack.lab import bridges, constants, render, settings, venv
 from hvstack.lab.hosts import cgroups, sizes, switch_buffers
 from hvstack.lab.hosts.sizes import HostSize
 
@@ -90,7 +90,7 @@ def directory(name: str) -> Path:
 
 def pid(name: str) -> int | None:
     """Return a host's PID 1, as the machine numbers it, if it runs."""
-    return pids.read(directory(name) / 'pid.json')
+    return pid_files.read(directory(name) / 'pid.json')
 
 
 def bare_record(name: str) -> Path:
@@ -105,7 +105,7 @@ def is_bare(name: str) -> bool:
 
 def is_abandoned(name: str) -> bool:
     """Tell whether whoever prepared a host for bare metal is gone."""
-    return pids.read(bare_record(name)) is None
+    return pid_files.read(bare_record(name)) is None
 
 
 def programs(host: HostSize) -> list[tuple[str, str, int]]:
@@ -193,7 +193,9 @@ def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
     yield from _FILES
     if host.backend != 'lxc' and settings.has_ceph():
         # The key that QEMU attaches volumes with, by Cinder's name for it.
-        secret = f'{_LIBVIRT_SECRETS}/{values.generated_uuid("ceph_libvirt")}'
+        secret = (
+            f'{_LIBVIRT_SECRETS}/{constants.generated_uuid("ceph_libvirt")}'
+        )
         for suffix in ('xml', 'base64'):
             yield (
                 f'ceph-secret.{suffix}.j2',
@@ -285,7 +287,7 @@ def _launch(host: HostSize, joined: list[str]) -> None:
             return 0
         return int(child_pids[0])
 
-    shell.wait_for(
+    processutils.wait_for(
         lambda: process.poll() is not None or child() != 0,
         f'{host.name} to start',
         timeout=10,
@@ -298,19 +300,21 @@ def _launch(host: HostSize, joined: list[str]) -> None:
     init_pid = child()
     # Its child, the host's PID 1, goes there by itself.
     cgroups.admit(host.name, process.pid)
-    pids.write(host_dir / 'pid.json', init_pid)
+    pid_files.write(host_dir / 'pid.json', init_pid)
     for bridge, inside in _LINKS:
         outside = f'hv-{bridge}{host.number}'
-        network.delete(outside)
-        shell.run(
+        bridges.delete(outside)
+        processutils.run(
             [
                 *('ip', 'link', 'add', outside, 'type', 'veth'),
                 *('peer', 'name', inside, 'netns', str(init_pid)),
             ]
         )
-        network.claim(outside)
-        shell.run(['ip', 'link', 'set', outside, 'master', f'hv-{bridge}'])
-        shell.run(['ip', 'link', 'set', outside, 'up'])
+        bridges.claim(outside)
+        processutils.run(
+            ['ip', 'link', 'set', outside, 'master', f'hv-{bridge}']
+        )
+        processutils.run(['ip', 'link', 'set', outside, 'up'])
 
 
 def power_off(name: str) -> None:
@@ -324,7 +328,7 @@ def power_off(name: str) -> None:
     bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
     for bridge, _ in _LINKS:
-        network.delete(f'hv-{bridge}{digits}')
+        bridges.delete(f'hv-{bridge}{digits}')
     detach_loops(directory(name))
     (directory(name) / 'bare.raw').unlink(missing_ok=True)
 
@@ -336,7 +340,7 @@ def detach_loops(below: Path) -> None:
     kernel shows paths without the folder they were in.
     """
     columns = 'NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE'
-    listing = shell.run(
+    listing = processutils.run(
         ['losetup', '--json', '-O', columns], check=False
     ).stdout
     if not listing.strip() or not below.exists():
@@ -354,7 +358,9 @@ def detach_loops(below: Path) -> None:
         identity = device, str(entry['back-ino'])
         is_lost = device == file_system and _LOST_DISK.fullmatch(file)
         if identity in files or file.startswith(f'{below}/') or is_lost:
-            shell.run(['losetup', '--detach', entry['name']], check=False)
+            processutils.run(
+                ['losetup', '--detach', entry['name']], check=False
+            )
 
 
 def _file_identity(path: Path) -> tuple[str, str]:
@@ -366,12 +372,12 @@ def _file_identity(path: Path) -> tuple[str, str]:
 
 def enter(
     name: str, *argv: str, timeout: float = 60, check: bool = True
-) -> shell.Result:
+) -> processutils.Result:
     """Run a program in a host, under its cap.
 
     :raises hvstack.errors.CommandFailed: it failed, or the host is off.
     """
-    return shell.run(
+    return processutils.run(
         [directory(name) / 'enter', *argv], timeout=timeout, check=check
     )
 
@@ -455,7 +461,7 @@ def log_tail(name: str, agent: str = 'init') -> str:
         text = path.read_text(errors='replace', encoding='utf-8')[-6000:]
     except FileNotFoundError:
         return f'no log at {path}'
-    return f'{shell.tail(text, 8)}\n(log: {path})'
+    return f'{processutils.tail(text, 8)}\n(log: {path})'
 
 
 def list_names() -> list[str]:

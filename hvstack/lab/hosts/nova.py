@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hvstack import errors, shell
-from hvstack.lab import identity, services, supervise, venv
+from hvstack import errors, processutils
+from hvstack.lab import identity, services, supervisord, venv
 from hvstack.lab.hosts.sizes import CONTROLLER_TRAIT, WORKER_TRAIT, HostSize
 
 #: The first Placement microversion with traits of resource providers.
@@ -75,13 +75,13 @@ def ready(
 
 def discover() -> None:
     """Map new hosts to their cell now, not at the scheduler's next turn."""
-    shell.run(
+    processutils.run(
         [
             venv.program('nova-manage'),
             *('--config-file', str(services.NOVA.target)),
             *('cell_v2', 'discover_hosts'),
         ],
-        env=supervise.environment(),
+        env=supervisord.environment(),
         timeout=120,
     )
 

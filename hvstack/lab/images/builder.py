@@ -11,8 +11,8 @@ from pathlib import Path
 from hvstack import errors
 from hvstack.lab import packages
 from hvstack.lab.images import (
-    classdata,
-    disks,
+    class_data_sharing,
+    disk_images,
     hadoop,
     kernel,
     recipes,
@@ -102,7 +102,7 @@ def check_room(name: str) -> None:
 
     :raises hvstack.errors.MissingPrerequisite: it has.
     """
-    free = shutil.disk_usage(store.root()).free // disks.MIB
+    free = shutil.disk_usage(store.root()).free // disk_images.MIB
     if free < ROOM_MIB[name]:
         raise errors.MissingPrerequisite(
             f'{store.root()}: {free} MiB are free, building the image '
@@ -157,7 +157,7 @@ def _build(
     rootfs.finish(tree, recipe, identity)
     if recipe.hadoop:
         report(f'image {recipe.name}: class data of a first run')
-        classdata.make(tree)
+        class_data_sharing.make(tree)
     output_paths: dict[str, Path] = {}
     sizes = {'slack_mib': recipe.slack_mib, 'journal_mib': recipe.journal_mib}
     # The last one adds a kernel to the tree.
@@ -169,16 +169,16 @@ def _build(
         if output == 'rootfs':
             rootfs.pack(tree, output_paths[output])
         elif output == 'lxc':
-            disks.make_ext4(
+            disk_images.make_ext4(
                 tree,
                 output_paths[output],
-                size_mib=disks.file_system_mib(tree, **sizes),
+                size_mib=disk_images.file_system_mib(tree, **sizes),
                 journal_mib=recipe.journal_mib,
             )
         else:
             with kernel.unpacked(work_dir) as boot:
                 versions['kernel'] = boot.version
-                disks.make_qcow2(
+                disk_images.make_qcow2(
                     tree,
                     output_paths[output],
                     boot,

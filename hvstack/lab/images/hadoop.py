@@ -11,7 +11,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from hvstack import errors, paths, shell, textfile
+from hvstack import errors, paths, processutils, textfile
 from hvstack.lab.images import recipes, rootfs
 
 #: SHA-256 of every jar, as sha256sum prints it. Made anew with the pom.
@@ -48,7 +48,7 @@ def maven_jars() -> Path:
     ]
     paths.make_directory(target.parent)
     shutil.rmtree(partial, ignore_errors=True)
-    shell.retried(lambda: shell.run(argv, timeout=600))
+    processutils.retried(lambda: processutils.run(argv, timeout=600))
     check_jars(partial)
     partial.replace(target)
     return target

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.lab.images import recipes, rootfs
 
 #: Drivers that a guest may need, with what they depend on: disk, network,
@@ -81,7 +81,7 @@ def unpacked(work_dir: Path) -> Iterator[Kernel]:
                 "look at 'apt-get update' and try again"
             )
         version = images[-1].name.removeprefix('vmlinuz-')
-        shell.run(['chroot', root, 'depmod', version])
+        processutils.run(['chroot', root, 'depmod', version])
         yield Kernel(root, version)
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -137,7 +137,7 @@ def write_initramfs(
         'b=/bin/busybox; cd /initramfs && '
         '$b find . | $b cpio -o -H newc 2>/dev/null | $b gzip -1 >/initrd'
     )
-    shell.run(['chroot', kernel.root, '/bin/busybox', 'sh', '-c', pack])
+    processutils.run(['chroot', kernel.root, '/bin/busybox', 'sh', '-c', pack])
     shutil.copyfile(kernel.root / 'initrd', target)
 
 
@@ -145,7 +145,7 @@ def boot_sectors(kernel: Kernel) -> tuple[bytes, bytes]:
     """Return GRUB's first sector, and what goes into the sectors after it."""
     grub_dir = 'usr/lib/grub/i386-pc'
     (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG, encoding='utf-8')
-    shell.run(
+    processutils.run(
         [
             *('chroot', kernel.root, 'grub-mkimage', '-O', 'i386-pc'),
             *('-d', f'/{grub_dir}', '-p', '/boot/grub', '-c', '/boot.cfg'),

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.images import recipes, store
 
 #: What a guest never reads, and what must be its own.
@@ -61,8 +61,10 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
         recipes.SUITE,
         str(partial),
     ]
-    shell.retried(
-        lambda: shell.run(argv, timeout=900, env={'TMPDIR': str(work_dir)})
+    processutils.retried(
+        lambda: processutils.run(
+            argv, timeout=900, env={'TMPDIR': str(work_dir)}
+        )
     )
     partial.replace(target)
     return target
@@ -71,7 +73,9 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
 def unpack(tar: Path, target: Path) -> None:
     """Unpack a base; owners and modes are kept."""
     target.mkdir(parents=True, exist_ok=True)
-    shell.run(['tar', '-x', '--numeric-owner', '-p', '-f', tar, '-C', target])
+    processutils.run(
+        ['tar', '-x', '--numeric-owner', '-p', '-f', tar, '-C', target]
+    )
 
 
 def merge_usr(root: Path) -> None:
@@ -148,7 +152,7 @@ def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
 def _busybox(root: Path) -> None:
     """Link busybox' programs where the packages bring none of that name."""
     program = root / 'usr/bin/busybox'
-    for line in shell.run([program, '--list']).stdout.split():
+    for line in processutils.run([program, '--list']).stdout.split():
         candidates = [
             root / directory / line
             for directory in ('usr/bin', 'usr/sbin', 'usr/local/sbin')
@@ -160,7 +164,7 @@ def _busybox(root: Path) -> None:
 
 def pack(root: Path, target: Path) -> None:
     """Write a tree as a tar, device nodes of /dev left out."""
-    shell.run(
+    processutils.run(
         [
             *('tar', '-c', '--numeric-owner', '--sort=name'),
             *('--exclude=./dev/*', '-f', target, '-C', root, '.'),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.lab.images import recipes
-from hvstack.model.fields import Fields, to_dataclass
+from hvstack.model.strict_mapping import Fields, to_dataclass
 
 #: Outputs an image may have: a tar of the root file system; a raw ext4 file
 #: system for lxc guests and bare metal; a bootable disk for kvm and qemu.

@@ -10,7 +10,7 @@ import testtools
 from oslo_config import cfg
 from tempest import config
 
-from hvstack.accept.settings import Workspace
+from hvstack.accept.tempest_conf import Workspace
 
 
 def configure(

@@ -10,7 +10,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.tempest_plugin import cluster
+from hvstack.tempest_plugin import cluster_base
 from hvstack.tempest_plugin.tests.tenant import test_stack
 from tests.unit.accept.tempestconf import configure
 
@@ -208,7 +208,7 @@ class VolumesTest(testtools.TestCase):
     def test_lost_server(self) -> None:
         error = self.assertRaises(
             errors.CloudError,
-            cluster.check_servers_exist,
+            cluster_base.check_servers_exist,
             ['w0', 'w1'],
             ['w1'],
         )

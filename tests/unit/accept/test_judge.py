@@ -7,10 +7,10 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles
-from hvstack.accept import domain, judge
-from hvstack.accept.judge import CheckResult
-from hvstack.cloud import publish
+from hvstack import errors, host_profiles
+from hvstack.accept import checks, libvirt_domain
+from hvstack.accept.checks import CheckResult
+from hvstack.cloud import catalogue_publisher
 from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
@@ -45,7 +45,9 @@ def bad(check_results: Sequence[CheckResult]) -> list[str]:
 class FlavorsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        data = catalogue.build_catalogue(profiles.load('vsan'), [parse('i4')])
+        data = catalogue.build_catalogue(
+            host_profiles.load('vsan'), [parse('i4')]
+        )
         self.catalogue = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
         self.nova: dict[str, dict[str, Any]] = {
             entry.flavor.name: {
@@ -56,10 +58,10 @@ class FlavorsTest(testtools.TestCase):
                 'swap': '',
                 'OS-FLV-DISABLED:disabled': False,
                 'os-flavor-access:is_public': False,
-                'description': publish.described(entry),
+                'description': catalogue_publisher.described(entry),
                 'extra_specs': {
                     **entry.flavor.extra_specs,
-                    **publish.labels(self.catalogue.host, entry),
+                    **catalogue_publisher.labels(self.catalogue.host, entry),
                 },
             }
             for entry in self.catalogue.entries
@@ -68,7 +70,7 @@ class FlavorsTest(testtools.TestCase):
 
     def bad(self, candidates: bool = True) -> list[str]:
         return bad(
-            judge.check_flavors(
+            checks.check_flavors(
                 [self.catalogue],
                 self.nova,
                 candidates=candidates,
@@ -77,7 +79,7 @@ class FlavorsTest(testtools.TestCase):
         )
 
     def list_unmanaged_flavors(self) -> list[str]:
-        return bad(judge.check_unmanaged_flavors([self.catalogue], self.nova))
+        return bad(checks.check_unmanaged_flavors([self.catalogue], self.nova))
 
     def test_as_published(self) -> None:
         self.assertEqual([], self.bad())
@@ -124,14 +126,14 @@ class FlavorsTest(testtools.TestCase):
                 self.catalogue.entries[0], status='approved', evidence=earned
             )
             self.nova[self.name] |= {
-                'description': publish.described(entry),
+                'description': catalogue_publisher.described(entry),
                 'extra_specs': {
                     **entry.flavor.extra_specs,
-                    **publish.labels(self.catalogue.host, entry),
+                    **catalogue_publisher.labels(self.catalogue.host, entry),
                 },
             }
             failures = bad(
-                judge.check_flavors(
+                checks.check_flavors(
                     [replace(self.catalogue, entries=(entry,))],
                     self.nova,
                     candidates=False,
@@ -164,8 +166,8 @@ class FlavorsTest(testtools.TestCase):
         }
         self.assertEqual(['mine'], self.list_unmanaged_flavors())
         for key in self.nova['mine']['extra_specs']:
-            if key.startswith(publish.PREFIX):
-                specs = {key: f'status={publish.RETIRED}'}
+            if key.startswith(catalogue_publisher.PREFIX):
+                specs = {key: f'status={catalogue_publisher.RETIRED}'}
                 self.nova['mine'] = {
                     'extra_specs': specs,
                     'os-flavor-access:is_public': False,
@@ -175,15 +177,15 @@ class FlavorsTest(testtools.TestCase):
 
 class HostsTest(testtools.TestCase):
     def test_ratio(self) -> None:
-        profile = profiles.load('vsphere6')
+        profile = host_profiles.load('vsphere6')
         inventories = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
         self.assertEqual(
-            [], bad(judge.check_inventory('h', inventories, profile))
+            [], bad(checks.check_inventory('h', inventories, profile))
         )
         inventories['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
         self.assertEqual(
             ['h: ratio of VCPU'],
-            bad(judge.check_inventory('h', inventories, profile)),
+            bad(checks.check_inventory('h', inventories, profile)),
         )
 
     def test_reserved(self) -> None:
@@ -194,65 +196,65 @@ class HostsTest(testtools.TestCase):
         self.assertEqual(
             ['h: memory for guests'],
             bad(
-                judge.check_inventory(
-                    'h', inventories, profiles.load('vsphere6')
+                checks.check_inventory(
+                    'h', inventories, host_profiles.load('vsphere6')
                 )
             ),
         )
 
     def test_too_little_reserved(self) -> None:
         # Large enough, but the host itself would have nothing.
-        profile = profiles.load('vsan')
+        profile = host_profiles.load('vsan')
         memory = {**MEMORY, 'total': 600000, 'reserved': 65535}
         inventories = {'VCPU': VCPU, 'MEMORY_MB': memory}
         self.assertEqual(
             ['h: memory reserved'],
-            bad(judge.check_inventory('h', inventories, profile)),
+            bad(checks.check_inventory('h', inventories, profile)),
         )
         memory['reserved'] = 65536
         self.assertEqual(
-            [], bad(judge.check_inventory('h', inventories, profile))
+            [], bad(checks.check_inventory('h', inventories, profile))
         )
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
         inventories = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
         self.assertEqual(
-            [], bad(judge.check_capacity('h', inventories, {'VCPU': 40}))
+            [], bad(checks.check_capacity('h', inventories, {'VCPU': 40}))
         )
         self.assertEqual(
             ['h: VCPU taken'],
-            bad(judge.check_capacity('h', inventories, {'VCPU': 41})),
+            bad(checks.check_capacity('h', inventories, {'VCPU': 41})),
         )
 
     def test_hosts_that_are_large_enough(self) -> None:
         flavor = self.flavor('i4')
-        needs = judge.required_resources(flavor)
+        needs = checks.required_resources(flavor)
         self.assertEqual({'VCPU': 10, 'MEMORY_MB': 61696}, needs)
         host = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
-        self.assertTrue(judge.can_hold(host, needs))
+        self.assertTrue(checks.can_hold(host, needs))
         small = {**VCPU, 'total': 2, 'allocation_ratio': 16.0}
-        self.assertFalse(judge.can_hold({**host, 'VCPU': small}, needs))
-        own = judge.required_resources(self.flavor('i4-dedicated'))
-        self.assertFalse(judge.can_hold(host, own))
+        self.assertFalse(checks.can_hold({**host, 'VCPU': small}, needs))
+        own = checks.required_resources(self.flavor('i4-dedicated'))
+        self.assertFalse(checks.can_hold(host, own))
 
     def test_guest_that_fits_once(self) -> None:
         for total, cells, expected in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
-            vcpus = judge.vcpus_above_half(total, cells)
+            vcpus = checks.vcpus_above_half(total, cells)
             self.assertEqual(expected, vcpus)
             self.assertTrue(vcpus <= total < 2 * vcpus)
 
     @staticmethod
     def flavor(label: str) -> Any:
-        return derive_flavor(profiles.load('vsphere6'), parse(label))
+        return derive_flavor(host_profiles.load('vsphere6'), parse(label))
 
     def test_nova_conf(self) -> None:
         text = '[DEFAULT]\nram_allocation_ratio = 1.0\n[compute]\na=b\na=c\n'
-        options = domain.parse_nova_conf(text)
+        options = libvirt_domain.parse_nova_conf(text)
         self.assertEqual('c', options['compute.a'])
         self.assertEqual(
             ['h: ram_allocation_ratio'],
-            bad(judge.check_nova_conf_ratios('h', options)),
+            bad(checks.check_nova_conf_ratios('h', options)),
         )
 
 
@@ -261,15 +263,15 @@ class PinsTest(testtools.TestCase):
         kwargs: dict[str, Any] = {
             'dedicated': {2, 3, 4, 5},
             'cells': {0: {0, 1, 2, 3}, 1: {4, 5}},
-            'threads': domain.parse_threads(
+            'threads': libvirt_domain.parse_threads(
                 'qemu-system-x86\t2-3\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
             ),
             'nodes': NODES,
             **change,
         }
         nodes, specs = kwargs.pop('nodes'), kwargs.pop('specs', SPECS)
-        check_results = judge.check_pins(
-            domain.parse_domain(xml), specs, nodes, **kwargs
+        check_results = checks.check_pins(
+            libvirt_domain.parse_domain(xml), specs, nodes, **kwargs
         )
         return [subject.partition(': ')[2] for subject in bad(check_results)]
 
@@ -317,7 +319,7 @@ class PinsTest(testtools.TestCase):
 
     def test_emulator_and_iothread_elsewhere(self) -> None:
         for title in ('qemu-system-x86', 'IO iothread1'):
-            threads = domain.parse_threads(
+            threads = libvirt_domain.parse_threads(
                 f'{title}\t0-5\nCPU 0/TCG\t2\nCPU 1/TCG\t3\n'
             )
             self.assertEqual(
@@ -330,20 +332,24 @@ class PinsTest(testtools.TestCase):
         )
 
     def test_thread_elsewhere(self) -> None:
-        threads = domain.parse_threads('CPU 0/TCG\t0-5\nCPU 1/TCG\t3\n')
+        threads = libvirt_domain.parse_threads(
+            'CPU 0/TCG\t0-5\nCPU 1/TCG\t3\n'
+        )
         self.assertEqual(
             ['thread of vCPU 0 in /proc'], self.bad(threads=threads)
         )
         self.assertEqual(2, len(self.bad(threads={})))
 
     def test_shared_cpu(self) -> None:
-        def guest(name: str, *cpus: int) -> domain.Domain:
+        def guest(name: str, *cpus: int) -> libvirt_domain.Domain:
             pins = {index: {cpu} for index, cpu in enumerate(cpus)}
-            return replace(domain.parse_domain(XML), name=name, vcpus=pins)
+            return replace(
+                libvirt_domain.parse_domain(XML), name=name, vcpus=pins
+            )
 
         first, other = guest('a', 2, 3), guest('b', 3, 4)
         floating = replace(other, name='c', vcpus={0: {0, 1}})
-        check_results = judge.check_disjoint_cpus(
+        check_results = checks.check_disjoint_cpus(
             'h', [first], [first, floating], {2, 3, 4}
         )
         self.assertEqual([], bad(check_results))
@@ -351,61 +357,69 @@ class PinsTest(testtools.TestCase):
             '1: there is no other to compare it with', check_results[0].seen
         )
         # Another flavor's, or nobody's of Nova.
-        check_results = judge.check_disjoint_cpus(
+        check_results = checks.check_disjoint_cpus(
             'h', [first], [floating, other, first], {2, 3, 4}
         )
         self.assertEqual(['a and b: CPUs of both'], bad(check_results))
         self.assertEqual(
             [],
             bad(
-                judge.check_disjoint_cpus(
+                checks.check_disjoint_cpus(
                     'h', [first, guest('b', 4)], [], {2, 3, 4}
                 )
             ),
         )
         # Outside of the set, too.
-        check_results = judge.check_disjoint_cpus(
+        check_results = checks.check_disjoint_cpus(
             'h', [first, guest('b', 3)], [], ()
         )
         self.assertEqual(['a and b: CPUs of both'], bad(check_results))
 
     def test_api_only(self) -> None:
         self.assertEqual(
-            [], bad(judge.check_numa_topology('g', SPECS, 2, NODES))
+            [], bad(checks.check_numa_topology('g', SPECS, 2, NODES))
         )
         self.assertEqual(
             ['g: pinned vCPUs'],
-            bad(judge.check_numa_topology('g', SPECS, 3, NODES)),
+            bad(checks.check_numa_topology('g', SPECS, 3, NODES)),
         )
         twice = [{'host_node': 0, 'cpu_pinning': {'0': 2, '1': 2}}]
         self.assertEqual(
             ['g: CPUs used once'],
-            bad(judge.check_numa_topology('g', SPECS, 2, twice)),
+            bad(checks.check_numa_topology('g', SPECS, 2, twice)),
         )
 
     def test_disks(self) -> None:
         path = '/instances/1/disk'
-        guest = domain.parse_domain(XML)
+        guest = libvirt_domain.parse_domain(XML)
         for filesystem in ('ext4', 'device', 'fuseblk', 'overlay'):
             self.assertEqual(
                 [],
-                bad(judge.check_local_disks(guest, {path: filesystem})),
+                bad(checks.check_local_disks(guest, {path: filesystem})),
                 filesystem,
             )
         for filesystem in ('nfs4', 'fuse.glusterfs', 'ceph'):
             self.assertEqual(
-                1, len(bad(judge.check_local_disks(guest, {path: filesystem})))
+                1,
+                len(bad(checks.check_local_disks(guest, {path: filesystem}))),
             )
-        self.assertEqual(1, len(bad(judge.check_local_disks(guest, {}))))
+        self.assertEqual(1, len(bad(checks.check_local_disks(guest, {}))))
         ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
         self.assertEqual(
-            1, len(bad(judge.check_local_disks(domain.parse_domain(ceph), {})))
+            1,
+            len(
+                bad(
+                    checks.check_local_disks(
+                        libvirt_domain.parse_domain(ceph), {}
+                    )
+                )
+            ),
         )
 
     def test_no_xml(self) -> None:
         for text in ('', 'error: no domain', '<capabilities/>'):
             error = self.assertRaises(
-                errors.InputError, domain.parse_domain, text
+                errors.InputError, libvirt_domain.parse_domain, text
             )
             self.assertNotIn('\n', str(error))
 
@@ -415,12 +429,16 @@ class PinsTest(testtools.TestCase):
             'num="2"><cpu id="0"/><cpu id="1"/></cpus></cell></cells>'
             '</topology></host></capabilities>'
         )
-        self.assertEqual({0: {0, 1}}, domain.parse_cells(xml))
+        self.assertEqual({0: {0, 1}}, libvirt_domain.parse_cells(xml))
 
     def test_numbers(self) -> None:
-        self.assertEqual({0, 1, 3, 8}, domain.parse_cpu_list('0-3,8,^2'))
-        self.assertEqual(set(), domain.parse_cpu_list(''))
-        self.assertRaises(errors.InputError, domain.parse_cpu_list, 'all')
+        self.assertEqual(
+            {0, 1, 3, 8}, libvirt_domain.parse_cpu_list('0-3,8,^2')
+        )
+        self.assertEqual(set(), libvirt_domain.parse_cpu_list(''))
+        self.assertRaises(
+            errors.InputError, libvirt_domain.parse_cpu_list, 'all'
+        )
 
 
 class ClusterTest(testtools.TestCase):
@@ -434,7 +452,7 @@ class ClusterTest(testtools.TestCase):
         ) -> list[str]:
             kwargs = {'per_host': 2, 'shared': False, **overrides}
             return bad(
-                judge.check_placement(self.WORKERS, controllers, **kwargs)
+                checks.check_placement(self.WORKERS, controllers, **kwargs)
             )
 
         self.assertEqual([], list_failures({'c1': 'c'}))
@@ -452,15 +470,15 @@ class ClusterTest(testtools.TestCase):
         )
 
     def test_server_without_host(self) -> None:
-        check_results = judge.check_placement(
+        check_results = checks.check_placement(
             {'w1': ''}, {}, per_host=1, shared=True
         )
         self.assertEqual(['workers on host (none)'], bad(check_results))
 
     def groups(self, text: str) -> list[str]:
-        topology = judge.parse_topology_table(text)
+        topology = checks.parse_topology_table(text)
         return bad(
-            judge.check_node_groups('table', topology, self.HOSTS, self.NAMES)
+            checks.check_node_groups('table', topology, self.HOSTS, self.NAMES)
         )
 
     def test_topology_table(self) -> None:
@@ -479,11 +497,11 @@ class ClusterTest(testtools.TestCase):
             'Rack: /default-rack\n   10.0.0.1:9866 (w1) In Service\n'
             '   10.0.0.2:9866 (w2)\n   10.0.0.3:9866 (w3)\n\n'
         )
-        topology = judge.parse_print_topology(text)
+        topology = checks.parse_print_topology(text)
         self.assertEqual(
             ['NameNode: w1 and w3', 'NameNode: w2 and w3'],
             bad(
-                judge.check_node_groups(
+                checks.check_node_groups(
                     'NameNode', topology, self.HOSTS, self.NAMES
                 )
             ),
@@ -493,7 +511,7 @@ class ClusterTest(testtools.TestCase):
         def list_failures(*addresses: str) -> list[str]:
             block = Block('blk_1', 10, len(addresses), list(addresses))
             file = HDFSFile('/f', 10, 2, 1, [block])
-            return bad(judge.check_replicas([file], self.HOSTS, 2, 1))
+            return bad(checks.check_replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], list_failures('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
@@ -505,7 +523,7 @@ class ClusterTest(testtools.TestCase):
         )
         self.assertEqual(
             ['files with blocks'],
-            bad(judge.check_replicas([], self.HOSTS, 2, 1)),
+            bad(checks.check_replicas([], self.HOSTS, 2, 1)),
         )
 
     def test_node_groups(self) -> None:
@@ -516,11 +534,12 @@ class ClusterTest(testtools.TestCase):
             '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
             'dfs.use.dfs.network.topology': 'false',
         }
-        self.assertEqual([], bad(judge.check_hve_properties(good)))
+        self.assertEqual([], bad(checks.check_hve_properties(good)))
         for name in good:
             without = {key: good[key] for key in good if key != name}
             self.assertEqual(
-                [f'NameNode: {name}'], bad(judge.check_hve_properties(without))
+                [f'NameNode: {name}'],
+                bad(checks.check_hve_properties(without)),
             )
 
     def test_worker_too_many(self) -> None:
@@ -532,7 +551,7 @@ class ClusterTest(testtools.TestCase):
         ) -> list[str]:
             after = {'h1': {'PCPU': used}}
             return bad(
-                judge.check_full_cluster(status, status_reason, before, after)
+                checks.check_full_cluster(status, status_reason, before, after)
             )
 
         self.assertEqual([], list_failures('UPDATE_FAILED', reason, 4))
@@ -558,7 +577,7 @@ class ClusterTest(testtools.TestCase):
         def list_failures(spec: str, host: str) -> list[str]:
             specs = {'volume_backend_name': spec}
             return bad(
-                judge.check_volume_backend('t', 'slot1', specs, host, pools)
+                checks.check_volume_backend('t', 'slot1', specs, host, pools)
             )
 
         self.assertEqual([], list_failures('slot1', 'h@slot1#p'))
@@ -578,33 +597,35 @@ class ClusterTest(testtools.TestCase):
             ('h@slot1#p', 's1'),
             ('h@slot2#p', 's2'),
         ]
-        self.assertEqual([], bad(judge.check_own_disks(locations)))
+        self.assertEqual([], bad(checks.check_own_disks(locations)))
         self.assertEqual(
             ['servers on h@slot2#p'],
-            bad(judge.check_own_disks([*locations, ('h@slot2#p', 's3')])),
+            bad(checks.check_own_disks([*locations, ('h@slot2#p', 's3')])),
         )
 
     def test_refused(self) -> None:
         fault = 'No valid host was found. '
-        self.assertEqual([], bad(judge.check_refused('x', 'ERROR', fault, {})))
         self.assertEqual(
-            ['x'], bad(judge.check_refused('x', 'ACTIVE', '', {}))
+            [], bad(checks.check_refused('x', 'ERROR', fault, {}))
         )
         self.assertEqual(
-            ['x'], bad(judge.check_refused('x', 'ERROR', 'disk', {}))
+            ['x'], bad(checks.check_refused('x', 'ACTIVE', '', {}))
+        )
+        self.assertEqual(
+            ['x'], bad(checks.check_refused('x', 'ERROR', 'disk', {}))
         )
         self.assertEqual(
             ['x: allocations left'],
-            bad(judge.check_refused('x', 'ERROR', fault, {'p': {}})),
+            bad(checks.check_refused('x', 'ERROR', fault, {'p': {}})),
         )
 
     def test_left_overs(self) -> None:
-        check_results = judge.check_deleted({'ports': ['p1'], 'servers': []})
+        check_results = checks.check_deleted({'ports': ['p1'], 'servers': []})
         self.assertEqual(['ports left'], bad(check_results))
 
     def test_text_form(self) -> None:
-        check_results = [judge.check_equal('a', 1, 2, 'excerpt')]
+        check_results = [checks.check_equal('a', 1, 2, 'excerpt')]
         self.assertEqual(
             check_results,
-            judge.load_results(judge.dump_results(check_results)),
+            checks.load_results(checks.dump_results(check_results)),
         )

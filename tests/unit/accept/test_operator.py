@@ -12,7 +12,7 @@ import testtools
 import yaml
 from tempest.lib import exceptions
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.tempest_plugin.tests.operator import test_full_host, test_ratios
@@ -35,7 +35,7 @@ class OperatorTest(testtools.TestCase):
         """Give a test a catalogue, and a host with dedicated CPUs only."""
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         data = catalogue.build_catalogue(
-            profiles.load('vsphere6'), [parse(name) for name in names]
+            host_profiles.load('vsphere6'), [parse(name) for name in names]
         )
         (directory / 'c.yaml').write_text(yaml.safe_dump(data))
         self.names = [

@@ -5,8 +5,8 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles
-from hvstack.accept import placing
+from hvstack import errors, host_profiles
+from hvstack.accept import placement_only
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from tests.unit.cloud import fake
@@ -18,7 +18,7 @@ class PlacingTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
-        self.profile = profiles.load('vsphere6')
+        self.profile = host_profiles.load('vsphere6')
         self.small = {'PCPU': {'total': 2}, 'MEMORY_MB': {'total': 5120}}
         self.large = {'PCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
         self.shared = {'VCPU': {'total': 40}, 'MEMORY_MB': {'total': 262144}}
@@ -62,7 +62,7 @@ class PlacingTest(testtools.TestCase):
     def plan(self, label: str, requested: str | None = None) -> Any:
         data = catalogue.build_catalogue(self.profile, [parse(label)])
         loaded_catalogue = catalogue.from_mapping(data, lambda *_: 'x.yaml:1')
-        return placing.plan_cluster(
+        return placement_only.plan_cluster(
             self.cloud.connect(),
             [(loaded_catalogue, self.profile)],
             parse(requested or label),
@@ -94,7 +94,7 @@ class PlacingTest(testtools.TestCase):
         ):
             plan, size = self.plan(label)
             conn = self.cloud.connect()
-            body = placing.build_request(
+            body = placement_only.build_request(
                 conn, plan, size, image='i', network='provider'
             )
             parameters = body['parameters']

@@ -12,10 +12,10 @@ import fixtures
 import testtools
 
 import hvstack
-from hvstack import errors, paths, pids, shell
+from hvstack import errors, paths, pid_files, processutils
 from hvstack.accept import runner
 from hvstack.accept.runner import Selection
-from hvstack.accept.settings import Workspace
+from hvstack.accept.tempest_conf import Workspace
 
 PYTHON = sys.executable
 #: Stands for 'python -m stestr': has run once, and now ends as it is told.
@@ -92,7 +92,7 @@ class RunTest(testtools.TestCase):
         code = (
             'import sys; from pathlib import Path; '
             'from hvstack import paths; from hvstack.accept import runner; '
-            'from hvstack.accept.settings import Workspace; '
+            'from hvstack.accept.tempest_conf import Workspace; '
             'work = Workspace(Path(sys.argv[1])); '
             'paths.STATE = work.directory.parent; '
             'sys.executable = sys.argv[2]\n'
@@ -109,7 +109,7 @@ class RunTest(testtools.TestCase):
         )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        shell.wait_for(
+        processutils.wait_for(
             lambda: bool(runner._find_orphans(self.workspace)),
             'tests',
             timeout=20,
@@ -147,7 +147,7 @@ class RunTest(testtools.TestCase):
             ['sleep', '60'], start_new_session=True
         ) as process:
             self.addCleanup(process.kill)
-            pids.write(self.workspace.pid, process.pid)
+            pid_files.write(self.workspace.pid, process.pid)
             runner.handle_orphans(self.workspace, end=True)
             self.assertTrue(_runs(process.pid))
             process.kill()

@@ -18,18 +18,18 @@ from oslo_config import cfg
 from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.accept import (
     cleanup,
-    domain,
-    hostlook,
+    host_inspection,
+    libvirt_domain,
     report,
     runner,
-    settings,
+    tempest_conf,
     test_results,
 )
-from hvstack.accept.hostlook import Access
-from hvstack.accept.settings import Workspace
+from hvstack.accept.host_inspection import Access
+from hvstack.accept.tempest_conf import Workspace
 from hvstack.progress import Progress
 from hvstack.tempest_plugin.config import OPTIONS
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
@@ -47,16 +47,16 @@ class WorkspaceTest(testtools.TestCase):
 
     def test_request_for_a_stack(self) -> None:
         good = {'template': {'resources': {}}, 'parameters': {'a': 1}}
-        settings.write_request(self.workspace, good)
+        tempest_conf.write_request(self.workspace, good)
         path = self.workspace.stack_request
-        self.assertEqual(good, settings.read_request(path))
+        self.assertEqual(good, tempest_conf.read_request(path))
         for text in (
             *('', '{', '[]', '7', '{"template": {}}', '{"parameters": {}}'),
             *('{"template": {}, "parameters": 7}', '{"template": []}'),
         ):
             path.write_text(text)
             error = self.assertRaises(
-                errors.InputError, settings.read_request, path
+                errors.InputError, tempest_conf.read_request, path
             )
             self.assertIn(str(path), str(error))
 
@@ -151,26 +151,32 @@ class CredentialsTest(testtools.TestCase):
 
     def test_no_administrator(self) -> None:
         error = self.assertRaises(
-            errors.InputError, settings.credential_sections, self.conn, None
+            errors.InputError,
+            tempest_conf.credential_sections,
+            self.conn,
+            None,
         )
         self.assertIn('--accounts FILE', str(error))
 
     def test_no_password(self) -> None:
         del self.conn.config.config['auth']['password']
         error = self.assertRaises(
-            errors.InputError, settings.credential_sections, self.conn, None
+            errors.InputError,
+            tempest_conf.credential_sections,
+            self.conn,
+            None,
         )
         self.assertIn('password is missing', str(error))
 
     def test_accounts(self) -> None:
-        sections = settings.credential_sections(
+        sections = tempest_conf.credential_sections(
             self.conn, Path('/accounts.yaml')
         )
         self.assertFalse(sections['auth']['use_dynamic_credentials'])
         self.assertEqual(fake.KEYSTONE, sections['identity']['uri_v3'])
         self.assertNotIn('secret-of-test', str(sections))
         tenant, admin = yaml.safe_load(
-            settings.render_accounts(self.conn, self.conn)
+            tempest_conf.render_accounts(self.conn, self.conn)
         )
         self.assertEqual('secret-of-test', tenant['password'])
         self.assertEqual(['admin'], admin['types'])
@@ -182,15 +188,15 @@ class CredentialsTest(testtools.TestCase):
 
     def test_users_of_accounts(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'a.yaml'
-        path.write_text(settings.render_accounts(self.conn, self.conn))
-        connections = settings.connect_users(path, self.conn)
+        path.write_text(tempest_conf.render_accounts(self.conn, self.conn))
+        connections = tempest_conf.connect_users(path, self.conn)
         self.assertEqual(
             ['p1', 'p1'], [x.current_project_id for x in connections]
         )
         for text in ('{}', '- username: u', '- u'):
             path.write_text(text)
             error = self.assertRaises(
-                errors.InputError, settings.connect_users, path, self.conn
+                errors.InputError, tempest_conf.connect_users, path, self.conn
             )
             self.assertNotIn('\n', str(error))
             self.assertIn('a.yaml', str(error))
@@ -211,7 +217,7 @@ class ServicesTest(testtools.TestCase):
                     f'{NEUTRON}/networks/n',
                     json={'network': {'id': 'n', 'name': 'n'}},
                 )
-                sections = settings.service_sections(
+                sections = tempest_conf.service_sections(
                     cloud.connect(), image='i', network='n'
                 )
             catalog_type = sections['volume']['catalog_type']
@@ -487,7 +493,7 @@ class HostLookTest(testtools.TestCase):
         access = Access('local')
         error = self.assertRaises(
             errors.CloudError,
-            hostlook.read_threads,
+            host_inspection.read_threads,
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
@@ -506,7 +512,7 @@ class HostLookTest(testtools.TestCase):
         access = Access('ssh', key='/key', directory=directory)
         log = self.program('ssh', 'echo "$*" >>"${0%/*}/log"\n') / 'log'
         with contextlib.suppress(errors.HVStackError):
-            hostlook.read_nova_conf(access, 'h1')
+            host_inspection.read_nova_conf(access, 'h1')
         # The master's, which this ssh does not make.
         with socket.socket(socket.AF_UNIX) as held:
             (directory / 'h1').mkdir(exist_ok=True, parents=True)
@@ -526,7 +532,7 @@ class HostLookTest(testtools.TestCase):
             esac""",
         )
         (directory / 'names').write_text('guest-1\nguest-2\n')
-        guests = hostlook.list_domains(Access('local'), 'h1')
+        guests = host_inspection.list_domains(Access('local'), 'h1')
         self.assertEqual(['guest-1'], [guest.name for guest in guests])
 
     def test_names_of_guests_reach_no_shell(self) -> None:
@@ -539,7 +545,7 @@ class HostLookTest(testtools.TestCase):
                echo "<domain><name>x</name></domain>";;
             esac""",
         )
-        domains = hostlook.list_domains(Access('local'), 'h1')
+        domains = host_inspection.list_domains(Access('local'), 'h1')
         self.assertEqual(2, len(domains))
         log = (directory / 'log').read_text()
         self.assertIn('--domain=--x; touch "${0%/*}/harm"\n', log)
@@ -547,27 +553,29 @@ class HostLookTest(testtools.TestCase):
         harm = directory / 'harm'
         self.assertRaises(
             errors.CloudError,
-            hostlook.read_threads,
+            host_inspection.read_threads,
             *(Access('local'), 'h1', f"'; touch {harm}; '"),
         )
         self.assertFalse(harm.exists())
 
     def test_file_systems(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        types_by_path = hostlook.file_systems(
+        types_by_path = host_inspection.file_systems(
             Access('local'), 'h1', ['/proc/version', str(directory)]
         )
         self.assertEqual('proc', types_by_path['/proc/version'])
         self.assertTrue(types_by_path[str(directory)])
-        self.assertEqual({}, hostlook.file_systems(Access('local'), 'h1', []))
+        self.assertEqual(
+            {}, host_inspection.file_systems(Access('local'), 'h1', [])
+        )
         self.program('findmnt', 'exit 1\n')
-        types_by_path = hostlook.file_systems(
+        types_by_path = host_inspection.file_systems(
             Access('local'), 'h1', ['/proc/version']
         )
         self.assertEqual({'/proc/version': 'proc'}, types_by_path)
         self.assertRaises(
             errors.CloudError,
-            hostlook.file_systems,
+            host_inspection.file_systems,
             *(Access('local'), 'h1', [str(directory / 'none' / 'none')]),
         )
 
@@ -587,14 +595,16 @@ class HostLookTest(testtools.TestCase):
             path = directory / name.replace('__', '/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        script = hostlook._NOVA_CONF
+        script = host_inspection._NOVA_CONF
         for top in ('/proc/', '/etc'):
             script = script.replace(f' {top}', f' {directory}{top}')
-        done = shell.run(['sh', '-c', script])
+        done = processutils.run(['sh', '-c', script])
         self.assertNotIn('password', done.stdout)
         return {
             name.rpartition('.')[2]: value
-            for name, value in domain.parse_nova_conf(done.stdout).items()
+            for name, value in libvirt_domain.parse_nova_conf(
+                done.stdout
+            ).items()
         }
 
     def test_files_of_nova_compute(self) -> None:
@@ -645,9 +655,9 @@ class HostLookTest(testtools.TestCase):
     def test_unreachable_host(self) -> None:
         command = 'sh -c \'printf "no\\nroute" >&2; exit 4\' {host}'
         for look, args in (
-            (hostlook.read_nova_conf, ()),
-            (hostlook.read_cells, ()),
-            (hostlook.read_domain, ('instance-1',)),
+            (host_inspection.read_nova_conf, ()),
+            (host_inspection.read_cells, ()),
+            (host_inspection.read_domain, ('instance-1',)),
         ):
             error = self.assertRaises(
                 errors.CloudError,

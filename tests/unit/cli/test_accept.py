@@ -16,7 +16,7 @@ import yaml
 
 from hvstack import errors, paths, share
 from hvstack.accept import power, runner
-from hvstack.accept.settings import Workspace
+from hvstack.accept.tempest_conf import Workspace
 from hvstack.cli import accept
 from hvstack.cli.app import main
 from hvstack.progress import Progress

@@ -12,7 +12,7 @@ import testtools
 
 from hvstack.cli import baseline
 from hvstack.cli.app import main
-from hvstack.cluster import hosts
+from hvstack.cluster import bare_metal
 from hvstack.results import record
 from tests.unit.results.factory import run, save
 
@@ -24,7 +24,7 @@ class BaselineTest(testtools.TestCase):
         self.records = self.directory / 'records'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR',
+                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
                 self.directory / 'taken',
             )
         )
@@ -152,8 +152,8 @@ class BaselineTest(testtools.TestCase):
         self.assertIn('--replication 2', err)
 
     def test_workload_fills_one_wave(self) -> None:
-        worker = hosts.Host('w', 'worker', '', 2, 4864, ('false',))
-        cluster = hosts.BareHosts(
+        worker = bare_metal.Host('w', 'worker', '', 2, 4864, ('false',))
+        cluster = bare_metal.BareHosts(
             'b',
             None,
             [None, None],

@@ -165,7 +165,10 @@ class MadeTest(OnHostsTest):
 
     def setUp(self) -> None:
         super().setUp()
-        for name in ('cluster.hosts.ACQUIRED_HOSTS_DIR', 'cloud.keys.FOLDER'):
+        for name in (
+            'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+            'cloud.keypairs.FOLDER',
+        ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}', self.directory / name)
             )
@@ -268,7 +271,7 @@ class AfterTest(ClusterTest):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR',
+                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
                 self.directory / 'taken',
             )
         )

@@ -9,7 +9,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.cli.app import main
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
@@ -21,7 +21,7 @@ class RefusalTest(testtools.TestCase):
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.path = directory / 'x.yaml'
         self.data = catalogue.build_catalogue(
-            profiles.load('vsan'), [parse('i4')]
+            host_profiles.load('vsan'), [parse('i4')]
         )
         # Whoever asks a cloud all the same does not find one.
         for name in ('OS_CLOUD', 'OS_AUTH_URL'):

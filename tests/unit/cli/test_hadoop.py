@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import conf
-from hvstack.cli import hadoop
+from hvstack.cli import hadoop_options
 
 
 class ChosenTest(testtools.TestCase):
@@ -26,17 +26,17 @@ class ChosenTest(testtools.TestCase):
 
     def parsed(self, *args: str) -> argparse.Namespace:
         parser = argparse.ArgumentParser()
-        hadoop.add(parser)
+        hadoop_options.add(parser)
         return parser.parse_args(args)
 
     def test_option_then_file_then_default(self) -> None:
         self.assertEqual(
             {'tuning': 'amd', 'os_profile': 'vsphere6'},
-            hadoop.chosen(self.parsed()),
+            hadoop_options.chosen(self.parsed()),
         )
         self.assertEqual(
             {'tuning': 'stock', 'os_profile': 'vsan'},
-            hadoop.chosen(
+            hadoop_options.chosen(
                 self.parsed('--tuning', 'stock', '--os-profile', 'vsan')
             ),
         )

@@ -10,7 +10,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.cli.app import main
 from hvstack.model.host import HostDisks
 from tests.unit.cloud import fake
@@ -48,7 +48,7 @@ class Commands(testtools.TestCase):
         self.assertEqual((0, ''), (status, err))
         path = self.directory / 'found.yaml'
         path.write_text(out)
-        return profiles.load(str(path))
+        return host_profiles.load(str(path))
 
     def refused(self, *args: str) -> str:
         status, out, err = self.call('detect', *args)
@@ -146,7 +146,7 @@ class FromCloud(Commands):
             *(*HOST, '--disks', '20x600'),
             *('--rotational', 'yes', '--sockets', '2', '--cells', '2'),
         )
-        vsphere6 = profiles.load('vsphere6')
+        vsphere6 = host_profiles.load('vsphere6')
         self.assertEqual('compute1', profile.name)
         for field in ('cpus', 'memory_mib', 'cells', 'disks'):
             self.assertEqual(
@@ -189,6 +189,6 @@ class Known(Commands):
         status, out, _ = self.call('show', 'vsan', '-f', 'json')
         data = json.loads(out)
         self.assertEqual((0, 56), (status, data['cpus']))
-        self.assertEqual(profiles.load('vsan').digest, data['digest'])
+        self.assertEqual(host_profiles.load('vsan').digest, data['digest'])
         status, _, err = self.call('show', 'cray')
         self.assertEqual((2, 1), (status, err.count('\n')))

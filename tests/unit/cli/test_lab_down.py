@@ -9,7 +9,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import pids
+from hvstack import pid_files
 from hvstack.cli import lab
 from hvstack.progress import Progress
 
@@ -22,7 +22,7 @@ class HoldersTest(testtools.TestCase):
         self.acquired_dir.mkdir()
         for name, directory in (
             ('cloud.journal.FOLDER', self.directory),
-            ('cluster.hosts.ACQUIRED_HOSTS_DIR', self.acquired_dir),
+            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', self.acquired_dir),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', directory))
 
@@ -38,9 +38,11 @@ class HoldersTest(testtools.TestCase):
     def test_process_that_measures_bare_metal(self) -> None:
         self.take(started=1)
         self.assertEqual('', self.name_holders())
-        self.take(started=pids.start_time(os.getppid()))
+        self.take(started=pid_files.start_time(os.getppid()))
         self.assertIn(f'process {os.getppid()}, ', self.name_holders())
-        self.assertIn(pids.command(os.getppid())[:100], self.name_holders())
+        self.assertIn(
+            pid_files.command(os.getppid())[:100], self.name_holders()
+        )
 
     def test_broken_journal_keeps_no_lab(self) -> None:
         (self.directory / '1-stack-x.json').write_text('{"kind": ')

@@ -39,7 +39,7 @@ class EnvTest(testtools.TestCase):
         self.rally.chmod(0o755)
         for name, value in (
             ('hvstack.paths.STATE', self.state),
-            ('hvstack.lab.clouds.OURS', clouds),
+            ('hvstack.lab.clouds_yaml.OURS', clouds),
             ('hvstack.sweep.rallyenv.VARIABLES', {}),
             ('hvstack.sweep.rallyenv._USERS_CONFIG', ()),
             ('hvstack.sweep.rallyenv.find_program', lambda: self.rally),

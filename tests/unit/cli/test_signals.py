@@ -11,7 +11,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 
 #: Stands for a command that undoes its changes when it is interrupted. Its
 #: undo prints lines, which a terminal that is gone does not take.
@@ -56,7 +56,7 @@ class SignalTest(testtools.TestCase):
         return process
 
     def wait(self, name: str) -> None:
-        shell.wait_for(
+        processutils.wait_for(
             (self.directory / name).exists, name, timeout=30, interval=0.02
         )
 

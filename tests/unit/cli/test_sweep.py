@@ -12,11 +12,11 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import profiles
+from hvstack import host_profiles
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import state
+from hvstack.sweep import sweep_store
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -45,9 +45,9 @@ class SweepTest(testtools.TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         for name, value in (
-            ('sweep.state.SWEEPS_DIR', directory / 'sweeps'),
-            ('sweep.state.RECORDS_DIR', directory / 'records'),
-            ('cluster.hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
+            ('sweep.sweep_store.SWEEPS_DIR', directory / 'sweeps'),
+            ('sweep.sweep_store.RECORDS_DIR', directory / 'records'),
+            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure_environment', self.ensured),
             ('cloud.credentials.check', lambda *_: None),
@@ -81,7 +81,7 @@ class SweepTest(testtools.TestCase):
                     size=size,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(record, state.RECORDS_DIR)
+                factory.save(record, sweep_store.RECORDS_DIR)
 
     def call(self, *args: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
@@ -127,7 +127,7 @@ class SweepTest(testtools.TestCase):
 
     def test_a_profile_of_the_users_is_rallys_as_well(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'mine.yaml'
-        mapping = profiles.load('vsphere6').to_mapping()
+        mapping = host_profiles.load('vsphere6').to_mapping()
         path.write_text(yaml.safe_dump({**mapping, 'name': 'mine'}))
         before = Path.cwd()
         self.addCleanup(os.chdir, before)
@@ -146,8 +146,8 @@ class SweepTest(testtools.TestCase):
 
     def test_resume_goes_on_and_show_says_where(self) -> None:
         self.start('--values', 'instances=1,2')
-        (sweep,) = state.list_sweeps()
-        for path in state.RECORDS_DIR.glob('*i2-*.json'):
+        (sweep,) = sweep_store.list_sweeps()
+        for path in sweep_store.RECORDS_DIR.glob('*i2-*.json'):
             path.unlink()
         self.ran.clear()
         status, out, err = self.call('show', sweep.id, '-f', 'json')
@@ -189,13 +189,13 @@ class SweepTest(testtools.TestCase):
             self.assertIn(message, err)
         self.assertEqual([], self.ran)
         # Nothing was begun.
-        self.assertEqual([], state.list_sweeps())
+        self.assertEqual([], sweep_store.list_sweeps())
 
     def test_the_clouds_variable_is_taken(self) -> None:
         self.start('--values', 'instances=1,2')
-        for path in state.RECORDS_DIR.glob('*i2-*.json'):
+        for path in sweep_store.RECORDS_DIR.glob('*i2-*.json'):
             path.unlink()
         self.useFixture(fixtures.EnvironmentVariable('OS_CLOUD', 'test'))
-        status, _, err = self.call('resume', state.list_sweeps()[-1].id)
+        status, _, err = self.call('resume', sweep_store.list_sweeps()[-1].id)
         self.assertEqual(0, status, err)
         self.assertEqual(['test', 'test'], self.cloud_names)

@@ -6,7 +6,7 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles, share
+from hvstack import errors, host_profiles, share
 from hvstack.cloud import doctor
 from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
 from hvstack.model.configuration import parse
@@ -91,7 +91,7 @@ class DoctorTest(testtools.TestCase):
         self, label: str = 'i1', controllers: int = 1
     ) -> dict[str, doctor.Finding]:
         """Return findings by check."""
-        profile = profiles.load('vsphere6')
+        profile = host_profiles.load('vsphere6')
         configuration = parse(label)
         request = doctor.ClusterRequest(
             profile=profile,
@@ -217,13 +217,13 @@ class DoctorTest(testtools.TestCase):
             f'{fake.PLACEMENT}/resource_providers', status_code=400
         )
         self.useFixture(LabProfiles())
-        profile = profiles.load('lab-worker')
+        profile = host_profiles.load('lab-worker')
         conn = self.cloud.connect()
         self.assertEqual({}, doctor.workers_hosts(conn, profile))
         self.assertRaises(
             errors.CloudError,
             doctor.workers_hosts,
-            *(conn, profiles.load('vsphere6')),
+            *(conn, host_profiles.load('vsphere6')),
         )
 
     def test_volumes_of_no_type(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import flavors, journal, undo
+from hvstack.cloud import cluster_flavors, journal, undo
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud import fake
 
@@ -72,7 +72,7 @@ class FlavorsTest(testtools.TestCase):
             requests_matcher('/os-flavor-access'), json={'flavor_access': []}
         )
         access = self.http.post(requests_matcher('/action'), json={})
-        flavor = flavors.publish(self.conn, WANTED, ['p1'])
+        flavor = cluster_flavors.publish(self.conn, WANTED, ['p1'])
         self.assertEqual(created['id'], flavor.id)
         self.assertFalse(created['os-flavor-access:is_public'])
         sent = specs.last_request
@@ -91,7 +91,7 @@ class FlavorsTest(testtools.TestCase):
         evidence = {**WANTED.extra_specs, 'hvstack:evidence': 'percent=97'}
         for existing in (nova(), nova(extra_specs=evidence)):
             self.set_flavors(existing)
-            flavor = flavors.publish(self.conn, WANTED, ['p1'])
+            flavor = cluster_flavors.publish(self.conn, WANTED, ['p1'])
             self.assertEqual(('f1', None), (flavor.id, flavor.entry))
             self.assertEqual([], journal.entries())
 
@@ -103,7 +103,7 @@ class FlavorsTest(testtools.TestCase):
         ):
             self.set_flavors(nova(**change))
             error = self.assertRaises(
-                errors.CloudError, flavors.publish, self.conn, WANTED
+                errors.CloudError, cluster_flavors.publish, self.conn, WANTED
             )
             self.assertIn(WANTED.name, str(error))
             self.assertEqual([], journal.entries())

@@ -148,7 +148,7 @@ class HostKeysTest(testtools.TestCase):
             raise errors.DeadlineExceeded('too long')
 
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.shell.wait_for', wait_for)
+            fixtures.MonkeyPatch('hvstack.processutils.wait_for', wait_for)
         )
         for timeout in (0, 30):
             self.assertEqual(

@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import hostmode, journal, undo
+from hvstack.cloud import cpu_mode, journal, undo
 from tests.unit.cloud import fake
 
 HOSTS = {'h0': 'h0', 'h1': 'h1'}
@@ -58,13 +58,13 @@ class HostModeTest(testtools.TestCase):
         )
 
     def switch(self, mode: str, command: str = '') -> bool:
-        return hostmode.switch(self.conn, HOSTS, mode, command or self.command)
+        return cpu_mode.switch(self.conn, HOSTS, mode, command or self.command)
 
     def test_there_and_back(self) -> None:
         self.assertTrue(self.switch('dedicated'))
         self.assertEqual(
             dict.fromkeys(HOSTS, 'dedicated'),
-            hostmode.current(self.conn, HOSTS),
+            cpu_mode.current(self.conn, HOSTS),
         )
         (entry,) = journal.own()
         self.assertEqual('shared', entry.data['before'])
@@ -103,7 +103,7 @@ class HostModeTest(testtools.TestCase):
 
     def test_a_command_that_does_not_switch(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.hostmode._READY_SECONDS', 0)
+            fixtures.MonkeyPatch('hvstack.cloud.cpu_mode._READY_SECONDS', 0)
         )
         error = self.assertRaises(
             errors.DeadlineExceeded, self.switch, 'dedicated', 'true'

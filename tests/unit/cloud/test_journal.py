@@ -11,7 +11,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, pids
+from hvstack import errors, pid_files
 from hvstack.cloud import journal
 
 
@@ -77,7 +77,7 @@ class JournalTest(testtools.TestCase):
 
     def test_holders_are_others_that_live(self) -> None:
         first = os.getppid()
-        start = pids.start_time(first)
+        start = pid_files.start_time(first)
         assert start is not None
         for change in (
             {},

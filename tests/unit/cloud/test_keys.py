@@ -7,7 +7,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import journal, keys, undo
+from hvstack.cloud import journal, keypairs, undo
 from tests.unit.cloud import fake
 
 URL = f'{fake.NOVA}/os-keypairs'
@@ -20,7 +20,9 @@ class KeysTest(testtools.TestCase):
         self.conn = self.cloud.connect()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.keys.FOLDER', self.directory)
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.keypairs.FOLDER', self.directory
+            )
         )
         self.deleted = self.cloud.http.delete(f'{URL}/mine', status_code=202)
 
@@ -39,7 +41,7 @@ class KeysTest(testtools.TestCase):
         creation = self.cloud.http.post(
             URL, json={'keypair': {'name': 'mine'}}
         )
-        path = keys.create(self.conn, 'mine')
+        path = keypairs.create(self.conn, 'mine')
         self.holds(creation.last_request.json()['keypair']['public_key'])
         sent = creation.last_request.json()['keypair']
         self.assertTrue(sent['public_key'].startswith('ssh-ed25519 '))
@@ -51,7 +53,7 @@ class KeysTest(testtools.TestCase):
     def test_without_ssh(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
         error = self.assertRaises(
-            errors.MissingPrerequisite, keys.create, self.conn, 'mine'
+            errors.MissingPrerequisite, keypairs.create, self.conn, 'mine'
         )
         self.assertIn('install openssh-client', str(error))
         self.assertEqual([], journal.own())
@@ -61,7 +63,9 @@ class KeysTest(testtools.TestCase):
         self.set_keypairs()
         self.cloud.http.post(URL, status_code=409)
         self.holds('ssh-ed25519 AAAAother of another process')
-        self.assertRaises(errors.CloudError, keys.create, self.conn, 'mine')
+        self.assertRaises(
+            errors.CloudError, keypairs.create, self.conn, 'mine'
+        )
         undo.undo_own([self.conn])
         self.assertEqual(0, self.deleted.call_count)
         self.assertEqual([], journal.own())
@@ -74,7 +78,7 @@ class KeysTest(testtools.TestCase):
             for name in names:
                 (self.directory / name).write_text('ssh-ed25519 AAAAother')
             error = self.assertRaises(
-                errors.InputError, keys.create, self.conn, 'mine'
+                errors.InputError, keypairs.create, self.conn, 'mine'
             )
             self.assertIn(f'{self.directory / names[0]} exists', str(error))
             undo.undo_own([self.conn])
@@ -91,7 +95,7 @@ class KeysTest(testtools.TestCase):
         self.cloud.http.post(URL, json={'keypair': {'name': 'mine'}})
         self.cloud.http.get(f'{URL}/mine', status_code=404)
         self.cloud.http.get(f'{URL}?name=mine', json={'keypairs': []})
-        path = keys.create(self.conn, 'mine')
+        path = keypairs.create(self.conn, 'mine')
         path.with_name('mine.pub').write_text('ssh-ed25519 AAAAother')
         undo.undo_own([self.conn])
         self.assertTrue(path.exists())
@@ -99,7 +103,7 @@ class KeysTest(testtools.TestCase):
     def test_the_users_own(self) -> None:
         self.set_keypairs('mine')
         error = self.assertRaises(
-            errors.InputError, keys.create, self.conn, 'mine'
+            errors.InputError, keypairs.create, self.conn, 'mine'
         )
         self.assertIn("'openstack keypair delete mine'", str(error))
         self.assertEqual([], journal.own())

@@ -10,7 +10,14 @@ import requests
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import connection, journal, lease, placement, ratios, undo
+from hvstack.cloud import (
+    allocation_ratios,
+    connection,
+    journal,
+    lease,
+    placement,
+    undo,
+)
 from tests.unit.cloud import fake
 
 PROVIDERS = f'{fake.PLACEMENT}/resource_providers'
@@ -206,7 +213,11 @@ class LeaseTest(testtools.TestCase):
         self.now += lease.DURATION
         acquired.renew()
         error = self.assertRaises(
-            errors.Busy, ratios.set_ratios, self.conn, {}, {'VCPU': 2.0}
+            errors.Busy,
+            allocation_ratios.set_ratios,
+            self.conn,
+            {},
+            {'VCPU': 2.0},
         )
         self.assertIn('lease', str(error))
 

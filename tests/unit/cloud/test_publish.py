@@ -10,7 +10,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import publish
+from hvstack.cloud import catalogue_publisher
 from hvstack.model.catalogue import Catalogue, Entry
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
@@ -146,24 +146,24 @@ class PublishTest(testtools.TestCase):
 
     def jobs(
         self, entries: Sequence[Entry], **options: Any
-    ) -> list[publish.Job]:
-        return publish.plan(
+    ) -> list[catalogue_publisher.Job]:
+        return catalogue_publisher.plan(
             self.conn,
             Catalogue('x', 90, tuple(entries)),
             entries,
-            publish.Options(**options),
+            catalogue_publisher.Options(**options),
         )
 
     def publish(
         self, *entries: Entry, **options: Any
     ) -> list[tuple[str, str]]:
         jobs = self.jobs(entries, **options)
-        publish.apply(self.conn, jobs)
+        catalogue_publisher.apply(self.conn, jobs)
         return [(c.action, c.field) for job in jobs for c in job.changes]
 
     def add_published_flavor(self, **fields: Any) -> str:
-        specs = FLAVOR.extra_specs | publish.labels('x', entry())
-        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        specs = FLAVOR.extra_specs | catalogue_publisher.labels('x', entry())
+        flavor_id = catalogue_publisher.flavor_id('x', FLAVOR.name)
         specs |= fields.pop('specs', {})
         return self.nova.add(FLAVOR, specs, id=flavor_id, **fields)
 
@@ -205,7 +205,8 @@ class PublishTest(testtools.TestCase):
             sorted(self.publish(entry()), key=lambda change: change[1]),
         )
         self.assertEqual(
-            FLAVOR.extra_specs | publish.labels('x', entry()), specs
+            FLAVOR.extra_specs | catalogue_publisher.labels('x', entry()),
+            specs,
         )
         self.assertEqual([], self.publish(entry()))
 
@@ -267,9 +268,9 @@ class PublishTest(testtools.TestCase):
 
     def test_somebody_else_publishes_at_the_same_time(self) -> None:
         jobs = self.jobs([entry()], projects={'p2'})
-        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        flavor_id = catalogue_publisher.flavor_id('x', FLAVOR.name)
         self.nova.add(FLAVOR, {'hw:numa_nodes': '1'}, id=flavor_id)
-        publish.apply(self.conn, jobs)
+        catalogue_publisher.apply(self.conn, jobs)
         self.assertEqual([flavor_id], list(self.nova.flavors))
         self.assertEqual({'p2'}, self.nova.access[flavor_id])
         self.assertEqual([], self.publish(entry()))
@@ -291,22 +292,22 @@ class PublishTest(testtools.TestCase):
         flavor_id = self.nova.add(FLAVOR, {})
         before = dict(self.nova.flavors[flavor_id])
         error = self.assertRaises(
-            errors.CloudError, publish.apply, self.conn, jobs
+            errors.CloudError, catalogue_publisher.apply, self.conn, jobs
         )
         self.assertIn('that hvstack did not publish', str(error))
         self.assertEqual({flavor_id: before}, self.nova.flavors)
 
     def test_copy_of_a_published_flavor(self) -> None:
         """As made by 'openstack flavor create --property'."""
-        specs = FLAVOR.extra_specs | publish.labels('x', entry())
+        specs = FLAVOR.extra_specs | catalogue_publisher.labels('x', entry())
         flavor_id = self.nova.add(replace(FLAVOR, name='gold'), specs)
         self.publish(entry())
         self.assertIn(flavor_id, self.nova.flavors)
-        copy = publish.existing(self.conn)['gold']
-        self.assertFalse(publish.is_managed(copy))
+        copy = catalogue_publisher.existing(self.conn)['gold']
+        self.assertFalse(catalogue_publisher.is_managed(copy))
 
     def test_crash_before_the_extra_specs(self) -> None:
-        flavor_id = publish.flavor_id('x', FLAVOR.name)
+        flavor_id = catalogue_publisher.flavor_id('x', FLAVOR.name)
         self.nova.add(FLAVOR, {}, id=flavor_id)
         self.assertIn(('add', 'hw:numa_nodes'), self.publish(entry()))
         self.assertEqual([flavor_id], list(self.nova.flavors))
@@ -326,7 +327,7 @@ class PublishTest(testtools.TestCase):
             entry(replace(FLAVOR, name=f'hv-x-{index}')) for index in range(3)
         ]
         self.add_published_flavor()
-        broken = publish.flavor_id('x', 'hv-x-1')
+        broken = catalogue_publisher.flavor_id('x', 'hv-x-1')
         self.nova.broken = {f'POST flavors/{broken}/os-extra_specs': 400}
         error = self.assertRaises(errors.CloudError, self.publish, *entries)
         self.assertIn('3 of 4 flavors were changed', str(error))
@@ -345,8 +346,8 @@ class PublishTest(testtools.TestCase):
 
     def test_exported_entry_is_what_was_published(self) -> None:
         self.publish(entry(status='approved'))
-        flavor = publish.existing(self.conn)[FLAVOR.name]
-        exported = publish.exported(flavor)
+        flavor = catalogue_publisher.existing(self.conn)[FLAVOR.name]
+        exported = catalogue_publisher.exported(flavor)
         self.assertEqual(FLAVOR.extra_specs, exported['extra_specs'])
         self.assertEqual(FLAVOR.description, exported['description'])
         self.assertEqual(entry().configuration.name, exported['configuration'])

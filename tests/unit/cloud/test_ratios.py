@@ -6,7 +6,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import journal, ratios, undo
+from hvstack.cloud import allocation_ratios, journal, undo
 from tests.unit.cloud import fake
 
 HOST = 'hv-host2'
@@ -81,20 +81,24 @@ class RatiosTest(testtools.TestCase):
         cpus = self.placement.inventories.pop('VCPU')
         error = self.assertRaises(
             errors.CloudError,
-            ratios.set_ratios,
+            allocation_ratios.set_ratios,
             *(self.conn, self.hosts, requested),
         )
         self.assertIn('take a host with shared CPUs', str(error))
-        ratios.set_ratios(self.conn, self.hosts, requested, shared=False)
-        ratios.check(self.conn, self.hosts, requested, shared=False)
+        allocation_ratios.set_ratios(
+            self.conn, self.hosts, requested, shared=False
+        )
+        allocation_ratios.check(self.conn, self.hosts, requested, shared=False)
         self.assertEqual(1.5, self.placement.ratio('MEMORY_MB'))
         # Where there is one, it is set: records are to show it.
         self.placement.inventories['VCPU'] = {**cpus, 'allocation_ratio': 4.0}
-        ratios.set_ratios(self.conn, self.hosts, requested, shared=False)
+        allocation_ratios.set_ratios(
+            self.conn, self.hosts, requested, shared=False
+        )
         self.assertEqual(1.0, self.placement.ratio('VCPU'))
 
     def test_set_and_put_back(self) -> None:
-        before = ratios.set_ratios(
+        before = allocation_ratios.set_ratios(
             self.conn, self.hosts, {'VCPU': 2.0, 'MEMORY_MB': 1.0}
         )
         self.assertEqual({HOST: {'VCPU': 1.0, 'MEMORY_MB': 1.0}}, before)
@@ -112,7 +116,7 @@ class RatiosTest(testtools.TestCase):
         self.cloud.http.put(f'{PATH}/VCPU', status_code=500, text='broken')
         self.assertRaises(
             errors.CloudError,
-            ratios.set_ratios,
+            allocation_ratios.set_ratios,
             self.conn,
             self.hosts,
             {'VCPU': 2.0},
@@ -121,20 +125,20 @@ class RatiosTest(testtools.TestCase):
 
     def test_conflict_is_tried_again(self) -> None:
         self.placement.conflicts = 2
-        ratios.set_ratios(self.conn, self.hosts, {'MEMORY_MB': 1.2})
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'MEMORY_MB': 1.2})
         self.assertEqual(1.2, self.placement.ratio('MEMORY_MB'))
 
     def test_a_value_of_someone_else_stays(self) -> None:
-        ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
         self.placement.inventories['VCPU']['allocation_ratio'] = 3.0
         undo.undo_own([self.conn])
         self.assertEqual(3.0, self.placement.ratio('VCPU'))
 
     def test_two_at_a_time_are_refused(self) -> None:
-        ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
         error = self.assertRaises(
             errors.Busy,
-            ratios.set_ratios,
+            allocation_ratios.set_ratios,
             self.conn,
             self.hosts,
             {'VCPU': 1.5},
@@ -145,7 +149,7 @@ class RatiosTest(testtools.TestCase):
     def test_check_names_the_option(self) -> None:
         error = self.assertRaises(
             errors.CloudError,
-            ratios.check,
+            allocation_ratios.check,
             self.conn,
             self.hosts,
             {'VCPU': 2.0, 'MEMORY_MB': 1.0},
@@ -158,7 +162,7 @@ class RatiosTest(testtools.TestCase):
         del self.placement.inventories['VCPU']
         error = self.assertRaises(
             errors.CloudError,
-            ratios.set_ratios,
+            allocation_ratios.set_ratios,
             self.conn,
             self.hosts,
             {'VCPU': 2.0},

@@ -9,7 +9,7 @@ import testtools
 import yaml
 
 from hvstack import share
-from hvstack.hadoop import sites
+from hvstack.hadoop import site_files
 from hvstack.hadoop.sizing import size_node
 from hvstack.model import topology
 
@@ -285,5 +285,5 @@ class TemplateTest(testtools.TestCase):
         self.assertEqual(table, self.racks('command awk', table))
 
     def test_no_file_ends_its_own_heredoc(self) -> None:
-        for text in sites.render_site_files(size_node(2, 4096)).values():
+        for text in site_files.render_site_files(size_node(2, 4096)).values():
             self.assertNotIn('END_OF_FILE', text)

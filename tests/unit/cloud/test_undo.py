@@ -13,7 +13,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import connection, flavors, journal, undo
+from hvstack.cloud import cluster_flavors, connection, journal, undo
 from hvstack.progress import Progress
 from tests.unit.cloud import fake
 
@@ -41,7 +41,7 @@ class UndoTest(testtools.TestCase):
 
     def test_type_of_a_newer_release(self) -> None:
         newer = self.note('of-a-newer-release', 'a')
-        self.note(flavors.KIND, 'f1')
+        self.note(cluster_flavors.KIND, 'f1')
         deleted = self.cloud.http.delete(
             f'{fake.NOVA}/flavors/f1', status_code=202
         )
@@ -58,9 +58,9 @@ class UndoTest(testtools.TestCase):
 
     def test_process_of_another_pid_namespace(self) -> None:
         """What cannot be seen to be dead is not undone."""
-        entry = self.note(flavors.KIND, 'f1', namespace=1)
+        entry = self.note(cluster_flavors.KIND, 'f1', namespace=1)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.pids._FIRST_NAMESPACE', 1)
+            fixtures.MonkeyPatch('hvstack.pid_files._FIRST_NAMESPACE', 1)
         )
         self.assertEqual([], self.recover())
         self.assertEqual([entry], journal.entries())
@@ -68,7 +68,7 @@ class UndoTest(testtools.TestCase):
 
     def test_ctrl_c_during_an_undo(self) -> None:
         for name in ('f1', 'f2', 'f3'):
-            self.note(flavors.KIND, name)
+            self.note(cluster_flavors.KIND, name)
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         deleted = []

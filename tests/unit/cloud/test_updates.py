@@ -7,7 +7,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import updates
+from hvstack.cloud import stack_updates
 from tests.unit.cloud import fake
 
 URL = f'{fake.HEAT}/stacks'
@@ -67,7 +67,7 @@ class UpdatesTest(testtools.TestCase):
         self.cloud = self.useFixture(fake.FakeCloud())
         self.http = self.cloud.http
         self.conn = self.cloud.connect()
-        for room in ('updates', 'stacks'):
+        for room in ('stack_updates', 'stacks'):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.cloud.{room}._INTERVAL', 0.0)
             )
@@ -84,8 +84,10 @@ class UpdatesTest(testtools.TestCase):
         rows[9]['resource_status'] = 'CHECK_FAILED'
         rows.append(resource('controller', 'OS::Nova::Server', 's1', 'c'))
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
-        members = updates.members(
-            self.conn, updates.settled(self.conn, 'hv-x', timeout=5), 'workers'
+        members = stack_updates.members(
+            self.conn,
+            stack_updates.settled(self.conn, 'hv-x', timeout=5),
+            'workers',
         )
         self.assertEqual(
             [
@@ -101,7 +103,7 @@ class UpdatesTest(testtools.TestCase):
         patch_mock = self.http.patch(
             f'{URL}/name/g-workers/resources/3', json={}
         )
-        updates.mark_unhealthy(self.conn, members[1], 'power')
+        stack_updates.mark_unhealthy(self.conn, members[1], 'power')
         self.assertEqual(
             {'mark_unhealthy': True, 'resource_status_reason': 'power'},
             patch_mock.last_request.json(),
@@ -123,8 +125,8 @@ class UpdatesTest(testtools.TestCase):
         )
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
         patch_mock = self.http.patch(f'{URL}/hv-x/s1', status_code=202)
-        before = updates.settled(self.conn, 'hv-x', timeout=5)
-        outputs = updates.update(
+        before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
+        outputs = stack_updates.update(
             self.conn, before, {'worker_count': 4}, timeout=5
         )
         self.assertEqual({'ssh': 'new'}, outputs)
@@ -140,10 +142,10 @@ class UpdatesTest(testtools.TestCase):
         row['resource_status_reason'] = 'No valid host'
         self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': [row]})
         self.http.patch(f'{URL}/hv-x/s1', status_code=202)
-        before = updates.settled(self.conn, 'hv-x', timeout=5)
+        before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
         failure = self.assertRaises(
             errors.CloudError,
-            updates.update,
+            stack_updates.update,
             self.conn,
             before,
             {},
@@ -154,23 +156,28 @@ class UpdatesTest(testtools.TestCase):
     def test_refused(self) -> None:
         self.answers(stack('CREATE_COMPLETE', None))
         self.http.patch(f'{URL}/hv-x/s1', status_code=409, text='busy')
-        before = updates.settled(self.conn, 'hv-x', timeout=5)
+        before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
         self.assertRaises(
-            errors.CloudError, updates.update, self.conn, before, {}, timeout=5
+            errors.CloudError,
+            stack_updates.update,
+            self.conn,
+            before,
+            {},
+            timeout=5,
         )
 
     def test_settled_waits(self) -> None:
         self.answers(
             stack('UPDATE_IN_PROGRESS', 'x'), stack('UPDATE_COMPLETE', 'x')
         )
-        settled_stack = updates.settled(self.conn, 'hv-x', timeout=5)
+        settled_stack = stack_updates.settled(self.conn, 'hv-x', timeout=5)
         self.assertEqual('UPDATE_COMPLETE', settled_stack.status)
 
     def test_never_settled(self) -> None:
         self.answers(stack('UPDATE_IN_PROGRESS', 'x'))
         self.assertRaises(
             errors.DeadlineExceeded,
-            updates.settled,
+            stack_updates.settled,
             self.conn,
             'hv-x',
             timeout=-1,
@@ -179,6 +186,10 @@ class UpdatesTest(testtools.TestCase):
     def test_no_such_stack(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
         failure = self.assertRaises(
-            errors.CloudError, updates.settled, self.conn, 'hv-x', timeout=5
+            errors.CloudError,
+            stack_updates.settled,
+            self.conn,
+            'hv-x',
+            timeout=5,
         )
         self.assertIn("no stack 'hv-x'", str(failure))

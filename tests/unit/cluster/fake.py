@@ -4,9 +4,9 @@
 import json
 from dataclasses import dataclass, field
 
-from hvstack import errors, shell
-from hvstack.hadoop import drain
-from hvstack.hadoop.sites import TABLE
+from hvstack import errors, processutils
+from hvstack.hadoop import decommission
+from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 
 FSCK = """\
@@ -35,16 +35,16 @@ class FakeNode:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         if not self.answers:
             if check:
                 raise errors.CommandFailed([self.name], 255, 'no route')
-            return shell.Result(255, '', 'no route')
+            return processutils.Result(255, '', 'no route')
         self.commands.append(command)
         if command.startswith('cat '):
             text = self.files.get(command.split()[1])
-            return shell.Result(0 if text else 1, text or '', '')
-        return shell.Result(0, self.cluster.answer(self, command), '')
+            return processutils.Result(0 if text else 1, text or '', '')
+        return processutils.Result(0, self.cluster.answer(self, command), '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.files[path] = text
@@ -142,7 +142,7 @@ class FakeCluster:
 
     def leave(self) -> None:
         """Let excluded nodes begin to leave, and others stay."""
-        out = self.gateway.files[drain.EXCLUDE_FILE].split()
+        out = self.gateway.files[decommission.EXCLUDE_FILE].split()
         for node in self.workers:
             if node.address in out:
                 self.states.setdefault(node.address, 'DECOMMISSIONING')

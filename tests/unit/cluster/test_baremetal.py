@@ -13,7 +13,7 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cluster import actions, baremetal, host_script, hosts
+from hvstack.cluster import actions, bare_metal, host_inventory, host_script
 from hvstack.cluster.ssh import SSHNode
 
 
@@ -52,10 +52,10 @@ class InventoryTest(testtools.TestCase):
             ],
         }
 
-    def read(self) -> list[baremetal.Host]:
+    def read(self) -> list[host_inventory.Host]:
         path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
-        return hosts.read(path)
+        return bare_metal.read(path)
 
     def test_ssh_runs_all_of_it_in_the_guests_file_system(self) -> None:
         self.useFixture(
@@ -99,7 +99,7 @@ class InventoryTest(testtools.TestCase):
     def test_a_cluster_of_them(self) -> None:
         path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
-        cluster = hosts.BareHosts.from_file(path)
+        cluster = bare_metal.BareHosts.from_file(path)
         self.assertEqual(['node2'], [node.name for node in cluster.workers])
         self.assertEqual(1, cluster.replication)
         # Their caches are their own, not this machine's.

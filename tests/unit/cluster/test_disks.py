@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import testtools
 
-from hvstack import shell
-from hvstack.cluster import disks
+from hvstack import processutils
+from hvstack.cluster import disk_idle
 
 #: Of a Debian 12 guest; sectors written are the tenth word.
 DISKSTATS = """\
@@ -26,15 +26,15 @@ class Disks:
     sectors: list[int]
     looks: list[str] = field(default_factory=list)
 
-    def run(self, command: str, **_: object) -> shell.Result:
+    def run(self, command: str, **_: object) -> processutils.Result:
         self.looks.append(command)
         count = self.sectors[min(len(self.looks), len(self.sectors)) - 1]
         text = DISKSTATS.format(vda=1000, vdb=count)
-        return shell.Result(0, text if count else '', '')
+        return processutils.Result(0, text if count else '', '')
 
 
 def wait_until_idle(*nodes: Disks, max_seconds: float = 10) -> str:
-    return disks.wait_until_idle(
+    return disk_idle.wait_until_idle(
         nodes, quiet=0.01, max_seconds=max_seconds, interval=0.005
     )  # type: ignore[arg-type]
 
@@ -42,7 +42,7 @@ def wait_until_idle(*nodes: Disks, max_seconds: float = 10) -> str:
 class DisksTest(testtools.TestCase):
     def test_whole_disks_count_once(self) -> None:
         node = Disks('n', [24])
-        self.assertEqual([1024 * 512], disks._written([node]))  # type: ignore[list-item]
+        self.assertEqual([1024 * 512], disk_idle._written([node]))  # type: ignore[list-item]
 
     def test_until_all_are_idle(self) -> None:
         busy = Disks('busy', [1, 10**6, 2 * 10**6, 3 * 10**6])

@@ -16,15 +16,15 @@ from openstack.orchestration.util import template_utils
 
 from hvstack import errors, share
 from hvstack.cloud import host_keys, stacks
-from hvstack.cluster import environments
-from hvstack.cluster.environments import Layout
-from hvstack.hadoop import osprofiles
+from hvstack.cluster import heat_environment
+from hvstack.cluster.heat_environment import Layout
+from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from tests.unit.cloud.test_template import load, walk
 
 FOLDER = share.HEAT_TEMPLATES / 'environments'
-TEMPLATE = load(environments.TEMPLATE)
+TEMPLATE = load(heat_environment.TEMPLATE)
 LAYOUT = Layout(
     configuration=parse('i2'),
     worker_flavor='w',
@@ -82,7 +82,7 @@ class FileTest(testtools.TestCase):
 
     def test_every_value_of_a_configuration_has_one(self) -> None:
         for label in ('i2', 'i4-ceph', 'i2-dedicated', 'i2-ceph-pinned'):
-            for controllers in environments.CONTROLLERS:
+            for controllers in heat_environment.CONTROLLERS:
                 for deployment in range(1, 5):
                     layout = replace(
                         LAYOUT,
@@ -91,13 +91,13 @@ class FileTest(testtools.TestCase):
                         deployment=deployment,
                         gateway=True,
                     )
-                    for path in environments.files(layout):
+                    for path in heat_environment.files(layout):
                         self.assertTrue(path.is_file(), path)
 
 
 class EnvironmentTest(testtools.TestCase):
     def test_it_is_all_that_the_template_needs(self) -> None:
-        environment = environments.environment(LAYOUT)
+        environment = heat_environment.environment(LAYOUT)
         self.assertEqual(aliases(), set(environment['resource_registry']))
         for target in environment['resource_registry'].values():
             self.assertTrue(
@@ -117,10 +117,10 @@ class EnvironmentTest(testtools.TestCase):
     def test_every_nested_template_is_sent(self) -> None:
         layout = replace(LAYOUT, configuration=parse('i2-ceph-pinned'))
         sent, _ = template_utils.process_multiple_environments_and_files(
-            [str(path) for path in environments.files(layout)]
+            [str(path) for path in heat_environment.files(layout)]
         )
         main, _ = template_utils.get_template_contents(
-            template_file=str(share.HEAT_TEMPLATES / environments.TEMPLATE)
+            template_file=str(share.HEAT_TEMPLATES / heat_environment.TEMPLATE)
         )
         self.assertEqual(
             {
@@ -134,7 +134,7 @@ class EnvironmentTest(testtools.TestCase):
         )
 
     def test_compute_workers_beside_data_workers(self) -> None:
-        parameters = environments.environment(
+        parameters = heat_environment.environment(
             replace(
                 LAYOUT,
                 deployment=3,
@@ -151,7 +151,7 @@ class EnvironmentTest(testtools.TestCase):
     def test_without_node_groups(self) -> None:
         """No class for node groups, of which every node would be in one."""
         for groups in (True, False):
-            parameters = environments.environment(
+            parameters = heat_environment.environment(
                 replace(LAYOUT, node_groups=groups)
             )['parameters']
             self.assertIs(groups, parameters['node_groups'])
@@ -162,7 +162,7 @@ class EnvironmentTest(testtools.TestCase):
 
     def test_gateway(self) -> None:
         for requested in (True, False):
-            environment = environments.environment(
+            environment = heat_environment.environment(
                 replace(LAYOUT, gateway=requested)
             )
             gateway = environment['parameters'].get('gateway', False)
@@ -171,7 +171,7 @@ class EnvironmentTest(testtools.TestCase):
 
     def test_ironic_after_files_with_node_groups(self) -> None:
         """Classes for node groups go where a later file has none."""
-        parameters = environments.parameters(LAYOUT)
+        parameters = heat_environment.parameters(LAYOUT)
         ironic = load('environments/ironic.yaml')['parameters']
         self.assertFalse(ironic['node_groups'])
         sent = TEMPLATE['resources']['files']['properties']['value'][
@@ -190,7 +190,7 @@ class EnvironmentTest(testtools.TestCase):
             self.assertIn(class_names[name == 'hdfs_site'], text)
 
     def test_disks(self) -> None:
-        kinds = environments.disk_types
+        kinds = heat_environment.disk_types
         self.assertEqual([[]], kinds(parse('i2'), 3))
         self.assertEqual([['ceph', 'ceph']], kinds(parse('i2-ceph'), 2))
         self.assertEqual(
@@ -207,14 +207,14 @@ class UserDataTest(testtools.TestCase):
             LAYOUT,
             workers=workers,
             tuning='vsphere6',
-            node_setup=osprofiles.fragment('vsphere6'),
+            node_setup=os_profiles.fragment('vsphere6'),
         )
 
     def characters(self, layout: Layout, name: str = 41 * 'x') -> int:
         """Return the length of what a late controller gets."""
         values = {
             f'%{key.upper()}%': value
-            for key, value in environments.parameters(layout).items()
+            for key, value in heat_environment.parameters(layout).items()
         }
         template = load('hadoop-node.yaml')['outputs']['topology']['value']
         locations = ''.join(
@@ -242,7 +242,7 @@ class UserDataTest(testtools.TestCase):
         max_workers = next(
             count
             for count in range(100, 400)
-            if environments.controllers_first(self.layout(count + 1))
+            if heat_environment.controllers_first(self.layout(count + 1))
         )
         self.assertGreater(max_workers, 100)
         self.assertGreater(65536, self.characters(self.layout(max_workers)))
@@ -251,16 +251,16 @@ class UserDataTest(testtools.TestCase):
         """Those of vsphere6's Table 1 with 10 and 20 workers a host."""
         for workers in (318, 636):
             layout = self.layout(workers)
-            self.assertTrue(environments.controllers_first(layout))
+            self.assertTrue(heat_environment.controllers_first(layout))
             self.assertGreater(self.characters(layout, 'hadoop'), 65535)
-            stacks.refuse_user_data(environments.parameters(layout))
+            stacks.refuse_user_data(heat_environment.parameters(layout))
 
     def test_too_much_all_the_same(self) -> None:
         layout = replace(self.layout(2), node_setup=40000 * '#')
         error = self.assertRaises(
             errors.InputError,
             stacks.refuse_user_data,
-            environments.parameters(layout),
+            heat_environment.parameters(layout),
         )
         self.assertIn('Nova takes 49149: shorten', str(error))
 

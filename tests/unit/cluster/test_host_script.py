@@ -14,7 +14,7 @@ import fixtures
 import testtools
 
 from hvstack.cluster import host_script
-from hvstack.hadoop import osprofiles
+from hvstack.hadoop import os_profiles
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: Of no process of a baseline or another worker of the tests.
@@ -185,7 +185,7 @@ class DisksTest(RootTest):
                 'mount -t tmpfs tmpfs /dev\n'
                 f'mknod /dev/sdz b {os.major(numbers)} {os.minor(numbers)}\n'
                 'mknod /dev/null c 1 3\n'
-                + osprofiles.fragment('amd', disk_table=not is_guest)
+                + os_profiles.fragment('amd', disk_table=not is_guest)
             )
             done = run(
                 f'unshare -m sh -eu {script}', HVSTACK_ROOT=str(self.root)

@@ -7,9 +7,9 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, profiles
-from hvstack.cluster import actions, host_script, hosts
-from hvstack.hadoop import sites, sizing
+from hvstack import errors, host_profiles
+from hvstack.cluster import actions, bare_metal, host_script
+from hvstack.hadoop import site_files, sizing
 from tests.unit.lab.written import LabProfiles
 
 
@@ -56,7 +56,8 @@ class HostsFileTest(testtools.TestCase):
         self.acquired_dir = self.directory / 'taken'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.ACQUIRED_HOSTS_DIR', self.acquired_dir
+                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                self.acquired_dir,
             )
         )
 
@@ -66,7 +67,7 @@ class HostsFileTest(testtools.TestCase):
         return path
 
     def test_read(self) -> None:
-        inventory = hosts.read(
+        inventory = bare_metal.read(
             self.write(
                 [
                     entry('c', 'controller', cpu_cap=0.5),
@@ -84,12 +85,12 @@ class HostsFileTest(testtools.TestCase):
 
     def test_the_lab_tells_kvm_from_qemu(self) -> None:
         self.useFixture(LabProfiles())
-        profile = profiles.load('lab-worker')
+        profile = host_profiles.load('lab-worker')
         path = self.directory / 'baseline.json'
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', path)
+            fixtures.MonkeyPatch('hvstack.cluster.bare_metal.LAB', path)
         )
-        self.assertIsNone(hosts.lab_backend(profile))
+        self.assertIsNone(bare_metal.lab_backend(profile))
         first = entry('c', 'controller', backend='lxc')
         for kinds, expected in (
             (('qemu', 'qemu'), 'qemu'),
@@ -101,9 +102,11 @@ class HostsFileTest(testtools.TestCase):
                 for index, backend in enumerate(kinds)
             ]
             self.write([first, *workers])
-            self.assertEqual(expected, hosts.lab_backend(profile))
+            self.assertEqual(expected, bare_metal.lab_backend(profile))
         self.write([first, entry('w', 'worker', backend='qemu')])
-        self.assertIsNone(hosts.lab_backend(profiles.load('vsphere6')))
+        self.assertIsNone(
+            bare_metal.lab_backend(host_profiles.load('vsphere6'))
+        )
 
     def test_refused(self) -> None:
         good = [entry('c', 'controller'), entry('w', 'worker')]
@@ -120,20 +123,20 @@ class HostsFileTest(testtools.TestCase):
             (good[1:], 'controller'),
         ):
             failure = self.assertRaises(
-                errors.InputError, hosts.read, self.write(data)
+                errors.InputError, bare_metal.read, self.write(data)
             )
             self.assertIn(word, str(failure))
             self.assertIn('baseline.json', str(failure))
 
     def test_no_file(self) -> None:
         failure = self.assertRaises(
-            errors.InputError, hosts.read, self.directory / 'none.json'
+            errors.InputError, bare_metal.read, self.directory / 'none.json'
         )
         self.assertIn('hvstack lab up', str(failure))
 
     def test_environment(self) -> None:
-        facts = hosts.environment(
-            hosts.read(
+        facts = bare_metal.environment(
+            bare_metal.read(
                 self.write(
                     [
                         entry('c', 'controller'),
@@ -153,15 +156,15 @@ class HostsFileTest(testtools.TestCase):
         )
 
     def test_whole_hosts_are_no_scale_model(self) -> None:
-        facts = hosts.environment(
-            hosts.read(
+        facts = bare_metal.environment(
+            bare_metal.read(
                 self.write([entry('c', 'controller'), entry('w', 'worker')])
             )
         )
         self.assertNotIn('caps', facts)
         self.assertNotIn('scale_model', facts)
 
-    def cluster(self) -> hosts.BareHosts:
+    def cluster(self) -> bare_metal.BareHosts:
         """Return hosts that a program instead of ssh answers for."""
         programs = self.directory / 'bin'
         programs.mkdir(exist_ok=True)
@@ -184,7 +187,7 @@ class HostsFileTest(testtools.TestCase):
         path.write_text(
             INVENTORY.format(directory=self.directory, root='/var/lib/x/root')
         )
-        return hosts.BareHosts.from_file(path)
+        return bare_metal.BareHosts.from_file(path)
 
     def test_profiles_reach_every_host(self) -> None:
         log = self.directory / 'log'
@@ -196,20 +199,20 @@ class HostsFileTest(testtools.TestCase):
                 entry('w', 'worker', enter=enter),
             ]
         )
-        bare_hosts = hosts.BareHosts.from_file(
+        bare_hosts = bare_metal.BareHosts.from_file(
             path, tuning='vsphere6', os_profile='vsan'
         )
         bare_hosts._configure()
         text = log.read_text()
         sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
-        files = sites.render_site_files(
+        files = site_files.render_site_files(
             sized,
             controller='10.0.0.1',
             replication=1,
             tuning='vsphere6',
             bind=True,
         )
-        for part in (*files.values(), sites.render_hadoop_env(sized)):
+        for part in (*files.values(), site_files.render_hadoop_env(sized)):
             self.assertEqual(2, text.count(part))
         self.assertIn('HEAP_datanode=512', text)
         self.assertEqual(2, text.count('os_profile=vsan\n'))
@@ -220,7 +223,10 @@ class HostsFileTest(testtools.TestCase):
         path = self.write([entry('c', 'controller'), entry('w', 'worker')])
         for options in ({'tuning': 'x'}, {'os_profile': 'x'}):
             failure = self.assertRaises(
-                errors.InputError, hosts.BareHosts.from_file, path, **options
+                errors.InputError,
+                bare_metal.BareHosts.from_file,
+                path,
+                **options,
             )
             self.assertIn("'x'", str(failure))
 
@@ -249,12 +255,12 @@ class HostsFileTest(testtools.TestCase):
         cluster = self.cluster()
         cluster._write_mark()
         path = next(self.acquired_dir.glob('*.json'))
-        self.assertEqual([], hosts.recover())
+        self.assertEqual([], bare_metal.recover())
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'started': 1}))
-        self.assertEqual(['c', 'w'], hosts.recover())
+        self.assertEqual(['c', 'w'], bare_metal.recover())
         self.assertEqual(2, self.ended())
-        self.assertEqual([], hosts.recover())
+        self.assertEqual([], bare_metal.recover())
         self.assertEqual(os.getpid(), data['pid'])
 
     def test_recover_knows_another_boot(self) -> None:
@@ -264,16 +270,16 @@ class HostsFileTest(testtools.TestCase):
         path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
-        self.assertEqual(set(), hosts.holders())
-        self.assertEqual(['c', 'w'], hosts.recover())
+        self.assertEqual(set(), bare_metal.holders())
+        self.assertEqual(['c', 'w'], bare_metal.recover())
 
     def test_two_recover_one_after_the_other(self) -> None:
         self.cluster()._write_mark()
         path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
-        first = hosts._open_lock()
-        self.assertTrue(hosts._locks(first))
+        first = bare_metal._open_lock()
+        self.assertTrue(bare_metal._locks(first))
         interval = []
 
         def pause(seconds: float) -> None:
@@ -283,9 +289,11 @@ class HostsFileTest(testtools.TestCase):
             first.close()
 
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.hosts.time.sleep', pause)
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.bare_metal.time.sleep', pause
+            )
         )
-        self.assertEqual([], hosts.recover())
+        self.assertEqual([], bare_metal.recover())
         self.assertEqual(1, len(interval))
         self.assertEqual(0, self.ended())
 
@@ -293,7 +301,7 @@ class HostsFileTest(testtools.TestCase):
         cluster = self.cluster()
         cluster._take_lock()
         cluster._write_mark()
-        self.assertEqual([], hosts.recover())
+        self.assertEqual([], bare_metal.recover())
         cluster.release()
 
     def test_recover_keeps_what_it_cannot_give_back(self) -> None:
@@ -308,7 +316,7 @@ class HostsFileTest(testtools.TestCase):
                 'key': '/key',
             }
         )
-        exc = self.assertRaises(errors.HVStackError, hosts.recover)
+        exc = self.assertRaises(errors.HVStackError, bare_metal.recover)
         self.assertIn('no route', str(exc))
         self.assertIn(f'delete {path}', str(exc))
         self.assertNotIn('\n', str(exc))
@@ -351,7 +359,7 @@ class HostsFileTest(testtools.TestCase):
             (program, 'is not one of'),
         ):
             path = self.mark(host)
-            exc = self.assertRaises(errors.InputError, hosts.recover)
+            exc = self.assertRaises(errors.InputError, bare_metal.recover)
             self.assertIn(part, str(exc))
             self.assertIn(str(path), str(exc))
             self.assertEqual(1, len(str(exc).splitlines()))
@@ -412,7 +420,7 @@ class HostsFileTest(testtools.TestCase):
         path.write_text(
             f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}'
         )
-        self.assertEqual(['c', 'w'], hosts.recover())
+        self.assertEqual(['c', 'w'], bare_metal.recover())
         text = log.read_text()
         self.assertEqual(2, text.count(' sysctl.vm.swappiness=60 '))
         self.assertEqual(2, text.count(' firewall.1879091000=hv_'))
@@ -421,7 +429,7 @@ class HostsFileTest(testtools.TestCase):
         path = self.mark({})
         for text in ('{', '[]', '{"pid": 1, "started": "x", "hosts": []}'):
             path.write_text(text)
-            exc = self.assertRaises(errors.InputError, hosts.recover)
+            exc = self.assertRaises(errors.InputError, bare_metal.recover)
             self.assertIn(f'delete {path}', str(exc))
 
     def test_a_mark_whose_hosts_are_none(self) -> None:
@@ -433,7 +441,7 @@ class HostsFileTest(testtools.TestCase):
             path.write_text(json.dumps({**data, 'hosts': list(items)}))
 
         write(lab, {**lab, 'action': 'newer'}, {'name': 'c', 'release': []})
-        self.assertEqual(set(), hosts.holders())
+        self.assertEqual(set(), bare_metal.holders())
         for item in (
             *(True, 'c', [[]], {}, {'name': 7}, {**lab, 'name': '$(id)'}),
             *({**lab, 'action': {}}, {**lab, 'zzz': 1}),
@@ -441,7 +449,7 @@ class HostsFileTest(testtools.TestCase):
             *({**lab, 'action': 'x' * 300}, {**lab, 'action': 'a b'}),
         ):
             write(lab, item)
-            exc = self.assertRaises(errors.InputError, hosts.holders)
+            exc = self.assertRaises(errors.InputError, bare_metal.holders)
             self.assertIn(f'delete {path}', str(exc))
 
     def test_one_at_a_time(self) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack.cluster import inforce
-from hvstack.cluster.command import CommandNode
+from hvstack.cluster import effective_settings
+from hvstack.cluster.command_node import CommandNode
 
 
 class OsStateTest(testtools.TestCase):
@@ -29,7 +29,7 @@ class OsStateTest(testtools.TestCase):
 
     def test_what_all_could_not_set_is_there_once(self) -> None:
         alike = 'profile vsan\nset x=0\nnot set a=1: why\n'
-        os_state = inforce.os_state(
+        os_state = effective_settings.os_state(
             [
                 self.node('one', alike),
                 self.node('two', f'{alike}not set b=2: refused\n'),
@@ -40,10 +40,10 @@ class OsStateTest(testtools.TestCase):
 
     def test_nodes_that_differ_or_have_none(self) -> None:
         node = self.node('one', None)
-        self.assertEqual('none', inforce.os_state([node]).profile)
+        self.assertEqual('none', effective_settings.os_state([node]).profile)
         other = self.node('two', 'profile amd\n')
         self.assertEqual(
-            'amd and none', inforce.os_state([node, other]).profile
+            'amd and none', effective_settings.os_state([node, other]).profile
         )
 
 
@@ -57,5 +57,5 @@ class JobTest(testtools.TestCase):
         ]
         self.assertEqual(
             {'a': 'false', 'b': '1000'},
-            inforce._of_job({'conf': {'property': rows}}),
+            effective_settings._of_job({'conf': {'property': rows}}),
         )

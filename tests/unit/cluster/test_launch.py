@@ -11,11 +11,11 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import environments, launch, probe
-from hvstack.cluster import hosts as bare
-from hvstack.hadoop import sites
+from hvstack.cluster import bare_metal as bare
+from hvstack.cluster import heat_environment, launch, probe
+from hvstack.hadoop import site_files
 from hvstack.hadoop.sizing import DEFAULT, size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
@@ -27,7 +27,7 @@ from tests.unit.lab.written import LabProfiles
 
 class Parameters(testtools.TestCase):
     def render_parameters(self, **fields: Any) -> dict[str, Any]:
-        vsan, chosen = profiles.load('vsan'), parse('i4')
+        vsan, chosen = host_profiles.load('vsan'), parse('i4')
         plan = launch.Plan(
             configuration=chosen,
             worker=derive_flavor(vsan, chosen),
@@ -39,7 +39,7 @@ class Parameters(testtools.TestCase):
             sizing=size_node(14, 49152, tuning=fields.get('tuning', DEFAULT)),
             **fields,
         )
-        return environments.parameters(
+        return heat_environment.parameters(
             launch.layout(
                 plan,
                 {'worker': 'w', 'controller': 'c'},
@@ -51,7 +51,9 @@ class Parameters(testtools.TestCase):
 
     def test_default_tuning(self) -> None:
         parameters = self.render_parameters()
-        files = sites.render_site_files(size_node(14, 49152), replication=2)
+        files = site_files.render_site_files(
+            size_node(14, 49152), replication=2
+        )
         self.assertEqual(files['mapred-site.xml'], parameters['mapred_site'])
         self.assertEqual('', parameters['hadoop_env'])
         self.assertIn('os_profile=vsphere6\n', parameters['node_setup'])
@@ -65,7 +67,7 @@ class Parameters(testtools.TestCase):
         self.assertIn('os_profile=amd\n', parameters['node_setup'])
 
     def test_chosen_volumes(self) -> None:
-        vsan, chosen = profiles.load('vsan'), parse('i4-ceph')
+        vsan, chosen = host_profiles.load('vsan'), parse('i4-ceph')
         worker = derive_flavor(vsan, chosen)
         self.assertEqual((4, 400), (worker.disks, worker.disk_size_gb))
 
@@ -81,7 +83,7 @@ class Parameters(testtools.TestCase):
                 sizing=size_node(14, 49152),
                 **fields,
             )
-            return environments.parameters(
+            return heat_environment.parameters(
                 launch.layout(
                     plan,
                     {'worker': 'w', 'controller': 'c'},
@@ -127,7 +129,7 @@ class PlanTest(testtools.TestCase):
         self.assertNotIn('\n', error)
         return error
 
-    def layout(self, plan: launch.Plan) -> environments.Layout:
+    def layout(self, plan: launch.Plan) -> heat_environment.Layout:
         return launch.layout(
             plan,
             {'worker': 'w', 'controller': 'c'},
@@ -147,7 +149,9 @@ class PlanTest(testtools.TestCase):
         layout = self.layout(separate)
         self.assertEqual('separate', layout.controllers)
         self.assertTrue(
-            environments.environment(layout)['parameters']['controllers_first']
+            heat_environment.environment(layout)['parameters'][
+                'controllers_first'
+            ]
         )
         message = self.refused('i4', controllers='separate', workers=31)
         self.assertIn('take 1 to 30', message)
@@ -160,7 +164,7 @@ class PlanTest(testtools.TestCase):
         for label, workers, first in (('i10', 39, False), ('i20', 78, True)):
             plan = self.plan(label)
             self.assertEqual(workers, plan.workers)
-            parameters = environments.environment(self.layout(plan))[
+            parameters = heat_environment.environment(self.layout(plan))[
                 'parameters'
             ]
             self.assertEqual('combined', parameters['controllers'])
@@ -172,7 +176,7 @@ class PlanTest(testtools.TestCase):
         self.hosts(2)
         plan = self.plan('i2')
         self.assertEqual((4, 0), (plan.workers, plan.controller_slots))
-        self.assertFalse(environments.controllers_first(self.layout(plan)))
+        self.assertFalse(heat_environment.controllers_first(self.layout(plan)))
 
     def test_controllers_of_large_clusters_come_first(self) -> None:
         """Table 1 of vsphere6: all its places are too much user data."""
@@ -187,7 +191,7 @@ class PlanTest(testtools.TestCase):
             self.assertEqual(workers, plan.workers)
             self.assertEqual(
                 label != 'i4',
-                environments.controllers_first(self.layout(plan)),
+                heat_environment.controllers_first(self.layout(plan)),
             )
 
     def small(self, **fields: Any) -> None:
@@ -222,7 +226,7 @@ class PlanTest(testtools.TestCase):
         self.assertEqual((30, True), (plan.workers, plan.gateway))
         layout = self.layout(plan)
         self.assertTrue(
-            environments.environment(layout)['parameters']['gateway']
+            heat_environment.environment(layout)['parameters']['gateway']
         )
         self.assertIn(
             'take 1 to 30', self.refused('i4', gateway=True, workers=31)
@@ -248,7 +252,7 @@ class PlanTest(testtools.TestCase):
                 )
                 self.assertIs(
                     expected,
-                    environments.parameters(layout)['secondary_namenode'],
+                    heat_environment.parameters(layout)['secondary_namenode'],
                 )
             self.assertFalse(self.plan('i1').secondary_namenode)
 
@@ -267,7 +271,7 @@ class PlanTest(testtools.TestCase):
         self.hosts(8)
         for requested in (True, False):
             plan = self.plan('i4', readiness=requested)
-            environment = environments.environment(self.layout(plan))
+            environment = heat_environment.environment(self.layout(plan))
             self.assertIs(requested, environment['parameters']['readiness'])
         for options in ({'controllers': 'separate'}, {'deployment': 3}):
             message = self.refused('i4', readiness=True, **options)
@@ -292,7 +296,7 @@ class PlanTest(testtools.TestCase):
             (4, 'i4', (14, 2), (14, 2)),
         ):
             plan = self.plan(label, deployment=deployment)
-            parameters = environments.environment(self.layout(plan))[
+            parameters = heat_environment.environment(self.layout(plan))[
                 'parameters'
             ]
             self.assertEqual(
@@ -332,7 +336,7 @@ class PlanTest(testtools.TestCase):
     def test_handlers(self) -> None:
         self.hosts(8)
         for count in (None, 1):
-            environment = environments.environment(
+            environment = heat_environment.environment(
                 self.layout(self.plan('i4', namenode_handlers=count))
             )
             self.assertEqual(
@@ -349,11 +353,11 @@ class OfHosts(testtools.TestCase):
         cloud = self.useFixture(fake.FakeCloud())
         cloud.hosts(4)
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        data = profiles.load('vsphere6').to_mapping() | {'cpu_cap': 9.5}
+        data = host_profiles.load('vsphere6').to_mapping() | {'cpu_cap': 9.5}
         (directory / 'capped.yaml').write_text(yaml.safe_dump(data))
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.hosts.LAB', directory / 'baseline.json'
+                'hvstack.cluster.bare_metal.LAB', directory / 'baseline.json'
             )
         )
         own = probe.host(bare.lab_machine())
@@ -457,7 +461,7 @@ class Seen(testtools.TestCase):
 
     def observe(self, label: str, **fields: Any) -> tuple[Any, Any]:
         """Return what was seen of a cluster, and what of it is compared."""
-        vsan, chosen = profiles.load('vsan'), parse(label)
+        vsan, chosen = host_profiles.load('vsan'), parse(label)
         host = {'name': 'vsan', 'digest': vsan.digest}
         plan = launch.Plan(
             configuration=chosen,
@@ -503,7 +507,7 @@ class Seen(testtools.TestCase):
         self.assertEqual({}, compared)
 
     def test_disks_that_are_passed_through(self) -> None:
-        vsan = profiles.load('vsan')
+        vsan = host_profiles.load('vsan')
         worker = derive_flavor(vsan, parse('i4-pinned'))
         passed = replace(
             worker,
@@ -515,7 +519,7 @@ class Seen(testtools.TestCase):
         self.assertEqual({'storage': 'PCI pass-through'}, compared)
 
     def test_seen(self) -> None:
-        vsan = profiles.load('vsan')
+        vsan = host_profiles.load('vsan')
         host = {'name': 'vsan', 'digest': vsan.digest}
         observed, compared = self.observe(
             'i4-ceph',

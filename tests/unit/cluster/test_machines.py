@@ -11,7 +11,7 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cloud import journal
-from hvstack.cluster import machines
+from hvstack.cluster import ironic
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
@@ -76,7 +76,7 @@ class _Cloud(testtools.TestCase):
         self.options = conf.load(()).cloud
 
     def plan(self, name: str = 'metal', count: int = 2, **kwargs: Any) -> Any:
-        return machines.plan(
+        return ironic.plan(
             self.conn, name, count, options=self.options, **kwargs
         )
 
@@ -124,7 +124,7 @@ class TakenTest(_Cloud):
         ):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         for name, value in (
-            ('cloud.keys.FOLDER', directory / 'keys'),
+            ('cloud.keypairs.FOLDER', directory / 'keys'),
             ('cloud.host_keys.DIRECTORY', directory / 'known_hosts'),
             ('cloud.stacks._INTERVAL', 0.0),
             ('cluster.launch.wait_until_ready', self.wait_until_ready),
@@ -204,7 +204,7 @@ class TakenTest(_Cloud):
 
     def acquire(self) -> Any:
         quiet = Progress(stream=io.StringIO())
-        return machines.acquire_machines(
+        return ironic.acquire_machines(
             self.conn, self.plan(), self.options, quiet
         )
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cloud import host_keys
 from hvstack.cluster.base import ClusterNodes
-from hvstack.cluster.command import CommandNode
+from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop.rest import run_on_nodes
+from hvstack.hadoop.daemon_http import run_on_nodes
 
 OUTPUTS = {
     'controller': {
@@ -153,7 +153,7 @@ class SSHNodeTest(testtools.TestCase):
         # A wait for the node ends at once.
         self.assertRaises(
             errors.HostKeyError,
-            shell.wait_for,
+            processutils.wait_for,
             lambda: node.run('true').returncode == 0,
             'the node',
             timeout=60,

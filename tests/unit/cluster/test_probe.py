@@ -6,7 +6,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cluster import probe
-from hvstack.cluster.command import CommandNode
+from hvstack.cluster.command_node import CommandNode
 
 BUSY = """\
 5000.00 100.00

@@ -4,7 +4,7 @@
 import testtools
 
 from hvstack.cluster.reconfigure import reconfigure
-from hvstack.hadoop import daemons, sites
+from hvstack.hadoop import daemons, site_files
 from hvstack.hadoop.sizing import size_node
 from tests.unit.cluster.fake import FakeCluster
 
@@ -14,7 +14,7 @@ class ReconfigureTest(testtools.TestCase):
         cluster = FakeCluster()
         nodes = [cluster.gateway, *cluster.workers]
         cluster.nodes = nodes  # type: ignore[attr-defined]
-        cluster.gateway.files[sites.TABLE] = ''.join(
+        cluster.gateway.files[site_files.TABLE] = ''.join(
             f'{node.address} /rack1/ng-{node.name}\n' for node in nodes
         )
         sized = size_node(14, 49152, tuning='vsphere6')
@@ -24,7 +24,7 @@ class ReconfigureTest(testtools.TestCase):
             replication=2,
             tuning='vsphere6',
         )
-        files_by_name = sites.render_site_files(
+        files_by_name = site_files.render_site_files(
             sized, controller='10.0.0.1', replication=2, tuning='vsphere6'
         )
         for node in nodes:

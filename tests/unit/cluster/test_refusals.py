@@ -7,9 +7,9 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import environments, refusals
+from hvstack.cluster import heat_environment, validation
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive_flavor
 from tests.unit.cluster.test_environments import LAYOUT
@@ -25,66 +25,66 @@ class RefusalTest(testtools.TestCase):
         return error
 
     def test_more_workers_than_slots(self) -> None:
-        refusals.workers(30, 30, parse('i4'), 8)
-        message = self.refused(refusals.workers, 31, 30, parse('i4'), 8)
+        validation.workers(30, 30, parse('i4'), 8)
+        message = self.refused(validation.workers, 31, 30, parse('i4'), 8)
         self.assertEqual(
             '31 workers cannot be: 8 hosts of 4 slots leave 30 for workers, '
             'take 1 to 30, or more hosts or instances',
             message,
         )
-        self.refused(refusals.workers, 0, 30, parse('i4'), 8)
+        self.refused(validation.workers, 0, 30, parse('i4'), 8)
 
     def test_no_slot_at_all(self) -> None:
-        message = self.refused(refusals.workers, 1, 0, parse('i1'), 2)
+        message = self.refused(validation.workers, 1, 0, parse('i1'), 2)
         self.assertIn('take more hosts', message)
 
     def test_more_resources_than_heat_takes(self) -> None:
         """The largest cluster of vsphere6, 636 workers, needs more."""
         layout = replace(LAYOUT, workers=636, workers_per_host=20)
-        message = self.refused(refusals.stack, layout, 1000)
+        message = self.refused(validation.stack, layout, 1000)
         self.assertIn('max_resources_per_stack in heat.conf to 3857', message)
-        refusals.stack(layout, 3857)
-        refusals.stack(layout, -1)
+        validation.stack(layout, 3857)
+        validation.stack(layout, -1)
         # Two of a worker's resources are for its host key.
-        refusals.stack(replace(LAYOUT, workers=200, host_keys=False), 1000)
-        refusals.stack(replace(LAYOUT, workers=159), 1000)
-        self.refused(refusals.stack, replace(LAYOUT, workers=160), 1000)
+        validation.stack(replace(LAYOUT, workers=200, host_keys=False), 1000)
+        validation.stack(replace(LAYOUT, workers=159), 1000)
+        self.refused(validation.stack, replace(LAYOUT, workers=160), 1000)
         with_volumes = replace(
             LAYOUT, workers=200, disk_types=[['ceph', 'ceph']]
         )
-        message = self.refused(refusals.stack, with_volumes, 1000)
+        message = self.refused(validation.stack, with_volumes, 1000)
         self.assertIn(' has 2641 resources ', message)
 
     def test_separate_controllers_on_one_host(self) -> None:
-        vsan = profiles.load('vsan')
-        refusals.controllers('combined', 1, vsan)
-        refusals.controllers('separate', 2, vsan)
-        message = self.refused(refusals.controllers, 'separate', 1, vsan)
+        vsan = host_profiles.load('vsan')
+        validation.controllers('combined', 1, vsan)
+        validation.controllers('separate', 2, vsan)
+        message = self.refused(validation.controllers, 'separate', 1, vsan)
         self.assertIn("1 of 'vsan' is up: take combined ones", message)
 
     def test_more_replicas_than_hosts(self) -> None:
-        refusals.replication(3, 3)
-        message = self.refused(refusals.replication, 4, 3)
+        validation.replication(3, 3)
+        message = self.refused(validation.replication, 4, 3)
         self.assertIn('take 1 to 3', message)
-        self.refused(refusals.replication, 0, 3)
-        refusals.replication(4, 3, False)
+        self.refused(validation.replication, 0, 3)
+        validation.replication(4, 3, False)
 
     def test_disks_that_do_not_divide(self) -> None:
-        profile = profiles.load('vsphere6')
+        profile = host_profiles.load('vsphere6')
         assert profile.disks
         count = profile.disks.count
-        refusals.disks(profile, parse('i2-pinned'))
-        refusals.disks(profile, parse('i7'))
-        message = self.refused(refusals.disks, profile, parse('i7-pinned'))
+        validation.disks(profile, parse('i2-pinned'))
+        validation.disks(profile, parse('i7'))
+        message = self.refused(validation.disks, profile, parse('i7-pinned'))
         self.assertIn(f'the {count} data disks', message)
         self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', message)
 
     def test_volumes_of_a_configuration_without_them(self) -> None:
-        refusals.volumes(parse('i1'), None)
-        refusals.volumes(parse('i1-ceph'), Volumes(count=2))
+        validation.volumes(parse('i1'), None)
+        validation.volumes(parse('i1-ceph'), Volumes(count=2))
         for label in ('i1', 'i1-pinned', 'i1-ceph-pinned'):
             message = self.refused(
-                refusals.volumes, parse(label), Volumes(count=2)
+                validation.volumes, parse(label), Volumes(count=2)
             )
             self.assertIn('number of volumes cannot be chosen', message)
 
@@ -94,19 +94,19 @@ class RefusalTest(testtools.TestCase):
 
     def test_a_flavor_that_is_not_dedicated(self) -> None:
         configuration = parse('i2-dedicated')
-        refusals.flavor('f', DEDICATED, configuration)
-        message = self.refused(refusals.flavor, 'f', {}, configuration)
+        validation.flavor('f', DEDICATED, configuration)
+        message = self.refused(validation.flavor, 'f', {}, configuration)
         self.assertIn('take one with hw:cpu_policy=dedicated', message)
-        self.refused(refusals.flavor, 'f', DEDICATED, parse('i2'))
+        self.refused(validation.flavor, 'f', DEDICATED, parse('i2'))
         # Some clouds do not show them.
-        refusals.flavor('f', None, configuration)
+        validation.flavor('f', None, configuration)
 
 
 class NeedTest(testtools.TestCase):
     def test_what_a_cluster_takes(self) -> None:
-        vsan, chosen = profiles.load('vsan'), parse('i4')
+        vsan, chosen = host_profiles.load('vsan'), parse('i4')
         worker = derive_flavor(vsan, chosen)
-        need = refusals.needs(LAYOUT, worker, worker)
+        need = validation.needs(LAYOUT, worker, worker)
         self.assertEqual(7, need.instances)
         self.assertEqual(7 * worker.vcpus, need.cores)
         self.assertEqual(7 * worker.ram, need.ram)
@@ -114,27 +114,27 @@ class NeedTest(testtools.TestCase):
         self.assertEqual((0, 0), (need.volumes, need.gigabytes))
 
     def test_a_gateway_is_a_worker_in_no_group(self) -> None:
-        worker = derive_flavor(profiles.load('vsan'), parse('i4'))
-        need = refusals.needs(replace(LAYOUT, gateway=True), worker, worker)
+        worker = derive_flavor(host_profiles.load('vsan'), parse('i4'))
+        need = validation.needs(replace(LAYOUT, gateway=True), worker, worker)
         self.assertEqual(
             (8, 8 * worker.vcpus, 8 * worker.ram),
             (need.instances, need.cores, need.ram),
         )
         self.assertEqual((1, 6), self.groups(need))
 
-    def groups(self, need: refusals.Need) -> tuple[int, int]:
+    def groups(self, need: validation.Need) -> tuple[int, int]:
         return need.server_groups, need.server_group_members
 
     def test_slots_with_groups_and_volumes_of_their_own(self) -> None:
         chosen = parse('i2-ceph-pinned')
-        worker = derive_flavor(profiles.load('vsan'), parse('i2'))
-        need = refusals.needs(
+        worker = derive_flavor(host_profiles.load('vsan'), parse('i2'))
+        need = validation.needs(
             replace(
                 LAYOUT,
                 configuration=chosen,
                 controllers='separate',
                 workers=5,
-                disk_types=environments.disk_types(chosen, 3),
+                disk_types=heat_environment.disk_types(chosen, 3),
                 disk_gb=7,
             ),
             worker,

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
-from hvstack.cloud.updates import Member
+from hvstack.cloud.stack_updates import Member
 from hvstack.cluster.scale import Change, Worker, plan, scale, workers
 from hvstack.cluster.stack import StackCluster
-from hvstack.cluster.topology import Node
-from hvstack.hadoop.sites import TABLE
+from hvstack.cluster.topology_refresh import Node
+from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 from hvstack.progress import Progress
 from tests.unit.cloud import fake
@@ -271,7 +271,7 @@ class MapTest(testtools.TestCase):
     def test_no_update_waits_for_new_nodes(self) -> None:
         """They are ready when they are in the topology, after the update."""
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.updates._INTERVAL', 0.0)
+            fixtures.MonkeyPatch('hvstack.cloud.stack_updates._INTERVAL', 0.0)
         )
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)

@@ -7,7 +7,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cluster.scale import Change, refuse
-from hvstack.cluster.topology import Node
+from hvstack.cluster.topology_refresh import Node
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
 from tests.unit.cloud.test_updates import URL, group, stack

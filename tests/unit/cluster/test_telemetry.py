@@ -12,9 +12,9 @@ from unittest import mock
 import fixtures
 import testtools
 
-from hvstack import errors, shell
-from hvstack.cluster import telemetry
-from hvstack.cluster.command import CommandNode
+from hvstack import errors, processutils
+from hvstack.cluster import sampler
+from hvstack.cluster.command_node import CommandNode
 from hvstack.results.telemetry import NETWORK_COUNTERS, Telemetry
 
 SADF = Path(__file__).parent / 'telemetry' / 'sadf.json'
@@ -27,7 +27,7 @@ LOOP = """1000.5 100.0
 
 class Parse(testtools.TestCase):
     def test_loop(self) -> None:
-        times, rates, disks, cpus = telemetry.cgroup(LOOP)
+        times, rates, disks, cpus = sampler.cgroup(LOOP)
         self.assertEqual([1000.5, 1005.5, 1010.5], times)
         self.assertEqual([0.5, 0.5], rates['cpu'])
         self.assertEqual([1000, 0], rates['rx'])
@@ -48,21 +48,21 @@ class Parse(testtools.TestCase):
         )
 
     def test_throttled(self) -> None:
-        _, rates, *_ = telemetry.cgroup(LOOP.replace(' - ', ' 3000000000 '))
+        _, rates, *_ = sampler.cgroup(LOOP.replace(' - ', ' 3000000000 '))
         self.assertEqual([0.5, -0.5], rates['throttled'])
 
     def test_torn_line_is_left_out(self) -> None:
-        times, *_ = telemetry.cgroup(LOOP + '115.0 60000')
+        times, *_ = sampler.cgroup(LOOP + '115.0 60000')
         self.assertEqual(3, len(times))
 
     def test_too_few(self) -> None:
         for text in ('', LOOP.splitlines()[0], LOOP[:80]):
-            self.assertRaises(ValueError, telemetry.cgroup, text)
+            self.assertRaises(ValueError, sampler.cgroup, text)
 
     def test_sysstat(self) -> None:
         sadf_output = json.loads(SADF.read_text())
         samples = sadf_output['sysstat']['hosts'][0]['statistics']
-        times, rates, disks, cpus = telemetry.sysstat(
+        times, rates, disks, cpus = sampler.sysstat(
             f'eth0\n{SADF.read_text()}'
         )
         self.assertEqual(len(samples) + 1, len(times))
@@ -81,7 +81,7 @@ class Parse(testtools.TestCase):
 
     def test_sysstat_of_another_interface(self) -> None:
         self.assertRaises(
-            LookupError, telemetry.sysstat, f'eth7\n{SADF.read_text()}'
+            LookupError, sampler.sysstat, f'eth7\n{SADF.read_text()}'
         )
 
     def test_source(self) -> None:
@@ -92,7 +92,7 @@ class Parse(testtools.TestCase):
             ({'caps': {'h': 1}}, 'cgroup'),
             ({}, 'sysstat'),
         ):
-            self.assertEqual(expected, telemetry.source(facts))
+            self.assertEqual(expected, sampler.source(facts))
 
 
 COUNTERS = """Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs
@@ -107,7 +107,7 @@ Link: 4 5
 
 class CountersTest(testtools.TestCase):
     def test_parse(self) -> None:
-        counters, remainder = telemetry.parse_counters(COUNTERS)
+        counters, remainder = sampler.parse_counters(COUNTERS)
         self.assertEqual(
             {
                 'segments': 1000,
@@ -123,12 +123,12 @@ class CountersTest(testtools.TestCase):
 
     def test_without_counters(self) -> None:
         text = 'Link: RxDropped TxDropped\nLink: \n1 2\n'
-        self.assertEqual(({}, '1 2\n'), telemetry.parse_counters(text))
+        self.assertEqual(({}, '1 2\n'), sampler.parse_counters(text))
 
     def test_of_a_node_that_was_restarted(self) -> None:
         before = {'segments': 5, 'retransmitted_segments': 1}
         after = {'segments': 9, 'retransmitted_segments': 0, 'other': 1}
-        self.assertEqual({'segments': 4}, telemetry._subtract(after, before))
+        self.assertEqual({'segments': 4}, sampler._subtract(after, before))
 
 
 class SamplerTest(testtools.TestCase):
@@ -139,13 +139,13 @@ class SamplerTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         samples_dir = self.directory / 'samples'
         self.useFixture(
-            fixtures.MockPatchObject(telemetry, '_FOLDER', str(samples_dir))
+            fixtures.MockPatchObject(sampler, '_FOLDER', str(samples_dir))
         )
 
-    def sampled(self, script: str) -> tuple[telemetry.Sampler, Telemetry]:
+    def sampled(self, script: str) -> tuple[sampler.Sampler, Telemetry]:
         node = CommandNode('n', '127.0.0.1', 'worker', 'h')
-        with mock.patch.object(telemetry, '_CGROUP', script):
-            run_sampler = telemetry.Sampler([node], 'cgroup', 0.1)
+        with mock.patch.object(sampler, '_CGROUP', script):
+            run_sampler = sampler.Sampler([node], 'cgroup', 0.1)
             run_sampler.start()
             run_telemetry = run_sampler.collect(time.time(), {'HSGen': (1, 2)})
         return run_sampler, run_telemetry
@@ -192,11 +192,11 @@ class GroupTest(testtools.TestCase):
         """Return the first sample's fields."""
         script = self.directory / 'sampler'
         script.write_text(
-            telemetry._CGROUP.replace(
+            sampler._CGROUP.replace(
                 '/proc/self/cgroup', f'{self.directory}/groups'
             ).replace('/proc/self/mountinfo', f'{self.directory}/mounts')
         )
-        result = shell.run(['sh', script, '0.01', '1', '127.0.0.1'])
+        result = processutils.run(['sh', script, '0.01', '1', '127.0.0.1'])
         return result.stdout.splitlines()[1].split()
 
     def mount(self, root: str, file_system: str, options: str) -> str:
@@ -243,11 +243,11 @@ class Answers:
     def __init__(self, answers: Sequence[Any]) -> None:
         self.answers = list(answers)
 
-    def run(self, *_args: Any, **_more: Any) -> shell.Result:
+    def run(self, *_args: Any, **_more: Any) -> processutils.Result:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return shell.Result(0, answer, '')
+        return processutils.Result(0, answer, '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError
@@ -255,7 +255,7 @@ class Answers:
 
 class Gaps(testtools.TestCase):
     def collected(self, *answers: Any) -> Telemetry:
-        run_sampler = telemetry.Sampler([Answers(answers)], 'cgroup', 5)
+        run_sampler = sampler.Sampler([Answers(answers)], 'cgroup', 5)
         run_sampler.start()
         return run_sampler.collect(1000.5, {})
 

@@ -7,9 +7,9 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cluster import topology
+from hvstack.cluster import topology_refresh
 from hvstack.hadoop import daemons
-from hvstack.hadoop.sites import TABLE
+from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import Mismatch, Topology, build_topology
 from tests.unit.cloud import fake as cloud
 from tests.unit.cluster.fake import FakeCluster, FakeNode
@@ -70,14 +70,14 @@ class NodesTest(testtools.TestCase):
             f'{cloud.NOVA}/servers/detail', json={'servers': rows}
         )
 
-    def nodes(self, text: str | None = None) -> list[topology.Node]:
+    def nodes(self, text: str | None = None) -> list[topology_refresh.Node]:
         """Return the nodes, perhaps with a map's text."""
         path = None
         if text is not None:
             directory = Path(self.useFixture(fixtures.TempDir()).path)
             path = directory / 'map.yaml'
             path.write_text(text)
-        return topology.nodes(self.cloud.connect(), OUTPUTS, path)
+        return topology_refresh.nodes(self.cloud.connect(), OUTPUTS, path)
 
     def test_hosts_and_zones(self) -> None:
         nodes = self.nodes()
@@ -88,7 +88,7 @@ class NodesTest(testtools.TestCase):
         self.assertEqual(
             {'/nova/ng-cc': ['c'], '/r1/ng-aa': ['w0']}
             | {'/r2/ng-bb': ['w1', 'w2']},
-            topology.of_nodes(nodes).groups,
+            topology_refresh.of_nodes(nodes).groups,
         )
         self.assertFalse(any(node.on_volumes for node in nodes))
 
@@ -99,14 +99,14 @@ class NodesTest(testtools.TestCase):
     def test_a_server_on_no_host(self) -> None:
         self.servers('aa', '', 'bb', zones=('n', 'n', 'n'))
         failure = self.assertRaises(
-            errors.InputError, topology.of_nodes, self.nodes()
+            errors.InputError, topology_refresh.of_nodes, self.nodes()
         )
         self.assertIn('w1', str(failure))
 
     def test_a_map(self) -> None:
         lines = [f'{name}: {{host: h1, rack: x}}' for name in ('c', 'w0')]
         lines += [f'{name}: {{host: h2, rack: y}}' for name in ('w1', 'w2')]
-        node_topology = topology.of_nodes(self.nodes('\n'.join(lines)))
+        node_topology = topology_refresh.of_nodes(self.nodes('\n'.join(lines)))
         self.assertEqual(
             {'/x/ng-h1': ['c', 'w0'], '/y/ng-h2': ['w1', 'w2']},
             node_topology.groups,
@@ -116,15 +116,15 @@ class NodesTest(testtools.TestCase):
         """Hosts of as many data workers share a rack all the same."""
         hosts = 'aabbccdd'
         nodes = [
-            topology.Node(f'd{n}', f'10.0.1.{n}', 'worker', '', host)
+            topology_refresh.Node(f'd{n}', f'10.0.1.{n}', 'worker', '', host)
             for n, host in enumerate(hosts)
         ] + [
-            topology.Node(f'c{n}', f'10.0.2.{n}', 'compute', '', host)
+            topology_refresh.Node(f'c{n}', f'10.0.2.{n}', 'compute', '', host)
             for n, host in enumerate('ade')
         ]
         racks = {
             location.group: location.rack
-            for location in topology.of_nodes(nodes).locations
+            for location in topology_refresh.of_nodes(nodes).locations
         }
         self.assertEqual(
             {'ng-a': 'rack1', 'ng-b': 'rack1'}
@@ -155,7 +155,7 @@ class RefreshTest(testtools.TestCase):
 
     def refresh(self, node_topology: Topology) -> list[str]:
         """Write a topology without patience."""
-        return topology.refresh(self.cluster, node_topology, timeout=0)
+        return topology_refresh.refresh(self.cluster, node_topology, timeout=0)
 
     def restarts(self) -> list[str]:
         """Return the daemons that were started anew, by node."""
@@ -217,7 +217,7 @@ class RefreshTest(testtools.TestCase):
 
     def test_other_nodes_get_the_table(self) -> None:
         other = FakeNode('rm', '10.0.0.9', self.cluster)
-        topology.refresh(
+        topology_refresh.refresh(
             self.cluster, make_topology(rm='ng-c'), others=[other], timeout=0
         )
         self.assertIn('rm /r1/ng-c', other.files[TABLE])
@@ -232,7 +232,9 @@ class RefreshTest(testtools.TestCase):
             self.cluster.manager.files[TABLE],
             'manager',
         )
-        self.assertEqual([], topology.check(self.cluster, node_topology))
+        self.assertEqual(
+            [], topology_refresh.check(self.cluster, node_topology)
+        )
         self.refresh(make_topology(rm='ng-d', w2='ng-a'))
         self.assertIn('c: namenode', self.restarts())
         self.assertIn(
@@ -255,17 +257,21 @@ class RefreshTest(testtools.TestCase):
         self.refresh(make_topology())
         self.assertEqual({'10.0.0.2', '10.0.0.3'}, set(self.cluster.hdfs))
         self.assertEqual({'10.0.0.2', '10.0.0.4'}, set(self.cluster.yarn))
-        self.assertEqual([], topology.check(self.cluster, make_topology()))
+        self.assertEqual(
+            [], topology_refresh.check(self.cluster, make_topology())
+        )
 
     def test_controllers_that_wait_for_their_table(self) -> None:
         self.cluster = FakeCluster(separate=True)
-        topology.provide_topology(self.cluster, make_topology(rm='ng-d'), 0)
+        topology_refresh.provide_topology(
+            self.cluster, make_topology(rm='ng-d'), 0
+        )
         for node in (self.cluster.gateway, self.cluster.manager):
             self.assertIn('w2 /r1/ng-b', node.files[TABLE])
         self.cluster.manager.answers = False
         failure = self.assertRaises(
             errors.DeadlineExceeded,
-            topology.provide_topology,
+            topology_refresh.provide_topology,
             self.cluster,
             make_topology(rm='ng-d'),
             0,
@@ -288,10 +294,12 @@ class CheckTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cluster = FakeCluster(replicas=('10.0.0.2', '10.0.0.3'))
-        topology.refresh(self.cluster, make_topology(), timeout=0)
+        topology_refresh.refresh(self.cluster, make_topology(), timeout=0)
 
     def test_clean(self) -> None:
-        self.assertEqual([], topology.check(self.cluster, make_topology()))
+        self.assertEqual(
+            [], topology_refresh.check(self.cluster, make_topology())
+        )
 
     def test_two_replicas_on_one_host(self) -> None:
         self.cluster.replicas = ('10.0.0.3', '10.0.0.4')
@@ -304,12 +312,14 @@ class CheckTest(testtools.TestCase):
                     'hosts of their own',
                 )
             ],
-            topology.check(self.cluster, make_topology()),
+            topology_refresh.check(self.cluster, make_topology()),
         )
 
     def test_a_node_that_moved(self) -> None:
         """Every table, HDFS and YARN are named, and the block's new hosts."""
-        mismatches = topology.check(self.cluster, make_topology(w1='ng-a'))
+        mismatches = topology_refresh.check(
+            self.cluster, make_topology(w1='ng-a')
+        )
         self.assertEqual(
             {'table on c', 'table on w0', 'HDFS', 'YARN', 'block'},
             {mismatch.source for mismatch in mismatches}
@@ -323,7 +333,7 @@ class CheckTest(testtools.TestCase):
         """Daemons that wait for them are not asked."""
         for node in (self.cluster.gateway, *self.cluster.workers):
             node.commands.clear()
-        mismatches = topology.check(
+        mismatches = topology_refresh.check(
             self.cluster, make_topology(w1='ng-a'), tables_only=True
         )
         self.assertEqual(
@@ -336,7 +346,7 @@ class CheckTest(testtools.TestCase):
 
     def test_one_worker_s_table(self) -> None:
         self.cluster.workers[2].files[TABLE] = 'w0 /r1/ng-x\n'
-        mismatches = topology.check(self.cluster, make_topology())
+        mismatches = topology_refresh.check(self.cluster, make_topology())
         self.assertEqual(
             {'table on w2'}, {mismatch.source for mismatch in mismatches}
         )
@@ -344,16 +354,18 @@ class CheckTest(testtools.TestCase):
 
     def test_a_controller_s_own_line_is_no_matter(self) -> None:
         self.assertEqual(
-            [], topology.check(self.cluster, make_topology(c='ng-z'))
+            [], topology_refresh.check(self.cluster, make_topology(c='ng-z'))
         )
         self.assertNotEqual(
             [],
-            topology.check(self.cluster, make_topology(c='ng-a', w1='ng-b')),
+            topology_refresh.check(
+                self.cluster, make_topology(c='ng-a', w1='ng-b')
+            ),
         )
 
     def test_a_dead_worker(self) -> None:
         self.cluster.workers[0].answers = False
-        mismatches = topology.check(self.cluster, make_topology())
+        mismatches = topology_refresh.check(self.cluster, make_topology())
         self.assertEqual(
             ['node', 'HDFS', 'YARN'],
             [mismatch.source for mismatch in mismatches],

@@ -10,7 +10,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import errors, share, shell
+from hvstack import errors, processutils, share
 
 ANSIBLE = share.ROOT / 'ceph-ansible'
 CEPHADM = share.ROOT / 'cephadm'
@@ -181,7 +181,7 @@ class OneCopyTest(testtools.TestCase):
         (directory / 'ceph').write_text(f'#!/bin/sh\necho "$*" >>{calls}\n')
         (directory / 'ceph').chmod(0o755)
         try:
-            shell.run(
+            processutils.run(
                 [CEPHADM / 'one-copy', *args],
                 env={'PATH': f'{directory}:/usr/bin:/bin'},
             )
@@ -219,7 +219,7 @@ class CheckoutTest(testtools.TestCase):
     def ansible(self, *args: str | Path) -> str:
         """Run a program of Ansible's with the checkout's settings."""
         log = Path(self.useFixture(fixtures.TempDir()).path) / 'log'
-        return shell.run(
+        return processutils.run(
             args,
             cwd=self.checkout,
             env={'ANSIBLE_LOG_PATH': str(log)},

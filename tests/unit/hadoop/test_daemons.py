@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import fixtures
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.hadoop import daemons
 
 LIVE = {
@@ -40,7 +40,7 @@ class Answering:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         if ':9870/jmx' in command:
             if not self.running:
                 raise errors.CommandFailed(['wget'], 1, 'refused')
@@ -48,21 +48,21 @@ class Answering:
                 'LiveNodes': json.dumps(self.live),
                 'Safemode': self.safe_mode,
             }
-            return shell.Result(0, json.dumps({'beans': [bean]}), '')
+            return processutils.Result(0, json.dumps({'beans': [bean]}), '')
         if ':8088/ws/v1/cluster/nodes' in command:
             nodes = [
                 {'nodeHostName': name, 'state': state}
                 for name, state in self.states.items()
             ]
             text = json.dumps({'nodes': {'node': nodes} if nodes else None})
-            return shell.Result(0, text, '')
+            return processutils.Result(0, text, '')
         if ':19888/' in command:
-            return shell.Result(0, '{"historyInfo": {}}', '')
+            return processutils.Result(0, '{"historyInfo": {}}', '')
         if command.endswith('node status'):
             state = 'running 7' if self.running else 'dead -'
             self.running = self.running or self.late
-            return shell.Result(0, f'namenode {state}\n', '')
-        return shell.Result(0, 'No such\nlast words', '')
+            return processutils.Result(0, f'namenode {state}\n', '')
+        return processutils.Result(0, 'No such\nlast words', '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.files[path] = text
@@ -201,10 +201,10 @@ class HostsFileTest(testtools.TestCase):
             )
         )
         once = script.split('f=$(mktemp)')[1].split('\n', 1)[1]
-        result = shell.run(
+        result = processutils.run(
             ['sh', '-c', f'ADDRESS=10.0.0.2\n{script}\n{once}\ncat $f; rm $f']
         )
-        own = shell.run(['hostname']).stdout.strip()
+        own = processutils.run(['hostname']).stdout.strip()
         host_lines = [
             line for line in result.stdout.splitlines() if own not in line
         ]

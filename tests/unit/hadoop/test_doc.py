@@ -4,7 +4,7 @@ from pathlib import Path
 
 import testtools
 
-from hvstack.hadoop import osprofiles, tables
+from hvstack.hadoop import os_profiles, tuning_profiles
 
 ROOT = Path(__file__).parents[3]
 PAGE = 'doc/source/reference/hadoop.md'
@@ -21,5 +21,5 @@ class DocTest(testtools.TestCase):
 
     def test_doc_names_every_profile(self) -> None:
         prose = (ROOT / PAGE).read_text().partition('<!--')[0]
-        for name in {*tables.TUNINGS, *osprofiles.PROFILES}:
+        for name in {*tuning_profiles.TUNINGS, *os_profiles.PROFILES}:
             self.assertIn(f'`{name}`', prose)

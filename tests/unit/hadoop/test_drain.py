@@ -8,8 +8,8 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.hadoop import drain
-from hvstack.hadoop.sites import TABLE
+from hvstack.hadoop import decommission
+from hvstack.hadoop.site_files import TABLE
 from tests.unit.cluster.fake import FakeCluster
 
 FILES = {
@@ -32,7 +32,7 @@ class DrainTest(testtools.TestCase):
     def drain(self, *drained_names: str) -> None:
         """Drain workers without patience."""
         workers = self.cluster.workers
-        drain.drain(
+        decommission.drain(
             self.cluster,
             [node for node in workers if node.name in drained_names],
             [node for node in workers if node.name not in drained_names],
@@ -44,7 +44,9 @@ class DrainTest(testtools.TestCase):
         self.assertIn('w1 in HDFS (3 blocks to copy)', str(failure))
         self.assertIn('w1 in YARN (DECOMMISSIONING)', str(failure))
         self.assertNotIn('w0', str(failure))
-        self.assertEqual({'10.0.0.3'}, drain.read_excluded(self.gateway))
+        self.assertEqual(
+            {'10.0.0.3'}, decommission.read_excluded(self.gateway)
+        )
 
     def test_drained(self) -> None:
         self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
@@ -62,15 +64,15 @@ class DrainTest(testtools.TestCase):
 
     def test_who_stays_comes_back(self) -> None:
         """Only what is of no worker any more stays excluded."""
-        self.gateway.files[drain.EXCLUDE_FILE] = '10.0.0.2\n10.9.9.9\n'
+        self.gateway.files[decommission.EXCLUDE_FILE] = '10.0.0.2\n10.9.9.9\n'
         self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
         self.drain('w1')
         self.assertEqual(
-            {'10.0.0.3', '10.9.9.9'}, drain.read_excluded(self.gateway)
+            {'10.0.0.3', '10.9.9.9'}, decommission.read_excluded(self.gateway)
         )
 
     def test_nobody(self) -> None:
-        self.assertEqual(set(), drain.read_excluded(self.gateway))
+        self.assertEqual(set(), decommission.read_excluded(self.gateway))
 
 
 class SetupTest(testtools.TestCase):
@@ -78,7 +80,7 @@ class SetupTest(testtools.TestCase):
 
     def test_once(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        script = drain._SETUP.replace('/etc/hadoop', str(directory))
+        script = decommission._SETUP.replace('/etc/hadoop', str(directory))
         for name in FILES:
             (directory / name).write_text(
                 '<configuration>\n<property><name>a</name></property>\n'
@@ -98,14 +100,15 @@ class ExcludeTest(testtools.TestCase):
     def test_both_daemons_are_told(self) -> None:
         for separate in (False, True):
             cluster = FakeCluster(separate=separate)
-            drain.exclude_nodes(cluster, ['10.0.0.9', '10.0.0.3'], 60)
+            decommission.exclude_nodes(cluster, ['10.0.0.9', '10.0.0.3'], 60)
             hdfs, yarn = 'dfsadmin -refreshNodes', '-refreshNodes -g 60'
             for node, command in (
                 (cluster.gateway, hdfs),
                 (cluster.manager, yarn),
             ):
                 self.assertEqual(
-                    '10.0.0.3\n10.0.0.9\n', node.files[drain.EXCLUDE_FILE]
+                    '10.0.0.3\n10.0.0.9\n',
+                    node.files[decommission.EXCLUDE_FILE],
                 )
                 self.assertEqual(
                     1,

@@ -8,8 +8,8 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, shell
-from hvstack.hadoop import history
+from hvstack import errors, processutils
+from hvstack.hadoop import job_history
 
 REAL = Path(__file__).parent / 'history'
 #: Answers of Hadoop 3.5 about a TeraValidate of 100 rows.
@@ -33,8 +33,8 @@ class Gateway:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
 
-    def run(self, *_args: Any, **_kwargs: Any) -> shell.Result:
-        return shell.Result(0, '\n'.join(self.lines), '')
+    def run(self, *_args: Any, **_kwargs: Any) -> processutils.Result:
+        return processutils.Result(0, '\n'.join(self.lines), '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError
@@ -42,7 +42,7 @@ class Gateway:
 
 class HistoryTest(testtools.TestCase):
     def summary(self, **job: Any) -> dict[str, Any]:
-        return history.summarize_job(
+        return job_history.summarize_job(
             {**real('job')['job'], **job},
             real('job-tasks'),
             real('job-counters'),
@@ -73,14 +73,14 @@ class HistoryTest(testtools.TestCase):
         )
         groups = counters['jobCounters']['counterGroup']
         self.assertTrue(any(isinstance(g['counter'], dict) for g in groups))
-        summary = history.summarize_job(job['job'], tasks, counters)
+        summary = job_history.summarize_job(job['job'], tasks, counters)
         self.assertEqual(100, summary['counters']['MAP_INPUT_RECORDS'])
         # A group with a single counter.
         self.assertEqual(10_000, summary['counters']['BYTES_READ'])
         only = {'tasks': {'task': tasks['tasks']['task'][1]}}
         self.assertEqual(
             12.297,
-            history.summarize_job(job['job'], only, counters)[
+            job_history.summarize_job(job['job'], only, counters)[
                 'map_shuffle_seconds'
             ],
         )
@@ -101,7 +101,7 @@ class HistoryTest(testtools.TestCase):
     def test_half_an_answer(self) -> None:
         self.assertRaises(
             errors.CommandFailed,
-            history.summarize_job,
+            job_history.summarize_job,
             {},
             real('job-tasks'),
             real('job-counters'),
@@ -114,7 +114,7 @@ class Tasks(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.lines = (REAL / 'tasks.jhist').read_text().splitlines()
-        self.histories, self.locations = history.load_histories(
+        self.histories, self.locations = job_history.load_histories(
             Gateway(self.lines), [JOB]
         )
         self.names = {
@@ -123,7 +123,7 @@ class Tasks(testtools.TestCase):
         }
 
     def summarize(self) -> dict[str, Any]:
-        return history.summarize_tasks(
+        return job_history.summarize_tasks(
             self.histories[JOB], self.locations, self.names
         )
 
@@ -164,8 +164,8 @@ class Tasks(testtools.TestCase):
             ('a', ('x',), None),
             ('a', ('',), None),
         ):
-            task = history.Task('t', 'map', host, 0, 1, 0, 0, splits)
-            self.assertEqual(expected, history.locality(task, locations))
+            task = job_history.Task('t', 'map', host, 0, 1, 0, 0, splits)
+            self.assertEqual(expected, job_history.locality(task, locations))
 
     def test_last_and_reducers(self) -> None:
         summary = self.summarize()
@@ -182,7 +182,7 @@ class Tasks(testtools.TestCase):
             'status': 'FAILED',
             'error': 'Exit code is 137\nKilled by external signal',
         }
-        histories = history.parse_histories(
+        histories = job_history.parse_histories(
             [json.dumps({'event': {name: event}})]
         )
         self.histories[JOB].failures.extend(histories[JOB].failures)
@@ -198,9 +198,9 @@ class Tasks(testtools.TestCase):
 
     def test_what_cannot_be_read_is_missing(self) -> None:
         self.assertEqual(
-            {}, history.parse_histories(['Avro-Json', '{"type":', '{}'])
+            {}, job_history.parse_histories(['Avro-Json', '{"type":', '{}'])
         )
         half = [line.replace('hostname', 'x') for line in self.lines]
         self.assertEqual(
-            ({}, {}), history.load_histories(Gateway(half), [JOB])
+            ({}, {}), job_history.load_histories(Gateway(half), [JOB])
         )

@@ -8,10 +8,10 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.hadoop import osprofiles, sites
-from hvstack.hadoop.osprofiles import Kind
+from hvstack.hadoop import os_profiles, site_files
+from hvstack.hadoop.os_profiles import Kind
 from hvstack.hadoop.sizing import size_node
-from tests.unit.hadoop.test_sites import properties
+from tests.unit.hadoop.test_sites import parse_properties
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: How vsphere6's file system is noted.
@@ -44,8 +44,8 @@ class OsProfilesTest(testtools.TestCase):
             program = self.programs / name
             program.write_text(f'#!/bin/sh\n{text}\n')
             program.chmod(0o755)
-        for profile in osprofiles.PROFILES:
-            for setting in osprofiles.settings(profile):
+        for profile in os_profiles.PROFILES:
+            for setting in os_profiles.settings(profile):
                 if setting.kind in (Kind.SYSCTL, Kind.THP):
                     path = self.file(setting)
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,10 +55,12 @@ class OsProfilesTest(testtools.TestCase):
             (self.root / 'proc' / name).touch()
         for name in ('hadoop', 'hvstack'):
             (self.root / 'etc' / name).mkdir(parents=True)
-        for name, text in sites.render_site_files(size_node(2, 4096)).items():
+        for name, text in site_files.render_site_files(
+            size_node(2, 4096)
+        ).items():
             (self.root / 'etc/hadoop' / name).write_text(text)
 
-    def file(self, setting: osprofiles.Setting) -> Path:
+    def file(self, setting: os_profiles.Setting) -> Path:
         if setting.kind is Kind.THP:
             directory = 'sys/kernel/mm/transparent_hugepage'
             return self.root / directory / setting.name
@@ -71,14 +73,14 @@ class OsProfilesTest(testtools.TestCase):
 
     def run_it(
         self, profile: str, **options: object
-    ) -> osprofiles.OSProfileResult:
+    ) -> os_profiles.OSProfileResult:
         if 'data_disks' in options:
             disks: Any = options.pop('data_disks')
             (self.root / 'etc/hvstack/disks').write_text(
                 ''.join(f'{disk} {UUID}\n' for disk in disks)
             )
             options['disk_table'] = True
-        text = osprofiles.fragment(profile, **options)  # type: ignore
+        text = os_profiles.fragment(profile, **options)  # type: ignore
         done = subprocess.run(
             ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
             env={
@@ -93,8 +95,8 @@ class OsProfilesTest(testtools.TestCase):
         self.assertEqual('', done.stderr)
         self.assertEqual(0, done.returncode)
         self.assertIn('reached its end\n', done.stdout)
-        state = self.root / osprofiles.STATE.lstrip('/')
-        profile_result = osprofiles.parse_state(state.read_text())
+        state = self.root / os_profiles.STATE.lstrip('/')
+        profile_result = os_profiles.parse_state(state.read_text())
         for setting in profile_result.not_set:
             self.assertIn(
                 f'not set: {setting.partition(": ")[0]}', done.stdout
@@ -112,11 +114,11 @@ class OsProfilesTest(testtools.TestCase):
         def value(profile: str, setting_kind: Kind, name: str) -> str:
             return next(
                 setting.value
-                for setting in osprofiles.settings(profile)
+                for setting in os_profiles.settings(profile)
                 if (setting.kind, setting.name) == (setting_kind, name)
             )
 
-        self.assertEqual('vsphere6', osprofiles.DEFAULT)
+        self.assertEqual('vsphere6', os_profiles.DEFAULT)
         for profile, pages, files in (
             ('vsphere6', 'madvise', '32768'),
             ('vsan', 'never', '65536'),
@@ -132,11 +134,11 @@ class OsProfilesTest(testtools.TestCase):
             'noatime,nodiratime,logbufs=8',
             value('vsan', Kind.MOUNT, 'options'),
         )
-        self.assertEqual((), osprofiles.settings('stock'))
+        self.assertEqual((), os_profiles.settings('stock'))
 
     def test_steps_of_amd_add_up(self) -> None:
         names = ('amd-2.4.1', 'amd-3.3.1', 'amd')
-        steps = [set(osprofiles.settings(name)) for name in names]
+        steps = [set(os_profiles.settings(name)) for name in names]
         self.assertLess(steps[0], steps[1])
         self.assertLess(steps[1], steps[2])
         kinds = {setting.kind for setting in steps[0]}
@@ -149,14 +151,14 @@ class OsProfilesTest(testtools.TestCase):
             ('vsan', 2, 6, 5),
             ('amd', 1, 1, 4),
         ):
-            kinds = [setting.kind for setting in osprofiles.settings(profile)]
+            kinds = [setting.kind for setting in os_profiles.settings(profile)]
             self.assertEqual(limits, kinds.count(Kind.LIMIT))
             self.assertEqual(sysctls, kinds.count(Kind.SYSCTL))
             self.assertEqual(others, len(kinds) - limits - sysctls)
 
     def test_every_value_has_its_source_and_reason(self) -> None:
-        for profile in osprofiles.PROFILES:
-            for setting in osprofiles.settings(profile):
+        for profile in os_profiles.PROFILES:
+            for setting in os_profiles.settings(profile):
                 self.assertTrue(setting.source, setting.name)
                 self.assertEqual(
                     setting.kind is Kind.ELSEWHERE,
@@ -165,18 +167,18 @@ class OsProfilesTest(testtools.TestCase):
                 )
 
     def test_fragment_is_shell(self) -> None:
-        for profile in osprofiles.PROFILES:
+        for profile in os_profiles.PROFILES:
             for shell in ('/bin/sh', '/bin/bash'):
                 subprocess.run(
                     [shell, '-n'],
-                    input=osprofiles.fragment(profile),
+                    input=os_profiles.fragment(profile),
                     text=True,
                     check=True,
                 )
 
     def test_no_such_profile(self) -> None:
         failure = self.assertRaises(
-            errors.InputError, osprofiles.fragment, 'fast'
+            errors.InputError, os_profiles.fragment, 'fast'
         )
         self.assertIn("OS profile 'fast'", str(failure))
 
@@ -188,7 +190,7 @@ class OsProfilesTest(testtools.TestCase):
             ["mtu=9000: the network's MTU is Neutron's to say, by DHCP"],
             list(profile_result.not_set),
         )
-        for setting in osprofiles.settings('vsan'):
+        for setting in os_profiles.settings('vsan'):
             if setting.kind in (Kind.SYSCTL, Kind.THP):
                 self.assertEqual(
                     f'{setting.value}\n', self.file(setting).read_text()
@@ -230,14 +232,14 @@ class OsProfilesTest(testtools.TestCase):
             # it changes nothing either.
             self.assertEqual(not options, own in profile_result.applied)
             self.assertIn('limit.nofile=32768', profile_result.applied)
-            for setting in osprofiles.settings('vsphere6'):
+            for setting in os_profiles.settings('vsphere6'):
                 if setting.kind is Kind.THP or setting.name.startswith('vm.'):
                     self.assertEqual(
                         'as it was\n', self.file(setting).read_text()
                     )
 
     def test_what_is_refused_or_missing_is_listed(self) -> None:
-        for setting in osprofiles.settings('vsan'):
+        for setting in os_profiles.settings('vsan'):
             if setting.name == 'net.core.rmem_max':
                 self.file(setting).unlink()
             elif setting.name == 'net.core.wmem_max':
@@ -348,7 +350,7 @@ class OsProfilesTest(testtools.TestCase):
             ),
         ):
             text = (self.root / 'etc/hadoop' / name).read_text()
-            self.assertEqual(value, properties(text)[key])
+            self.assertEqual(value, parse_properties(text)[key])
         self.assertTrue((data / '1/hdfs').is_dir())
 
     def test_disks_that_do_not_come_are_named(self) -> None:
@@ -384,6 +386,6 @@ class OsProfilesTest(testtools.TestCase):
     def test_stock_sets_nothing(self) -> None:
         profile_result = self.run_it('stock', data_disks=(self.disk('vdb'),))
         self.assertEqual(
-            osprofiles.OSProfileResult('stock', (), ()), profile_result
+            os_profiles.OSProfileResult('stock', (), ()), profile_result
         )
         self.assertIn('mkfs.ext4', self.log.read_text())

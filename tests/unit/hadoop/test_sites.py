@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors
-from hvstack.hadoop import sites
+from hvstack.hadoop import site_files
 from hvstack.hadoop.sizing import AMD_STEPS, size_node
-from hvstack.hadoop.tables import TUNINGS
+from hvstack.hadoop.tuning_profiles import TUNINGS
 from hvstack.lab.images import recipes
 
 MAP_OPTS = 'mapreduce.map.java.opts'
@@ -24,7 +24,9 @@ def parse_properties(text: str) -> dict[str, str]:
 
 class SitesTest(testtools.TestCase):
     def make(self, **options: object) -> dict[str, dict[str, str]]:
-        files_by_name = sites.render_site_files(size_node(2, 4096), **options)  # type: ignore
+        files_by_name = site_files.render_site_files(
+            size_node(2, 4096), **options
+        )  # type: ignore
         return {
             name: parse_properties(text)
             for name, text in files_by_name.items()
@@ -34,7 +36,7 @@ class SitesTest(testtools.TestCase):
         self, tuning: str, vcpus: int, memory: int, **options: object
     ) -> dict[str, dict[str, str]]:
         sizing = size_node(vcpus, memory, tuning=tuning)
-        files_by_name = sites.render_site_files(
+        files_by_name = site_files.render_site_files(
             sizing, tuning=tuning, **options
         )  # type: ignore
         return {
@@ -110,7 +112,8 @@ class SitesTest(testtools.TestCase):
         ):
             self.assertIn('-XX:ActiveProcessorCount=2', mapred[name])
         self.assertIn(
-            'JAVA_PROCESSORS=2\n', sites.render_node_env(sites.WORKER_ROLES, 2)
+            'JAVA_PROCESSORS=2\n',
+            site_files.render_node_env(site_files.WORKER_ROLES, 2),
         )
 
     def test_sizing_arrives(self) -> None:
@@ -126,8 +129,8 @@ class SitesTest(testtools.TestCase):
 
     def test_the_default_is_what_records_carry(self) -> None:
         """Records of other clusters compare only while these stay."""
-        self.assertEqual('13ba87da4ea0', sites.digest_settings(2))
-        self.assertEqual('757ad48ca0d6', sites.digest_settings(3))
+        self.assertEqual('13ba87da4ea0', site_files.digest_settings(2))
+        self.assertEqual('757ad48ca0d6', site_files.digest_settings(3))
         for vcpus, memory, expected in (
             (1, 2048, 'e1f88666c2d3'),
             (2, 4096, '85ccca4511fd'),
@@ -135,7 +138,7 @@ class SitesTest(testtools.TestCase):
             # Its blocks are the papers'; a run sets its own.
             (40, 262144, '1eb4a2a29b70'),
         ):
-            files_by_name = sites.render_site_files(
+            files_by_name = site_files.render_site_files(
                 size_node(vcpus, memory),
                 replication=2,
                 topology_mapping={},
@@ -158,10 +161,10 @@ class SitesTest(testtools.TestCase):
             self.assertEqual(str(expected << 20), hdfs['dfs.blocksize'])
 
     def test_every_tuning_has_a_profile_of_its_own(self) -> None:
-        digests = {sites.digest_settings(3, tuning) for tuning in TUNINGS}
+        digests = {site_files.digest_settings(3, tuning) for tuning in TUNINGS}
         self.assertEqual(len(TUNINGS), len(digests))
         failure = self.assertRaises(
-            errors.InputError, sites.digest_settings, 3, 'x'
+            errors.InputError, site_files.digest_settings, 3, 'x'
         )
         self.assertIn("tuning profile 'x'", str(failure))
 
@@ -248,11 +251,17 @@ class SitesTest(testtools.TestCase):
         self.assertEqual('1', hdfs['dfs.namenode.handler.count'])
 
     def test_heaps_of_the_daemons(self) -> None:
-        self.assertEqual('', sites.render_hadoop_env(size_node(2, 4096)))
-        env = sites.render_hadoop_env(size_node(10, 61696, tuning='vsphere6'))
+        self.assertEqual('', site_files.render_hadoop_env(size_node(2, 4096)))
+        env = site_files.render_hadoop_env(
+            size_node(10, 61696, tuning='vsphere6')
+        )
         self.assertIn('HEAP_namenode=1300\n', env)
         self.assertIn('HEAP_nodemanager=1300\n', env)
 
     def test_profile_changes_with_what_all_configurations_share(self) -> None:
-        self.assertEqual(sites.digest_settings(2), sites.digest_settings(2))
-        self.assertNotEqual(sites.digest_settings(2), sites.digest_settings(3))
+        self.assertEqual(
+            site_files.digest_settings(2), site_files.digest_settings(2)
+        )
+        self.assertNotEqual(
+            site_files.digest_settings(2), site_files.digest_settings(3)
+        )

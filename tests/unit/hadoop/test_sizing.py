@@ -3,16 +3,16 @@ import hypothesis
 import testtools
 from hypothesis import strategies
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.hadoop.sizing import (
     RULES,
     count_tasks,
     size_node,
     sort_buffer_mib,
 )
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
-from hvstack.model.slots import compute_cluster_size
 
 
 class SizingTest(testtools.TestCase):
@@ -51,7 +51,7 @@ class SizingTest(testtools.TestCase):
 
     def test_slots_of_vsphere6(self) -> None:
         """Table 1: map slots, and as many reduce slots, of each platform."""
-        host = profiles.load('vsphere6')
+        host = host_profiles.load('vsphere6')
         for instances, per_worker, in_cluster in (
             (0, 22, 682),
             (1, 20, 620),

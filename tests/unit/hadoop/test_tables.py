@@ -6,8 +6,8 @@ from pathlib import Path
 
 import testtools
 
-from hvstack.hadoop import parameters, sites, sizing, tables
-from hvstack.hadoop.parameters import CORE, HDFS, MAPRED, YARN, HadoopProperty
+from hvstack.hadoop import properties, site_files, sizing, tuning_profiles
+from hvstack.hadoop.properties import CORE, HDFS, MAPRED, YARN, HadoopProperty
 from tests.unit.hadoop.test_sites import parse_properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
@@ -79,7 +79,7 @@ def names(text: str) -> set[str]:
     return property_names
 
 
-def rows(table: parameters.Table) -> list[HadoopProperty]:
+def rows(table: properties.Table) -> list[HadoopProperty]:
     """Return all rows of a table."""
     return [row for section in table.values() for row in section]
 
@@ -88,13 +88,13 @@ def written() -> set[str]:
     """Return every name that any tuning writes or could write."""
     property_names = {
         row.name
-        for table in tables.TUNINGS.values()
+        for table in tuning_profiles.TUNINGS.values()
         for row in rows(table)
         if row.site in SITE_FILES
     }
-    for tuning in tables.TUNINGS:
+    for tuning in tuning_profiles.TUNINGS:
         sizing_ = sizing.size_node(8, 16384, tuning=tuning)
-        for text in sites.render_site_files(
+        for text in site_files.render_site_files(
             sizing_, tuning=tuning, namenode_handlers=1
         ).values():
             property_names |= set(parse_properties(text))
@@ -103,9 +103,9 @@ def written() -> set[str]:
 
 class TablesTest(testtools.TestCase):
     papers = (
-        (tables.VSPHERE6, VSPHERE6, 50),
-        (tables.VSAN, VSAN, 9),
-        (tables.AMD, AMD, 36),
+        (tuning_profiles.VSPHERE6, VSPHERE6, 50),
+        (tuning_profiles.VSAN, VSAN, 9),
+        (tuning_profiles.AMD, AMD, 36),
     )
 
     def test_every_parameter_of_the_papers_is_there_once(self) -> None:
@@ -115,7 +115,9 @@ class TablesTest(testtools.TestCase):
             self.assertEqual(count, len(olds))
 
     def test_sections_of_vsphere6(self) -> None:
-        counts = [len(section) for section in tables.VSPHERE6.values()]
+        counts = [
+            len(section) for section in tuning_profiles.VSPHERE6.values()
+        ]
         self.assertEqual([1, 3, 12, 34], counts)
 
     def test_what_is_gone_not_set_or_changed_says_why(self) -> None:
@@ -140,16 +142,16 @@ class TablesTest(testtools.TestCase):
 
     def test_every_name_is_hadoops(self) -> None:
         hadoop_names = set(KNOWN.read_text().split())
-        self.assertEqual(set(), hadoop_names & set(parameters.NOT_IN_DEFAULTS))
+        self.assertEqual(set(), hadoop_names & set(properties.NOT_IN_DEFAULTS))
         self.assertEqual(
-            set(), written() - hadoop_names - set(parameters.NOT_IN_DEFAULTS)
+            set(), written() - hadoop_names - set(properties.NOT_IN_DEFAULTS)
         )
         self.assertEqual(
             set(), hadoop_names - written(), 'names no one writes'
         )
 
     def test_no_tuning_sets_a_name_twice(self) -> None:
-        for tuning, table in tables.TUNINGS.items():
+        for tuning, table in tuning_profiles.TUNINGS.items():
             values_by_name: dict[str, set[object]] = {}
             for row in rows(table):
                 if row.value is not None:
@@ -162,11 +164,13 @@ class TablesTest(testtools.TestCase):
             self.assertEqual(set(), twice, tuning)
 
     def test_every_tuning_has_a_rule_and_a_block_size(self) -> None:
-        self.assertEqual(set(tables.TUNINGS), set(sizing.RULES))
-        self.assertEqual(set(tables.TUNINGS), set(tables.BLOCK_MIB))
+        self.assertEqual(set(tuning_profiles.TUNINGS), set(sizing.RULES))
+        self.assertEqual(
+            set(tuning_profiles.TUNINGS), set(tuning_profiles.BLOCK_MIB)
+        )
 
     def test_every_formula_says_what_it_is(self) -> None:
-        for table in tables.TUNINGS.values():
+        for table in tuning_profiles.TUNINGS.values():
             for row in rows(table):
                 if callable(row.value):
                     self.assertTrue(row.display_value, row.name)

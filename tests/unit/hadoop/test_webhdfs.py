@@ -6,7 +6,7 @@ import shlex
 
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.hadoop import webhdfs
 
 MISSING = {
@@ -36,12 +36,12 @@ class Controller:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         self.command = shlex.split(command)
         text = self.answer
         if not isinstance(text, str):
             text = json.dumps(text)
-        return shell.Result(0, text, '')
+        return processutils.Result(0, text, '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError

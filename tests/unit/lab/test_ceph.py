@@ -16,15 +16,15 @@ from hvstack import errors
 from hvstack.lab import (
     ceph,
     cinder,
+    constants,
     hosts,
     identity,
     packages,
-    ports,
+    port_conflicts,
     render,
     services,
     settings,
     stages,
-    values,
 )
 from hvstack.lab.settings import LabSettings
 from tests.unit.cloud import fake
@@ -70,9 +70,11 @@ class OptionalTest(LabFilesTest):
         self.assertNotIn(identity.CINDER, identity.catalogue())
 
     def test_ports_and_packages_are_wanted_with_it_only(self) -> None:
-        added = set(ports.needed(ceph=True)) - set(ports.needed())
+        added = set(port_conflicts.needed(ceph=True)) - set(
+            port_conflicts.needed()
+        )
         self.assertEqual({3300, 6789, 8776}, {port for _, port in added})
-        self.assertEqual({values.MGMT}, {address for address, _ in added})
+        self.assertEqual({constants.MGMT}, {address for address, _ in added})
         self.assertNotIn('ceph-osd', packages.needed(ceph=False))
         self.assertIn('python3-rbd', packages.needed(ceph=True))
 
@@ -108,11 +110,12 @@ class RefusedTest(testtools.TestCase):
 
 class FilesTest(LabFilesTest):
     def test_key_is_one_of_cephs(self) -> None:
-        raw = base64.b64decode(values.ceph_key('client.cinder'))
+        raw = base64.b64decode(constants.ceph_key('client.cinder'))
         key_type, _, _, length = struct.unpack('<HIIH', raw[:12])
         self.assertEqual((1, 16, 28), (key_type, length, len(raw)))
         self.assertEqual(
-            values.ceph_key('client.cinder'), values.ceph_key('client.cinder')
+            constants.ceph_key('client.cinder'),
+            constants.ceph_key('client.cinder'),
         )
 
     def test_daemons_have_the_clients_keys(self) -> None:
@@ -128,23 +131,24 @@ class FilesTest(LabFilesTest):
         client = self.parsed('control/ceph.client.cinder.keyring.j2')
         may = client['client.cinder']['caps osd'].strip('"').split(', ')
         self.assertEqual(
-            [f'profile rbd pool={pool}' for pool in values.POOLS], may
+            [f'profile rbd pool={pool}' for pool in constants.POOLS], may
         )
 
     def test_each_backend_has_its_pool(self) -> None:
         conf = self.parsed('control/cinder.conf.j2')
         names = conf['DEFAULT']['enabled_backends'].split(',')
-        self.assertEqual(list(values.POOLS), names)
+        self.assertEqual(list(constants.POOLS), names)
         for name in names:
             self.assertEqual(name, conf[name]['rbd_pool'])
             self.assertEqual(name, conf[name]['volume_backend_name'])
 
     def test_ceph_listens_on_the_labs_bridge_only(self) -> None:
         conf = self.parsed('control/ceph.conf.j2')['global']
-        self.assertEqual(values.MGMT, conf['public_addr'])
-        self.assertEqual(values.MGMT, conf['cluster_addr'])
+        self.assertEqual(constants.MGMT, conf['public_addr'])
+        self.assertEqual(constants.MGMT, conf['cluster_addr'])
         self.assertEqual(
-            f'[v2:{values.MGMT}:3300,v1:{values.MGMT}:6789]', conf['mon_host']
+            f'[v2:{constants.MGMT}:3300,v1:{constants.MGMT}:6789]',
+            conf['mon_host'],
         )
 
     def test_what_holds_secrets_is_its_owners(self) -> None:
@@ -158,7 +162,7 @@ class FilesTest(LabFilesTest):
 class LayoutTest(LabFilesTest):
     def test_each_slot_has_a_disk_a_rule_and_a_pool(self) -> None:
         commands = ceph.commands(2)
-        for index, slot in enumerate(values.SLOTS):
+        for index, slot in enumerate(constants.SLOTS):
             for command in (
                 f'osd crush set-device-class {slot} osd.{index}',
                 f'osd crush rule create-replicated {slot} default osd {slot}',
@@ -244,7 +248,7 @@ class VolumeTypesTest(LabFilesTest):
             json={
                 'pools': [
                     {'name': f'hv-control@{pool}#{pool}', 'capabilities': {}}
-                    for pool in values.POOLS
+                    for pool in constants.POOLS
                 ]
             },
         )
@@ -254,7 +258,7 @@ class VolumeTypesTest(LabFilesTest):
         self.changed = http.put(
             f'{CINDER}/types/ceph', json={'volume_type': {'id': 'ceph'}}
         )
-        for slot in values.SLOTS:
+        for slot in constants.SLOTS:
             http.put(
                 f'{CINDER}/types/{slot}', json={'volume_type': {'id': slot}}
             )
@@ -262,7 +266,7 @@ class VolumeTypesTest(LabFilesTest):
             name: http.post(
                 f'{CINDER}/types/{name}/extra_specs', json={'extra_specs': {}}
             )
-            for name in values.POOLS
+            for name in constants.POOLS
         }
 
     def copies(self) -> list[str]:
@@ -280,7 +284,7 @@ class VolumeTypesTest(LabFilesTest):
         conn = self.cloud.connect()
         cinder.fill(conn, LabSettings(ceph=True))
         cinder.fill(conn, LabSettings(ceph=True))
-        self.assertEqual(len(values.POOLS), self.type_creations.call_count)
+        self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
         for volume_type in self.types:
             self.assertEqual(
                 {'volume_backend_name': volume_type['name']},
@@ -292,6 +296,6 @@ class VolumeTypesTest(LabFilesTest):
         )
         cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
         self.assertEqual({'1'}, set(self.copies()))
-        self.assertEqual(len(values.POOLS), self.type_creations.call_count)
+        self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
         text = self.changed.last_request.json()['volume_type']['description']
         self.assertIn('one copy, for benchmarks', text)

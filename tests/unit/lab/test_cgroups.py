@@ -121,7 +121,7 @@ class FilesTest(CgroupsCase):
     def test_records_of_another_boot_do_not_count(self) -> None:
         (self.root / NAME).mkdir()
         cgroups.record(NAME)
-        self.swap('hvstack.pids.boot', lambda: 'another')
+        self.swap('hvstack.pid_files.boot', lambda: 'another')
         self.assertEqual([], cgroups.names())
 
     def test_crash_while_it_was_created(self) -> None:

@@ -7,7 +7,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack.lab import clouds, doctor, settings
+from hvstack.lab import clouds_yaml, doctor, settings
 
 
 class FilesTest(testtools.TestCase):
@@ -17,7 +17,7 @@ class FilesTest(testtools.TestCase):
         self.own = self.directory / 'lab' / 'clouds.yaml'
         self.users = self.directory / 'users.yaml'
         for name, value in (
-            ('hvstack.lab.clouds.OURS', self.own),
+            ('hvstack.lab.clouds_yaml.OURS', self.own),
             ('hvstack.lab.settings.secret', lambda user: f'secret-of-{user}'),
             ('hvstack.lab.settings.load', settings.LabSettings),
             ('openstack.config.loader.CONFIG_FILES', [str(self.users)]),
@@ -27,25 +27,25 @@ class FilesTest(testtools.TestCase):
 
     def test_only_the_labs_file_is_written(self) -> None:
         self.users.write_text('clouds: {mine: {}}  # comment')
-        clouds.write()
+        clouds_yaml.write()
         self.assertEqual(0o600, self.own.stat().st_mode & 0o777)
         self.assertEqual(
             ['hvstack-lab', 'hvstack-lab-member'],
             sorted(yaml.safe_load(self.own.read_text())['clouds']),
         )
         self.assertIn('# comment', self.users.read_text())
-        self.assertIsNone(clouds.in_users_file())
+        self.assertIsNone(clouds_yaml.in_users_file())
         self.assertEqual(
             ['ok'], [finding.state for finding in doctor._clouds()]
         )
 
     def test_entries_of_an_older_release(self) -> None:
-        clouds.write()
+        clouds_yaml.write()
         text = 'clouds: {mine: {}, hvstack-lab-member: {}, hvstack-lab: {}}'
         self.users.write_text(text)
         self.assertEqual(
             (self.users, ['hvstack-lab', 'hvstack-lab-member']),
-            clouds.in_users_file(),
+            clouds_yaml.in_users_file(),
         )
         (finding,) = doctor._clouds()
         self.assertEqual('fault', finding.state)
@@ -53,14 +53,14 @@ class FilesTest(testtools.TestCase):
         self.assertEqual(text, self.users.read_text())
 
     def test_the_variable_names_the_labs_file(self) -> None:
-        clouds.write()
+        clouds_yaml.write()
         self.useFixture(
             fixtures.EnvironmentVariable(
                 'OS_CLIENT_CONFIG_FILE', str(self.own)
             )
         )
-        self.assertIsNone(clouds.in_users_file())
+        self.assertIsNone(clouds_yaml.in_users_file())
 
     def test_a_users_file_that_is_not_yaml(self) -> None:
         self.users.write_text('clouds: [}')
-        self.assertIsNone(clouds.in_users_file())
+        self.assertIsNone(clouds_yaml.in_users_file())

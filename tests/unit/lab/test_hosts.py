@@ -11,7 +11,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, pids, profiles, shell, yamlfile
+from hvstack import errors, host_profiles, pid_files, processutils, yamlfile
 from hvstack.hadoop import sizing
 from hvstack.lab import settings
 from hvstack.lab.hosts import dedicated, fake, host, sizes
@@ -193,7 +193,7 @@ class DedicatedTest(testtools.TestCase):
 
 class FakeProfileTest(testtools.TestCase):
     def test_dedicated_host_of_vsphere6(self) -> None:
-        profile = fake.from_profile(profiles.load('vsphere6'))
+        profile = fake.from_profile(host_profiles.load('vsphere6'))
         first, second = profile['cells']
         self.assertEqual(set(fake.DEFAULT_PROFILE['cells'][0]), set(first))
         self.assertEqual(
@@ -212,7 +212,7 @@ class FakeProfileTest(testtools.TestCase):
         self.assertGreater(profile['disk_gb'], 20 * 600)
 
     def test_shared_host(self) -> None:
-        profile = fake.from_profile(profiles.load('amd'), 'shared')
+        profile = fake.from_profile(host_profiles.load('amd'), 'shared')
         for cell in profile['cells']:
             self.assertEqual([], cell['dedicated'])
             self.assertNotEqual([], cell['shared'])
@@ -317,17 +317,17 @@ class FilesTest(testtools.TestCase):
     def test_strangers_process_is_not_entered(self) -> None:
         directory, _ = self.configured()
         record = directory / 'pid.json'
-        pids.write(record, os.getpid())
+        pid_files.write(record, os.getpid())
         data = json.loads(record.read_text())
         record.write_text(json.dumps({**data, 'start': data['start'] + 1}))
-        done = shell.run([directory / 'enter', 'true'], check=False)
+        done = processutils.run([directory / 'enter', 'true'], check=False)
         self.assertEqual(69, done.returncode)
         self.assertIn('lab host on hv-host2', done.stderr)
 
     def test_programs_are_valid_shell(self) -> None:
         directory, _ = self.configured()
         for name in ('init', 'enter', 'enter-bare', 'bin/losetup'):
-            shell.run(['bash', '-n', directory / name])
+            processutils.run(['bash', '-n', directory / name])
         compile(
             (directory / 'bin/nova-compute').read_text(),
             'nova-compute',
@@ -344,22 +344,24 @@ class DisksTest(testtools.TestCase):
     def file(self, name: str) -> Path:
         """Return a file of a fresh file system; its inode is always one."""
         top = Path(self.useFixture(fixtures.TempDir()).path)
-        done = shell.run(['mount', '-t', 'tmpfs', 'x', top], check=False)
+        done = processutils.run(
+            ['mount', '-t', 'tmpfs', 'x', top], check=False
+        )
         if done.returncode:
             self.skipTest('no file system can be mounted')
-        self.addCleanup(shell.run, ['umount', top])
+        self.addCleanup(processutils.run, ['umount', top])
         path = top / name / 'bare.raw'
         path.parent.mkdir()
         path.write_bytes(bytes(65536))
         return path
 
     def attach(self, path: Path) -> str:
-        done = shell.run(['losetup', '-f', '--show', path], check=False)
+        done = processutils.run(['losetup', '-f', '--show', path], check=False)
         if done.returncode:
             self.skipTest('there are no loop devices')
         device = done.stdout.strip()
         self.addCleanup(
-            shell.run, ['losetup', '--detach', device], check=False
+            processutils.run, ['losetup', '--detach', device], check=False
         )
         return device
 

@@ -18,8 +18,8 @@ import testtools
 from hvstack import errors, paths
 from hvstack.lab.images import (
     builder,
-    classdata,
-    disks,
+    class_data_sharing,
+    disk_images,
     glance,
     hadoop,
     kernel,
@@ -145,7 +145,9 @@ class TestMaven(ImagesCase):
         path = f'{programs}:{os.environ["PATH"]}'
         self.useFixture(fixtures.EnvironmentVariable('PATH', path))
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.shell.time.sleep', lambda _: None)
+            fixtures.MonkeyPatch(
+                'hvstack.processutils.time.sleep', lambda _: None
+            )
         )
         digests = programs / 'jars.sha256'
         digests.write_text(f'{_JAR_DIGEST}  a-1.jar\n')
@@ -191,8 +193,8 @@ class TestClassData(testtools.TestCase):
             (library / name).touch()
 
     def test_jar_names_all_jars_in_order(self) -> None:
-        classdata.write_jar(self.root)
-        with zipfile.ZipFile(self.root / classdata.JAR) as jar:
+        class_data_sharing.write_jar(self.root)
+        with zipfile.ZipFile(self.root / class_data_sharing.JAR) as jar:
             text = jar.read('META-INF/MANIFEST.MF').decode()
         self.assertLessEqual(max(map(len, text.split('\r\n'))), 72)
         line = text.replace('\r\n ', '').split('\r\n')[1]
@@ -204,8 +206,8 @@ class TestClassData(testtools.TestCase):
     def test_same_jar_from_the_same_jars(self) -> None:
         jars = []
         for _ in range(2):
-            classdata.write_jar(self.root)
-            jars.append((self.root / classdata.JAR).read_bytes())
+            class_data_sharing.write_jar(self.root)
+            jars.append((self.root / class_data_sharing.JAR).read_bytes())
         self.assertEqual(*jars)
 
 
@@ -423,8 +425,8 @@ class TestRootfs(ImagesCase):
 class TestDisks(ImagesCase):
     def test_boot_sectors_and_partition(self) -> None:
         disk = self.cache / 'disk'
-        disk.write_bytes(bytes(2 * disks.MIB))
-        disks.write_boot(disk, b'\x90' * 512, b'core', sectors=2048)
+        disk.write_bytes(bytes(2 * disk_images.MIB))
+        disk_images.write_boot(disk, b'\x90' * 512, b'core', sectors=2048)
         data = disk.read_bytes()
         self.assertEqual(b'\x90' * 440, data[:440])
         self.assertEqual(b'\x55\xaa', data[510:512])
@@ -439,10 +441,10 @@ class TestDisks(ImagesCase):
     def test_boot_loader_too_long(self) -> None:
         exc = self.assertRaises(
             errors.HVStackError,
-            disks.write_boot,
+            disk_images.write_boot,
             self.cache / 'd',
             b'',
-            bytes(disks.MIB),
+            bytes(disk_images.MIB),
             sectors=1,
         )
         self.assertIn('fewer modules', str(exc))
@@ -452,14 +454,14 @@ class TestDisks(ImagesCase):
         source.mkdir()
         (source / 'file').write_text('x' * 5000)
         target = self.cache / 'fs'
-        size = disks.file_system_mib(source, slack_mib=16, journal_mib=4)
-        disks.make_ext4(source, target, size_mib=size, journal_mib=4)
+        size = disk_images.file_system_mib(source, slack_mib=16, journal_mib=4)
+        disk_images.make_ext4(source, target, size_mib=size, journal_mib=4)
         with target.open('rb') as stream:
             head = stream.read(1024 + 1024)[1024:]
         self.assertEqual(0xEF53, struct.unpack_from('<H', head, 0x38)[0])
         self.assertEqual(2, struct.unpack_from('<I', head, 24)[0])
         self.assertEqual(0, struct.unpack_from('<I', head, 8)[0])
-        self.assertEqual(size * disks.MIB, target.stat().st_size)
+        self.assertEqual(size * disk_images.MIB, target.stat().st_size)
 
     def test_virtual_size(self) -> None:
         path = self.cache / 'q'

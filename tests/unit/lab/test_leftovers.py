@@ -3,7 +3,7 @@ from pathlib import Path
 
 import testtools
 
-from hvstack.lab import leftovers
+from hvstack.lab import unmount
 
 STATE = Path('/var/lib/hvstack')
 
@@ -23,7 +23,7 @@ class LeftoversTest(testtools.TestCase):
                 '/var/lib/hvstack/with blank',
                 '/var/lib/hvstack/lab/a',
             ],
-            leftovers.mounts(STATE, table),
+            unmount.mounts(STATE, table),
         )
 
     def test_loop_devices_inside_only(self) -> None:
@@ -31,7 +31,7 @@ class LeftoversTest(testtools.TestCase):
             {"name": "/dev/loop0", "back-file": "/var/lib/hvstack/lab/disk"},
             {"name": "/dev/loop1", "back-file": "/home/user/disk"},
             {"name": "/dev/loop2", "back-file": null}]}"""
-        self.assertEqual(['/dev/loop0'], leftovers.loops(STATE, listing))
+        self.assertEqual(['/dev/loop0'], unmount.loops(STATE, listing))
 
     def test_no_loop_device_at_all(self) -> None:
-        self.assertEqual([], leftovers.loops(STATE, ''))
+        self.assertEqual([], unmount.loops(STATE, ''))

@@ -6,7 +6,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, paths
-from hvstack.lab import machine, packages
+from hvstack.lab import packages, requirements
 from hvstack.lab.settings import LabSettings
 
 DEBIAN = packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)')
@@ -15,24 +15,26 @@ DEBIAN = packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)')
 class MachineTest(testtools.TestCase):
     def set(self, name: str, value: object) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch(f'hvstack.lab.machine.{name}', value)
+            fixtures.MonkeyPatch(f'hvstack.lab.requirements.{name}', value)
         )
 
     def test_full_disk_is_refused_with_folder_and_sizes(self) -> None:
         self.set('DISK_GIB', 10**9)
-        exc = self.assertRaises(errors.MissingPrerequisite, machine.check_disk)
+        exc = self.assertRaises(
+            errors.MissingPrerequisite, requirements.check_disk
+        )
         self.assertIn(f'{paths.STATE} has ', str(exc))
         self.assertIn(f'needs {10**9}', str(exc))
 
     def test_room_enough_is_fine(self) -> None:
         self.set('DISK_GIB', 0)
-        machine.check_disk()
+        requirements.check_disk()
 
     def test_folder_that_is_not_there_yet_counts_as_its_parent(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.assertAlmostEqual(
-            machine.free_gib(directory),
-            machine.free_gib(directory / 'not' / 'yet'),
+            requirements.free_gib(directory),
+            requirements.free_gib(directory / 'not' / 'yet'),
             places=1,
         )
 
@@ -45,7 +47,9 @@ class MachineTest(testtools.TestCase):
 
     def refused(self, **options: Any) -> errors.MissingPrerequisite:
         return self.assertRaises(
-            errors.MissingPrerequisite, machine.check, LabSettings(**options)
+            errors.MissingPrerequisite,
+            requirements.check,
+            LabSettings(**options),
         )
 
     def be(self, release: packages.Release | None, gib: float = 64) -> None:
@@ -69,14 +73,14 @@ class MachineTest(testtools.TestCase):
         exc = self.refused()
         self.assertIn('Ubuntu 24.04 LTS', str(exc))
         self.assertIn('--untested', str(exc))
-        machine.check(LabSettings(untested=True))
+        requirements.check(LabSettings(untested=True))
 
     def test_too_little_memory_for_the_hosts(self) -> None:
         self.be(DEBIAN, gib=12)
         exc = self.refused(hosts=3)
         self.assertIn('need 13.25 GiB', str(exc))
         self.assertIn('--hosts 2', str(exc))
-        machine.check(LabSettings(hosts=2))
+        requirements.check(LabSettings(hosts=2))
 
     def test_too_little_memory_for_any_host(self) -> None:
         self.be(DEBIAN, gib=7)

@@ -19,10 +19,11 @@ _LINKS = ('ip', '-json', 'link', 'show')
 #: lab host's, and from the machine itself.
 _PORTS = """
 import socket, subprocess, sys
-from hvstack.lab import values
+from hvstack.lab import constants
 names = ("keystone", "heat-cfn", "rabbitmq", "ovn-sb")
 servers = [
-    socket.create_server((values.MGMT, values.PORTS[name])) for name in names
+    socket.create_server((constants.MGMT, constants.PORTS[name]))
+    for name in names
 ]
 CONNECT = '''
 import socket, sys
@@ -35,8 +36,8 @@ for word in sys.argv[2:]:
         pass
 '''
 def reached(*before):
-    words = [f"{name}={values.PORTS[name]}" for name in names]
-    argv = [*before, sys.executable, "-c", CONNECT, values.MGMT, *words]
+    words = [f"{name}={constants.PORTS[name]}" for name in names]
+    argv = [*before, sys.executable, "-c", CONNECT, constants.MGMT, *words]
     return subprocess.check_output(argv, text=True).split()
 def run(words):
     subprocess.run(words.split(), check=True)
@@ -72,11 +73,11 @@ class NetworkTest(testtools.TestCase):
             self.skipTest(f'no bridge can be made: {done.stderr}')
 
     def inside(self, *steps: str) -> subprocess.CompletedProcess[str]:
-        """Run steps of Python (network.x) and of a shell, print links."""
+        """Run steps of Python (bridges.x) and of a shell, print links."""
         lines = []
         for step in steps:
-            if step.startswith('network.'):
-                code = f'from hvstack.lab import network; {step}'
+            if step.startswith('bridges.'):
+                code = f'from hvstack.lab import bridges; {step}'
                 lines.append(f'"{sys.executable}" -c "{code}"')
             else:
                 lines.append(step)
@@ -101,18 +102,18 @@ class NetworkTest(testtools.TestCase):
             'ip link add hv-backup type bridge',
             'ip link add hv-mgmt9 type bridge',
             'ip link set hv-mgmt9 alias hvstack:another-lab',
-            'network.ensure()',
-            'network.remove()',
+            'bridges.ensure()',
+            'bridges.remove()',
         )
         self.assertEqual({'hv-backup', 'hv-mgmt9'}, links)
 
     def test_ensure_twice(self) -> None:
-        links = self.links('network.ensure()', 'network.ensure()')
+        links = self.links('bridges.ensure()', 'bridges.ensure()')
         self.assertEqual({'hv-mgmt', 'hv-prov', 'hv-tun'}, links)
 
     def test_bridge_of_another_program(self) -> None:
         done = self.inside(
-            'ip link add hv-prov type bridge', 'network.ensure()'
+            'ip link add hv-prov type bridge', 'bridges.ensure()'
         )
         self.assertEqual(1, done.returncode)
         self.assertIn('Cannot create the bridge hv-prov', done.stderr)
@@ -124,9 +125,9 @@ class NetworkTest(testtools.TestCase):
         script.write_text(_PORTS)
         done = self.inside(
             'ip link set lo up',
-            'network.ensure()',
+            'bridges.ensure()',
             f'"{sys.executable}" "{script}" >&2',
-            'network.remove()',
+            'bridges.remove()',
             'test -z "$(nft list ruleset)"',
         )
         self.assertEqual(0, done.returncode, done.stderr)
@@ -139,7 +140,7 @@ class NetworkTest(testtools.TestCase):
         links = self.links(
             'ip link add hv-mgmt type bridge',
             'ip link set hv-mgmt alias hvstack:None',
-            'network.remove()',
+            'bridges.remove()',
         )
         self.assertEqual({'hv-mgmt'}, links)
         state = Path(self.env['HVSTACK_STATE_DIR'])

@@ -10,7 +10,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.images import recipes
 
 NODE = recipes.FILES / 'hadoop/usr/lib/hvstack/node'
@@ -52,9 +52,9 @@ class TestNode(testtools.TestCase):
             '\n'.join([f'ROLES="{roles}"', 'ADDRESS=192.0.2.7', *lines]) + '\n'
         )
 
-    def node(self, *args: str) -> shell.Result:
+    def node(self, *args: str) -> processutils.Result:
         """Run the program."""
-        return shell.run(
+        return processutils.run(
             ['sh', NODE, *args],
             check=False,
             timeout=30,
@@ -73,7 +73,7 @@ class TestNode(testtools.TestCase):
     def calls(self, count: int) -> list[str]:
         """Return how java was called, once it was called that often."""
         path = self.root / 'calls'
-        shell.wait_for(
+        processutils.wait_for(
             lambda: (
                 path.exists() and len(path.read_text().splitlines()) >= count
             ),
@@ -117,7 +117,7 @@ class TestNode(testtools.TestCase):
         self.calls(2)
         first = self.pid('datanode'), self.pid('nodemanager')
         os.kill(first[1], signal.SIGKILL)
-        shell.wait_for(
+        processutils.wait_for(
             lambda: self.node('status', 'nodemanager').returncode == 1,
             'its death',
             timeout=5,
@@ -228,7 +228,7 @@ class TestNode(testtools.TestCase):
         site = self.root / 'etc/hadoop/hdfs-site.xml'
         site.write_text('<value>%ADDRESS%:1 %HOSTNAME%</value>')
         self.node('start')
-        name = shell.run(['hostname']).stdout.strip()
+        name = processutils.run(['hostname']).stdout.strip()
         self.assertEqual(
             f'<value>192.0.2.7:1 {name}</value>', site.read_text()
         )
@@ -278,7 +278,7 @@ class TestNode(testtools.TestCase):
         (self.root / 'bin/sleep').write_text('#!/bin/sh\nexec true\n')
         (self.root / 'bin/sleep').chmod(0o755)
         self.node('start', 'datanode')
-        shell.wait_for(
+        processutils.wait_for(
             (self.root / 'up').exists, 'java', timeout=5, interval=0.02
         )
         pid = self.pid('datanode')

@@ -6,7 +6,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.images import recipes
 
 PLACE = recipes.FILES / 'hadoop/usr/lib/hvstack/place'
@@ -20,9 +20,9 @@ class PlaceTest(testtools.TestCase):
         self.table.parent.mkdir(parents=True)
         self.table.write_text('10.0.0.1 /r1/ng-a\nw1 /r1/ng-a\nw2 /r2/ng-b\n')
 
-    def run_program(self, *nodes: str) -> shell.Result:
+    def run_program(self, *nodes: str) -> processutils.Result:
         """Run the program."""
-        return shell.run(
+        return processutils.run(
             ['sh', PLACE, *nodes],
             check=False,
             env={'HVSTACK_ROOT': str(self.root)},

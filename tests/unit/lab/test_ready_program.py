@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import fixtures
 import testtools
 
-from hvstack import shell
+from hvstack import processutils
 from hvstack.lab.images import recipes
 
 FOLDER = recipes.FILES / 'hadoop/usr/lib/hvstack'
@@ -79,7 +79,7 @@ class ReadyTest(testtools.TestCase):
         (directory / 'node.env').write_text(f'{text}\n')
 
     def ready(self, state: str = 'running 7', seconds: str = '9') -> int:
-        return shell.run(
+        return processutils.run(
             ['sh', self.programs / 'ready'],
             check=False,
             timeout=30,

@@ -10,11 +10,11 @@ import testtools
 
 from hvstack import errors, paths
 from hvstack.cloud import journal
-from hvstack.lab import lifecycle, remains, settings, values
+from hvstack.lab import constants, lifecycle, remains, settings
 from hvstack.lab.settings import LabSettings
 
 OTHER = 'https://cloud.example.org:5000 project user'
-LAB = f'{values.url("keystone")} project user'
+LAB = f'{constants.url("keystone")} project user'
 
 
 class StateTest(testtools.TestCase):
@@ -28,9 +28,9 @@ class StateTest(testtools.TestCase):
             ('paths.RUN', self.top / 'run'),
             ('paths.CACHE', self.top / 'cache'),
             ('cloud.journal.FOLDER', self.state / 'journal'),
-            ('cloud.keys.FOLDER', self.state / 'keys'),
+            ('cloud.keypairs.FOLDER', self.state / 'keys'),
             (
-                'cluster.hosts.ACQUIRED_HOSTS_DIR',
+                'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
                 self.state / 'journal' / 'hosts',
             ),
             ('lab.settings.LAB', lab),

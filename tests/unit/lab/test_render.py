@@ -6,7 +6,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, share
-from hvstack.lab import render, services, settings, values
+from hvstack.lab import constants, render, services, settings
 from hvstack.lab.settings import LabSettings
 
 
@@ -57,7 +57,7 @@ class RenderTest(testtools.TestCase):
         heat = self.parsed('control/heat.conf.j2')['ec2authtoken']
         self.assertEqual('password', heat['auth_type'])
         self.assertEqual('heat', heat['username'])
-        self.assertEqual(values.url('keystone'), heat['endpoint_override'])
+        self.assertEqual(constants.url('keystone'), heat['endpoint_override'])
 
     def test_nova_schedules_by_what_sweeps_need(self) -> None:
         nova = self.parsed('control/nova.conf.j2')
@@ -81,7 +81,8 @@ class RenderTest(testtools.TestCase):
             self.assertNotIn('0.0.0.0', command_line)
             if service.path:
                 self.assertIn(
-                    f'{values.MGMT}:{values.PORTS[service.name]}', command_line
+                    f'{constants.MGMT}:{constants.PORTS[service.name]}',
+                    command_line,
                 )
 
     def test_unknown_name_is_refused_with_the_template(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.lab import stages
 from hvstack.lab.stages import Stage
 from hvstack.progress import Progress
@@ -64,7 +64,7 @@ class RunTest(testtools.TestCase):
 
         def hang() -> None:
             with stages.deadline('hanging', 0.1):
-                shell.retried(build, pauses=(0, 0))
+                processutils.retried(build, pauses=(0, 0))
 
         exc = self.assertRaises(errors.DeadlineExceeded, hang)
         self.assertIn("'hanging' timed out after 0 s", str(exc))
@@ -73,7 +73,7 @@ class RunTest(testtools.TestCase):
     def test_who_waits_does_not_catch_the_end_of_a_stage(self) -> None:
         def hang() -> None:
             with stages.deadline('hanging', 0.1):
-                shell.wait_for(
+                processutils.wait_for(
                     lambda: bool(time.sleep(10)), 'nothing', timeout=60
                 )
 

@@ -6,8 +6,8 @@ import fixtures
 import testtools
 from supervisor.options import ServerOptions, UnhosedConfigParser
 
-from hvstack.lab import supervise
-from hvstack.lab.supervise import Program
+from hvstack.lab import supervisord
+from hvstack.lab.supervisord import Program
 
 
 class SectionTest(testtools.TestCase):
@@ -21,7 +21,7 @@ class SectionTest(testtools.TestCase):
     def parsed(self, program: Program) -> object:
         """What supervisord itself makes of it."""
         parser = UnhosedConfigParser()
-        parser.read_string(supervise._section(program))
+        parser.read_string(supervisord._section(program))
         (config,) = ServerOptions().processes_from_section(
             parser, f'program:{program.name}', program.name
         )
@@ -43,5 +43,5 @@ class SectionTest(testtools.TestCase):
     def test_it_never_starts_by_itself(self) -> None:
         # Order matters: what others need is started first, by us.
         parser = configparser.ConfigParser(interpolation=None)
-        parser.read_string(supervise._section(Program('p', ['/bin/true'])))
+        parser.read_string(supervisord._section(Program('p', ['/bin/true'])))
         self.assertEqual('false', parser['program:p']['autostart'])

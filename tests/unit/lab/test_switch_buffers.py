@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.lab import machine
+from hvstack.lab import requirements
 from hvstack.lab.hosts import switch_buffers
 
 
@@ -59,6 +59,6 @@ class KernelTest(testtools.TestCase):
             fixtures.MockPatchObject(switch_buffers, '_PIDFD_GETFD', 9999)
         )
         error = self.assertRaises(
-            errors.MissingPrerequisite, machine.check_switch
+            errors.MissingPrerequisite, requirements.check_switch
         )
         self.assertIn('Linux 5.6', str(error))

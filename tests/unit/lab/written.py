@@ -14,7 +14,10 @@ class LabProfiles(fixtures.Fixture):
 
     def _setUp(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'hosts.yaml'
-        for name in ('hvstack.profiles.LAB', f'{sizes.__name__}.PROFILES'):
+        for name in (
+            'hvstack.host_profiles.LAB',
+            f'{sizes.__name__}.PROFILES',
+        ):
             self.useFixture(fixtures.MonkeyPatch(name, path))
         host_sizes = sizes.plan(
             LabSettings(compute='lxc'), cores=2, memory=24 * 1024

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvstack import errors
-from hvstack.model.backends import unsupported_parameter
+from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.configuration import Configuration, parse
 
 RATIOS = st.decimals('0.1', '40', places=3).map(float)

@@ -8,8 +8,8 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles
-from hvstack.model import detected
+from hvstack import errors, host_profiles
+from hvstack.model import host_detection
 from hvstack.model.host import from_mapping
 
 SAMPLES = Path(__file__).parent / 'samples'
@@ -70,7 +70,9 @@ class Processors(Refusals):
     """CPUs and memory of this machine."""
 
     def test_sample(self) -> None:
-        memory = detected.parse_meminfo((SAMPLES / 'meminfo').read_text())
+        memory = host_detection.parse_meminfo(
+            (SAMPLES / 'meminfo').read_text()
+        )
         self.assertEqual(
             {
                 'sockets': 1,
@@ -79,15 +81,15 @@ class Processors(Refusals):
                 'memory_mib': 24105,
                 'cells': [{'cpus': '0-1', 'memory_mib': 24105}],
             },
-            detected.parse_lscpu(sample('lscpu'), {0: memory}),
+            host_detection.parse_lscpu(sample('lscpu'), {0: memory}),
         )
 
     def test_machines_of_the_papers(self) -> None:
         for name in ('vsphere6', 'vsan'):
-            profile = profiles.load(name)
-            mapping = detected.build_profile(
+            profile = host_profiles.load(name)
+            mapping = host_detection.build_profile(
                 name,
-                detected.parse_lscpu(
+                host_detection.parse_lscpu(
                     lscpu(2, profile.cores_per_socket, 2),
                     {0: 131072, 1: 131072},
                 ),
@@ -100,7 +102,7 @@ class Processors(Refusals):
         for cpu in old['cpus']:
             cpu |= {key: str(cpu[key]) for key in ('cpu', 'socket', 'core')}
             cpu |= {'online': 'yes', 'node': '-'}
-        fields = detected.parse_lscpu(old, {0: 4096})
+        fields = host_detection.parse_lscpu(old, {0: 4096})
         self.assertEqual([{'cpus': '0-15', 'memory_mib': 4096}],
                          fields['cells'])  # fmt: skip
 
@@ -123,9 +125,11 @@ class Processors(Refusals):
             ({}, {0: 64}, 'util-linux'),
         ):
             self.assertIn(
-                message, self.refused(detected.parse_lscpu, data, memory)
+                message, self.refused(host_detection.parse_lscpu, data, memory)
             )
-        self.assertIn('MemTotal', self.refused(detected.parse_meminfo, ''))
+        self.assertIn(
+            'MemTotal', self.refused(host_detection.parse_meminfo, '')
+        )
 
     def test_cpu_list(self) -> None:
         for cpus, text in (
@@ -133,7 +137,7 @@ class Processors(Refusals):
             ([3], '3'),
             ([0, 1, 2, 8, 10, 11], '0-2,8,10-11'),
         ):
-            self.assertEqual(text, detected.format_cpu_list(cpus))
+            self.assertEqual(text, host_detection.format_cpu_list(cpus))
 
 
 class DataDisks(Refusals):
@@ -145,7 +149,7 @@ class DataDisks(Refusals):
         requested: str | None = None,
         spin: bool | None = None,
     ) -> Any:
-        return detected.select_data_disks(
+        return host_detection.select_data_disks(
             {'blockdevices': list(disks)}, requested, spin
         )
 
@@ -154,7 +158,7 @@ class DataDisks(Refusals):
 
     def test_sample_has_none(self) -> None:
         self.assertIsNone(
-            detected.select_data_disks(sample('lsblk'), None, None)
+            host_detection.select_data_disks(sample('lsblk'), None, None)
         )
 
     def test_unused_ones(self) -> None:
@@ -197,12 +201,12 @@ class DataDisks(Refusals):
     def test_given(self) -> None:
         self.assertEqual(
             {'count': 20, 'size_gb': 600, 'rotational': True},
-            detected.parse_disks_option('20x600', True),
+            host_detection.parse_disks_option('20x600', True),
         )
         self.assertEqual(2, self.select(requested='2x9', spin=True)['count'])
         for text in ('20', 'sdb', '', '2x', '20x600GB', '99999x1'):
-            self.refused(detected.parse_disks_option, text, True)
-        self.refused(detected.parse_disks_option, '20x600', None)
+            self.refused(host_detection.parse_disks_option, text, True)
+        self.refused(host_detection.parse_disks_option, '20x600', None)
 
 
 CLOUD: dict[str, Any] = {
@@ -230,7 +234,7 @@ class Cloud(Refusals):
             inner = inner[name]
         if path:
             inner[last] = value
-        return detected.parse_inventories(**kwargs)
+        return host_detection.parse_inventories(**kwargs)
 
     def test_all_is_told_or_said(self) -> None:
         expected = {
@@ -290,15 +294,15 @@ class Profile(Refusals):
     def test_reserve_only_above_the_rule(self) -> None:
         fields = self.fields(262144)
         for reserved, expected in ((512, None), (15360, None), (15361, 15361)):
-            data = detected.build_profile('a', fields, None, reserved)
+            data = host_detection.build_profile('a', fields, None, reserved)
             self.assertEqual(expected, data.get('reserved_memory_mib'))
 
     def test_names(self) -> None:
         text = self.refused(
-            detected.build_profile, 'A b', self.fields(4096), None
+            host_detection.build_profile, 'A b', self.fields(4096), None
         )
         self.assertIn("'name'", text)
 
     @staticmethod
     def fields(memory: int) -> dict[str, Any]:
-        return detected.parse_lscpu(lscpu(1, 4, 2), {0: memory})
+        return host_detection.parse_lscpu(lscpu(1, 4, 2), {0: memory})

@@ -7,7 +7,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.model.fields import Fields, to_dataclass
+from hvstack.model.strict_mapping import Fields, to_dataclass
 
 
 @dataclass(frozen=True)

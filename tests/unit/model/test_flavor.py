@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import (
     Remainder,
@@ -32,7 +32,7 @@ class PaperTable(testtools.TestCase):
     """The shares of the papers' own tables."""
 
     def test_vsphere6_table_1(self) -> None:
-        host = profiles.load('vsphere6')
+        host = host_profiles.load('vsphere6')
         expected = {
             1: (40, 241 * GIB, 20),
             2: (20, 120.5 * GIB, 10),
@@ -48,7 +48,7 @@ class PaperTable(testtools.TestCase):
             )
 
     def test_large_pages_round_down_to_the_page(self) -> None:
-        host = profiles.load('vsphere6')
+        host = host_profiles.load('vsphere6')
         for count in (1, 2, 4, 10, 20):
             flavor = derive_flavor(
                 host, Configuration(count, cpu_policy='dedicated')
@@ -56,7 +56,7 @@ class PaperTable(testtools.TestCase):
             self.assertEqual(241 * GIB // count // 2 * 2, flavor.ram)
 
     def test_vsan_table_4(self) -> None:
-        flavor = derive_flavor(profiles.load('vsan'), Configuration(4))
+        flavor = derive_flavor(host_profiles.load('vsan'), Configuration(4))
         self.assertEqual(
             (14, 48 * GIB, 40, 0, 4, 400),
             (
@@ -70,7 +70,7 @@ class PaperTable(testtools.TestCase):
         )
 
     def test_amd_section_1_4(self) -> None:
-        host = profiles.load('amd')
+        host = host_profiles.load('amd')
         flavor = derive_flavor(host, Configuration(4, cpu_policy='dedicated'))
         self.assertEqual(
             (8, 30 * GIB, 2), (flavor.vcpus, flavor.ram, flavor.disks)
@@ -356,7 +356,7 @@ class Roles(testtools.TestCase):
         )
 
     def test_namenode_takes_slots_for_four_vcpus(self) -> None:
-        host = profiles.load('vsphere6')
+        host = host_profiles.load('vsphere6')
         expected = {1: 40, 2: 20, 4: 10, 10: 4, 20: 4, 40: 4}
         for count, vcpus in expected.items():
             self.assertEqual(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hvstack import errors
 from hvstack.model import catalogue
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import (
     Flavor,
@@ -24,7 +25,6 @@ from hvstack.model.flavor import (
 )
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
 from hvstack.model.lint import ERROR, check_catalogue
-from hvstack.model.slots import compute_cluster_size
 
 FAST = settings(max_examples=60, deadline=None)
 

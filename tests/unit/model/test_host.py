@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.model.host import from_mapping
 
 GOOD = {
@@ -41,7 +41,7 @@ class FromMapping(testtools.TestCase):
 
     def test_mapping_and_back(self) -> None:
         for name in ('vsphere6', 'vsan', 'amd'):
-            host = profiles.load(name)
+            host = host_profiles.load(name)
             self.assertEqual(host, from_mapping(host.to_mapping(), 'again'))
 
     def test_every_field_survives(self) -> None:

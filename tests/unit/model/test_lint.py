@@ -6,7 +6,7 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.model import catalogue, extra_specs
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
@@ -347,7 +347,7 @@ class Derived(testtools.TestCase):
 
     def test_papers(self) -> None:
         for name in ('vsphere6', 'vsan', 'amd'):
-            host = profiles.load(name)
+            host = host_profiles.load(name)
             for count in (1, 2, 3, 4, 5, 8, 10, 20):
                 for policy in ('', '-dedicated', '-pinned', '-ceph'):
                     try:
@@ -386,7 +386,7 @@ class Derived(testtools.TestCase):
         self.assertEqual(5, len(checked.entries))
 
     def test_separate_controllers_only_from_two_instances_on(self) -> None:
-        host = profiles.load('vsphere6')
+        host = host_profiles.load('vsphere6')
         for count, roles in (
             (1, {'worker', 'controller'}),
             (2, {'worker', 'namenode', 'resourcemanager'}),

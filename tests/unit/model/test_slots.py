@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.slots import compute_cluster_size
 
 
 class Workers(testtools.TestCase):
     """Workers = I x hosts - slots taken by controllers."""
 
     def workers(self, host: str, hosts: int, count: int) -> int:
-        profile = profiles.load(host)
+        profile = host_profiles.load(host)
         return compute_cluster_size(
             profile, Configuration(count), hosts
         ).workers
@@ -22,7 +22,7 @@ class Workers(testtools.TestCase):
 
     def test_vsphere6_native(self) -> None:
         size = compute_cluster_size(
-            profiles.load('vsphere6'), Configuration(4), 32, native=True
+            host_profiles.load('vsphere6'), Configuration(4), 32, native=True
         )
         self.assertEqual(
             (31, 1, 1, 'nothing'),
@@ -45,17 +45,17 @@ class Workers(testtools.TestCase):
         self.assertEqual(4, self.workers('amd', 5, 1))
 
     def test_lab_controllers_have_a_whole_host(self) -> None:
-        profile = profiles.load('vsan')
+        profile = host_profiles.load('vsan')
         size = compute_cluster_size(profile, Configuration(4), 3, 'host')
         self.assertEqual((8, 4), (size.workers, size.slots_per_controller))
 
     def test_slots_do_not_depend_on_ratios(self) -> None:
-        profile = profiles.load('vsphere6')
+        profile = host_profiles.load('vsphere6')
         size = compute_cluster_size(profile, parse('i20-c4'), 32)
         self.assertEqual(636, size.workers)
 
     def test_no_worker_left(self) -> None:
-        profile = profiles.load('vsphere6')
+        profile = host_profiles.load('vsphere6')
         for hosts, count in ((1, 1), (0, 4), (-3, 4), (1, 4)):
             self.assertRaises(
                 errors.InputError,
@@ -69,7 +69,7 @@ class Workers(testtools.TestCase):
         self.assertRaises(
             errors.InputError,
             compute_cluster_size,
-            profiles.load('vsan'),
+            host_profiles.load('vsan'),
             Configuration(),
             3,
             'three',

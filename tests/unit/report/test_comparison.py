@@ -5,7 +5,7 @@ import math
 import testtools
 
 from hvstack import report
-from hvstack.report import answer, comparison
+from hvstack.report import comparison, sweep_report
 from hvstack.report.comparison import Comparison
 from hvstack.results.record import Record
 from tests.unit.report.test_page import Page
@@ -28,7 +28,9 @@ def both(
     before: list[Record], after: list[Record], *changed: str
 ) -> Comparison:
     return comparison.build_comparison(
-        answer.build_report(before), answer.build_report(after), changed
+        sweep_report.build_report(before),
+        sweep_report.build_report(after),
+        changed,
     )
 
 
@@ -80,8 +82,8 @@ class Compare(testtools.TestCase):
 
     def test_forms(self) -> None:
         reports = (
-            answer.build_report(runs('a', 120)),
-            answer.build_report(runs('b', 100)),
+            sweep_report.build_report(runs('a', 120)),
+            sweep_report.build_report(runs('b', 100)),
         )
         text = report.format_comparison(*reports)
         self.assertIn('b against a: 1 no difference, 1 faster of 2', text)

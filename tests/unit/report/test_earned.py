@@ -10,7 +10,7 @@ from hvstack import errors
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
-from hvstack.report import answer, earned
+from hvstack.report import approval, sweep_report
 from hvstack.results import evidence, signing
 from hvstack.results.record import BARE_METAL, Record
 from tests.unit.results.factory import run
@@ -98,7 +98,7 @@ class Sweep:
         return [record for record in self.records if record.kind != 'baseline']
 
     def approve(self, min_percent: float | None = None) -> dict[str, Any]:
-        (approved_flavor,) = earned.approve(
+        (approved_flavor,) = approval.approve(
             self.catalogue,
             [self.flavor.name],
             self.profile,
@@ -128,7 +128,7 @@ class Approve(testtools.TestCase):
     def test_evidence_is_the_reports(self) -> None:
         sweep = Sweep()
         earned_evidence = sweep.approve()
-        rows = answer.build_report(sweep.records).rows
+        rows = sweep_report.build_report(sweep.records).rows
         (percent,) = (row.percent for row in rows if row.percent is not None
                       and row.configuration != BARE_METAL)  # fmt: skip
         assert percent is not None and percent.low is not None
@@ -168,7 +168,7 @@ class Approve(testtools.TestCase):
         name = sweep.flavor.name + 'x'
         exc = self.assertRaises(
             errors.InputError,
-            earned.approve,
+            approval.approve,
             sweep.catalogue,
             [name],
             sweep.profile,
@@ -189,7 +189,7 @@ class Approve(testtools.TestCase):
         controller = sweep.catalogue.entries[1].flavor.name
         exc = self.assertRaises(
             errors.InputError,
-            earned.approve,
+            approval.approve,
             sweep.catalogue,
             [sweep.flavor.name, controller],
             sweep.profile,
@@ -333,7 +333,7 @@ class Approve(testtools.TestCase):
         for record, changed in ((None, False), (sweep.measured[0], True)):
             if record is not None:
                 sweep.records.remove(record)
-            (approved_flavor,) = earned.approve(
+            (approved_flavor,) = approval.approve(
                 again, names, sweep.profile, sweep.records
             )
             self.assertEqual(changed, approved_flavor.changed)
@@ -384,7 +384,7 @@ class Verify(testtools.TestCase):
             sweep.records.append(sweep.sealed(record))
         del sweep.records[:3]
         sweep.records.remove(sweep.measured[0])
-        assert answer.build_report(sweep.records).corrected_rates.drift
+        assert sweep_report.build_report(sweep.records).corrected_rates.drift
         self.data['flavors'][0]['evidence'] = sweep.approve(80)
         self.verify(sweep.records)
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import testtools
 
-from hvstack.report import answer, exchange
+from hvstack.report import csv_junit, sweep_report
 from hvstack.results.record import BARE_METAL
 from tests.unit.results import factory
 
@@ -16,7 +16,7 @@ SKIPPED = [('i4-c4', 'a worker of 8 vCPUs is larger\nthan its host')]
 class ExchangeTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.answer = answer.build_report(
+        self.answer = sweep_report.build_report(
             [
                 factory.run(BARE_METAL, 0, 50),
                 factory.run(BARE_METAL, 1, 51),
@@ -28,7 +28,7 @@ class ExchangeTest(testtools.TestCase):
         )
 
     def test_csv(self) -> None:
-        text = exchange.format_csv(self.answer, SKIPPED)
+        text = csv_junit.format_csv(self.answer, SKIPPED)
         lines = [line for line in text.splitlines() if line[0] != '#']
         rows = {row['label']: row for row in csv.DictReader(lines)}
         self.assertEqual('2', rows['i1']['runs'])
@@ -48,7 +48,7 @@ class ExchangeTest(testtools.TestCase):
 
     def test_junit(self) -> None:
         suite = ElementTree.fromstring(
-            exchange.format_junit(self.answer, SKIPPED)
+            csv_junit.format_junit(self.answer, SKIPPED)
         )
         cases = {case.get('name'): case for case in suite.iter('testcase')}
         self.assertEqual(str(len(cases)), suite.get('tests'))

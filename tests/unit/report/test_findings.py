@@ -3,7 +3,7 @@ from typing import Any
 
 import testtools
 
-from hvstack.report import answer, findings
+from hvstack.report import findings, sweep_report
 from hvstack.results.record import Record
 from tests.unit.report.test_page import counted
 from tests.unit.results.factory import run
@@ -73,7 +73,9 @@ class Findings(testtools.TestCase):
     def list_findings(self, *records: Record) -> dict[str, str]:
         return {
             finding.title: finding.evidence
-            for finding in findings.list_findings(answer.build_report(records))
+            for finding in findings.list_findings(
+                sweep_report.build_report(records)
+            )
         }
 
     def test_a_clean_run_has_none(self) -> None:
@@ -144,11 +146,11 @@ class Findings(testtools.TestCase):
 
     def test_clean_with_telemetry(self) -> None:
         self.assertEqual({}, self.list_findings(self.clean()))
-        report = answer.build_report([self.clean()])
+        report = sweep_report.build_report([self.clean()])
         self.assertEqual(
             [
                 findings.list_unchecked(
-                    answer.build_report([run('i1', 0, 9)])
+                    sweep_report.build_report([run('i1', 0, 9)])
                 )[0]
             ],
             findings.list_unchecked(report),
@@ -193,7 +195,9 @@ class Findings(testtools.TestCase):
             self.assertEqual(expected, list(self.list_findings(record)))
         record.environment['backend'] = 'qemu'
         self.assertEqual({}, self.list_findings(record))
-        lines = dict(findings.list_unchecked(answer.build_report([record])))
+        lines = dict(
+            findings.list_unchecked(sweep_report.build_report([record]))
+        )
         self.assertIn('emulated', lines['steal'])
 
     def test_retransmissions(self) -> None:
@@ -277,7 +281,7 @@ class Findings(testtools.TestCase):
     def test_gaps_are_told(self) -> None:
         record = self.clean()
         record.seen['telemetry']['gaps'] = ['w1: no samples (refused)']
-        lines = findings.list_unchecked(answer.build_report([record]))
+        lines = findings.list_unchecked(sweep_report.build_report([record]))
         self.assertIn(
             'w1: no samples (refused)', [reason for _, reason in lines]
         )
@@ -287,7 +291,7 @@ class Findings(testtools.TestCase):
         for phase in unmeasured.phases:
             phase.pop('counters', None)
         lines = dict(
-            findings.list_unchecked(answer.build_report([unmeasured]))
+            findings.list_unchecked(sweep_report.build_report([unmeasured]))
         )
         self.assertIn('whether the data fits the page cache', lines)
         self.assertIn('1 of 1 runs', lines['extra spills and bytes written'])

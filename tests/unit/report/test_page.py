@@ -12,9 +12,9 @@ import fixtures
 import testtools
 
 from hvstack import report
-from hvstack.report import answer, html, parameters
-from hvstack.report.answer import DERIVED_NOTE
+from hvstack.report import hadoop_properties, html, sweep_report
 from hvstack.report.charts import Chart
+from hvstack.report.sweep_report import DERIVED_NOTE
 from hvstack.results import record
 from hvstack.results.record import Record
 from tests.unit.report.test_report import OOM, sweep
@@ -141,13 +141,15 @@ class PageTest(testtools.TestCase):
                 'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
                 'unread': ['datanode: no answer'],
             }
-        page_report = answer.build_report(records)
+        page_report = sweep_report.build_report(records)
         properties = {
             (property_value.name, property_value.value): (
                 property_value.daemons,
                 property_value.rows,
             )
-            for property_value in parameters.list_property_values(page_report)
+            for property_value in hadoop_properties.list_property_values(
+                page_report
+            )
         }
         self.assertEqual(
             {
@@ -166,7 +168,9 @@ class PageTest(testtools.TestCase):
         self.assertIn('i1: datanode: no answer', text)
 
     def test_parameters_of_some_runs(self) -> None:
-        unread = parameters.list_unread(answer.build_report(sweep()))
+        unread = hadoop_properties.list_unread(
+            sweep_report.build_report(sweep())
+        )
         self.assertIn('i1: its runs tell no parameters', unread)
 
     def test_papers_are_told_apart(self) -> None:

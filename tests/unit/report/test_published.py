@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import testtools
 
-from hvstack.report import published
+from hvstack.report import paper_figures
 
 
 class Conversions(testtools.TestCase):
@@ -9,7 +9,7 @@ class Conversions(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.papers = published.load_figures()
+        self.papers = paper_figures.load_figures()
         self.table = self.papers.find_table('vsphere6', 'Table 2')
 
     def test_table_2_is_as_printed(self) -> None:
@@ -92,7 +92,7 @@ class Contradictions(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.papers = published.load_figures()
+        self.papers = paper_figures.load_figures()
 
     def less(self, source: str, row: str, than: str, column: str) -> float:
         paper = 'vsan' if 'section' in source else 'vsphere6'
@@ -145,7 +145,7 @@ class Form(testtools.TestCase):
     """Every figure says where it is from."""
 
     def test_every_entry_has_paper_source_and_statistic(self) -> None:
-        papers = published.load_figures()
+        papers = paper_figures.load_figures()
         for figure in (*papers.tables, *papers.gains, *papers.figures):
             self.assertTrue(figure.source and figure.statistic, figure)
         self.assertEqual(
@@ -161,11 +161,11 @@ class Form(testtools.TestCase):
         )
 
     def test_every_row_has_a_value_for_each_column(self) -> None:
-        for table in published.load_figures().tables:
+        for table in paper_figures.load_figures().tables:
             for name, row in table.rows.items():
                 self.assertEqual(len(table.columns), len(row), name)
 
     def test_hves_tasks_add_up(self) -> None:
-        table = published.load_figures().find_table('hve', 'Table 3')
+        table = paper_figures.load_figures().find_table('hve', 'Table 3')
         for row in table.rows.values():
             self.assertEqual(400, sum(value or 0 for value in row))

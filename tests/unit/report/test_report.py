@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors, report
-from hvstack.report import answer, exchange
-from hvstack.report.answer import DERIVED_NOTE, Growth
+from hvstack.report import csv_junit, sweep_report
+from hvstack.report.sweep_report import DERIVED_NOTE, Growth
 from hvstack.results.record import Record
 from tests.unit.results.factory import run
 
@@ -243,28 +243,31 @@ class Emulated(testtools.TestCase):
             for n in (0, 1)
         ]
         self.records = [*sweep()[:4], *qemu]
-        self.answer = answer.build_report(self.records)
+        self.answer = sweep_report.build_report(self.records)
 
     def test_row(self) -> None:
         _, valid_row, row = self.answer.rows
         self.assertEqual(
-            ('ok', answer.EMULATED, None),
+            ('ok', sweep_report.EMULATED, None),
             (valid_row.status, row.status, row.percent),
         )
         # Nor do its runs make others odd, win, or widen intervals.
         self.assertEqual(
-            answer.build_report(sweep()[:4]).pooled, self.answer.pooled
+            sweep_report.build_report(sweep()[:4]).pooled, self.answer.pooled
         )
         for record in self.records[1:3]:
             record.environment['backend'] = 'kvm'
-        _, valid_row, _ = answer.build_report(self.records).rows
+        _, valid_row, _ = sweep_report.build_report(self.records).rows
         self.assertEqual('ok', valid_row.status)
         alone = [*self.records[:1], *self.records[-2:]]
-        self.assertIn('emulated CPUs', answer.build_report(alone).headline)
-        self.assertIsNone(answer.build_report(alone).choice)
+        self.assertIn(
+            'emulated CPUs', sweep_report.build_report(alone).headline
+        )
+        self.assertIsNone(sweep_report.build_report(alone).choice)
         # A sweep of them alone measures no bare metal.
         self.assertIn(
-            'emulated CPUs', answer.build_report(self.records[-2:]).headline
+            'emulated CPUs',
+            sweep_report.build_report(self.records[-2:]).headline,
         )
 
     def test_each_form(self) -> None:
@@ -281,11 +284,11 @@ class Emulated(testtools.TestCase):
         self.assertEqual(2, line.count('emulated, not compared'))
         (line,) = [
             line
-            for line in exchange.format_csv(self.answer).splitlines()
+            for line in csv_junit.format_csv(self.answer).splitlines()
             if line.startswith('i2-')
         ]
         self.assertIn(',2,0,"emulated, not compared",,,,', line)
-        suite = ElementTree.fromstring(exchange.format_junit(self.answer))
+        suite = ElementTree.fromstring(csv_junit.format_junit(self.answer))
         self.assertEqual('0', suite.get('errors'))
         (case,) = suite.iterfind("testcase[@name='i2']")
         self.assertEqual(

@@ -11,7 +11,7 @@ import fixtures
 import testtools
 
 from hvstack import report
-from hvstack.report import telemetry as telemetry_charts
+from hvstack.report import telemetry_charts as telemetry_charts
 from hvstack.results import record, telemetry
 from hvstack.results.record import Record
 from hvstack.results.telemetry import NodeTelemetry, Telemetry

@@ -2,7 +2,7 @@
 import testtools
 
 from hvstack import errors
-from hvstack.results.compare import (
+from hvstack.results.comparability import (
     check_fact_names,
     list_allowed_differences,
     list_differences,

@@ -6,7 +6,7 @@ import random
 
 import testtools
 
-from hvstack.results import percents
+from hvstack.results import percentages
 from hvstack.results.record import BARE_METAL, Record
 from tests.unit.results import factory
 
@@ -26,19 +26,19 @@ class ClustersTest(testtools.TestCase):
             run('i1', 1, 400, 'CID-a'),
             run('i1', 2, 100, 'CID-b'),
         ]
-        rates = percents.list_cluster_rates(runs)
+        rates = percentages.list_cluster_rates(runs)
         self.assertEqual(2, len(rates))
         # The geometric mean of 100 and 400 s is 200 s.
         self.assertAlmostEqual(2, rates[1] / rates[0], 9)
 
     def test_records_of_older_releases(self) -> None:
         runs = [run('i1', index, 100) for index in range(3)]
-        self.assertEqual(3, len(percents.group_by_cluster(runs)))
+        self.assertEqual(3, len(percentages.group_by_cluster(runs)))
 
     def test_one_cluster_of_each_side_has_no_interval(self) -> None:
         rows = {'i1': [run('i1', index, 100 + index, 'a') for index in (0, 1)]}
         base = [run(BARE_METAL, index, 90 + index, 'b') for index in (0, 1)]
-        percent = percents.compute_percents(rows, base).rows['i1']
+        percent = percentages.compute_percents(rows, base).rows['i1']
         self.assertEqual((None, None), (percent.low, percent.high))
         self.assertEqual((2, 2), (percent.runs, percent.baseline_runs))
         self.assertEqual((1, 1), (percent.clusters, percent.baseline_clusters))
@@ -46,7 +46,7 @@ class ClustersTest(testtools.TestCase):
     def test_performance_run_is_a_run(self) -> None:
         rows = {'i1': [run('i1', 0, 100, 'a'), run('i1', 1, 200, 'a')]}
         base = [run(BARE_METAL, 0, 100, 'b')]
-        percent = percents.compute_percents(rows, base).rows['i1']
+        percent = percentages.compute_percents(rows, base).rows['i1']
         self.assertAlmostEqual(75, percent.performance_ratio, 6)
 
 
@@ -75,7 +75,7 @@ class CoverageTest(testtools.TestCase):
             for name in ('i1', BARE_METAL)
         }
         base = rows.pop(BARE_METAL)
-        percent = percents.compute_percents(rows, base).rows['i1']
+        percent = percentages.compute_percents(rows, base).rows['i1']
         assert percent.low is not None and percent.high is not None
         return percent.low <= 100 <= percent.high
 

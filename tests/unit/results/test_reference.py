@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import record, reference
+from hvstack.results import baselines, record
 from hvstack.results.record import BARE_METAL
 from tests.unit.results import factory
 
@@ -38,14 +38,14 @@ class ReferenceTest(testtools.TestCase):
         self.save_baseline('new', 3)
         self.save_baseline('other-machine', 4, cpu_model='EPYC')
         self.save_baseline('failed', 5, reason='killed')
-        runs = reference.choose_runs(reference.AUTO, self.run_, self.directory)
+        runs = baselines.choose_runs(baselines.AUTO, self.run_, self.directory)
         self.assertEqual(['new', 'new'], [record_.sweep for record_ in runs])
 
     def test_named(self) -> None:
         path = self.save_baseline('old', 1)
         self.save_baseline('new', 2)
         for name in (str(path), 'old', record.load(path).id):
-            runs = reference.choose_runs(name, self.run_, self.directory)
+            runs = baselines.choose_runs(name, self.run_, self.directory)
             self.assertEqual(['old'], [record_.sweep for record_ in runs])
 
     def test_what_a_configuration_changes_may_differ(self) -> None:
@@ -56,7 +56,7 @@ class ReferenceTest(testtools.TestCase):
                 ['bare'],
                 [
                     record_.sweep
-                    for record_ in reference.choose_runs(
+                    for record_ in baselines.choose_runs(
                         'auto', run_, self.directory
                     )
                 ],
@@ -64,12 +64,12 @@ class ReferenceTest(testtools.TestCase):
         local = factory.run('i1', 0, 60, data_disks='5')
         self.assertRaises(
             errors.NotComparable,
-            *(reference.choose_runs, 'auto', local, self.directory),
+            *(baselines.choose_runs, 'auto', local, self.directory),
         )
         self.assertEqual(
             1,
             len(
-                reference.choose_runs(
+                baselines.choose_runs(
                     'auto', local, self.directory, ['data_disks']
                 )
             ),
@@ -82,7 +82,7 @@ class ReferenceTest(testtools.TestCase):
         odd = factory.run('i1', 0, 60, jre='8')
         killed = factory.run('i2', 0, 60, reason='killed')
         runs = [odd, killed, self.run_, own]
-        replaced = reference.replace_baseline(
+        replaced = baselines.replace_baseline(
             'elsewhere', runs, self.directory
         )
         self.assertEqual([odd, killed, self.run_], replaced[:3])
@@ -92,7 +92,7 @@ class ReferenceTest(testtools.TestCase):
         error = self.assertRaises(
             errors.NotComparable,
             *(
-                reference.replace_baseline,
+                baselines.replace_baseline,
                 'elsewhere',
                 [odd, own],
                 self.directory,
@@ -102,7 +102,7 @@ class ReferenceTest(testtools.TestCase):
         error = self.assertRaises(
             errors.InputError,
             *(
-                reference.replace_baseline,
+                baselines.replace_baseline,
                 'elsewhere',
                 [killed, own],
                 self.directory,
@@ -113,7 +113,7 @@ class ReferenceTest(testtools.TestCase):
     def test_none(self) -> None:
         error = self.assertRaises(
             errors.InputError,
-            reference.list_candidates,
+            baselines.list_candidates,
             'auto',
             self.directory,
         )
@@ -126,13 +126,13 @@ class ReferenceTest(testtools.TestCase):
         for name in ('old', 'auto'):
             error = self.assertRaises(
                 errors.InputError,
-                reference.list_candidates,
+                baselines.list_candidates,
                 name,
                 self.directory,
             )
             self.assertIn(f'left out: {path}', str(error))
         error = self.assertRaises(
-            errors.InputError, reference.list_candidates, 'new', self.directory
+            errors.InputError, baselines.list_candidates, 'new', self.directory
         )
         self.assertNotIn('left out', str(error))
 
@@ -140,7 +140,7 @@ class ReferenceTest(testtools.TestCase):
         self.save_baseline('new', 2, size=2 * 10**9)
         error = self.assertRaises(
             errors.NotComparable,
-            reference.choose_runs,
+            baselines.choose_runs,
             'auto',
             self.run_,
             self.directory,

@@ -10,13 +10,13 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cli import report, sweep_summary
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import executor, forecast, space, state
+from hvstack.sweep import executor, forecast, search_space, sweep_store
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -30,10 +30,10 @@ class CourseTest(testtools.TestCase):
         for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.state.{name}', directory / name
+                    f'hvstack.sweep.sweep_store.{name}', directory / name
                 )
             )
-        state.RECORDS_DIR.mkdir()
+        sweep_store.RECORDS_DIR.mkdir()
         self.tasks: list[list[tuple[str, int, int]]] = []
         self.baselines: set[str] = set()
         self.conn = self.useFixture(fake.FakeCloud()).connect()
@@ -43,9 +43,9 @@ class CourseTest(testtools.TestCase):
             )
         )
         self.remaining_runs = 100
-        area = space.explore_space(
-            space.parse_space(['instances=1,2,4']),
-            profiles.load('vsphere6'),
+        area = search_space.explore_space(
+            search_space.parse_space(['instances=1,2,4']),
+            host_profiles.load('vsphere6'),
             'kvm',
         )
         self.sweep = executor.begin_sweep(
@@ -88,20 +88,22 @@ class CourseTest(testtools.TestCase):
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
-                factory.save(run_record, state.RECORDS_DIR)
+                factory.save(run_record, sweep_store.RECORDS_DIR)
 
     def test_run_ends_with_a_winner(self) -> None:
         status = executor.run_sweep(self.sweep, Progress())
         self.assertEqual([], status.workloads)
         assert status.choice
         self.assertTrue(status.choice.best.startswith('i2-'))
-        self.assertTrue(state.list_sweeps()[-1].finished)
-        self.assertEqual(self.sweep.course, state.list_sweeps()[-1].course)
+        self.assertTrue(sweep_store.list_sweeps()[-1].finished)
+        self.assertEqual(
+            self.sweep.course, sweep_store.list_sweeps()[-1].course
+        )
 
     def test_a_report_tells_the_way_and_what_was_skipped(self) -> None:
-        area = space.explore_space(
-            space.parse_space(['instances=1,2', 'cpu_ratio=1,2']),
-            profiles.load('vsphere6'),
+        area = search_space.explore_space(
+            search_space.parse_space(['instances=1,2', 'cpu_ratio=1,2']),
+            host_profiles.load('vsphere6'),
             'kvm',
         )
         sweep = executor.begin_sweep(
@@ -119,7 +121,7 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(list(summary.way), data['way'])
         self.assertIn('i1-c2', report.render(records, 'csv'))
         # What is broken takes only this part away, and is named.
-        path = next(state.SWEEPS_DIR.glob(f'{sweep.id}.json'))
+        path = next(sweep_store.SWEEPS_DIR.glob(f'{sweep.id}.json'))
         path.write_text('{')
         broken = sweep_summary.of(records)
         self.assertEqual(((), ()), (broken.way, broken.skipped))
@@ -139,9 +141,9 @@ class CourseTest(testtools.TestCase):
         executor.run_sweep(self.sweep, Progress())
         whole = sorted(
             (run_record.configuration, run_record.index)
-            for run_record in record.load_all(state.RECORDS_DIR)
+            for run_record in record.load_all(sweep_store.RECORDS_DIR)
         )
-        for path in state.RECORDS_DIR.glob('*.json'):
+        for path in sweep_store.RECORDS_DIR.glob('*.json'):
             path.unlink()
         # Ended after so many runs, again and again.
         for run_count in (1, 2, 3):
@@ -155,7 +157,7 @@ class CourseTest(testtools.TestCase):
             whole,
             sorted(
                 (run_record.configuration, run_record.index)
-                for run_record in record.load_all(state.RECORDS_DIR)
+                for run_record in record.load_all(sweep_store.RECORDS_DIR)
             ),
         )
 
@@ -187,7 +189,7 @@ class CourseTest(testtools.TestCase):
         self.assertIn('i2', out)
         tries = [
             run_record
-            for run_record in record.load_all(state.RECORDS_DIR)
+            for run_record in record.load_all(sweep_store.RECORDS_DIR)
             if run_record.configuration.startswith('i4-')
         ]
         self.assertEqual({False}, {run_record.valid for run_record in tries})
@@ -228,7 +230,7 @@ class CourseTest(testtools.TestCase):
                 size=SIZE,
                 started='2026-11-21T05:00:00Z',
             ),
-            state.RECORDS_DIR,
+            sweep_store.RECORDS_DIR,
         )
         self.assertRegex(
             forecast.format_remaining(self.sweep),
@@ -245,11 +247,11 @@ class CourseTest(testtools.TestCase):
         self.assertEqual('', forecast.format_remaining(self.sweep))
 
     def test_how_much_of_a_quick_sweep_is_left(self) -> None:
-        quick = state.create_sweep(['i1', 'i2'], 2, SIZE)
+        quick = sweep_store.create_sweep(['i1', 'i2'], 2, SIZE)
         self.assertIn('left: 8 runs', forecast.format_remaining(quick))
         factory.save(
             factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
-            state.RECORDS_DIR,
+            sweep_store.RECORDS_DIR,
         )
         self.assertRegex(
             forecast.format_remaining(quick),
@@ -262,7 +264,7 @@ class CourseTest(testtools.TestCase):
             run_record = factory.run(
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
-            factory.save(run_record, state.RECORDS_DIR)
+            factory.save(run_record, sweep_store.RECORDS_DIR)
         sweep = executor.begin_sweep(
             *(
                 executor.build_space(self.sweep.course, self.sweep.tuning),
@@ -284,7 +286,10 @@ class CourseTest(testtools.TestCase):
         self.assertIn('90.0', out)
         self.assertIn(
             sweep.course,
-            [stored_sweep.course for stored_sweep in state.list_sweeps()],
+            [
+                stored_sweep.course
+                for stored_sweep in sweep_store.list_sweeps()
+            ],
         )
 
     def test_a_misspelt_allowance_is_told_at_once(self) -> None:
@@ -295,25 +300,30 @@ class CourseTest(testtools.TestCase):
 
     def broken_record(self, sweep: str) -> Path:
         run_record = factory.run('i4', 0, 50, sweep=sweep, size=SIZE)
-        path = factory.save(run_record, state.RECORDS_DIR)
+        path = factory.save(run_record, sweep_store.RECORDS_DIR)
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'rate': 2 * data['rate']}))
         return path
 
     def test_a_broken_record_of_another_sweep_is_passed_over(self) -> None:
         self.broken_record('other')
-        (state.RECORDS_DIR / 'torn.json').write_text('{"sweep": "')
+        (sweep_store.RECORDS_DIR / 'torn.json').write_text('{"sweep": "')
         self.assertEqual(0, self.resume()[0])
         plan = io.StringIO()
         with redirect_stdout(plan):
             args = ['--host', 'vsphere6', '--backend', 'kvm']
-            args += ['--records', str(state.RECORDS_DIR), '--size', f'{SIZE}']
+            args += [
+                '--records',
+                str(sweep_store.RECORDS_DIR),
+                '--size',
+                f'{SIZE}',
+            ]
             main(['sweep', 'plan', *args, '--values', 'instances=1,2'])
         self.assertIn('about 0.', plan.getvalue())
 
     def test_a_broken_record_leaves_the_list(self) -> None:
         path = self.broken_record(self.sweep.id)
-        quick = state.create_sweep(['i1'], 1, SIZE)
+        quick = sweep_store.create_sweep(['i1'], 1, SIZE)
         out = io.StringIO()
         with redirect_stdout(out):
             self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
@@ -337,9 +347,9 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(1, len(self.tasks))
 
     def test_host_profile_that_is_gone(self) -> None:
-        sweep = state.Sweep(
+        sweep = sweep_store.Sweep(
             *('sweep-1', ('i1',), 2, SIZE, '2026-11-21T05:45:00Z'),
-            course=state.SweepSpec(
+            course=sweep_store.SweepSpec(
                 *('one-at-a-time', ('instances=1,2',), 'i1'),
                 host='gone.yaml',
                 backend='lxc',
@@ -356,9 +366,9 @@ class CourseTest(testtools.TestCase):
         )
 
     def test_quick_sweep_has_no_strategy(self) -> None:
-        quick = state.create_sweep(['i1'], 2, SIZE)
+        quick = sweep_store.create_sweep(['i1'], 2, SIZE)
         self.assertRaises(errors.InputError, executor.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
-        sweep, again = state.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
+        sweep, again = sweep_store.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
         self.assertIsNone(sweep.course)
         self.assertFalse(again)

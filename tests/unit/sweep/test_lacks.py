@@ -11,10 +11,10 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import errors, profiles
+from hvstack import errors, host_profiles
 from hvstack.cli.app import main
 from hvstack.model.configuration import parse
-from hvstack.sweep import capabilities, space
+from hvstack.sweep import capabilities, search_space
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 
@@ -32,7 +32,7 @@ class LacksTest(testtools.TestCase):
         self.cloud.hosts(2)
         self.inventories('VCPU')
         self.types()
-        self.profile = profiles.load('vsphere6')
+        self.profile = host_profiles.load('vsphere6')
 
     def inventories(self, *resource_classes: str) -> None:
         for name in ('h0', 'h1'):
@@ -57,7 +57,7 @@ class LacksTest(testtools.TestCase):
     def find_missing(self, *values: str, command: str | None = None) -> dict:
         return capabilities.find_missing(
             self.cloud.connect(),
-            space.parse_space(values),
+            search_space.parse_space(values),
             self.profile,
             SimpleNamespace(host_mode_command=command),
         )
@@ -117,7 +117,7 @@ class LacksTest(testtools.TestCase):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    'hvstack.cluster.hosts.lab_backend',
+                    'hvstack.cluster.bare_metal.lab_backend',
                     lambda _, backend=backend: backend,
                 )
             )

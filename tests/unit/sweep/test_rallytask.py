@@ -26,7 +26,7 @@ class RallyTaskTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name, value in (
             ('paths.STATE', self.directory),
-            ('sweep.state.RECORDS_DIR', self.directory / 'records'),
+            ('sweep.sweep_store.RECORDS_DIR', self.directory / 'records'),
             ('sweep.rallyenv.find_program', lambda: self.directory / 'rally'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))

@@ -13,17 +13,24 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cli import report, sweep_summary
-from hvstack.cloud import flavors, hostmode, journal, keys, ratios, stacks
+from hvstack.cloud import (
+    allocation_ratios,
+    cluster_flavors,
+    cpu_mode,
+    journal,
+    keypairs,
+    stacks,
+)
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import hosts
+from hvstack.cluster import bare_metal
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
-from hvstack.rally_plugins import contexts, scenario, session, slas
-from hvstack.results import record, skips
+from hvstack.rally_plugins import contexts, scenario, slas, task_state
+from hvstack.results import record, skipped
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import state
-from hvstack.sweep.plan import Step
+from hvstack.sweep import sweep_store
+from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.test_hosts import entry
 from tests.unit.results import factory
@@ -47,12 +54,12 @@ class SessionTest(testtools.TestCase):
         for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.state.{name}', directory / name
+                    f'hvstack.sweep.sweep_store.{name}', directory / name
                 )
             )
-        state.RECORDS_DIR.mkdir()
+        sweep_store.RECORDS_DIR.mkdir()
         for name, target in (
-            ('cluster.hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
+            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             ('cloud.journal.FOLDER', directory / 'journal'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', target))
@@ -63,10 +70,10 @@ class SessionTest(testtools.TestCase):
             json.dumps([entry('c', 'controller'), entry('w', 'worker')])
         )
         options.set_override('baseline_hosts', str(path), 'sweep')
-        self.state = session.TaskState(None, None, options)  # type: ignore[arg-type]
+        self.state = task_state.TaskState(None, None, options)  # type: ignore[arg-type]
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.rally_plugins.session._STATES', [self.state]
+                'hvstack.rally_plugins.task_state._STATES', [self.state]
             )
         )
 
@@ -123,12 +130,12 @@ class SessionTest(testtools.TestCase):
 
     def test_a_set_up_chooses_the_volumes(self) -> None:
         self.assertIsNone(
-            session.requested_volumes(workload(setup={'tuning': 'amd'}))
+            task_state.requested_volumes(workload(setup={'tuning': 'amd'}))
         )
         setup = {'disks': 3, 'volume_type': 't', 'copies': 2, 'osd_groups': 4}
         self.assertEqual(
             Volumes('t', 3, 2, 4),
-            session.requested_volumes(workload(setup=setup)),
+            task_state.requested_volumes(workload(setup=setup)),
         )
 
     def test_a_plan_is_asked_for_the_set_up(self) -> None:
@@ -163,7 +170,7 @@ class SessionTest(testtools.TestCase):
         self.state.skip_reason = ''
         factory.save(
             factory.run('i1', 0, 50, size=SIZE, sweep='mine'),
-            state.RECORDS_DIR,
+            sweep_store.RECORDS_DIR,
         )
         self.assertRaises(errors.HVStackError, context.setup)
         self.assertEqual('', self.state.skip_reason)
@@ -182,13 +189,14 @@ class SessionTest(testtools.TestCase):
         """Leave the record of the workload's only run."""
         run_kwargs = {'size': SIZE, 'sweep': 's', **overrides}
         factory.save(
-            factory.run(BARE_METAL, 0, 50, **run_kwargs), state.RECORDS_DIR
+            factory.run(BARE_METAL, 0, 50, **run_kwargs),
+            sweep_store.RECORDS_DIR,
         )
 
-    def acquire_hosts(self) -> hosts.BareHosts:
+    def acquire_hosts(self) -> bare_metal.BareHosts:
         """Have a cluster of hosts, as a context would."""
         path = Path(self.state.options.sweep.baseline_hosts)
-        self.state.cluster = hosts.BareHosts.from_file(path)
+        self.state.cluster = bare_metal.BareHosts.from_file(path)
         return self.state.cluster
 
     def test_a_cluster_is_left_for_the_next_size(self) -> None:
@@ -288,8 +296,13 @@ class SessionTest(testtools.TestCase):
                 ),
             )
         )
-        kinds = flavors.KIND, hostmode.KIND, ratios.KIND, stacks.KIND
-        for kind in (*kinds, keys.KIND):
+        kinds = (
+            cluster_flavors.KIND,
+            cpu_mode.KIND,
+            allocation_ratios.KIND,
+            stacks.KIND,
+        )
+        for kind in (*kinds, keypairs.KIND):
             journal.note(kind, {'name': 'x'})
         node = {'name': 'n', 'address': 'a', 'server_id': 's'}
         self.useFixture(
@@ -320,12 +333,14 @@ class SessionTest(testtools.TestCase):
         calls: list[tuple[Any, ...]] = []
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.hostmode.switch',
+                'hvstack.cloud.cpu_mode.switch',
                 lambda _, *args: calls.append(args[:3]),
             )
         )
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.hosts.LAB', Path('/none'))
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.bare_metal.LAB', Path('/none')
+            )
         )
         self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
         self.state.plan = SimpleNamespace(  # type: ignore[assignment]
@@ -384,7 +399,7 @@ class SessionTest(testtools.TestCase):
         )
         self.assertIsNone(self.state.plan)
         # It is no failed run, and later contexts do nothing.
-        self.assertEqual([], record.load_all(state.RECORDS_DIR))
+        self.assertEqual([], record.load_all(sweep_store.RECORDS_DIR))
         contexts.ClusterContext.setup(self.flavors())  # type: ignore[arg-type]
         outputs: list[dict[str, Any]] = []
         benchmark = SimpleNamespace(
@@ -397,8 +412,12 @@ class SessionTest(testtools.TestCase):
         self.assertTrue(slas.is_skipped({'output': {'complete': outputs}}))
         # A report of its runs says so, wherever their folder is.
         reasons = {'i1-ceph': 'this cloud has no Ceph'}
-        self.assertEqual(reasons, skips.load_skips(state.RECORDS_DIR, 's'))
-        other = state.RECORDS_DIR.rename(state.RECORDS_DIR.parent / 'moved')
+        self.assertEqual(
+            reasons, skipped.load_skips(sweep_store.RECORDS_DIR, 's')
+        )
+        other = sweep_store.RECORDS_DIR.rename(
+            sweep_store.RECORDS_DIR.parent / 'moved'
+        )
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), sweep_summary.of(runs).skipped)
         summary = sweep_summary.of(runs, other)
@@ -443,7 +462,7 @@ class SessionTest(testtools.TestCase):
         self.assertRaises(
             errors.InputError, self.flavors(without=['ceph']).setup
         )
-        (failed, again) = record.load_all(state.RECORDS_DIR)
+        (failed, again) = record.load_all(sweep_store.RECORDS_DIR)
         self.assertEqual((False, False), (failed.valid, again.valid))
         self.assertIn('no Ceph', failed.reason)
 
@@ -507,7 +526,7 @@ class SessionTest(testtools.TestCase):
     def test_time_left_is_said_before_a_workload(self) -> None:
         stream = io.StringIO()
         self.state.progress.stream = stream
-        quick = state.create_sweep(['i1'], 1, SIZE)
+        quick = sweep_store.create_sweep(['i1'], 1, SIZE)
         context = self.baseline_context(sweep=quick.id)
         self.state.options.set_override('baseline_hosts', '/none', 'sweep')
         self.assertRaises(errors.InputError, context.setup)
@@ -584,7 +603,7 @@ class SessionTest(testtools.TestCase):
     ) -> None:
         baseline = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
         baseline.replication = 1
-        factory.save(baseline, state.RECORDS_DIR)
+        factory.save(baseline, sweep_store.RECORDS_DIR)
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
@@ -600,7 +619,7 @@ class SessionTest(testtools.TestCase):
         self.assertRaises(
             errors.InputError, self.flavors(without=['ceph']).setup
         )
-        failed = record.load_all(state.RECORDS_DIR)[0]
+        failed = record.load_all(sweep_store.RECORDS_DIR)[0]
         self.assertIn('no Ceph', failed.reason)
 
     def test_kit_records_what_a_pair_lacks(self) -> None:
@@ -622,5 +641,5 @@ class SessionTest(testtools.TestCase):
             baseline = factory.run(
                 BARE_METAL, index, 50, size=SIZE, sweep='mine'
             )
-            factory.save(baseline, state.RECORDS_DIR)
+            factory.save(baseline, sweep_store.RECORDS_DIR)
         self.assertEqual([(0, [1, 2]), (0, [2])], calls)

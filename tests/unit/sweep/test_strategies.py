@@ -17,11 +17,11 @@ from hvstack.cli.app import main
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, NumaCell
-from hvstack.report import gains
+from hvstack.report import improvements
 from hvstack.results import stats
 from hvstack.results.record import BARE_METAL, Record
-from hvstack.sweep import space, strategies
-from hvstack.sweep.space import Space
+from hvstack.sweep import search_space, strategies
+from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
 from tests.unit.results import factory
 
@@ -54,13 +54,15 @@ WORDS = ('instances=1,2,4', 'cpu_ratio=1,2', 'ram_ratio=1.0,1.2')
 
 
 def explored(*parameters: str, host: HostProfile = LARGE) -> Space:
-    return space.explore_space(space.parse_space(parameters), host, 'kvm')
+    return search_space.explore_space(
+        search_space.parse_space(parameters), host, 'kvm'
+    )
 
 
 class SpaceTest(testtools.TestCase):
     def test_seven_of_twelve_on_two_cpus(self) -> None:
-        explored_space = space.explore_space(
-            space.parse_space(WORDS), HOST, 'lxc'
+        explored_space = search_space.explore_space(
+            search_space.parse_space(WORDS), HOST, 'lxc'
         )
         self.assertEqual(
             ['i1', 'i2', 'i2-m1.2', 'i2-c2', 'i2-c2-m1.2', 'i4-c2',
@@ -82,8 +84,8 @@ class SpaceTest(testtools.TestCase):
             memory_cap_mib=4864,
             cells=(NumaCell(0, (0, 1), 4864),),
         )
-        explored_space = space.explore_space(
-            space.parse_space(WORDS), small, 'lxc'
+        explored_space = search_space.explore_space(
+            search_space.parse_space(WORDS), small, 'lxc'
         )
         self.assertNotIn(
             'i4-c2',
@@ -92,8 +94,8 @@ class SpaceTest(testtools.TestCase):
         reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertIn('1152 MiB', reasons['i4-c2'])
         # Another tuning has larger containers.
-        explored_space = space.explore_space(
-            space.parse_space(WORDS), HOST, 'lxc', tuning='stock'
+        explored_space = search_space.explore_space(
+            search_space.parse_space(WORDS), HOST, 'lxc', tuning='stock'
         )
         reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertIn("tuning profile 'stock'", reasons['i4-c2'])
@@ -101,8 +103,8 @@ class SpaceTest(testtools.TestCase):
     def test_what_backend_and_cloud_cannot(self) -> None:
         parameters = ('storage=local,ceph', 'cpu_policy=shared,dedicated',
                  'cpu_ratio=1,2', 'instances=2')  # fmt: skip
-        explored_space = space.explore_space(
-            space.parse_space(parameters), LARGE, 'lxc'
+        explored_space = search_space.explore_space(
+            search_space.parse_space(parameters), LARGE, 'lxc'
         )
         self.assertEqual(
             ['i2', 'i2-c2'],
@@ -113,8 +115,11 @@ class SpaceTest(testtools.TestCase):
         self.assertIn('backend lxc', reasons['i2-dedicated'])
         odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
         self.assertIn('promises a dedicated CPU', reasons[odd])
-        explored_space = space.explore_space(
-            space.parse_space(parameters), LARGE, 'kvm', ('ceph', 'dedicated')
+        explored_space = search_space.explore_space(
+            search_space.parse_space(parameters),
+            LARGE,
+            'kvm',
+            ('ceph', 'dedicated'),
         )
         reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
@@ -137,12 +142,15 @@ class SpaceTest(testtools.TestCase):
              'cpu_ratio=' + ','.join(map(str, range(1, 100)))),
         ):  # fmt: skip
             exc = self.assertRaises(
-                errors.InputError, space.parse_space, parameters
+                errors.InputError, search_space.parse_space, parameters
             )
             self.assertNotIn('\n', str(exc))
         for start in ('i3', 'nonsense'):
             self.assertRaises(
-                errors.InputError, space.parse_space, ('instances=1,2',), start
+                errors.InputError,
+                search_space.parse_space,
+                ('instances=1,2',),
+                start,
             )
         exc = self.assertRaises(errors.InputError, explored, 'instances=64,1')
         self.assertIn("start 'i64' cannot exist", str(exc))
@@ -154,7 +162,7 @@ class SpaceTest(testtools.TestCase):
             'start: i2\nvalues:\n  instances: [1, 2]\n'
             '  ram_ratio: [1.0, 1.2]\n  disk_pinning: [off, on]\n'
         )
-        explored_space = space.load_space(path)
+        explored_space = search_space.load_space(path)
         self.assertEqual('i2', explored_space.start.label)
         self.assertEqual(
             {'instances': (1, 2), 'ram_ratio': (1.0, 1.2),
@@ -170,7 +178,9 @@ class SpaceTest(testtools.TestCase):
             ('start: [i1]\nvalues: {instances: [1]}', 1),
         ):
             path.write_text(text)
-            exc = self.assertRaises(errors.InputError, space.load_space, path)
+            exc = self.assertRaises(
+                errors.InputError, search_space.load_space, path
+            )
             self.assertIn(f'{path}:{line}: ', str(exc))
 
 
@@ -322,7 +332,7 @@ class StrategyTest(testtools.TestCase):
             ['+30 %', '+10 %', '-8 %', '+23 %'],
             [
                 gain.text
-                for gain in gains.compute_gains(
+                for gain in improvements.compute_gains(
                     way, stats.correct_drift(sweep_rates.rates, [])
                 )
             ],
@@ -330,15 +340,15 @@ class StrategyTest(testtools.TestCase):
 
     def test_gains_as_in_the_deck(self) -> None:
         way = [strategies.TriedValue('cpu_ratio', '3', 'b', 'a')]
-        (gain,) = gains.compute_gains(
+        (gain,) = improvements.compute_gains(
             way, stats.correct_drift({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
         )  # fmt: skip
         self.assertEqual('-13 %', gain.text)
-        (line,) = gains.format_gains([gain])
+        (line,) = improvements.format_gains([gain])
         self.assertIn('cpu_ratio 3', line)
         self.assertIn('95 % interval -', line)
-        (line,) = gains.format_gains(
-            gains.compute_gains(
+        (line,) = improvements.format_gains(
+            improvements.compute_gains(
                 way, stats.correct_drift({'a': [1.0], 'b': [0.998]}, [])
             )
         )

@@ -15,9 +15,9 @@ from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import contexts, scenario
-from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
 from hvstack.results.record import BARE_METAL
-from hvstack.sweep import plan, state
+from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 
 FOLDER = share.RALLY_TASKS
@@ -28,7 +28,7 @@ class PlanTest(testtools.TestCase):
     def test_bare_metal_before_each_and_at_the_end(self) -> None:
         steps = [
             [(step.label, step.index, step.size_bytes) for step in workload]
-            for workload in plan.build_quick_workloads(
+            for workload in run_order.build_quick_workloads(
                 ['i1', 'i2-c2'], 2, 1000
             )
         ]
@@ -48,7 +48,11 @@ class PlanTest(testtools.TestCase):
     def test_nonsense(self) -> None:
         for names, runs in (([], 2), (['i1'], 0), (['nonsense'], 1)):
             self.assertRaises(
-                errors.InputError, plan.build_quick_workloads, names, runs, 100
+                errors.InputError,
+                run_order.build_quick_workloads,
+                names,
+                runs,
+                100,
             )
 
 
@@ -67,9 +71,9 @@ class TaskFileTest(testtools.TestCase):
             for workload in subtask['workloads']
         ]
 
-    def steps(self, workloads: list[dict]) -> list[list[plan.Step]]:
+    def steps(self, workloads: list[dict]) -> list[list[run_order.Step]]:
         return [
-            plan.build_workload(
+            run_order.build_workload(
                 args['configuration'], args['first_index'], args['sizes']
             )
             for workload in workloads
@@ -91,7 +95,7 @@ class TaskFileTest(testtools.TestCase):
 
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
-            plan.build_quick_workloads(
+            run_order.build_quick_workloads(
                 demo.CONFIGURATIONS, demo.RUNS, SIZE_BYTES
             ),
             self.steps(self.render()),
@@ -99,9 +103,9 @@ class TaskFileTest(testtools.TestCase):
 
     def test_next_runs_of_a_strategy(self) -> None:
         expected = [
-            [plan.Step(BARE_METAL, 3, 1000)],
+            [run_order.Step(BARE_METAL, 3, 1000)],
             [
-                plan.Step('i2-c1-m1-local-shared-unpinned', n, 1000)
+                run_order.Step('i2-c1-m1-local-shared-unpinned', n, 1000)
                 for n in (1, 2)
             ],
         ]
@@ -125,7 +129,8 @@ class TaskFileTest(testtools.TestCase):
             sweep='mine', size_bytes=1000, runs=3, configurations=['i4']
         )
         self.assertEqual(
-            plan.build_quick_workloads(['i4'], 3, 1000), self.steps(workloads)
+            run_order.build_quick_workloads(['i4'], 3, 1000),
+            self.steps(workloads),
         )
         for workload in workloads:
             (args,) = workload['scenario'].values()
@@ -173,34 +178,39 @@ class StateTest(testtools.TestCase):
         for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    f'hvstack.sweep.state.{name}', self.top / name.lower()
+                    f'hvstack.sweep.sweep_store.{name}',
+                    self.top / name.lower(),
                 )
             )
         self.records = self.top / 'records_dir'
 
     def test_an_unfinished_one_goes_on(self) -> None:
-        first, again = state.resume_or_begin(['i1'], 2, 1000)
+        first, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
-        self.assertEqual((first, True), state.resume_or_begin(['i1'], 2, 1000))
-        other, again = state.resume_or_begin(['i1'], 3, 1000)
+        self.assertEqual(
+            (first, True), sweep_store.resume_or_begin(['i1'], 2, 1000)
+        )
+        other, again = sweep_store.resume_or_begin(['i1'], 3, 1000)
         self.assertFalse(again)
-        state.finish_sweep(first)
-        after, again = state.resume_or_begin(['i1'], 2, 1000)
+        sweep_store.finish_sweep(first)
+        after, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
     def test_other_profiles_are_another_sweep(self) -> None:
-        first, _ = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        first, _ = sweep_store.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
         self.assertEqual(
-            'vsan', state.list_sweeps()[0].node_settings['tuning']
+            'vsan', sweep_store.list_sweeps()[0].node_settings['tuning']
         )
-        _, again = state.resume_or_begin(['i1'], 2, 1000)
+        _, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
         self.assertFalse(again)
-        resumed, again = state.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        resumed, again = sweep_store.resume_or_begin(
+            ['i1'], 2, 1000, tuning='vsan'
+        )
         self.assertEqual((first, True), (resumed, again))
 
     def test_only_valid_records_count(self) -> None:
-        steps = plan.build_workload('i2', 0, [1000, 1000])
+        steps = run_order.build_workload('i2', 0, [1000, 1000])
         factory.save(factory.run('i2', 0, 60, size=1000), self.records)
         factory.save(
             factory.run('i2', 1, 60, size=1000, reason='killed'), self.records
@@ -212,35 +222,37 @@ class StateTest(testtools.TestCase):
         factory.save(factory.run('i2', 1, 60, size=2000), self.records)
         factory.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
         self.assertEqual(
-            steps[1:], state.list_pending('quick', steps, self.records)
+            steps[1:], sweep_store.list_pending('quick', steps, self.records)
         )
-        valid, failed = state.find_records('quick', steps[1], self.records)
+        valid, failed = sweep_store.find_records(
+            'quick', steps[1], self.records
+        )
         self.assertIsNone(valid)
         self.assertEqual('killed', failed.reason)
 
     def test_one_sweep_at_a_time(self) -> None:
-        with state.lock_measurements():
-            again = state.lock_measurements()
+        with sweep_store.lock_measurements():
+            again = sweep_store.lock_measurements()
             self.assertRaises(errors.Busy, again.__enter__)
-        with state.lock_measurements():
+        with sweep_store.lock_measurements():
             pass
 
     def test_half_written_marker(self) -> None:
-        sweep = state.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
         path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         path.write_text(path.read_text()[:20])
-        other = state.create_sweep(['i2'], 2, 1000)
-        sweeps, reasons = state.load_usable()
+        other = sweep_store.create_sweep(['i2'], 2, 1000)
+        sweeps, reasons = sweep_store.load_usable()
         self.assertEqual([other], sweeps)
         self.assertIn(str(path), reasons[0])
         # What may be the sweep to continue is not passed over.
         error = self.assertRaises(
-            *(errors.InputError, state.resume_or_begin, ['i1'], 2, 1000)
+            *(errors.InputError, sweep_store.resume_or_begin, ['i1'], 2, 1000)
         )
         self.assertIn(str(path), str(error))
 
     def test_fields_of_a_marker(self) -> None:
-        sweep = state.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
         path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         data = json.loads(path.read_text('utf-8'))
         for field, value in (
@@ -257,24 +269,24 @@ class StateTest(testtools.TestCase):
         ):
             path.write_text(json.dumps({**data, field: value}), 'utf-8')
             error = self.assertRaises(
-                errors.InputError, state.load_sweep, path
+                errors.InputError, sweep_store.load_sweep, path
             )
             self.assertIn(f"'{field}", str(error))
             self.assertIn(f'{path}:', str(error))
 
     def test_names(self) -> None:
-        self.assertEqual('quick-1', state.check_name('quick-1'))
+        self.assertEqual('quick-1', sweep_store.check_name('quick-1'))
         for name in ('', '../x', 'a/b', '-x'):
-            self.assertRaises(errors.InputError, state.check_name, name)
+            self.assertRaises(errors.InputError, sweep_store.check_name, name)
 
-    def finished(self, sweep: state.Sweep) -> bool:
+    def finished(self, sweep: sweep_store.Sweep) -> bool:
         return next(
             candidate.finished
-            for candidate in state.list_sweeps()
+            for candidate in sweep_store.list_sweeps()
             if candidate.id == sweep.id
         )
 
-    def save_all(self, sweep: state.Sweep, **failed: dict) -> None:
+    def save_all(self, sweep: sweep_store.Sweep, **failed: dict) -> None:
         """Leave valid records, but failed ones of some configurations."""
         for step in sweep.list_steps():
             overrides = failed.get(
@@ -293,14 +305,14 @@ class StateTest(testtools.TestCase):
             )
 
     def test_a_complete_sweep_is_finished(self) -> None:
-        sweep = state.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
         self.save_all(sweep)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
 
     def test_only_promised_memory_may_be_missing(self) -> None:
         killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
-        sweep = state.create_sweep(['i1', 'i2-m1.2'], 2, 1000)
+        sweep = sweep_store.create_sweep(['i1', 'i2-m1.2'], 2, 1000)
         self.save_all(sweep, i2_m1_2=killed)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
@@ -308,18 +320,18 @@ class StateTest(testtools.TestCase):
             (['i1', 'i2'], {'i2': killed}),
             (['i2-m1.2'], {'i2_m1_2': {'reason': 'no idea'}}),
         ):
-            sweep = state.create_sweep(names, 2, 1000)
+            sweep = sweep_store.create_sweep(names, 2, 1000)
             self.save_all(sweep, **failed)
             self.assertRaises(errors.RunFailed, demo._judge, sweep)
             self.assertFalse(self.finished(sweep))
 
     def test_a_killed_run_is_not_repeated_at_once(self) -> None:
         killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
-        sweep = state.create_sweep(['i2-m1.2'], 2, 1000)
+        sweep = sweep_store.create_sweep(['i2-m1.2'], 2, 1000)
         self.assertTrue(demo._repeatable(sweep))
         self.save_all(sweep, i2_m1_2=killed)
         self.assertFalse(demo._repeatable(sweep))
-        other = state.create_sweep(['i1'], 2, 1000)
+        other = sweep_store.create_sweep(['i1'], 2, 1000)
         self.save_all(other, i1={'reason': 'the cloud was away'})
         self.assertTrue(demo._repeatable(other))
 

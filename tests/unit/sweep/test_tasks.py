@@ -18,7 +18,7 @@ from rally.task.scenario import Scenario
 from hvstack import share
 from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scenario, slas
-from hvstack.rally_plugins.session import WORKLOAD_SCHEMA
+from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
 from tests.unit.results import factory
 
 FOLDER = share.RALLY_TASKS

@@ -13,8 +13,8 @@ from hvstack import errors
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from hvstack.results import record
-from hvstack.sweep import state, trials
-from hvstack.sweep.plan import Step
+from hvstack.sweep import sweep_store, trials
+from hvstack.sweep.run_order import Step
 from tests.unit.results import factory
 
 SIZE = 1_000_000
@@ -26,8 +26,8 @@ class TrialsTest(testtools.TestCase):
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name in (
-            'state.SWEEPS_DIR',
-            'state.RECORDS_DIR',
+            'sweep_store.SWEEPS_DIR',
+            'sweep_store.RECORDS_DIR',
             'trials.TRIALS_DIR',
         ):
             self.useFixture(
@@ -35,7 +35,7 @@ class TrialsTest(testtools.TestCase):
                     f'hvstack.sweep.{name}', self.directory / name
                 )
             )
-        state.RECORDS_DIR.mkdir()
+        sweep_store.RECORDS_DIR.mkdir()
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.sweep.rallytask.run_task', self.rally
@@ -74,7 +74,7 @@ class TrialsTest(testtools.TestCase):
                 return
             self.max_runs -= 1
             step = Step(workload['configuration'], index, size)
-            if state.find_records(sweep, step)[0]:
+            if sweep_store.find_records(sweep, step)[0]:
                 continue
             bad = self.fails and index == 1 and sweep.endswith('-a')
             self.fails -= bool(bad)
@@ -88,7 +88,7 @@ class TrialsTest(testtools.TestCase):
                 seen=self.failure_seen if bad else None,
                 **overrides,
             )
-            factory.save(record_, state.RECORDS_DIR)
+            factory.save(record_, sweep_store.RECORDS_DIR)
 
     def begin(self, count: int = 2) -> trials.Trials:
         return trials.create_trials(('i1', 'i1'), count, 3, SIZE)
@@ -129,11 +129,11 @@ class TrialsTest(testtools.TestCase):
         self.assertEqual(['2-b', '2-a', '2-a', '2-b', '2-b'], self.sides[6:])
         before = {
             path: path.read_bytes()
-            for path in state.RECORDS_DIR.glob('*.json')
+            for path in sweep_store.RECORDS_DIR.glob('*.json')
         }
         self.max_runs = 100
         # Rally's plugin leaves valid runs out; this one stands in for that.
-        for path in state.RECORDS_DIR.glob('*.json'):
+        for path in sweep_store.RECORDS_DIR.glob('*.json'):
             if record.load(path).sweep.endswith('2-a'):
                 path.unlink()
                 del before[path]

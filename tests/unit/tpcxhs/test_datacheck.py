@@ -5,9 +5,9 @@ from pathlib import Path
 
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cluster.base import ClusterNodes
-from hvstack.cluster.command import CommandNode
+from hvstack.cluster.command_node import CommandNode
 from hvstack.hadoop import fsck
 from hvstack.tpcxhs import datacheck
 
@@ -164,5 +164,5 @@ class CheckTest(testtools.TestCase):
         self.assertIn('FSCK refused', str(failure))
 
     def test_the_recorded_outputs_are_there(self) -> None:
-        names = shell.run(['ls', REAL]).stdout.split()
+        names = processutils.run(['ls', REAL]).stdout.split()
         self.assertEqual(6, len(names))

@@ -12,8 +12,8 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, shell
-from hvstack.cluster.command import CommandNode
+from hvstack import errors, processutils
+from hvstack.cluster.command_node import CommandNode
 from hvstack.results import record
 from hvstack.tpcxhs import kit
 from hvstack.tpcxhs.workload import Workload
@@ -139,7 +139,7 @@ class KitTest(testtools.TestCase):
         self.assertIn('100GB', str(error))
 
     def test_programs_that_it_needs(self) -> None:
-        self.gateway.broken['command -v'] = shell.Result(0, 'bc\n', '')
+        self.gateway.broken['command -v'] = processutils.Result(0, 'bc\n', '')
         for run_record in self.measure():
             self.assertIn('needs bc', run_record.reason)
 

@@ -12,7 +12,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.cluster.base import Node
 from hvstack.results import record
 from hvstack.results.benchmark import PHASES
@@ -42,7 +42,7 @@ class Hadoop:
     address: str = '10.0.0.1'
     role: str = 'controller'
     host: str = 'h'
-    broken: dict[str, shell.Result] = field(default_factory=dict)
+    broken: dict[str, processutils.Result] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     remaining: int = 10**12
     blocks: int = 0
@@ -60,14 +60,14 @@ class Hadoop:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
-    ) -> shell.Result:
+    ) -> processutils.Result:
         self.commands.append(command)
         for piece, result in self.broken.items():
             if piece in command:
                 if check and result.returncode:
                     raise errors.CommandFailed([command], 1, result.stderr)
                 return result
-        return shell.Result(0, self.answer(command), '')
+        return processutils.Result(0, self.answer(command), '')
 
     def answer(self, command: str) -> str:
         if command == 'dmesg':
@@ -229,7 +229,9 @@ class RunTest(testtools.TestCase):
         self.assertEqual(['b=2: why'], run_result.observations['os_not_set'])
 
     def test_a_daemon_that_does_not_say_is_named(self) -> None:
-        self.gateway.broken[':9864/conf'] = shell.Result(0, 'no JSON', '')
+        self.gateway.broken[':9864/conf'] = processutils.Result(
+            0, 'no JSON', ''
+        )
         run_result = self.run_once()
         self.assertEqual('', run_result.reason)
         self.assertIn(
@@ -294,12 +296,12 @@ class RunTest(testtools.TestCase):
 
     def test_what_cannot_be_had_before_a_run_is_said(self) -> None:
         self.assertNotIn('before_run', self.run_once().observations)
-        self.gateway.broken['drop_caches'] = shell.Result(
+        self.gateway.broken['drop_caches'] = processutils.Result(
             1, '', 'Read-only file system'
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.disks.wait_until_idle',
+                'hvstack.cluster.disk_idle.wait_until_idle',
                 lambda _: 'disks of c were',
             )
         )
@@ -337,7 +339,7 @@ class RunTest(testtools.TestCase):
         self.assertTrue(self.run_once().is_valid)
 
     def test_failed_phase_ends_the_run(self) -> None:
-        self.gateway.broken['terasort'] = shell.Result(
+        self.gateway.broken['terasort'] = processutils.Result(
             1, 'Running job: job_1_2', 'Container exited. Exit code is 137\n'
         )
         run_result = self.run_once()
@@ -364,7 +366,7 @@ class RunTest(testtools.TestCase):
                 'nodes. There are 2 datanode(s) running',
             ),
         ):
-            self.gateway.broken['terasort'] = shell.Result(
+            self.gateway.broken['terasort'] = processutils.Result(
                 1, f'job_1_0002\n{line}\nException in thread "main"\n', ''
             )
             reason = self.run_once().reason
@@ -373,7 +375,7 @@ class RunTest(testtools.TestCase):
 
     def test_data_check_ends_the_run(self) -> None:
         short = FSCK.replace('1666700 bytes', '1666600 bytes', 1)
-        self.gateway.broken['fsck'] = shell.Result(0, short, '')
+        self.gateway.broken['fsck'] = processutils.Result(0, short, '')
         run_result = self.run_once()
         self.assertIn('HSDataCheck of', run_result.reason)
         self.assertEqual(['teragen'], self.jobs())
@@ -394,7 +396,9 @@ class RunTest(testtools.TestCase):
         self.assertIn('c: nodemanager is dead', self.run_once().reason)
 
     def test_node_that_does_not_answer_is_failed(self) -> None:
-        self.gateway.broken['node status'] = shell.Result(255, '', 'refused')
+        self.gateway.broken['node status'] = processutils.Result(
+            255, '', 'refused'
+        )
         self.assertIn('c: every daemon is dead', self.run_once().reason)
 
     def test_unsorted_output(self) -> None:
@@ -403,7 +407,7 @@ class RunTest(testtools.TestCase):
             ('', 'not sorted'),
             ('checksum\tfe\n', 'not that of the input'),
         ):
-            self.gateway.broken['op=OPEN'] = shell.Result(0, report, '')
+            self.gateway.broken['op=OPEN'] = processutils.Result(0, report, '')
             self.assertIn(expected, self.run_once().reason)
 
     def test_lost_records(self) -> None:
@@ -412,7 +416,7 @@ class RunTest(testtools.TestCase):
             '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 100000',
             '"REDUCE_OUTPUT_RECORDS", "totalCounterValue": 99999',
         )
-        self.gateway.broken['/counters'] = shell.Result(0, answer, '')
+        self.gateway.broken['/counters'] = processutils.Result(0, answer, '')
         self.assertIn(
             'REDUCE_OUTPUT_RECORDS of HSSort is 99999', self.run_once().reason
         )
@@ -439,7 +443,7 @@ class RunTest(testtools.TestCase):
         self.assertIn('datanode is dead', records[1].reason)
 
     def test_hosts_without_curl(self) -> None:
-        missing_curl = shell.Result(127, '', 'curl: not found')
+        missing_curl = processutils.Result(127, '', 'curl: not found')
         self.gateway.broken['curl '] = missing_curl
         self.assertEqual('', self.run_once().reason)
         commands = ' '.join(self.gateway.commands)
@@ -474,7 +478,7 @@ class RunTest(testtools.TestCase):
 
     def test_warm_up_is_small(self) -> None:
         fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
-        self.gateway.broken['fsck'] = shell.Result(0, fsck, '')
+        self.gateway.broken['fsck'] = processutils.Result(0, fsck, '')
         failure = self.assertRaises(
             errors.RunFailed, run.warm_up, self.cluster, self.workload
         )

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack import errors, shell
+from hvstack import errors, processutils
 from hvstack.accept import power
 from hvstack.cluster.base import Node
-from hvstack.tempest_plugin.cluster import OwnClusterTest
+from hvstack.tempest_plugin.cluster_base import OwnClusterTest
 
 CONF = config.CONF
 
@@ -76,7 +76,7 @@ class HostStopTest(OwnClusterTest):
             for worker in cluster.workers
             if hosts[worker.name] == victim
         ]
-        shell.wait_for(
+        processutils.wait_for(
             lambda: all(_silent(worker) for worker in lost_workers),
             f'{victim} to be off',
             timeout=120,

@@ -7,8 +7,8 @@ from typing import Any
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack.accept import domain, hostlook, judge
-from hvstack.accept.domain import Domain
+from hvstack.accept import checks, host_inspection, libvirt_domain
+from hvstack.accept.libvirt_domain import Domain
 from hvstack.model.catalogue import Entry
 from hvstack.tempest_plugin.base import HostTest
 
@@ -27,8 +27,8 @@ class ConfigurationTest(HostTest):
             self.skip_unchecked('no host takes any of the promised flavors')
         check_results = []
         for host in sorted(hosts):
-            check_results += judge.check_nova_conf_ratios(
-                host, hostlook.read_nova_conf(self.access, host)
+            check_results += checks.check_nova_conf_ratios(
+                host, host_inspection.read_nova_conf(self.access, host)
             )
         self.assert_results(check_results)
         self.skip_if_unchecked('no host takes these flavors', unplaced_flavors)
@@ -74,25 +74,26 @@ class PinsTest(HostTest):
         for server in guests:
             host = server['OS-EXT-SRV-ATTR:host']
             instance = server['OS-EXT-SRV-ATTR:instance_name']
-            options = hostlook.read_nova_conf(access, host)
-            guest = hostlook.read_domain(access, host, instance)
+            options = host_inspection.read_nova_conf(access, host)
+            guest = host_inspection.read_domain(access, host, instance)
             domains_by_host.setdefault(host, []).append(guest)
-            check_results += judge.check_pins(
+            check_results += checks.check_pins(
                 guest,
                 entry.flavor.extra_specs,
                 self.numa_cells(server['id']),
-                dedicated=domain.cpu_set(options, 'cpu_dedicated_set'),
-                shared=domain.cpu_set(options, 'cpu_shared_set'),
-                cells=hostlook.read_cells(access, host),
-                threads=hostlook.read_threads(access, host, instance),
+                dedicated=libvirt_domain.cpu_set(options, 'cpu_dedicated_set'),
+                shared=libvirt_domain.cpu_set(options, 'cpu_shared_set'),
+                cells=host_inspection.read_cells(access, host),
+                threads=host_inspection.read_threads(access, host, instance),
             )
         for host, domains in sorted(domains_by_host.items()):
-            check_results += judge.check_disjoint_cpus(
+            check_results += checks.check_disjoint_cpus(
                 host,
                 domains,
-                hostlook.list_domains(access, host),
-                domain.cpu_set(
-                    hostlook.read_nova_conf(access, host), 'cpu_dedicated_set'
+                host_inspection.list_domains(access, host),
+                libvirt_domain.cpu_set(
+                    host_inspection.read_nova_conf(access, host),
+                    'cpu_dedicated_set',
                 ),
             )
         self.assert_results(check_results)
@@ -124,12 +125,12 @@ class DisksTest(HostTest):
         access = self.access
         for server in guests:
             host = server['OS-EXT-SRV-ATTR:host']
-            guest = hostlook.read_domain(
+            guest = host_inspection.read_domain(
                 access, host, server['OS-EXT-SRV-ATTR:instance_name']
             )
             paths = [disk for disk in guest.disks if disk.startswith('/')]
             self.assert_results(
-                judge.check_local_disks(
-                    guest, hostlook.file_systems(access, host, paths)
+                checks.check_local_disks(
+                    guest, host_inspection.file_systems(access, host, paths)
                 )
             )

@@ -6,8 +6,8 @@ from typing import Any
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack import shell
-from hvstack.accept import judge
+from hvstack import processutils
+from hvstack.accept import checks
 from hvstack.tempest_plugin.base import (
     OperatorTest,
     volume_types_and_pools,
@@ -46,7 +46,7 @@ class VolumesTest(OperatorTest):
             check_results += [
                 check
                 for host in (new, *sorted(hosts - {new}))
-                for check in judge.check_volume_backend(
+                for check in checks.check_volume_backend(
                     name, backend, types.get(name, {}), host, pools
                 )
             ]
@@ -92,14 +92,14 @@ class VolumesTest(OperatorTest):
         servers = {server for _, server in disk_users}
         self.assert_results(
             [
-                judge.CheckResult(
+                checks.CheckResult(
                     'servers with volumes of these types',
                     'each alone on its disks',
                     str(len(servers) or 'none now: types alone are judged'),
                     True,
                 ),
-                *judge.check_own_disks(disk_users),
-                *judge.check_own_disks(types, 'volume types'),
+                *checks.check_own_disks(disk_users),
+                *checks.check_own_disks(types, 'volume types'),
             ]
         )
 
@@ -117,7 +117,7 @@ class VolumesTest(OperatorTest):
             volume.update(client.show_volume(new_volume['id'])['volume'])
             return volume['status'] not in ('creating', 'downloading')
 
-        shell.wait_for(
+        processutils.wait_for(
             done,
             f'a volume of {volume_type}',
             timeout=CONF.hvstack.server_timeout,

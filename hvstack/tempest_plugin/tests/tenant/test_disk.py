@@ -6,10 +6,10 @@ import contextlib
 from tempest import config
 from tempest.lib import decorators, exceptions
 
-from hvstack import errors, shell
-from hvstack.accept import judge
+from hvstack import errors, processutils
+from hvstack.accept import checks
 from hvstack.cluster.ssh import SSHNode
-from hvstack.tempest_plugin.cluster import MemberTest
+from hvstack.tempest_plugin.cluster_base import MemberTest
 
 CONF = config.CONF
 _WRITE = 'head -c 1000000 /dev/urandom >/root/hvaccept && sync'
@@ -113,7 +113,7 @@ class DiskTest(MemberTest):
             status = client.show_volume(volume)['volume']['status']
             return status in statuses
 
-        shell.wait_for(
+        processutils.wait_for(
             done,
             f'volume {volume} to be {" or ".join(statuses)}',
             timeout=CONF.hvstack.server_timeout,
@@ -140,7 +140,7 @@ class DiskTest(MemberTest):
             return True
 
         # A guest sees a new disk a moment after Cinder says so.
-        shell.wait_for(written, 'the disks to be written', timeout=60)
+        processutils.wait_for(written, 'the disks to be written', timeout=60)
         booted = {'before': node.run(_BOOT, timeout=60).stdout}
         node.close()
         self.servers_client.reboot_server(server, type='HARD')
@@ -156,18 +156,18 @@ class DiskTest(MemberTest):
             return True
 
         with contextlib.suppress(errors.DeadlineExceeded):
-            shell.wait_for(
+            processutils.wait_for(
                 back,
                 f'ssh of {node.name} after the power cycle',
                 timeout=CONF.hvstack.server_timeout,
             )
         self.assert_results(
             [
-                judge.check_rebooted(
+                checks.check_rebooted(
                     booted['before'], booted.get('after', '')
                 ),
                 *(
-                    judge.CheckResult(
+                    checks.CheckResult(
                         f'{disk}: checksum after the power cycle',
                         checksum.strip(),
                         checksums.get(disk, 'no answer').strip(),
@@ -181,7 +181,7 @@ class DiskTest(MemberTest):
 
     def active(self, server: str) -> None:
         """Wait until a server runs."""
-        shell.wait_for(
+        processutils.wait_for(
             lambda: (
                 self.servers_client.show_server(server)['server']['status']
                 not in ('BUILD', 'REBOOT', 'HARD_REBOOT')
@@ -191,7 +191,7 @@ class DiskTest(MemberTest):
         )
         server_details = self.servers_client.show_server(server)['server']
         self.assert_results(
-            [judge.check_equal('server', 'ACTIVE', server_details['status'])]
+            [checks.check_equal('server', 'ACTIVE', server_details['status'])]
         )
 
     def guest(self) -> tuple[SSHNode, str]:
@@ -242,7 +242,7 @@ class DiskTest(MemberTest):
             key=self.key,
             directory=self.key.parent / 'ssh',
         )
-        shell.wait_for(
+        processutils.wait_for(
             lambda: node.run(_BOOTED, timeout=60).returncode == 0,
             f'{node.name} ({node.address}) to have booted, asked by ssh',
             timeout=CONF.hvstack.server_timeout,
@@ -273,7 +273,7 @@ class DiskTest(MemberTest):
             return True
 
         self.servers_client.delete_server(server)
-        shell.wait_for(
+        processutils.wait_for(
             done,
             f'server {server} to be gone',
             timeout=CONF.hvstack.server_timeout,

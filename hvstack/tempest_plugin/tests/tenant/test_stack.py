@@ -5,9 +5,9 @@ from tempest import config
 from tempest.lib import decorators
 
 from hvstack import errors
-from hvstack.accept import judge
+from hvstack.accept import checks
 from hvstack.hadoop import daemons
-from hvstack.tempest_plugin.cluster import ClusterTest, OwnClusterTest
+from hvstack.tempest_plugin.cluster_base import ClusterTest, OwnClusterTest
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import Workload, parse_size
 
@@ -62,7 +62,7 @@ class StackTest(ClusterTest):
         outputs = self.outputs(self.stack)
         self.assert_results(
             [
-                judge.CheckResult(
+                checks.CheckResult(
                     f'output {name}',
                     'a value',
                     str(outputs.get(name))[:200],
@@ -87,15 +87,15 @@ class StackTest(ClusterTest):
         """HDFS and YARN have every worker, and no daemon has died."""
         trouble = self.hadoop()
         self.assert_results(
-            [judge.check_equal('HDFS and YARN', 'every worker', trouble)]
+            [checks.check_equal('HDFS and YARN', 'every worker', trouble)]
             if trouble
             else [
-                judge.check_equal(
+                checks.check_equal(
                     'missing in HDFS or YARN',
                     [],
                     daemons.find_unmet_conditions(self.nodes),
                 ),
-                judge.check_equal(
+                checks.check_equal(
                     'daemons that have died',
                     [],
                     daemons.find_dead_daemons(self.nodes.nodes, silent=True),
@@ -114,7 +114,7 @@ class StackTest(ClusterTest):
         """The NameNode places replicas by node groups (HVE)."""
         self.skip_if_unhealthy()
         self.assert_results(
-            judge.check_hve_properties(self.effective_properties(self.nodes))
+            checks.check_hve_properties(self.effective_properties(self.nodes))
         )
 
     @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
@@ -147,7 +147,7 @@ class StackTest(ClusterTest):
         )
         self.assert_results(
             [
-                judge.CheckResult(
+                checks.CheckResult(
                     'run and its data checks',
                     'valid',
                     done.reason or f'valid: {phases}',
@@ -177,10 +177,10 @@ class StackLifeTest(OwnClusterTest):
         workers, others = self.names(smaller)
         self.assert_results(
             [
-                judge.check_equal(
+                checks.check_equal(
                     'workers after the update', count - 1, len(workers)
                 ),
-                judge.check_equal(
+                checks.check_equal(
                     'servers of it',
                     sorted([*workers, *others]),
                     sorted(set(self.host_ids()) - set(before['servers'])),
@@ -188,4 +188,4 @@ class StackLifeTest(OwnClusterTest):
             ]
         )
         self.delete(name, stack_id)
-        self.assert_results(judge.check_deleted(self.new_resources(before)))
+        self.assert_results(checks.check_deleted(self.new_resources(before)))

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read-only inspection of compute hosts: libvirt's XML, /proc, nova.conf."""
+
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, processutils
+from hvstack.accept import libvirt_domain
+from hvstack.accept.libvirt_domain import Domain
+from hvstack.cluster.base import ShellNode
+from hvstack.cluster.command_node import CommandNode
+from hvstack.cluster.ssh import SSHNode
+
+#: Methods of access to compute hosts.
+ACCESS = ('none', 'local', 'command', 'ssh')
+_HOST_PLACEHOLDER = '{host}'
+_SECONDS = 60
+
+#: Prints the options of nova-compute that tests need, in the order of
+#: oslo.config: default files and directories if its command line names none,
+#: then those on the command line. Its passwords stay on the host.
+_NOVA_CONF = r"""
+export LC_ALL=C
+for p in /proc/[0-9]*; do
+    args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
+    printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
+    given=$(printf '%s\n' "$args" | sed -n \
+        -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
+        -e '/^--config-file$/{N;s/.*\n/file /p;}' \
+        -e '/^--config-dir$/{N;s/.*\n/dir /p;}')
+    text=$(
+        for kind in file dir; do
+            printf '%s\n' "$given" | grep -q "^$kind " && continue
+            end=; [ $kind = dir ] && end=.d
+            for name in nova.conf nova-compute.conf; do
+                for folder in /etc/nova /etc; do
+                    [ -e "$folder/$name$end" ] || continue
+                    printf '%s\n' "$kind $folder/$name$end"
+                    break
+                done
+            done
+        done | {
+            cat
+            printf '%s\n' "$given"
+        } | while read -r kind path; do
+            [ "$path" ] || continue
+            if [ "$kind" = dir ]; then
+                set -- "$path"/*.conf
+                [ -e "$1" ] || continue
+            else
+                set -- "$path"
+            fi
+            for one; do
+                cat "$one" && echo || exit 4
+            done
+        done
+    ) || exit 4
+    printf '%s\n' "$text" |
+        grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
+    exit
+done
+echo 'no nova-compute runs here' >&2
+exit 3
+"""
+#: Prints each thread of a guest's QEMU with its allowed CPUs.
+_THREADS = r"""
+name=%s
+for p in /proc/[0-9]*; do
+    tr '\0' '\n' <"$p/cmdline" 2>/dev/null |
+        grep -qF -e "guest=$name," || continue
+    for t in "$p"/task/*; do
+        printf '%%s\t' "$(cat "$t/comm")"
+        sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$t/status"
+    done
+    exit
+done
+echo 'no QEMU of that name runs here' >&2
+exit 3
+"""
+#: Prints the file system of each path.
+_FILE_SYSTEMS = r"""
+for path in %s; do
+    if [ -b "$path" ]; then
+        kind=device
+    else
+        real=$(readlink -f "$path") || exit
+        kind=$(findmnt -n -o FSTYPE -T "$real" 2>/dev/null | tail -n 1)
+        [ "$kind" ] || kind=$(stat -f -c %%T "$real") || exit
+    fi
+    printf '%%s\t%%s\n' "$kind" "$path"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Access to compute hosts.
+
+    :param host_access: one of :data:`ACCESS`.
+    :param command: command that runs a program on ``{host}``.
+    :param key: private key for ssh as root.
+    :param uri: URI of libvirt on the host.
+    :param directory: private directory for ssh connections, which
+        :meth:`close` closes; None without ssh.
+    """
+
+    host_access: str = 'none'
+    command: str = ''
+    key: str = ''
+    uri: str = 'qemu:///system'
+    directory: Path | None = None
+
+    def node(self, host: str) -> ShellNode:
+        """Return a host as a node that runs commands.
+
+        :param host: host name.
+        :raises hvstack.errors.InputError: the access is not configured.
+        """
+        names: dict[str, Any] = {
+            'name': host,
+            'address': host,
+            'role': 'host',
+            'host': host,
+        }
+        if self.host_access == 'local':
+            return CommandNode(**names)
+        if self.host_access == 'command' and _HOST_PLACEHOLDER in self.command:
+            return CommandNode(
+                **names, enter=tuple(split_command(self.command, host))
+            )
+        if self.host_access == 'ssh' and self.key and self.directory:
+            return SSHNode(
+                **names, key=Path(self.key), directory=self.directory / host
+            )
+        raise errors.InputError(
+            f"Cannot access hosts (host_access '{self.host_access}'): the "
+            'access is not configured. Use local, command with host_command '
+            f"('... {_HOST_PLACEHOLDER} ...'), or ssh with host_ssh_key."
+        )
+
+    def close(self) -> None:
+        """Close the ssh connections to all hosts, and delete the directory."""
+        if self.directory is None:
+            return
+        for host_dir in self.directory.glob('*'):
+            node = self.node(host_dir.name)
+            if isinstance(node, SSHNode):
+                node.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def split_command(command: str, host: str) -> list[str]:
+    """Return the arguments of a command for a host.
+
+    :param command: command line that contains ``{host}``.
+    :param host: host name.
+    """
+    return [
+        word.replace(_HOST_PLACEHOLDER, host) for word in shlex.split(command)
+    ]
+
+
+def run_power_command(command: str, host: str) -> None:
+    """Run a local command that powers a host off or on.
+
+    :param command: command line that contains ``{host}``.
+    :param host: host name.
+    :raises hvstack.errors.CommandFailed: the command failed.
+    """
+    processutils.run(split_command(command, host), timeout=300)
+
+
+def read_domain(access: Access, host: str, instance: str) -> Domain:
+    """Return the libvirt domain of a running guest.
+
+    :param access: access to the host.
+    :param host: host name.
+    :param instance: Nova's instance name.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or the
+        guest does not run.
+    """
+    # A name can be any text, even an option or a shell command.
+    name = shlex.quote(f'--domain={instance}')
+    return libvirt_domain.parse_domain(_virsh(access, host, f'dumpxml {name}'))
+
+
+def list_domains(access: Access, host: str) -> list[Domain]:
+    """Return all guests that run on a host, of all projects.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+
+    def names() -> list[str]:
+        lines = _virsh(access, host, 'list --name').splitlines()
+        return [line for line in lines if line.strip()]
+
+    domains = []
+    for name in names():
+        try:
+            domains.append(read_domain(access, host, name))
+        except errors.CloudError:
+            # Guests of other users may end in the meantime.
+            if name in names():
+                raise
+    return domains
+
+
+def file_systems(
+    access: Access, host: str, paths: Sequence[str]
+) -> dict[str, str]:
+    """Return the type of the file system of each path, or ``device``.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or a path
+        does not exist.
+    """
+    text = _run(access, host, _FILE_SYSTEMS % shlex.join(paths))
+    kinds = (line.partition('\t') for line in text.splitlines())
+    return {path: file_system for file_system, _, path in kinds}
+
+
+def read_cells(access: Access, host: str) -> dict[int, set[int]]:
+    """Return the CPUs of a host's NUMA cells.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+    return libvirt_domain.parse_cells(_virsh(access, host, 'capabilities'))
+
+
+def read_threads(
+    access: Access, host: str, instance: str
+) -> dict[str, set[int]]:
+    """Return the allowed CPUs of each thread of a guest's QEMU.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or the
+        process does not exist.
+    """
+    return libvirt_domain.parse_threads(
+        _run(access, host, _THREADS % shlex.quote(instance))
+    )
+
+
+def read_nova_conf(access: Access, host: str) -> dict[str, str]:
+    """Return the allocation ratios and CPU sets of a host's nova-compute.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or
+        nova-compute does not run.
+    """
+    return libvirt_domain.parse_nova_conf(_run(access, host, _NOVA_CONF))
+
+
+def _virsh(access: Access, host: str, command: str) -> str:
+    uri = shlex.quote(access.uri)
+    return _run(access, host, f'virsh -c {uri} {command}')
+
+
+def _run(access: Access, host: str, command: str) -> str:
+    """Run a command on a host and return its output.
+
+    :raises hvstack.errors.CloudError: the command failed.
+    """
+    node = access.node(host)
+    try:
+        return node.run(command, timeout=_SECONDS).stdout
+    except errors.CommandFailed as exc:
+        reason = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
+    except errors.DeadlineExceeded:
+        reason = f'no answer in {_SECONDS} s'
+    raise errors.CloudError(
+        f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '
+        f'host_access ({access.host_access}) and libvirt_uri ({access.uri}), '
+        'or use host_access none, so that hosts are not checked.'
+    )

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generate tempest.conf from an entry of clouds.yaml and a cluster plan."""
+
+import configparser
+import dataclasses
+import io
+import json
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from openstack.connection import Connection
+
+import hvstack
+from hvstack import errors, jsonfile, paths, share, textfile, yamlfile
+from hvstack.cloud import connection, servers
+from hvstack.cloud.connection import refused
+from hvstack.cluster import heat_environment, launch
+from hvstack.cluster.launch import Plan
+from hvstack.model.strict_mapping import Fields
+
+#: Name of the key pair in the request for a stack, which each test replaces.
+_KEY_NAME = 'hvaccept'
+#: Digits of the random ID in the names of what tests create. Keystone allows
+#: 64 characters in the name of a project, and Tempest adds a test's class.
+_ID_DIGITS = 10
+#: Heat's default role for users that create stacks, besides ``member``.
+_STACK_ROLE = 'heat_stack_owner'
+_PASSWORD = ('password', 'v3password')
+#: Service types of Cinder in service catalogs, the current one first.
+_VOLUME_TYPES = ('block-storage', 'volumev3')
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A directory in which Tempest runs.
+
+    :param directory: directory of ``tempest.conf``, the repository of stestr
+        and the reports.
+    """
+
+    directory: Path
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of all resources that its tests create.
+
+        It contains a random ID of the workspace, so that a clean-up deletes
+        no resources of another workspace or machine.
+
+        :raises hvstack.errors.InputError: the file with the ID is damaged, or
+            hvstack did not create the directory.
+        """
+        path = self.directory / 'id'
+        if not path.exists():
+            paths.claim(self.directory)
+            paths.write_whole(path, f'{secrets.token_hex(_ID_DIGITS // 2)}\n')
+        workspace_id = textfile.read(path).strip()
+        if not re.fullmatch(f'[0-9a-f]{{{_ID_DIGITS}}}', workspace_id):
+            raise errors.InputError(
+                f'Cannot read the ID of the workspace ({path}): it is not a '
+                f'number of {_ID_DIGITS} hexadecimal digits. Use another '
+                '--workspace.'
+            )
+        return f'hvaccept-{workspace_id}'
+
+    @property
+    def conf(self) -> Path:
+        """The file ``tempest.conf``, which contains a password."""
+        return self.directory / 'tempest.conf'
+
+    @property
+    def stack_request(self) -> Path:
+        """File with the body of the request to Heat for a cluster."""
+        return self.directory / 'stack.json'
+
+    @property
+    def log(self) -> Path:
+        """File with the output of stestr in the last run."""
+        return self.directory / 'stestr.log'
+
+    @property
+    def pid(self) -> Path:
+        """File with the process ID of stestr and its start time."""
+        return self.directory / 'stestr.pid'
+
+    def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write tempest.conf (readable only by its owner) and .stestr.conf.
+
+        :param values: options by section.
+        :raises OSError: a file cannot be written.
+        """
+        parser = configparser.ConfigParser(interpolation=None)
+        paths.claim(self.directory)
+        # Release the users that an interrupted run locked.
+        shutil.rmtree(self.directory / 'lock', ignore_errors=True)
+        lock = {'oslo_concurrency': {'lock_path': self.directory / 'lock'}}
+        for section, options in {**values, **lock}.items():
+            parser[section] = {
+                name: _format_option(value)
+                for name, value in options.items()
+                if value is not None
+            }
+        parser['DEFAULT']['resource_name_prefix'] = self.prefix
+        stream = io.StringIO()
+        parser.write(stream)
+        paths.write_whole(self.conf, stream.getvalue(), 0o600)
+        tests = Path(hvstack.__file__).parent / 'tempest_plugin' / 'tests'
+        paths.write_whole(
+            self.directory / '.stestr.conf',
+            f'[DEFAULT]\ntest_path={tests}\n'
+            f'top_dir={tests.parent.parent.parent}\n'
+            'group_regex=([^\\.]*\\.)*\n',
+        )
+
+    def process_env(self) -> dict[str, str]:
+        """Return the environment variables of Tempest and stestr."""
+        return {
+            'TEMPEST_CONFIG_DIR': str(self.directory),
+            'TEMPEST_CONFIG': self.conf.name,
+            'PYTHON': sys.executable,
+            # The requests of a test are also in tempest.log.
+            'OS_LOG_CAPTURE': '0',
+        }
+
+
+def _format_option(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ','.join(str(element) for element in value)
+    return str(value)
+
+
+def credential_sections(
+    conn: Connection, accounts_file: Path | None
+) -> dict[str, dict[str, Any]]:
+    """Return the sections with the credentials of Tempest.
+
+    :param conn: connection of an administrator.
+    :param accounts_file: file with existing users; None creates users and
+        projects as the administrator, and deletes them at the end.
+    :raises hvstack.errors.InputError: the entry of clouds.yaml has no
+        password, or is not an administrator's.
+    """
+    config: Any = conn.config
+    auth = config.config.get('auth', {})
+    identity = {
+        'auth_version': 'v3',
+        'uri_v3': _versioned_url(auth.get('auth_url', '')),
+        'region': config.get_region_name() or 'RegionOne',
+        'disable_ssl_certificate_validation': (
+            config.config.get('verify') is False
+        ),
+    }
+    if config.config.get('cacert'):
+        identity['ca_certificates_file'] = config.config['cacert']
+    if accounts_file is not None:
+        return {
+            'identity': identity,
+            'auth': {
+                'use_dynamic_credentials': False,
+                'test_accounts_file': accounts_file.resolve(),
+            },
+        }
+    _password_auth(conn)
+    if 'admin' not in connection.access(conn).role_names:
+        raise errors.InputError(
+            f"Cannot create users for the tests (cloud '{config.name}'): the "
+            'credential is not an administrator. Use --accounts FILE.'
+        )
+    with refused('roles cannot be listed'):
+        role_names = {role.name for role in conn.identity.roles()}
+    domain = auth.get('user_domain_name') or 'Default'
+    return {
+        'identity': identity,
+        'auth': {
+            'use_dynamic_credentials': True,
+            'create_isolated_networks': False,
+            'admin_username': auth['username'],
+            'admin_password': auth['password'],
+            'admin_project_name': auth['project_name'],
+            'admin_domain_name': domain,
+            'admin_user_domain_name': domain,
+            'admin_project_domain_name': auth.get('project_domain_name')
+            or domain,
+            'tempest_roles': [
+                name for name in ('member', _STACK_ROLE) if name in role_names
+            ],
+        },
+    }
+
+
+def render_accounts(tenant: Connection, admin: Connection) -> str:
+    """Return the content of Tempest's accounts.yaml with two existing users.
+
+    :param tenant: connection of the user whose project has the stack.
+    :param admin: connection of the administrator.
+    :raises hvstack.errors.InputError: a user has no password.
+    """
+    users = []
+    for conn, extra in (
+        # Tempest selects its primary user by this role.
+        (tenant, {'roles': ['member']}),
+        (admin, {'types': ['admin']}),
+    ):
+        auth = _password_auth(conn)
+        domain = auth.get('user_domain_name') or 'Default'
+        users.append(
+            {
+                'username': auth['username'],
+                'password': auth['password'],
+                'project_name': auth['project_name'],
+                'user_domain_name': domain,
+                'project_domain_name': auth.get('project_domain_name')
+                or domain,
+                **extra,
+            }
+        )
+    return yaml.safe_dump(users)
+
+
+def connect_users(path: Path, conn: Connection) -> list[Connection]:
+    """Return connections of the users in Tempest's accounts.yaml.
+
+    :param path: the file.
+    :param conn: connection to the same cloud.
+    :raises hvstack.errors.InputError: the file is not valid, or a user cannot
+        log in.
+    """
+    account_list = yamlfile.load(path).data
+    if not isinstance(account_list, list):
+        raise errors.InputError(
+            f'Cannot read the users in {path}: it is not a list. Use the '
+            "format of Tempest's accounts.yaml.sample."
+        )
+    config: Any = conn.config
+    connections = []
+    for index, account in enumerate(account_list, 1):
+        project = isinstance(account, dict) and (
+            account.get('project_name') or account.get('tenant_name')
+        )
+        if (
+            not project
+            or not account.get('username')
+            or not account.get('password')
+        ):
+            raise errors.InputError(
+                f'Cannot read user {index} in {path}: username, password or '
+                'project_name is missing. Set all three.'
+            )
+        connections.append(
+            connection.connect(
+                credential={
+                    **account,
+                    'project_name': project,
+                    'auth_url': config.config.get('auth', {})['auth_url'],
+                    'region_name': config.get_region_name(),
+                    'endpoint_type': config.config.get('interface'),
+                    'https_insecure': config.config.get('verify') is False,
+                    'https_cacert': config.config.get('cacert'),
+                }
+            )
+        )
+    return connections
+
+
+def _password_auth(conn: Connection) -> dict[str, Any]:
+    """Return the password authentication of a user of a cloud.
+
+    :raises hvstack.errors.InputError: the user has no password.
+    """
+    config: Any = conn.config
+    auth: dict[str, Any] = config.config.get('auth', {})
+    missing = [
+        name
+        for name in ('auth_url', 'username', 'password', 'project_name')
+        if not auth.get(name)
+    ]
+    if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
+        raise errors.InputError(
+            f"Cannot configure Tempest for the cloud '{config.name}': "
+            f'{", ".join(missing) or "password"} is missing in clouds.yaml. '
+            'Use an entry with a password, or --accounts FILE.'
+        )
+    return auth
+
+
+def _versioned_url(url: str) -> str:
+    base_url = url.rstrip('/')
+    return base_url if base_url.endswith('/v3') else f'{base_url}/v3'
+
+
+def service_sections(
+    conn: Connection, *, image: str, network: str
+) -> dict[str, dict[str, Any]]:
+    """Return the sections about the services of the cloud.
+
+    :param conn: connection to the cloud.
+    :param image: name or ID of an image that boots with every flavor.
+    :param network: name or ID of the network.
+    :raises hvstack.errors.InputError: the image or the network does not exist.
+    """
+    glance_image = servers.image(conn, image)
+    with refused('networks cannot be listed'):
+        net: Any = conn.network.find_network(network, ignore_missing=True)
+    if net is None:
+        raise errors.InputError(
+            f"Cannot use the network '{network}': it does not exist. Set "
+            "'network' in hvstack.conf to a network that 'openstack network "
+            "list' shows."
+        )
+    catalog = connection.access(conn).service_catalog.catalog
+    kinds = {item['type'] for item in catalog}
+    volumes = [name for name in _VOLUME_TYPES if name in kinds]
+    return {
+        'DEFAULT': {
+            'log_file': 'tempest.log',
+            'use_stderr': False,
+        },
+        'compute': {
+            'image_ref': glance_image.id,
+            'image_ref_alt': glance_image.id,
+            'fixed_network_name': net.name,
+            'max_microversion': '2.96',
+        },
+        'network': {'floating_network_name': ''},
+        'volume': {'catalog_type': (volumes or _VOLUME_TYPES)[0]},
+        'service_available': {
+            'cinder': bool(volumes),
+            'swift': 'object-store' in kinds,
+            'horizon': False,
+            'heat': 'orchestration' in kinds,
+        },
+        'hvstack': {'image': glance_image.id, 'network': net.id},
+    }
+
+
+def build_stack_request(
+    cluster_plan: Plan,
+    conn: Connection,
+    *,
+    image: str,
+    network: str,
+    controllers: str = heat_environment.CONTROLLERS[0],
+    host_keys: bool = True,
+) -> dict[str, Any]:
+    """Return the body of Heat's request for a cluster.
+
+    Flavors are named, not identified: tests grant their project access. The
+    key pair is each test's own.
+
+    :param controllers: on one node or on two.
+    :param host_keys: have the nodes send Heat their public ssh host keys.
+    :raises hvstack.errors.CloudError: a template cannot be read.
+    """
+    names = {
+        'worker': cluster_plan.worker.name,
+        'controller': cluster_plan.controller.name,
+    }
+    layout = dataclasses.replace(
+        launch.layout(
+            cluster_plan,
+            names,
+            image=image,
+            network=network,
+            key_name=_KEY_NAME,
+            host_keys=host_keys,
+        ),
+        controllers=controllers,
+    )
+    with refused('the templates cannot be read'):
+        content: dict[str, Any] = conn.orchestration.read_env_and_templates(
+            template_file=str(
+                share.HEAT_TEMPLATES / heat_environment.TEMPLATE
+            ),
+            environment_files=[
+                str(file) for file in heat_environment.files(layout)
+            ],
+        )
+    return {
+        **content,
+        'parameters': heat_environment.parameters(layout),
+        'disable_rollback': True,
+    }
+
+
+def has_separate_controller_hosts(cluster_plan: Plan) -> bool:
+    """Return whether controllers and workers have different hosts."""
+    worker, controller = (
+        {name for name in flavor.extra_specs if name.startswith('trait:')}
+        for flavor in (cluster_plan.worker, cluster_plan.controller)
+    )
+    return worker != controller
+
+
+def write_request(workspace: Workspace, body: Mapping[str, Any]) -> None:
+    """Write the request to the file that the tests read."""
+    paths.write_whole(
+        workspace.stack_request, json.dumps(body, indent=1), 0o600
+    )
+
+
+def read_request(path: Path) -> dict[str, Any]:
+    """Return the request that :func:`write_request` wrote.
+
+    :raises hvstack.errors.InputError: the file is not such a request.
+    """
+    try:
+        document = jsonfile.load(path)
+        source_location = document.source_location()
+        data = document.data
+        fields = Fields(
+            data, source_location, list(data) if _is_mapping(data) else ()
+        )
+        for name in ('template', 'parameters'):
+            value = fields.raw(name)
+            Fields(
+                *(
+                    value,
+                    source_location,
+                    list(value) if _is_mapping(value) else (),
+                ),
+                name,
+            )
+    except errors.InputError as exc:
+        reason = str(exc).removesuffix('.')
+        raise errors.InputError(
+            f"Cannot read the request for a stack: {reason}. Let 'hvstack "
+            "accept --dry-run' write the file again."
+        ) from exc
+    return dict(document.data)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of every command that sets Hadoop up."""
+
+import argparse
+
+from hvstack import conf, errors
+from hvstack.cli import arguments
+from hvstack.hadoop import os_profiles, tuning_profiles
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the two profiles."""
+    add_tuning(parser)
+    parser.add_argument(
+        '--os-profile',
+        choices=sorted(os_profiles.PROFILES),
+        help="profile of the nodes' operating system (default: [hadoop] "
+        'os_profile of hvstack.conf, else vsphere6)',
+    )
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """Add the profile of Hadoop's settings alone."""
+    parser.add_argument(
+        '--tuning',
+        choices=sorted(tuning_profiles.TUNINGS),
+        help="profile of Hadoop's settings (default: [hadoop] tuning of "
+        'hvstack.conf, else hvstack)',
+    )
+
+
+def add_handlers(parser: argparse.ArgumentParser) -> None:
+    """Add the option that no profile sets."""
+    parser.add_argument(
+        '--namenode-handlers',
+        type=arguments.count,
+        metavar='N',
+        help='dfs.namenode.handler.count; vsphere6 took 1, a way around '
+        "HDFS-7122 (default: the tuning's, else Hadoop's)",
+    )
+
+
+def handlers(parsed_args: argparse.Namespace) -> int | None:
+    """Return the number of handlers that a command was given.
+
+    :raises hvstack.errors.InputError: there is none.
+    """
+    handler_count: int | None = parsed_args.namenode_handlers
+    if handler_count is not None and handler_count < 1:
+        raise errors.InputError(
+            f'--namenode-handlers is {handler_count}: give 1 or more'
+        )
+    return handler_count
+
+
+def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:
+    """Return the profiles that a command was given, or the options'.
+
+    :raises hvstack.errors.InputError: hvstack.conf is wrong.
+    """
+    options = conf.load().hadoop
+    return {
+        name: getattr(parsed_args, name) or getattr(options, name)
+        for name in ('tuning', 'os_profile')
+    }

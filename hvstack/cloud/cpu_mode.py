@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hosts' CPUs are for: shared, or dedicated to single guests.
+
+Nova reads ``cpu_dedicated_set`` when nova-compute starts, and refuses to
+start with another one under running guests: the mode is switched by a command
+of the operator's, on hosts without servers.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, processutils
+from hvstack.cloud import hypervisors, journal, placement
+from hvstack.cloud.connection import refused, scope
+from hvstack.progress import Progress
+
+KIND = 'host_mode'
+MODES = ('shared', 'dedicated')
+
+_COMMAND_SECONDS = 1800
+_READY_SECONDS = 300
+
+
+def current(conn: Connection, providers: Mapping[str, str]) -> dict[str, str]:
+    """Return the mode of hosts by name: those with PCPU are dedicated.
+
+    :param providers: UUID by host name.
+    :raises hvstack.errors.CloudError: Placement refused.
+    """
+    return {
+        name: MODES['PCPU' in placement.inventories(conn, uuid)['inventories']]
+        for name, uuid in sorted(providers.items())
+    }
+
+
+def switch(
+    conn: Connection,
+    providers: Mapping[str, str],
+    mode: str,
+    command: str,
+    progress: Progress | None = None,
+) -> bool:
+    """Have hosts in a mode; what they were in is in the journal first.
+
+    :param providers: UUID by host name.
+    :param mode: one of :data:`MODES`.
+    :param command: a shell's, in which ``{mode}`` stands for the mode.
+    :returns: whether anything was changed.
+    :raises hvstack.errors.Busy: a host has servers.
+    :raises hvstack.errors.HVStackError: the hosts differ, or the command
+        does not switch them.
+    """
+    before = current(conn, providers)
+    if set(before.values()) == {mode}:
+        return False
+    if len(set(before.values())) > 1:
+        raise errors.CloudError(
+            'some hosts have dedicated CPUs and others have not '
+            f'({_format_modes(before)}): switch all to one mode'
+        )
+    _unused(conn, providers)
+    data = {
+        'name': mode,
+        'before': next(iter(before.values())),
+        'providers': dict(providers),
+        'command': command,
+    }
+    if progress is not None:
+        progress.say(f"switching the hosts' CPUs to {mode}: {command}")
+    journal.note(KIND, data, scope(conn))
+    _switch(conn, providers, mode, command)
+    return True
+
+
+def undo(conn: Connection, data: dict[str, Any]) -> None:
+    """Put hosts back into the mode that they were in."""
+    provider_ids = set(placement.providers(conn).values())
+    providers = {
+        k: v for k, v in data['providers'].items() if v in provider_ids
+    }
+    if set(current(conn, providers).values()) <= {data['before']}:
+        return
+    _unused(conn, providers)
+    _switch(conn, providers, data['before'], data['command'])
+
+
+def _switch(
+    conn: Connection, providers: Mapping[str, str], mode: str, command: str
+) -> None:
+    processutils.run(
+        ['sh', '-c', command.replace('{mode}', mode)],
+        timeout=_COMMAND_SECONDS,
+    )
+
+    def ready() -> bool:
+        up = {
+            hypervisor.name
+            for hypervisor in hypervisors.hypervisors(conn)
+            if hypervisor.up
+        }
+        modes = current(conn, providers)
+        return set(modes.values()) == {mode} and up >= set(modes)
+
+    processutils.wait_for(
+        ready,
+        f"the hosts to be {mode} after '{command}'",
+        timeout=_READY_SECONDS,
+        interval=2,
+        get_reason=lambda: _format_modes(current(conn, providers)),
+    )
+
+
+def _unused(conn: Connection, providers: Mapping[str, str]) -> None:
+    """Refuse to switch hosts that have servers."""
+    with refused("servers cannot be listed, take an administrator's role"):
+        for server in conn.compute.servers(all_projects=True):
+            name = server.hypervisor_hostname or server.compute_host
+            if name in providers:
+                raise errors.Busy(
+                    f'{name} has servers (such as {server.name}), so its CPUs '
+                    'cannot be switched: delete them, or wait for their end'
+                )
+
+
+def _format_modes(modes: Mapping[str, str]) -> str:
+    return ', '.join(f'{name} {mode}' for name, mode in modes.items())

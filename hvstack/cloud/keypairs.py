@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs: the private half stays on this machine, for its owner only."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, paths, processutils
+from hvstack.cloud import journal
+from hvstack.cloud.connection import refused, scope
+
+KIND = 'keypair'
+FOLDER = paths.STATE / 'keys'
+
+
+def create(conn: Connection, name: str) -> Path:
+    """Make a key pair and return the private key's file (0600).
+
+    :param name: of the key pair and of its files below :data:`FOLDER`.
+    :raises hvstack.errors.InputError: the user has one of that name, or such
+        a file exists.
+    :raises hvstack.errors.MissingPrerequisite: there is no ssh-keygen here.
+    :raises hvstack.errors.CloudError: Nova refused it.
+    """
+    if shutil.which('ssh-keygen') is None:
+        raise errors.MissingPrerequisite(
+            'ssh-keygen is not on this machine: install openssh-client, by '
+            'which hvstack reaches the nodes, too'
+        )
+    # Before it is in the journal: undoing would delete the user's own.
+    with refused(f"key pair '{name}' cannot be looked up"):
+        exists = any(
+            key_pair.name == name for key_pair in conn.compute.keypairs()
+        )
+    if exists:
+        raise errors.InputError(
+            f"a key pair '{name}' is there already: take another name, or "
+            f"'openstack keypair delete {name}' if nobody needs it"
+        )
+    paths.make_directory(FOLDER)
+    FOLDER.chmod(0o700)
+    path = FOLDER / name
+    with tempfile.TemporaryDirectory(prefix='.', dir=FOLDER) as new:
+        private = Path(new) / name
+        processutils.run(
+            [
+                *('ssh-keygen', '-q', '-t', 'ed25519', '-N', ''),
+                *('-C', name, '-f', private),
+            ]
+        )
+        public = _public(private).read_text(encoding='utf-8').strip()
+        data = {'name': name, 'path': str(path), 'public_key': public}
+        entry = journal.note(KIND, data, scope(conn))
+        linked: list[Path] = []
+        try:
+            for key in (private, _public(private)):
+                # Unlike a rename, a link fails if the name is in use.
+                (FOLDER / key.name).hardlink_to(key)
+                linked.append(FOLDER / key.name)
+        except FileExistsError as exc:
+            for target in linked:
+                target.unlink()
+            journal.forget(entry)
+            raise errors.InputError(
+                f"Cannot create key pair '{name}': {exc.filename2} exists. "
+                'Use another name, or move the file if no cluster needs it.'
+            ) from exc
+    with refused(f"Nova did not take the key pair '{name}'"):
+        conn.compute.create_keypair(name=name, public_key=public, type='ssh')
+    return path
+
+
+def undo(conn: Connection, data: dict[str, Any]) -> None:
+    """Delete a key pair that hvstack created, and its files.
+
+    Nova knows key pairs by name alone: another key of that name stays.
+
+    :param data: of the journal: ``name``, ``path`` and ``public_key``.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    name = data['name']
+    with refused(f"key pair '{name}' cannot be deleted"):
+        pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
+        if pair is not None and _same(pair.public_key, data):
+            conn.compute.delete_keypair(pair, ignore_missing=True)
+    remove_files(data)
+
+
+def remove_files(data: Mapping[str, Any]) -> None:
+    """Delete the files of a key pair, unless they hold another key.
+
+    :param data: of the journal: ``name``, ``path`` and ``public_key``.
+    """
+    path = Path(data['path'])
+    public = _public(path)
+    if path.parent != FOLDER or not public.is_file():
+        return
+    if _same(public.read_text(encoding='utf-8'), data):
+        # The public key goes last: it shows whose the private one is.
+        path.unlink(missing_ok=True)
+        public.unlink()
+
+
+def _public(path: Path) -> Path:
+    """Return the file of the public key that belongs to a private key."""
+    return path.with_name(f'{path.name}.pub')
+
+
+def _same(public_key: str | None, data: Mapping[str, Any]) -> bool:
+    """Return whether a public key is that of an entry, comment aside."""
+    expected = str(data.get('public_key', '')).split()[:2]
+    return len(expected) == 2 and str(public_key).split()[:2] == expected

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare-metal hosts: what is known of one, and an inventory reached by SSH.
+
+Hadoop runs from the guests' root file system, unpacked on each host and
+entered by chroot: the same Hadoop, JRE and programs on both sides.
+"""
+
+import os
+import shlex
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvstack import errors, processutils, textfile, yamlfile
+from hvstack.cluster import actions, host_script
+from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop import os_profiles
+from hvstack.model.strict_mapping import Fields
+
+ROOT = '/var/lib/hvstack-bare/root'
+_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+_MOST_MIB = 64 * 1024 * 1024
+
+_FIELDS = (
+    *('key', 'known_hosts', 'first_contact', 'rootfs', 'root', 'uid'),
+    *('firewall', 'hosts'),
+)
+#: HDFS is in a directory of this name below ``data``, which hvstack creates.
+DATA = 'hvstack-bare'
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command on a host.
+
+    :param description: why it runs, for people.
+    :param text: command line for the host's shell.
+    :param archive: file that it reads; None for a command without input.
+    """
+
+    description: str
+    text: str
+    archive: Path | None = None
+
+
+@dataclass(frozen=True)
+class Reach(SSHNode):
+    """A bare-metal host that ssh reaches.
+
+    :param inside: program there that runs what follows it, such as chroot.
+    """
+
+    inside: tuple[str, ...] = ()
+
+    def argv(self, command: str) -> list[str]:
+        """Return the ssh command line."""
+        return super().argv(shlex.join([*self.inside, 'sh', '-c', command]))
+
+
+@dataclass(frozen=True)
+class Host:
+    """One bare-metal host.
+
+    :param name: its host name.
+    :param role: ``controller`` or ``worker``.
+    :param address: of the interface that Hadoop's traffic takes.
+    :param vcpus: CPUs that it reports.
+    :param memory_mib: memory that it reports.
+    :param enter: program that runs what follows it on the host.
+    :param prepare: program that makes a lab host ready for Hadoop.
+    :param rootfs: archive that is unpacked on a host that ssh reaches.
+    :param release: action that undoes the preparation, also after a part of
+        it; None for a host that is not prepared.
+    :param cpu_cap: cores that it may use; None is all of them.
+    :param memory_cap_mib: memory that it may use.
+    :param reach: how ssh reaches it, instead of ``enter``.
+    :param backend: compute backend of its guests, when Nova has it; only the
+        lab's are known.
+    """
+
+    name: str
+    role: str
+    address: str
+    vcpus: int
+    memory_mib: int
+    enter: tuple[str, ...]
+    prepare: tuple[str, ...] = ()
+    rootfs: Path | None = None
+    release: actions.Action | None = None
+    cpu_cap: float | None = None
+    memory_cap_mib: int | None = None
+    reach: Reach | None = None
+    backend: str = ''
+
+
+def commands(
+    host: Host,
+    action: actions.ReleaseSSHHost,
+    members: Sequence[str],
+    os_profile: str,
+) -> dict[str, Command]:
+    """Return the commands that prepare a host that ssh reaches, by name.
+
+    They are run in this order, ``unpack`` only if ``claim`` prints another
+    stamp than :func:`stamp`.
+
+    :param members: addresses of all hosts.
+    :param os_profile: its settings are read, before Hadoop's start makes
+        them.
+    """
+    assert host.rootfs
+    root, data = action.root, action.data
+    disks = [text for item in action.disks.items() for text in item]
+    steps = {
+        'release': Command(
+            'End and unmount what an earlier run left',
+            host_script.command('release', root, data),
+        ),
+        'claim': Command(
+            'Create the directories, or check that hvstack created them',
+            host_script.command('claim', root, data),
+        ),
+        'unpack': Command(
+            'Unpack the root file system, unless it is unpacked already',
+            host_script.command('unpack', root, stamp(host.rootfs)),
+            host.rootfs,
+        ),
+        'mount': Command(
+            'Mount what Hadoop needs in the root file system',
+            host_script.command(
+                'mount_root', root, data, host.address, host.name
+            ),
+        ),
+        'check': Command(
+            'Check the user ID and the disks, and write them down for Hadoop',
+            host_script.command('check', root, str(action.uid), *disks),
+        ),
+        'settings': Command(
+            'Read the settings of the kernel that the OS profile changes',
+            host_script.command(
+                'settings', *os_profiles.kernel_settings(os_profile)
+            ),
+        ),
+    }
+    if action.firewall:
+        steps['firewall'] = Command(
+            'Let Hadoop exchange packets with the hosts of the inventory only',
+            host_script.command(
+                'open_firewall', action.firewall, str(action.uid), *members
+            ),
+        )
+    return steps
+
+
+def prepare(
+    host: Host, members: Sequence[str], os_profile: str, timeout: float
+) -> dict[str, str]:
+    """Prepare a host that ssh reaches.
+
+    :param members: addresses of all hosts.
+    :param os_profile: profile of the host's operating system.
+    :param timeout: seconds for each command.
+    :returns: settings of the kernel that are to be restored.
+    :raises hvstack.errors.CommandFailed: a command failed; its message says
+        why.
+    """
+    action = host.release
+    assert isinstance(action, actions.ReleaseSSHHost) and host.rootfs
+    actions.SSH.mkdir(parents=True, exist_ok=True)
+    unpacked, settings = '', {}
+    for name, item in commands(host, action, members, os_profile).items():
+        if name == 'unpack' and unpacked == stamp(host.rootfs):
+            continue
+        argv = action.on_host(item.text)
+        if item.archive:
+            archive = str(item.archive)
+            argv = ['sh', '-c', 'exec "$@" <"$0"', archive, *argv]
+        result = processutils.run(
+            argv,
+            timeout=timeout,
+            display_argv=[f'{host.name}:', *item.description.split()],
+        )
+        if name == 'claim':
+            unpacked = result.stdout.strip()
+        elif name == 'settings':
+            for line in result.stdout.splitlines():
+                setting, _, value = line.partition('=')
+                settings[setting] = value
+    return settings
+
+
+def inventory(path: Path) -> list[Host]:
+    """Read an inventory of hosts that ssh reaches as root.
+
+    :raises hvstack.errors.InputError: one line with file, field, remedy.
+    """
+    document = yamlfile.load(path)
+    top = Fields(
+        document.data,
+        document.source_location(),
+        _FIELDS,
+    )
+    key = _file(top, 'key')
+    known_hosts = _known_hosts(top)
+    rootfs = _file(top, 'rootfs')
+    root = actions.directory(top, 'root', ROOT)
+    uid = actions.user_id(top)
+    is_open = top.choice('firewall', ('members', 'none'), 'members') == 'none'
+    items = top.raw('hosts')
+    if not isinstance(items, list):
+        raise top.error('hosts', 'is no list, give name, role and address')
+    return [
+        _host(
+            Fields(
+                item,
+                document.source_location(),
+                (
+                    *('name', 'role', 'address', 'vcpus', 'memory_mib'),
+                    *('data', 'disks', 'root'),
+                    *('cpu_cap', 'memory_cap_mib'),
+                ),
+                f'hosts.{index}',
+            ),
+            key,
+            rootfs,
+            root,
+            '' if is_open else actions.new_firewall(),
+            uid,
+            known_hosts,
+        )
+        for index, item in enumerate(items)
+    ]
+
+
+def _host(
+    fields: Fields,
+    key: Path,
+    rootfs: Path,
+    root: str,
+    firewall: str,
+    uid: int,
+    known_hosts: Path | None,
+) -> Host:
+    name = actions.host_name(fields)
+    address = actions.address(fields)
+    root = actions.directory(fields, 'root', root)
+    data = actions.directory(fields, 'data') if fields.has('data') else ''
+    chroot = ('env', '-i', 'HOME=/root', 'LANG=C.UTF-8', f'PATH={_PATH}')
+    reach = Reach(
+        name=name,
+        address=address,
+        role=fields.choice('role', ('controller', 'worker')),
+        host=name,
+        key=key,
+        directory=actions.SSH,
+        known_hosts=known_hosts,
+        inside=(*chroot, 'chroot', root),
+    )
+    return Host(
+        name=name,
+        role=reach.role,
+        address=address,
+        vcpus=fields.integer('vcpus', 1, 4096),
+        memory_mib=fields.integer('memory_mib', 1, _MOST_MIB),
+        enter=(),
+        rootfs=rootfs,
+        release=actions.ReleaseSSHHost(
+            name,
+            address,
+            root,
+            str(key),
+            f'{data}/{DATA}' if data else '',
+            disks={disk: str(uuid.uuid4()) for disk in _disks(fields)},
+            firewall=firewall,
+            uid=uid,
+            known_hosts=str(known_hosts) if known_hosts else '',
+        ),
+        cpu_cap=_optional(fields, 'cpu_cap'),
+        memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
+        if fields.has('memory_cap_mib')
+        else None,
+        reach=reach,
+    )
+
+
+def _known_hosts(fields: Fields) -> Path | None:
+    """Return the file with host keys; None accepts those of first contact."""
+    accepts = fields.choice('first_contact', ('accept', 'refuse'), 'refuse')
+    if fields.has('known_hosts'):
+        return _file(fields, 'known_hosts')
+    if accepts == 'accept':
+        return None
+    raise fields.error(
+        'known_hosts',
+        'is missing. Name a file with the host keys of all hosts, or set '
+        "'first_contact: accept' to trust whoever answers first",
+    )
+
+
+def _disks(fields: Fields) -> list[str]:
+    disks = fields.raw('disks') or []
+    if not isinstance(disks, list):
+        raise fields.error('disks', 'is not a list')
+    for disk in disks:
+        actions.check_disk(fields, 'disks', disk)
+    if len(set(disks)) < len(disks):
+        raise fields.error('disks', 'has a disk twice')
+    return disks
+
+
+def _optional(fields: Fields, name: str) -> float | None:
+    return fields.number(name, 0.01, 4096) if fields.has(name) else None
+
+
+def _file(fields: Fields, name: str) -> Path:
+    text = fields.text(name)
+    # Without such a user, '~user' stays as it is.
+    path = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111
+    if not textfile.is_regular(path):
+        raise fields.error(
+            name, f"is '{str(path)[:200]}', and there is no such file"
+        )
+    return path
+
+
+def stamp(path: Path) -> str:
+    """Return what changes with an archive: its content takes long to read."""
+    status = path.stat()
+    return f'{status.st_size}-{status.st_mtime_ns}'
+
+
+def check_roles(path: Path, hosts: list[Host]) -> list[Host]:
+    """Return hosts that a cluster can be made of.
+
+    :raises hvstack.errors.InputError: no host has a role, or two one name.
+    """
+    roles = [host.role for host in hosts]
+    if 'controller' not in roles or 'worker' not in roles:
+        raise errors.InputError(
+            f"{path}: needs a host with 'role' controller and one with worker"
+        )
+    if len({host.name for host in hosts}) < len(hosts):
+        raise errors.InputError(
+            f"{path}: two hosts have the same 'name', give each its own"
+        )
+    return hosts

@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samplers on a cluster's nodes: CPU, disks and network over time.
+
+Nodes with a kernel of their own run sysstat's collector. Where nodes share a
+kernel, /proc shows all of the machine: there a shell loop reads the node's
+control group (version 1 or 2), the devices below its file systems, and its
+interface. Nothing here ever fails a run: what is not known is said.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from hvstack import errors
+from hvstack.cluster.base import Node
+from hvstack.hadoop import daemon_http
+from hvstack.results import telemetry
+from hvstack.results.telemetry import Telemetry, Values
+
+_T = TypeVar('_T')
+
+#: Folder of the samples, in a file system that a reboot empties.
+_FOLDER = '/run/hvstack-telemetry'
+#: A sampler that nobody stops ends by itself after so many seconds.
+_LONGEST = 86_400
+_SECTOR = 512
+#: A pause of more than so many intervals is a gap.
+_GAP = 2.5
+
+#: Arguments: seconds between samples, number of samples, address.
+#: Lines: up time; CPU time and throttled time in ns, or "-"; bytes and packets
+#: received, sent; pages swapped; then for each device: name, sectors read and
+#: written, ms.
+_CGROUP = r"""
+cd "$(dirname "$0")" || exit 1
+# The node's group of a controller; it is mounted where nothing shows it.
+group() {
+    line=$(awk -F: -v c="$1" '("," $2 ",") ~ ("," c ",")' /proc/self/cgroup)
+    own=${line#*:*:} all=${line%:*} all=${all#*:}
+    [ -n "$line" ] || return
+    set -- "$1" $(awk -v c="$1" '
+        $(NF - 2) == "cgroup" && ("," $NF ",") ~ ("," c ",") {
+            print $5, $4; exit }' /proc/self/mountinfo)
+    if [ -z "$2" ]; then
+        set -- "$1" "$PWD/$1" /
+        mkdir -p "$2" && mount -t cgroup -o "$all" cgroup "$2" || return
+    fi
+    if [ -d "$2$own" ]; then
+        echo "$2${own%/}"
+    elif [ "$3" = "$own" ]; then
+        echo "$2"
+    fi
+}
+# The node's group under version 2. A mount shows the tree from its root on.
+unified() {
+    own=$(sed -n 's/^0:://p' /proc/self/cgroup)
+    [ -n "$own" ] || return
+    set -- $(awk '$(NF - 2) == "cgroup2" { print $5, $4; exit }' \
+        /proc/self/mountinfo)
+    if [ -z "$1" ]; then
+        set -- "$PWD/unified" /
+        mkdir -p "$1" && mount -t cgroup2 cgroup2 "$1" || return
+    fi
+    own=${own#"${2%/}"}
+    [ ! -d "$1${own%/}" ] || echo "$1${own%/}"
+}
+# Throttled is the nearest group that has a quota.
+if grep -q '^[0-9]*:[^:]*cpuacct' /proc/self/cgroup; then
+    cpu=$(group cpuacct)/cpuacct.usage
+    quota=$(group cpu)
+    while [ -r "$quota/cpu.cfs_quota_us" ]; do
+        read -r us <"$quota/cpu.cfs_quota_us"
+        [ "$us" -lt 0 ] || break
+        quota=${quota%/*}
+    done
+else
+    quota=$(unified)
+    cpu=$quota/cpu.stat
+    while [ -r "$quota/cpu.max" ]; do
+        read -r us _ <"$quota/cpu.max"
+        [ "$us" = max ] || break
+        quota=${quota%/*}
+    done
+fi
+[ -r "$cpu" ] || { echo "no control group with cpuacct is seen" >&2; exit 1; }
+# Microseconds get three zeros, to be nanoseconds.
+busy() {
+    case $cpu in
+    */cpu.stat)
+        while read -r key value; do
+            [ "$key" != usage_usec ] || busy=${value}000
+        done <"$cpu"
+        ;;
+    *) read -r busy <"$cpu" ;;
+    esac
+}
+net=$(ip -4 -o addr | awk -v a="$3" 'index($4, a "/") == 1 { print $2; exit }')
+net=/sys/class/net/$net/statistics
+devices=$(for one in / /srv /srv/* /srv/data/*; do
+    [ ! -e "$one" ] || findmnt -n -o MAJ:MIN -T "$one"
+done | sort -u)
+sample() {
+    read -r up _ </proc/uptime
+    busy
+    throttled=-
+    if [ -r "$quota/cpu.stat" ]; then
+        while read -r key value; do
+            case $key in
+            throttled_time) throttled=$value ;;
+            throttled_usec) throttled=${value}000 ;;
+            esac
+        done <"$quota/cpu.stat"
+    fi
+    read -r rx <"$net/rx_bytes"
+    read -r rxp <"$net/rx_packets"
+    read -r tx <"$net/tx_bytes"
+    read -r txp <"$net/tx_packets"
+    swap=0
+    while read -r key value; do
+        case $key in pswpin | pswpout) swap=$((swap + value)) ;; esac
+    done </proc/vmstat
+    disks=
+    for one in $devices; do
+        read -r _ _ in _ _ _ out _ _ ms _ <"/sys/dev/block/$one/stat" &&
+            disks="$disks $one $in $out $ms"
+    done 2>/dev/null
+    echo "$up $busy $throttled $rx $rxp $tx $txp $swap$disks"
+}
+trap 'sample; exit' TERM
+echo "$(date +%s.%N) $(cut -d' ' -f1 /proc/uptime)"
+n=0
+while [ "$n" -lt "$2" ]; do
+    n=$((n + 1))
+    sample
+    sleep "$1" &
+    wait $!
+done
+"""
+_SYSSTAT = r"""
+cd "$(dirname "$0")" || exit 1
+for one in /usr/lib/sysstat /usr/lib64/sa /usr/lib/sa; do
+    [ ! -x "$one/sadc" ] || exec "$one/sadc" -S DISK "$1" "$2" sa
+done
+echo "there is no sysstat" >&2
+exit 1
+"""
+#: Prints counters of the node's own network: TCP's of its network namespace
+#: as the kernel names them, and the packets that its interface dropped.
+_COUNTERS = r"""
+grep -h -e '^Tcp:' -e '^TcpExt:' /proc/net/snmp /proc/net/netstat
+net=$(ip -4 -o addr |
+    awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}')
+echo "Link: RxDropped TxDropped"
+echo "Link: $(cat "/sys/class/net/$net/statistics/rx_dropped" \
+    "/sys/class/net/$net/statistics/tx_dropped" | tr '\n' ' ')"
+"""
+_START = """
+mkdir -p {folder} && cd {folder} || exit 1
+{stop}
+{counters}
+rm -f samples sa error
+cat >sampler
+setsid sh {folder}/sampler {interval:g} {count} {address} \
+    >samples 2>error </dev/null &
+echo $! >pid
+sleep 0.5
+kill -0 $! 2>/dev/null || {{ cat error >&2; exit 1; }}
+date +%s.%N
+"""
+#: A number may belong to another process by now.
+_STOP = """
+if [ -s pid ] && tr '\\0' ' ' <"/proc/$(cat pid)/cmdline" 2>/dev/null |
+    grep -q -e {folder}/sampler -e 'sadc '; then
+    kill "$(cat pid)"
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -d "/proc/$(cat pid)" ] || break
+        sleep 0.1
+    done
+fi
+rm -f pid
+"""
+_COLLECT = """
+cd {folder} || exit 1
+# sysstat's collector does not write when it is told to end.
+[ ! -e sa ] || sleep {interval:g}
+{stop}
+{counters}
+if [ -e sa ]; then
+    ip -4 -o addr |
+        awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}'
+    LC_ALL=C sadf -j sa -- -u -d -n DEV -W
+else
+    cat samples
+fi
+umount {folder}/cpu {folder}/cpuacct 2>/dev/null
+cd / && rm -r {folder}
+"""
+
+
+#: A node that does not answer, or not as its program does.
+_TROUBLE = (errors.HVStackError, ValueError, LookupError, TypeError)
+
+
+def source(environment: Mapping[str, Any]) -> str:
+    """Return what nodes are asked: ``cgroup`` where they share a kernel.
+
+    That is the backend lxc, and bare metal under caps.
+    """
+    backend = environment.get('backend')
+    shared = backend == 'lxc' or (backend is None and environment.get('caps'))
+    return 'cgroup' if shared else 'sysstat'
+
+
+@dataclass
+class Sampler:
+    """The samplers of one run, from their start to the collection.
+
+    :param interval: seconds between samples.
+    """
+
+    nodes: Sequence[Node]
+    source: str
+    interval: float
+    gaps: list[str] = field(default_factory=list)
+    #: By node: its clock less this machine's, in seconds.
+    offsets: dict[str, float] = field(default_factory=dict)
+    #: By node: counters of its network at the start.
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start sampling on all nodes; what does not start is a gap."""
+        script = _CGROUP if self.source == 'cgroup' else _SYSSTAT
+
+        def start_sampler(node: Node) -> float:
+            command = self._command(_START, node)
+            result = node.run(command, stdin=script, timeout=60)
+            self.counters[node.name], _ = parse_counters(result.stdout)
+            return float(result.stdout.split()[-1]) - time.time()
+
+        self.offsets = self._each('no sampler', start_sampler, self.nodes)
+
+    def collect(
+        self,
+        started_at: float,
+        phases: Mapping[str, tuple[float, float]],
+    ) -> Telemetry:
+        """Stop sampling and return what was sampled.
+
+        :param started_at: Unix time of the run's start, by the clock of this
+            machine.
+        :param phases: Unix times of begin and end by name.
+        """
+        parse = cgroup if self.source == 'cgroup' else sysstat
+
+        def collect_samples(node: Node) -> telemetry.NodeTelemetry:
+            command = self._command(_COLLECT, node)
+            text = node.run(command, timeout=120, check=False).stdout
+            counters, text = parse_counters(text)
+            times, rates, disks, cpus = parse(text)
+            zero = started_at + self.offsets[node.name]
+            return telemetry.NodeTelemetry(
+                name=node.name,
+                role='worker'
+                if node.role in daemon_http.SINGLE_DAEMON_ROLES
+                else node.role,
+                host=node.host,
+                times=[round(moment - zero, 2) for moment in times],
+                rates=rates,
+                disks=disks,
+                cpus=cpus,
+                network=_subtract(counters, self.counters[node.name]),
+            )
+
+        sampled = [node for node in self.nodes if node.name in self.offsets]
+        nodes_by_name = self._each('no samples', collect_samples, sampled)
+        for node in nodes_by_name.values():
+            self._pauses(node)
+        return Telemetry(
+            source=self.source,
+            interval=self.interval,
+            phases=[
+                (
+                    name,
+                    round(begin - started_at, 2),
+                    round(end - started_at, 2),
+                )
+                for name, (begin, end) in phases.items()
+            ],
+            nodes=list(nodes_by_name.values()),
+            gaps=self.gaps,
+        )
+
+    def _command(self, program: str, node: Node) -> str:
+        return program.format(
+            folder=_FOLDER,
+            stop=_STOP.format(folder=_FOLDER),
+            counters=_COUNTERS.format(address=node.address),
+            interval=self.interval,
+            count=int(_LONGEST / self.interval),
+            address=node.address,
+        )
+
+    def _each(
+        self, failure: str, action: Callable[[Node], _T], nodes: Sequence[Node]
+    ) -> dict[str, _T]:
+        """Do something with all nodes at once; errors are gaps."""
+
+        def run_action(node: Node) -> _T | str:
+            try:
+                return action(node)
+            except _TROUBLE as exc:
+                return f'{node.name}: {failure} ({" ".join(str(exc).split())})'
+
+        with ThreadPoolExecutor(max_workers=32) as pool:
+            results = list(pool.map(run_action, nodes))
+        self.gaps += [
+            error[:300] for error in results if isinstance(error, str)
+        ]
+        return {
+            node.name: result
+            for node, result in zip(nodes, results, strict=True)
+            if not isinstance(result, str)
+        }
+
+    def _pauses(self, node: telemetry.NodeTelemetry) -> None:
+        """Forget the values of a pause, and say when it was."""
+        for index, begin, end in node.spans():
+            if end - begin <= _GAP * self.interval + 1:
+                continue
+            self.gaps.append(
+                f'{node.name}: no samples from {begin:.0f} to {end:.0f} s'
+            )
+            for values in (
+                *node.rates.values(),
+                *(v for disk in node.disks.values() for v in disk.values()),
+            ):
+                values[index] = None
+
+
+#: Counters of a node's network by the kernel's names (:rfc:`1213`, and
+#: ``/proc/net/netstat``).
+_COUNTER_NAMES = {
+    'Tcp:OutSegs': 'segments',
+    'Tcp:RetransSegs': 'retransmitted_segments',
+    'TcpExt:TCPTimeouts': 'retransmission_timeouts',
+    'Link:RxDropped': 'dropped_rx_packets',
+    'Link:TxDropped': 'dropped_tx_packets',
+}
+
+
+def parse_counters(text: str) -> tuple[dict[str, int], str]:
+    """Return counters of the network, and the lines that are none.
+
+    :param text: pairs of lines ``Tcp: NAME ...`` and ``Tcp: NUMBER ...``, as
+        in ``/proc/net/snmp``, among other lines.
+    """
+    names: dict[str, list[str]] = {}
+    counters, others = {}, []
+    for line in text.splitlines(keepends=True):
+        group, *cells = line.split() or ['']
+        if group not in ('Tcp:', 'TcpExt:', 'Link:'):
+            others.append(line)
+        elif group not in names:
+            names[group] = cells
+        else:
+            for name, cell in zip(names.pop(group), cells, strict=False):
+                title = _COUNTER_NAMES.get(group + name)
+                if title is not None and cell.isdecimal():
+                    counters[title] = int(cell)
+    return counters, ''.join(others)
+
+
+def _subtract(
+    after: Mapping[str, int], before: Mapping[str, int]
+) -> dict[str, int]:
+    """Return what was counted in between; not what began again."""
+    return {
+        name: count - before[name]
+        for name, count in after.items()
+        if count >= before.get(name, count + 1)
+    }
+
+
+#: Times, rates, disks, and the number of CPUs.
+Parsed = tuple[
+    list[float], dict[str, Values], dict[str, dict[str, Values]], int | None
+]
+
+
+def cgroup(text: str) -> Parsed:
+    """Return times, rates and disks of what the shell loop wrote.
+
+    :raises ValueError: there are less than two samples.
+    """
+    head, *lines = [line.split() for line in text.splitlines()] or [[]]
+    samples = [line for line in lines if len(line) >= 8 and len(line) % 4 == 0]
+    if len(samples) < 2 or len(head) != 2:
+        raise ValueError('fewer than two samples')
+    zero = float(head[0]) - float(head[1])
+    times = [zero + float(line[0]) for line in samples]
+
+    def rate(column: int, unit: float = 1) -> Values:
+        return [
+            round(
+                (int(new[column]) - int(old[column])) * unit / (end - begin), 4
+            )
+            if end > begin
+            else 0.0
+            for old, new, begin, end in zip(
+                samples, samples[1:], times, times[1:], strict=False
+            )
+        ]
+
+    rates = {
+        'cpu': rate(1, 1e-9),
+        'rx': rate(3),
+        'rx_packets': rate(4),
+        'tx': rate(5),
+        'tx_packets': rate(6),
+        'swap': rate(7),
+    }
+    if all(line[2] != '-' for line in samples):
+        rates['throttled'] = rate(2, 1e-9)
+    disks = {
+        samples[0][column]: {
+            'read': rate(column + 1, _SECTOR),
+            'write': rate(column + 2, _SECTOR),
+            'busy': rate(column + 3, 1e-3),
+        }
+        for column in range(8, min(map(len, samples)), 4)
+    }
+    return times, rates, disks, None
+
+
+_NOT_BUSY = ('idle', 'iowait', 'steal')
+#: Devices that are no disks, or lie on others that are counted.
+_NO_DISKS = ('loop', 'ram', 'zram', 'dm-', 'md', 'sr', 'fd')
+
+
+def sysstat(text: str) -> Parsed:
+    """Return times, rates and disks of what ``sadf -j`` wrote.
+
+    The first line names the interface of the node's address.
+
+    :raises ValueError: there is no sample, or a field is missing.
+    """
+    device, _, document = text.partition('\n')
+    host = json.loads(document)['sysstat']['hosts'][0]
+    cpus = int(host['number-of-cpus'])
+    samples = [sample for sample in host['statistics'] if 'cpu-load' in sample]
+    if not samples:
+        raise ValueError('fewer than two samples')
+    stamps = [sample['timestamp'] for sample in samples]
+    times = [
+        datetime.fromisoformat(f'{stamp["date"]}T{stamp["time"]}')
+        .replace(tzinfo=UTC)
+        .timestamp()
+        for stamp in stamps
+    ]
+    times.insert(0, times[0] - float(stamps[0]['interval']))
+    load = [sample['cpu-load'][0] for sample in samples]
+    net = [
+        {x['iface']: x for x in sample['network']['net-dev']}[device]
+        for sample in samples
+    ]
+    rates: dict[str, Values] = {
+        'cpu': [
+            round(
+                cpus * (100 - sum(cpu_load[key] for key in _NOT_BUSY)) / 100, 4
+            )
+            for cpu_load in load
+        ],
+        'steal': [
+            round(cpus * cpu_load['steal'] / 100, 4) for cpu_load in load
+        ],
+        'swap': [
+            sample['swap-pages']['pswpin'] + sample['swap-pages']['pswpout']
+            for sample in samples
+        ],
+        **{way: [1024 * x[f'{way}kB'] for x in net] for way in ('rx', 'tx')},
+        **{
+            f'{way}_packets': [x[f'{way}pck'] for x in net]
+            for way in ('rx', 'tx')
+        },
+    }
+    disks: dict[str, dict[str, Values]] = {}
+    for name in dict(_disks(samples[0])):
+        rows = [dict(_disks(sample)).get(name) for sample in samples]
+        disks[name] = {
+            series: [None if x is None else x[key] * unit for x in rows]
+            for series, key, unit in (
+                ('read', 'rkB', 1024),
+                ('write', 'wkB', 1024),
+                ('busy', 'util-percent', 0.01),
+            )
+        }
+    return times, rates, disks, cpus
+
+
+def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for disk in sample.get('disk', ()):
+        name = str(disk['disk-device'])
+        if not name.startswith(_NO_DISKS):
+            yield name, disk

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of a cluster's nodes share a physical host: read, written, checked.
+
+HDFS and YARN look a node up in ``topology.table`` of their own node, once
+for each address. A DataNode that is not in it is refused and asks again, a
+NodeManager comes into ``/default-rack`` until it registers anew; a node that
+has moved is seen by a NameNode and a ResourceManager that start again
+(Hadoop 3.4: DatanodeManager, RackResolver, ScriptBasedMapping).
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, processutils, yamlfile
+from hvstack.cloud import servers
+from hvstack.hadoop import daemon_http, daemons, fsck, site_files
+from hvstack.hadoop.daemon_http import HadoopNodes, Runner
+from hvstack.model.strict_mapping import Fields
+from hvstack.model.topology import (
+    Mismatch,
+    Topology,
+    assign_racks,
+    build_topology,
+    derive_node_groups,
+    find_mismatches,
+    parse_table,
+)
+from hvstack.progress import Progress
+
+#: Output of the nodes with a NodeManager alone.
+_COMPUTE = 'compute'
+#: Where YARN puts a node that it cannot look up.
+_UNPLACED = '/default-rack'
+_READY_SECONDS = 300
+_GROUPED = (
+    '. /usr/lib/hvstack/hadoop-env; site_value core-site.xml '
+    'net.topology.impl none'
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a stack, as its outputs and Nova have it.
+
+    :param role: ``worker``, or the name of the output that has it.
+    :param host: ``hostId``, or what a map says instead.
+    :param zone: availability zone.
+    :param rack: what a map says, else empty.
+    :param on_volumes: whether its server has volumes.
+    """
+
+    name: str
+    address: str
+    role: str
+    server_id: str
+    host: str = ''
+    zone: str = ''
+    rack: str = ''
+    on_volumes: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Those nodes of a cluster that answer."""
+
+    gateway: Runner
+    manager: Runner
+    workers: Sequence[Runner]
+
+
+def nodes(
+    conn: Connection, outputs: Mapping[str, Any], map_file: Path | None = None
+) -> list[Node]:
+    """Return a stack's nodes with their places, the controllers first.
+
+    :param conn: of the stack's project; no other rights are needed.
+    :param outputs: of the stack: mappings, or lists of them, with ``name``,
+        ``address`` and ``server_id``.
+    :param map_file: file with the hosts and racks of the nodes; None uses the
+        hosts in Nova.
+    :raises hvstack.errors.InputError: the file is wrong, or a server is on
+        no host.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    stack_nodes = sorted(set(_of_outputs(outputs)), key=lambda node: node.name)
+    overrides = {} if map_file is None else _read_map(map_file, stack_nodes)
+    server_locations = servers.locate_servers(conn)
+    placed = []
+    for node in stack_nodes:
+        location = server_locations.get(
+            node.server_id, servers.ServerLocation('', '', False)
+        )
+        override = overrides.get(node.name, {})
+        placed.append(
+            dataclasses.replace(
+                node,
+                host=override.get('host', location.host_id),
+                zone=location.zone,
+                rack=override.get('rack', ''),
+                on_volumes=location.on_volumes,
+            )
+        )
+    return sorted(placed, key=lambda node: node.role == 'worker')
+
+
+def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[Node]:
+    for key, value in outputs.items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and item.get('server_id'):
+                role = 'worker' if key == 'workers' else key
+                yield Node(
+                    item['name'], item['address'], role, item['server_id']
+                )
+
+
+def _read_map(path: Path, nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
+    """Return ``host`` and ``rack`` by node from a file.
+
+    One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
+    """
+    document = yamlfile.load(path)
+    at = document.source_location()
+    names = list(document.data) if isinstance(document.data, dict) else []
+    data = {}
+    top = Fields(document.data, at, names)
+    for name in names:
+        if not isinstance(top.raw(name), dict):
+            raise top.error(
+                str(name), "must be a mapping such as '{host: h7, rack: r1}'"
+            )
+        fields = Fields(top.raw(name), at, ('host', 'rack'), str(name))
+        # Both become part of a path that Hadoop and a shell script read.
+        data[name] = {'host': fields.identifier('host')}
+        if fields.has('rack'):
+            data[name]['rack'] = fields.identifier('rack')
+    missing = [node.name for node in nodes if node.name not in data]
+    if missing:
+        raise errors.InputError(
+            f"{path}: node '{missing[0]}' is not in it: name every node of "
+            'the cluster'
+        )
+    return data
+
+
+def of_nodes(nodes: Sequence[Node]) -> Topology:
+    """Return the topology of nodes that have their places.
+
+    :raises hvstack.errors.InputError: a server is on no host, or one host is
+        in two racks.
+    """
+    groups = derive_node_groups({node.name: node.host for node in nodes})
+    mapped_racks = {node.name: node.rack for node in nodes if node.rack}
+    # Compute workers beside data workers are no controllers: they do not
+    # make theirs a group of another kind.
+    non_compute_groups = {
+        groups[node.name] for node in nodes if node.role != _COMPUTE
+    }
+    return build_topology(
+        {node.name: node.address for node in nodes},
+        groups,
+        assign_racks(
+            {
+                node.name: groups[node.name]
+                for node in nodes
+                if mapped_racks
+                or node.role != _COMPUTE
+                or groups[node.name] not in non_compute_groups
+            },
+            [node.name for node in nodes if node.role == 'worker'],
+            {node.name: node.zone for node in nodes},
+            mapped_racks,
+        ),
+    )
+
+
+def grouped(controller: Runner) -> bool:
+    """Tell whether a cluster's Hadoop knows node groups."""
+    return 'NodeGroup' in controller.run(_GROUPED, timeout=60).stdout
+
+
+def hdfs_places(controller: Runner) -> dict[str, str]:
+    """Return where HDFS has its live DataNodes, by address."""
+    info = daemon_http.get_namenode_bean(controller, 'NameNodeInfo')
+    return {
+        str(datanode['xferaddr']).rpartition(':')[0]: str(datanode['location'])
+        for datanode in json.loads(info['LiveNodes']).values()
+    }
+
+
+def yarn_places(controller: Runner) -> dict[str, str]:
+    """Return where YARN has its running NodeManagers, by host name."""
+    answer = daemon_http.get_json(
+        controller, 'resourcemanager', '/ws/v1/cluster/nodes'
+    )
+    return {
+        str(nodemanager['nodeHostName']): str(nodemanager['rack'])
+        for nodemanager in (answer.get('nodes') or {}).get('node') or []
+        if nodemanager.get('state') == 'RUNNING'
+    }
+
+
+def running_jobs(controller: Runner) -> int:
+    """Return how many applications YARN runs, or will."""
+    metrics = daemon_http.get_json(
+        controller, 'resourcemanager', '/ws/v1/cluster/metrics'
+    )['clusterMetrics']
+    return int(metrics['appsRunning']) + int(metrics['appsPending'])
+
+
+def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
+    """Return the nodes that answer, and the names of the others.
+
+    :raises hvstack.errors.HVStackError: a controller does not answer.
+    """
+    for node in daemon_http.list_controllers(cluster):
+        node.run('true', timeout=60)
+
+    def asked(node: Runner) -> bool:
+        try:
+            return node.run('true', timeout=60, check=False).returncode == 0
+        except errors.DeadlineExceeded:
+            return False
+
+    with ThreadPoolExecutor(max_workers=32) as pool:
+        alive = list(pool.map(asked, cluster.workers))
+    pairs = list(zip(cluster.workers, alive, strict=True))
+    return (
+        Part(
+            cluster.gateway,
+            cluster.manager,
+            [node for node, is_alive in pairs if is_alive],
+        ),
+        [node.name for node, is_alive in pairs if not is_alive],
+    )
+
+
+def provide_topology(
+    cluster: HadoopNodes, topology: Topology, timeout: float = _READY_SECONDS
+) -> None:
+    """Give a topology to controllers that wait for one to start.
+
+    They come before the workers (``controllers_first``), and may still boot.
+
+    :raises hvstack.errors.DeadlineExceeded: one did not answer.
+    """
+    # The node's own files may not be there yet: they are with node groups.
+    table = topology.format_table(node_groups=True)
+    for node in daemon_http.list_controllers(cluster):
+
+        def answers(node: Runner = node) -> bool:
+            return not node.run('true', timeout=60, check=False).returncode
+
+        processutils.wait_for(
+            answers, f'{node.name} to answer', timeout=timeout, interval=2
+        )
+        node.put(table, site_files.TABLE)
+
+
+def refresh(
+    cluster: HadoopNodes,
+    topology: Topology,
+    *,
+    others: Sequence[Runner] = (),
+    timeout: float = _READY_SECONDS,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Write a topology to all nodes, and make HDFS and YARN see it.
+
+    New DataNodes come in as soon as the table has them. NodeManagers that
+    came too early register anew. Where a node has moved, NameNode and
+    ResourceManager start again, which no job would survive.
+
+    :param others: nodes of the cluster beside its controller and workers.
+    :returns: nodes that did not answer, hence have the old table.
+    :raises hvstack.errors.Busy: a node has moved, and jobs run.
+    :raises hvstack.errors.DeadlineExceeded: a worker that answers did not
+        come into HDFS and YARN, or into its place.
+    """
+    notify = progress.say if progress else _silent
+    gateway = cluster.gateway
+    reachable, away = answering(
+        Part(gateway, cluster.manager, (*cluster.workers, *others))
+    )
+    names = {node.name for node in cluster.workers}
+    part = Part(
+        gateway,
+        cluster.manager,
+        [worker for worker in reachable.workers if worker.name in names],
+    )
+    with_groups = grouped(gateway)
+    lines = topology.map_paths(node_groups=with_groups)
+    table = topology.format_table(node_groups=with_groups)
+    for node in daemon_http.list_controllers(cluster):
+        node.put(table, site_files.TABLE)
+    for node in reachable.workers:
+        if node.name not in names:
+            node.put(table, site_files.TABLE)
+    notify(f'topology: written, waiting for {len(part.workers)} workers')
+    daemons.wait_ready(part, timeout)
+
+    def stale() -> tuple[set[str], set[str]]:
+        """Return names of nodes in a wrong place: moved ones, early ones."""
+        moved, unplaced = set(), set()
+        for service, controller in (
+            (hdfs_places, gateway),
+            (yarn_places, cluster.manager),
+        ):
+            locations = _by_address(service(controller), reachable)
+            for node in reachable.workers:
+                location, path = locations[node.address], lines[node.address]
+                if service is yarn_places and location == _UNPLACED != path:
+                    unplaced.add(node.name)
+                elif location not in ('', path):
+                    moved.add(node.name)
+        return moved, unplaced
+
+    moved, unplaced = stale()
+    if moved:
+        moved_names, jobs = (
+            ', '.join(sorted(moved)),
+            running_jobs(cluster.manager),
+        )
+        if jobs:
+            raise errors.Busy(
+                f'{moved_names}: moved, and {jobs} jobs run: the table '
+                'is written, refresh again when they have ended, since '
+                'NameNode and ResourceManager must start again'
+            )
+        notify(f'topology: {moved_names} moved, the controllers restart')
+        if cluster.manager is gateway:
+            _restart(gateway, 'namenode', 'resourcemanager')
+        else:
+            _restart(gateway, 'namenode')
+            _restart(cluster.manager, 'resourcemanager')
+    elif unplaced:
+        notify(f'topology: {len(unplaced)} NodeManagers register anew')
+        for node in reachable.workers:
+            if node.name in unplaced:
+                _restart(node, 'nodemanager')
+    if moved or unplaced:
+        daemons.wait_ready(part, timeout)
+        processutils.wait_for(
+            lambda: stale() == (set(), set()),
+            f'HDFS and YARN to see the places in {site_files.TABLE}',
+            timeout=timeout,
+            get_reason=lambda: (
+                f'still elsewhere: {sorted(set().union(*stale()))}'
+            ),
+        )
+    return away
+
+
+def _silent(_text: str) -> None:
+    """Say nothing."""
+
+
+def _restart(node: Runner, *roles: str) -> None:
+    daemon_names = ' '.join(roles)
+    node.run(
+        f'{daemons.NODE} stop {daemon_names}; '
+        f'{daemons.NODE} start {daemon_names}',
+        timeout=120,
+    )
+
+
+def _by_address(
+    locations: Mapping[str, str], cluster: HadoopNodes
+) -> dict[str, str]:
+    """Return places by the nodes' addresses: a service may use names."""
+    return {
+        node.address: locations.get(node.address)
+        or locations.get(node.name)
+        or ''
+        for node in cluster.workers
+    }
+
+
+def check(
+    cluster: HadoopNodes, topology: Topology, *, tables_only: bool = False
+) -> list[Mismatch]:
+    """Return where what is in force is not what the topology says.
+
+    The tables of all nodes that answer, HDFS' and YARN's own view, and the
+    physical hosts of every block's replicas. A controller counts only where
+    its host has workers: no block would be there otherwise.
+
+    :param tables_only: look at nothing else, since daemons may still wait
+        for them.
+    :raises hvstack.errors.HVStackError: a controller does not answer.
+    """
+    gateway, manager = cluster.gateway, cluster.manager
+    part, away = answering(cluster)
+    lines = topology.map_paths(node_groups=grouped(gateway))
+    workers = {node.address for node in cluster.workers}
+    group = {
+        location.address: location.group for location in topology.locations
+    }
+    holding = {group[address] for address in workers}
+    expected = {
+        key: lines[key]
+        for location in topology.locations
+        if location.group in holding
+        for key in (location.address, location.node)
+    }
+    mismatches = [
+        Mismatch('node', name, 'does not answer', 'its table') for name in away
+    ]
+    for node in (*daemon_http.list_controllers(cluster), *part.workers):
+        text = node.run(
+            f'cat {site_files.TABLE}', check=False, timeout=60
+        ).stdout
+        mismatches += find_mismatches(
+            f'table on {node.name}', parse_table(text), expected
+        )
+    if tables_only:
+        return mismatches
+    for service, daemon, locations in (
+        ('HDFS', 'datanode', hdfs_places(gateway)),
+        ('YARN', 'nodemanager', yarn_places(manager)),
+    ):
+        observed = _by_address(locations, cluster)
+        nodes = daemon_http.nodes_with_daemon(cluster.workers, daemon)
+        mismatches += find_mismatches(
+            service,
+            {node.name: observed[node.address] or 'none' for node in nodes},
+            {node.name: expected[node.address] for node in nodes},
+        )
+    names = {
+        location.address: location.node for location in topology.locations
+    }
+    mismatches += [
+        Mismatch(
+            'block',
+            f'{shared.path} {shared.block}',
+            f'{" and ".join(names.get(p, p) for p in shared.addresses)} on '
+            f'{shared.host}',
+            'hosts of their own',
+        )
+        for shared in fsck.find_shared_blocks(fsck.run(gateway), group)
+    ]
+    return mismatches

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot work is refused before Heat is asked, with the remedy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from hvstack import errors
+from hvstack.cloud.quotas import Need
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster.heat_environment import Layout
+from hvstack.model.configuration import Configuration
+from hvstack.model.host import HostProfile
+
+#: Resources of a node in Heat's count: itself in its group, a port, a server,
+#: its disks; of each volume: itself in its group, volume, attachment.
+_NODE_RESOURCES, _VOLUME_RESOURCES = 4, 3
+#: Wait condition and handle of a node that sends Heat its host key.
+_HOST_KEY_RESOURCES = 2
+#: Those of the cluster itself, no fewer.
+_CLUSTER_RESOURCES = 40
+#: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
+#: "CPU topologies").
+_DEDICATED = ('hw:cpu_policy', 'dedicated')
+
+
+class Size(Protocol):
+    """What a flavor takes."""
+
+    @property
+    def vcpus(self) -> int:
+        """Virtual CPUs."""
+
+    @property
+    def ram(self) -> int:
+        """Memory in MiB."""
+
+
+def workers(
+    count: int, slots: int, configuration: Configuration, hosts: int
+) -> None:
+    """Refuse more workers than slots.
+
+    :param slots: that neither controllers nor compute workers take.
+    :param hosts: that workers may be on.
+    :raises hvstack.errors.InputError: there are more, or none at all.
+    """
+    if 1 <= count <= slots:
+        return
+    if slots < 1:
+        raise errors.InputError(
+            f'{hosts} hosts of {configuration.instances} slots leave none '
+            'for workers beside the controllers: take more hosts'
+        )
+    raise errors.InputError(
+        f'{count} workers cannot be: {hosts} hosts of '
+        f'{configuration.instances} slots leave {slots} for workers, take 1 '
+        f'to {slots}, or more hosts or instances'
+    )
+
+
+def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
+    """Refuse more replicas than physical hosts that carry workers.
+
+    :param node_groups: whether Hadoop keeps replicas on different hosts.
+    :raises hvstack.errors.InputError: there are more, or none at all.
+    """
+    if replicas >= 1 and (replicas <= hosts or not node_groups):
+        return
+    raise errors.InputError(
+        f'replication {replicas} cannot be: no two replicas share one of the '
+        f'{hosts} hosts that carry workers, take 1 to {hosts}'
+    )
+
+
+def controllers(arrangement: str, hosts: int, profile: HostProfile) -> None:
+    """Refuse separate controllers without a host for each.
+
+    :param arrangement: ``combined`` or ``separate``.
+    :param hosts: that are up and may carry controllers.
+    :param profile: of these hosts.
+    :raises hvstack.errors.InputError: there are too few.
+    """
+    if arrangement == 'combined' or hosts > 1:
+        return
+    trait = profile.traits.get('controller')
+    raise errors.InputError(
+        f'separate controllers cannot be: they need 2 hosts, and {hosts} of '
+        f"'{profile.name}'{f' (trait {trait})' if trait else ''} is up: take "
+        'combined ones, or more hosts'
+    )
+
+
+def deployment(deployment_number: int, configuration: Configuration) -> None:
+    """Refuse a deployment of the HVE paper that has no room on a host.
+
+    :param deployment_number: 1 to 4.
+    :raises hvstack.errors.InputError: the configuration has too few slots,
+        or other ones than it needs.
+    """
+    min_slots = {1: 1, 2: 2, 3: 2, 4: 4}[deployment_number]
+    count = configuration.instances
+    if deployment_number == 1 and count > 1:
+        raise errors.InputError(
+            f'deployment 1 is one worker a host, and {configuration.label} '
+            f'has {count}: take instances 1, or deployment 2'
+        )
+    if count < min_slots:
+        raise errors.InputError(
+            f'deployment {deployment_number} needs {min_slots} or more slots '
+            f'a host, and {configuration.label} has {count}: take instances '
+            f'{min_slots} or more'
+        )
+    if deployment_number > 2 and configuration.disk_pinning:
+        raise errors.InputError(
+            f'deployment {deployment_number} cannot be with disk pinning, '
+            "which gives every slot its share of a host's disks: take "
+            'deployment 1 or 2, or no disk pinning'
+        )
+
+
+def disks(profile: HostProfile, configuration: Configuration) -> None:
+    """Refuse disk pinning where disks would be left over.
+
+    :raises hvstack.errors.InputError: they do not divide.
+    """
+    if not configuration.disk_pinning or profile.disks is None:
+        return
+    count, instances = profile.disks.count, configuration.instances
+    if count % instances:
+        good = [str(i) for i in range(1, count + 1) if not count % i]
+        raise errors.InputError(
+            f"{configuration.label}: the {count} data disks of '{profile.name}"
+            f"' do not divide among {instances} workers, take "
+            f'{", ".join(good)} instances'
+        )
+
+
+def volumes(configuration: Configuration, requested: Volumes | None) -> None:
+    """Refuse volumes on Ceph for a configuration without them.
+
+    :raises hvstack.errors.InputError: its disks are not to be chosen.
+    """
+    if requested is None:
+        return
+    if configuration.storage != 'ceph' or configuration.disk_pinning:
+        raise errors.InputError(
+            f'{configuration.label}: its disks are those of the hosts, '
+            "volume type and number of volumes cannot be chosen: take 'ceph' "
+            'without disk pinning'
+        )
+
+
+def readiness(requested: bool, controllers_first: bool) -> None:
+    """Refuse to wait for nodes that wait for the stack to be complete.
+
+    :raises hvstack.errors.InputError: controllers come first, and get their
+        topology afterwards.
+    """
+    if requested and controllers_first:
+        raise errors.InputError(
+            'nodes cannot tell Heat that they are ready where controllers '
+            'come before the workers (separate ones, compute workers): these '
+            'wait for their topology, which is known when the stack is '
+            'complete: leave --readiness out'
+        )
+
+
+def flavor(
+    name: str,
+    extra_specs: Mapping[str, str] | None,
+    configuration: Configuration,
+) -> None:
+    """Refuse a worker's flavor with another CPU policy than is asked for.
+
+    :param extra_specs: None where the cloud does not show them.
+    :raises hvstack.errors.InputError: shared instead of dedicated, or the
+        other way round.
+    """
+    if extra_specs is None:
+        return
+    key, value = _DEDICATED
+    dedicated = extra_specs.get(key) == value
+    if configuration.cpu_policy == 'dedicated' and not dedicated:
+        raise errors.InputError(
+            f"flavor '{name}' is not dedicated: take one with {key}={value} "
+            "('hvstack flavor publish' makes them), or cpu_policy shared"
+        )
+    if configuration.cpu_policy == 'shared' and dedicated:
+        raise errors.InputError(
+            f"flavor '{name}' has {key}={value}: take cpu_policy dedicated, "
+            'or a flavor without it'
+        )
+
+
+def needs(
+    layout: Layout, worker: Size, controller: Size, compute: Size | None = None
+) -> Need:
+    """Return what a cluster takes of its project's quota.
+
+    :param compute: flavor of compute workers; the workers' if None.
+    """
+    nodes = (
+        (layout.workers + layout.gateway, worker),
+        (layout.compute_workers, compute or worker),
+        (2 if layout.controllers == 'separate' else 1, controller),
+    )
+    slots = layout.workers_per_host if layout.configuration.disk_pinning else 1
+    volumes = sum(_volumes(layout))
+    return Need(
+        instances=sum(count for count, _ in nodes),
+        cores=sum(count * size.vcpus for count, size in nodes),
+        ram=sum(count * size.ram for count, size in nodes),
+        server_groups=slots
+        + bool(layout.compute_workers)
+        + (layout.controllers == 'separate'),
+        server_group_members=max(
+            math.ceil(layout.workers / slots), layout.compute_workers
+        ),
+        volumes=volumes,
+        gigabytes=volumes * layout.disk_gb,
+    )
+
+
+def stack(layout: Layout, max_resources: int) -> None:
+    """Refuse more resources than Heat takes in one stack.
+
+    :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: there are more.
+    """
+    needed = (
+        _CLUSTER_RESOURCES
+        + len(layout.disk_types)
+        + resources([0] * layout.compute_workers, layout.host_keys)
+        + resources(_volumes(layout), layout.host_keys)
+    )
+    stack_of(layout.workers + layout.compute_workers, needed, max_resources)
+
+
+def resources(volumes: Sequence[int], host_keys: bool) -> int:
+    """Return how many resources workers are in Heat's count.
+
+    :param volumes: number of volumes of each worker.
+    :param host_keys: whether the nodes send Heat their host keys.
+    """
+    node = _NODE_RESOURCES + _HOST_KEY_RESOURCES * host_keys
+    # Where a node has volumes, they are a group of its disks'.
+    return sum(
+        node + _VOLUME_RESOURCES * count + bool(count) for count in volumes
+    )
+
+
+def stack_of(count: int, needed: int, max_resources: int) -> None:
+    """Refuse more resources than Heat takes in one stack.
+
+    :param count: of workers.
+    :param needed: resources.
+    :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
+    :raises hvstack.errors.InputError: there are more.
+    """
+    if max_resources < 0 or needed <= max_resources:
+        return
+    raise errors.InputError(
+        f'a stack of {count} workers has {needed} resources and Heat takes '
+        f'{max_resources}: have an administrator set max_resources_per_stack '
+        f'in heat.conf to {needed} or -1, and [cloud] '
+        'max_resources_per_stack in hvstack.conf to the same, or take a '
+        'smaller cluster'
+    )
+
+
+def _volumes(layout: Layout) -> list[int]:
+    """Return the number of volumes of each worker."""
+    types = layout.disk_types
+    return [len(types[index % len(types)]) for index in range(layout.workers)]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove workers from HDFS and YARN without data loss.
+
+HDFS first copies the blocks of a DataNode to other DataNodes
+(decommissioning, Hadoop's HDFS guide "DataNode Admin"). YARN assigns no new
+containers to a NodeManager and keeps it until all jobs that ran on it have
+ended (YARN guide "Graceful Decommission of YARN Nodes"), because its map
+outputs are read until then.
+
+With separate controllers, each daemon reads the list on its own node.
+"""
+
+import json
+import time
+from collections.abc import Collection, Sequence
+
+from hvstack import errors, processutils
+from hvstack.hadoop import daemon_http
+from hvstack.hadoop.daemon_http import HadoopNodes, Runner
+from hvstack.hadoop.site_files import CONF
+from hvstack.progress import Progress
+
+#: File with the addresses of the excluded nodes, one per line.
+EXCLUDE_FILE = f'{CONF}/excluded'
+#: Adds the properties to site files that do not contain them. Both daemons
+#: read their files again at every -refreshNodes.
+_SETUP = f"""
+set -e
+touch {EXCLUDE_FILE}
+for pair in hdfs-site.xml:dfs.hosts.exclude \
+        yarn-site.xml:yarn.resourcemanager.nodes.exclude-path; do
+    file={CONF}/${{pair%%:*}} name=${{pair#*:}}
+    grep -q "<name>$name</name>" $file || sed -i "s:</configuration>:\
+<property><name>$name</name><value>{EXCLUDE_FILE}</value></property>\\n&:" \
+        $file
+done
+"""
+_ENDED_STATES = ('DECOMMISSIONED', 'LOST', 'SHUTDOWN')
+_INTERVAL_SECONDS = 3.0
+_REPORT_SECONDS = 15
+
+
+def read_excluded(controller: Runner) -> set[str]:
+    """Return the addresses of the excluded nodes.
+
+    :param controller: controller that runs the NameNode.
+    """
+    text = controller.run(
+        f'cat {EXCLUDE_FILE}', check=False, timeout=60
+    ).stdout
+    return set(text.split())
+
+
+def exclude_nodes(
+    cluster: HadoopNodes, addresses: Collection[str], timeout: float
+) -> None:
+    """Exclude nodes from HDFS and YARN, and include all other nodes.
+
+    :param cluster: cluster that the nodes belong to.
+    :param addresses: addresses of the nodes to exclude.
+    :param timeout: seconds that YARN waits for the jobs on these nodes.
+    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    """
+    lines = ''.join(f'{address}\n' for address in sorted(addresses))
+    for node in daemon_http.list_controllers(cluster):
+        node.run(_SETUP, timeout=60)
+        node.put(lines, EXCLUDE_FILE)
+    cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
+    cluster.manager.run(
+        f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server', timeout=180
+    )
+
+
+def find_remaining_services(
+    cluster: HadoopNodes, nodes: Sequence[Runner]
+) -> list[str]:
+    """Return the services that still use excluded nodes.
+
+    :param cluster: cluster that the nodes belong to.
+    :param nodes: nodes that were excluded.
+    :returns: short descriptions, such as "worker-1 in YARN (RUNNING)".
+    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    """
+    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    leaving = {
+        datanode['xferaddr'].rpartition(':')[0]: datanode[
+            'underReplicatedBlocks'
+        ]
+        for datanode in json.loads(info['DecomNodes']).values()
+    }
+    states = {
+        datanode['xferaddr'].rpartition(':')[0]: datanode['adminState']
+        for datanode in json.loads(info['LiveNodes']).values()
+    }
+    answer = daemon_http.get_json(
+        cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
+    )
+    managers = {
+        nodemanager['nodeHostName']: nodemanager['state']
+        for nodemanager in (answer.get('nodes') or {}).get('node') or []
+    }
+    remaining_services = []
+    for node in nodes:
+        state = states.get(node.address, 'Decommissioned')
+        if state != 'Decommissioned':
+            remaining_services.append(
+                f'{node.name} in HDFS ({leaving.get(node.address, "all")} '
+                'blocks to copy)'
+            )
+        manager = managers.get(node.address) or managers.get(node.name)
+        if manager not in (None, *_ENDED_STATES):
+            remaining_services.append(f'{node.name} in YARN ({manager})')
+    return remaining_services
+
+
+def drain(
+    cluster: HadoopNodes,
+    nodes: Sequence[Runner],
+    staying: Sequence[Runner],
+    *,
+    timeout: float,
+    progress: Progress | None = None,
+) -> None:
+    """Exclude nodes from HDFS and YARN, and wait until no service uses them.
+
+    A dead node has nothing to wait for; HDFS is checked for missing blocks.
+
+    :param cluster: cluster that the nodes belong to.
+    :param nodes: workers to remove.
+    :param staying: workers that remain. Nodes in neither list keep their
+        state.
+    :param timeout: seconds for the copies, and for the jobs on the nodes.
+    :param progress: where to report; None reports nothing.
+    :raises hvstack.errors.DeadlineExceeded: services still use the nodes,
+        which stay excluded; the message names them.
+    :raises hvstack.errors.RunFailed: HDFS misses blocks.
+    """
+    others = read_excluded(cluster.gateway) - {
+        worker.address for worker in staying
+    }
+    exclude_nodes(cluster, others | {node.address for node in nodes}, timeout)
+    last: list[str] = []
+    reported_at = 0.0
+
+    def is_drained() -> bool:
+        nonlocal reported_at
+        last[:] = find_remaining_services(cluster, nodes)
+        if (
+            progress
+            and last
+            and time.monotonic() - reported_at > _REPORT_SECONDS
+        ):
+            reported_at = time.monotonic()
+            progress.say(f'  still {", ".join(last)}')
+        return not last
+
+    processutils.wait_for(
+        is_drained,
+        f'HDFS and YARN to let go of {", ".join(n.name for n in nodes)}',
+        timeout=timeout,
+        interval=_INTERVAL_SECONDS,
+        get_reason=lambda: (
+            f'still {", ".join(last)}; the same command goes on'
+        ),
+    )
+    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    missing = info['NumberOfMissingBlocks']
+    if missing:
+        raise errors.RunFailed(
+            f'Cannot remove workers: HDFS misses {missing} blocks. Start the '
+            "dead workers again, or delete the files that 'hdfs fsck / "
+            "-list-corruptfileblocks' lists."
+        )

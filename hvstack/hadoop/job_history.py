@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of finished jobs and their tasks.
+
+Those of a job come from the REST interface of the JobHistory server, those of
+its tasks from the history file.
+"""
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hvstack import errors, processutils
+from hvstack.hadoop import daemon_http
+from hvstack.hadoop.daemon_http import Runner
+from hvstack.hadoop.site_files import CONF
+
+_JOBS = '/ws/v1/history/mapreduce/jobs'
+#: Directories of history files, before and after the server moves them
+#: (mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir).
+_HISTORY = '/tmp/hadoop-yarn/staging/history'  # noqa: S108, in HDFS
+_FILES = (
+    f'{_HISTORY}/done_intermediate/*/{{job}}-*.jhist',
+    f'{_HISTORY}/done/*/*/*/*/{{job}}-*.jhist',
+)
+_JOB = re.compile(r'"(?:attempt|task|job)_(\d+_\d+)[_"]')
+#: Maximum number of failures per job, and of characters per failure.
+_FAILURES, _ERROR = 5, 300
+#: Distances between a map task and its data, the nearest first.
+LOCALITY = ('node', 'node_group', 'rack', 'off_rack')
+
+
+def load_job(
+    controller: Runner, job_id: str, timeout: float = 60
+) -> dict[str, Any]:
+    """Return the times and counters of a finished job.
+
+    The server lists a job some seconds after its client has ended.
+
+    :param controller: controller that runs the JobHistory server.
+    :param job_id: job ID.
+    :param timeout: maximum number of seconds to wait.
+    :returns: ``job_id``, ``job_began`` (Unix time), ``job_seconds``,
+        ``map_shuffle_seconds``, ``reduce_merge_seconds``, ``state``,
+        ``maps``, ``reduces``, ``failed_attempts``, ``killed_attempts`` and
+        ``counters`` (of the whole job by name, and ``MAP.`` those of its
+        map tasks).
+    :raises hvstack.errors.DeadlineExceeded: the server does not list the job.
+    """
+    job_fields: dict[str, Any] = {}
+
+    def is_available() -> bool:
+        job_fields.update(
+            daemon_http.get_json(
+                controller, 'historyserver', f'{_JOBS}/{job_id}'
+            )['job']
+        )
+        return True
+
+    processutils.wait_for(
+        is_available, f'the history of {job_id}', timeout=timeout, interval=1
+    )
+    base = f'{_JOBS}/{job_id}'
+    return summarize_job(
+        job_fields,
+        daemon_http.get_json(controller, 'historyserver', f'{base}/tasks'),
+        daemon_http.get_json(controller, 'historyserver', f'{base}/counters'),
+    )
+
+
+def summarize_job(
+    job: Mapping[str, Any],
+    tasks: Mapping[str, Any],
+    counters: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Combine the three answers of the server about a job.
+
+    The map-shuffle stage lasts from the start of the job until its last map
+    task has ended, the reduce-merge stage from then until the job has ended.
+
+    :param job: answer about the job.
+    :param tasks: answer about its tasks.
+    :param counters: answer about its counters.
+    :returns: the result of :func:`load_job`.
+    :raises hvstack.errors.CommandFailed: a field is missing in an answer.
+    """
+    try:
+        started_ms, ended_ms = int(job['startTime']), int(job['finishTime'])
+        maps_ended_ms = max(
+            (
+                int(task['finishTime'])
+                for task in daemon_http.list_elements(tasks['tasks']['task'])
+                if task['type'] == 'MAP'
+            ),
+            default=started_ms,
+        )
+        values: dict[str, int] = {}
+        for group in daemon_http.list_elements(
+            counters['jobCounters'].get('counterGroup')
+        ):
+            for counter in daemon_http.list_elements(group['counter']):
+                name, total = counter['name'], counter['totalCounterValue']
+                values[name] = int(total)
+                if group['counterGroupName'].endswith('.TaskCounter'):
+                    values[f'MAP.{name}'] = int(counter['mapCounterValue'])
+        return {
+            'job_id': job['id'],
+            'state': job['state'],
+            'job_began': started_ms / 1000,
+            'job_seconds': round((ended_ms - started_ms) / 1000, 3),
+            'map_shuffle_seconds': round(
+                (maps_ended_ms - started_ms) / 1000, 3
+            ),
+            'reduce_merge_seconds': round(
+                (ended_ms - maps_ended_ms) / 1000, 3
+            ),
+            'maps': int(job['mapsTotal']),
+            'reduces': int(job['reducesTotal']),
+            'failed_attempts': int(job.get('failedMapAttempts', 0))
+            + int(job.get('failedReduceAttempts', 0)),
+            'killed_attempts': int(job.get('killedMapAttempts', 0))
+            + int(job.get('killedReduceAttempts', 0)),
+            'counters': values,
+        }
+    except (KeyError, TypeError, ValueError) as exc:
+        raise errors.CommandFailed(
+            ['JobHistory'], 0, f'the answer has no field {exc}'
+        ) from exc
+
+
+@dataclass(frozen=True)
+class Task:
+    """A successful attempt of a task.
+
+    :param id: task ID.
+    :param kind: ``map`` or ``reduce``.
+    :param host: address of the node that ran it.
+    :param started_at: start time in seconds since 1970.
+    :param ended_at: end time in seconds since 1970.
+    :param records: number of input records.
+    :param bytes: number of bytes read from HDFS or written to it, whichever
+        is larger.
+    :param splits: addresses of the nodes that store its input.
+    """
+
+    id: str
+    kind: str
+    host: str
+    started_at: float
+    ended_at: float
+    records: int
+    bytes: int
+    splits: tuple[str, ...] = ()
+
+
+@dataclass
+class JobHistory:
+    """Task attempts of a job, as its history file lists them.
+
+    :param tasks: successful attempts.
+    :param failures: node and error of each failed attempt.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+
+def load_histories(
+    controller: Runner, jobs: Sequence[str]
+) -> tuple[dict[str, JobHistory], dict[str, str]]:
+    """Return the task attempts of jobs, and the locations of the nodes.
+
+    A history file that cannot be read is left out, so that no run fails
+    because of it.
+
+    :param controller: node with an HDFS client and the topology table.
+    :param jobs: job IDs.
+    :returns: histories by job ID, and ``/rack/nodegroup`` by address.
+    """
+    files = ' '.join(
+        f"'{path.format(job=job)}'" for job in jobs for path in _FILES
+    )
+    if not files:
+        return {}, {}
+    # Only events of tasks: the other lines are the schema and the settings.
+    command = (
+        f'cat {CONF}/topology.table; hdfs dfs -cat {files} 2>/dev/null '
+        '| grep -e _ATTEMPT_ -e \'"TASK_STARTED"\''
+    )
+    try:
+        lines = controller.run(
+            command, timeout=300, check=False
+        ).stdout.splitlines()
+        rows = [line.split() for line in lines if line[:1] != '{']
+        return parse_histories(lines), {
+            row[0]: row[1] for row in rows if len(row) == 2
+        }
+    except (errors.HVStackError, LookupError, TypeError, ValueError):
+        return {}, {}
+
+
+def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
+    """Return the task attempts in lines of JSON history files, by job ID."""
+    histories: dict[str, JobHistory] = {}
+    start_times: dict[str, float] = {}
+    splits: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        job = _JOB.search(line)
+        try:
+            (event,) = json.loads(line)['event'].values()
+        except (ValueError, KeyError, AttributeError):
+            continue
+        event = {name: _unwrap_union(value) for name, value in event.items()}
+        if not job:
+            continue
+        history = histories.setdefault(f'job_{job[1]}', JobHistory())
+        if 'splitLocations' in event:
+            splits[event['taskid']] = tuple(event['splitLocations'].split(','))
+        elif 'startTime' in event and 'attemptId' in event:
+            start_times[event['attemptId']] = event['startTime'] / 1000
+        elif 'error' in event and event.get('status') == 'FAILED':
+            history.failures.append(
+                (event['hostname'], ' '.join(event['error'].split())[:_ERROR])
+            )
+        elif 'counters' in event and event.get('attemptId') in start_times:
+            history.tasks.append(_task(event, start_times, splits))
+    return histories
+
+
+def _unwrap_union(value: Any) -> Any:
+    """Return the value of an Avro union, whose JSON names the type."""
+    if isinstance(value, dict) and len(value) == 1:
+        return next(iter(value.values()))
+    return value
+
+
+def _task(
+    event: Mapping[str, Any],
+    start_times: Mapping[str, float],
+    splits: Mapping[str, tuple[str, ...]],
+) -> Task:
+    counters = {
+        counter['name']: int(counter['value'])
+        for group in event['counters']['groups']
+        for counter in group['counts']
+    }
+    task_type = event['taskType'].lower()
+    return Task(
+        id=event['taskid'],
+        kind=task_type,
+        host=event['hostname'],
+        started_at=start_times[event['attemptId']],
+        ended_at=event['finishTime'] / 1000,
+        records=counters.get(f'{task_type.upper()}_INPUT_RECORDS', 0),
+        bytes=max(
+            counters.get('HDFS_BYTES_READ', 0),
+            counters.get('HDFS_BYTES_WRITTEN', 0),
+        ),
+        splits=splits.get(event['taskid'], ()),
+    )
+
+
+def summarize_tasks(
+    history: JobHistory, locations: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the statistics of a job's tasks for the run record.
+
+    :param history: task attempts of the job.
+    :param locations: ``/rack/nodegroup`` by address.
+    :param names: node names by address.
+    :returns: ``locality`` of map tasks, ``nodes`` (per kind the number of
+        tasks, the sum of their seconds, the seconds with at least one task,
+        and bytes), ``last`` (per kind the task that ended last, and the
+        seconds in which only this task ran), ``reducers`` (minimum, median
+        and maximum of input records) and ``failures``.
+    """
+    nodes: dict[str, dict[str, float]] = {}
+    for task in history.tasks:
+        node = nodes.setdefault(names.get(task.host, task.host), {})
+        for name, value in (
+            (f'{task.kind}s', 1),
+            (f'{task.kind}_seconds', task.ended_at - task.started_at),
+            (f'{task.kind}_bytes', task.bytes),
+        ):
+            node[name] = round(node.get(name, 0) + value, 3)
+    for address in {task.host for task in history.tasks}:
+        for task_type in ('map', 'reduce'):
+            spans = [
+                (task.started_at, task.ended_at)
+                for task in history.tasks
+                if (task.host, task.kind) == (address, task_type)
+            ]
+            if spans:
+                node = nodes[names.get(address, address)]
+                node[f'{task_type}_wall_seconds'] = round(
+                    _union_seconds(spans), 3
+                )
+    local = Counter(
+        near
+        for task in history.tasks
+        if task.kind == 'map' and (near := locality(task, locations))
+    )
+    records = [task.records for task in history.tasks if task.kind == 'reduce']
+    return {
+        'nodes': nodes,
+        'last': {
+            task_type: _summarize_last_task(tasks, names)
+            for task_type in ('map', 'reduce')
+            if len(tasks := [x for x in history.tasks if x.kind == task_type])
+            > 1
+        },
+        **({'locality': {x: local[x] for x in LOCALITY}} if local else {}),
+        **(
+            {
+                'reducers': {
+                    'least': min(records),
+                    'median': statistics.median(records),
+                    'most': max(records),
+                }
+            }
+            if len(records) > 1
+            else {}
+        ),
+        'failures': [
+            {'node': names.get(host, host), 'error': error}
+            for host, error in history.failures[:_FAILURES]
+        ],
+    }
+
+
+def _union_seconds(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the number of seconds that at least one of the spans covers."""
+    total, reached = 0.0, float('-inf')
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def locality(task: Task, locations: Mapping[str, str]) -> str | None:
+    """Return the distance between a map task and its data.
+
+    :param task: map task.
+    :param locations: ``/rack/nodegroup`` by address.
+    :returns: a value of :data:`LOCALITY`; None for a task without input, or
+        if a location is unknown.
+    """
+    splits = [split for split in task.splits if split]
+    if not splits:
+        return None
+    if task.host in splits:
+        return 'node'
+    task_location = locations.get(task.host, '').strip('/').split('/')
+    near = [locations.get(split, '').strip('/').split('/') for split in splits]
+    if task_location == [''] or [''] in near:
+        return None
+    if len(task_location) > 1 and task_location in near:
+        return 'node_group'
+    return (
+        'rack'
+        if task_location[0] in [split_location[0] for split_location in near]
+        else 'off_rack'
+    )
+
+
+def _summarize_last_task(
+    tasks: Sequence[Task], names: Mapping[str, str]
+) -> dict[str, Any]:
+    ordered = sorted(tasks, key=lambda task: task.ended_at)
+    before, last = ordered[-2:]
+    return {
+        'task': last.id,
+        'node': names.get(last.host, last.host),
+        'seconds': round(last.ended_at - last.started_at, 3),
+        'median_seconds': round(
+            statistics.median(
+                task.ended_at - task.started_at for task in tasks
+            ),
+            3,
+        ),
+        'alone_seconds': round(last.ended_at - before.ended_at, 3),
+    }

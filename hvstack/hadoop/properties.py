@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadoop properties of the papers, and the formulas for their values.
+
+The tables of properties are in :mod:`hvstack.hadoop.tuning_profiles`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hvstack.hadoop.sizing import NodeSizing, sort_buffer_mib
+
+CORE = 'core-site.xml'
+HDFS = 'hdfs-site.xml'
+YARN = 'yarn-site.xml'
+MAPRED = 'mapred-site.xml'
+#: Not a site file: settings of a command, or of another file of Hadoop.
+ENV = 'hadoop-env.sh'
+SCHEDULER = 'capacity-scheduler.xml'
+JVM = 'JVM'
+
+#: Properties that Hadoop 3.5 reads but that no default file contains, each
+#: with a class that defines it.
+NOT_IN_DEFAULTS = {
+    'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
+    '.FileInputFormat',
+    'mapreduce.map.java.opts': 'mapred.JobConf',
+    'mapreduce.reduce.java.opts': 'mapred.JobConf',
+    'mapreduce.shuffle.manage.os.cache': 'mapred.ShuffleHandler',
+    'mapreduce.terasort.output.replication': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.partitions.sample': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.use.terascheduler': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'yarn.scheduler.capacity.per-node-heartbeat'
+    '.multiple-assignments-enabled': 'yarn.server.resourcemanager.scheduler'
+    '.capacity.CapacitySchedulerConfiguration',
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Values from which formulas compute properties.
+
+    :param sizing: size of a worker.
+    :param replication: number of replicas of input and output.
+    :param block_mib: HDFS block size in MiB.
+    """
+
+    sizing: NodeSizing
+    replication: int
+    block_mib: int
+
+
+Formula = Callable[[Facts], str]
+
+
+@dataclass(frozen=True)
+class HadoopProperty:
+    """A property in a paper, and its equivalent in Hadoop 3.5.
+
+    :param paper_name: name in the paper; empty for a property that hvstack
+        adds.
+    :param paper_value: value in the paper; empty if the paper has no value.
+    :param site: file that contains the property in Hadoop 3.5.
+    :param name: name in Hadoop 3.5; empty if the property was removed.
+    :param value: value for a cluster, or the formula for it; None if the
+        cluster keeps Hadoop's default or another component sets it.
+    :param reason: why the property was removed, is not set, or differs from
+        the paper.
+    """
+
+    paper_name: str
+    paper_value: str = ''
+    site: str = ''
+    name: str = ''
+    value: str | Formula | None = None
+    reason: str = ''
+
+    @property
+    def display_value(self) -> str:
+        """Value as human-readable text; the description of a formula."""
+        if callable(self.value):
+            summary = (self.value.__doc__ or '').split('\n')[0]
+            return summary.rstrip('.')
+        return self.value or ''
+
+
+#: Rows of one paper, by its section or table.
+Table = dict[str, tuple[HadoopProperty, ...]]
+
+
+def resolve_properties(
+    table: Table, facts: Facts
+) -> dict[str, dict[str, str]]:
+    """Return the properties that a table sets, by site file and name."""
+    properties: dict[str, dict[str, str]] = {}
+    for rows in table.values():
+        for row in rows:
+            if row.name and row.value is not None:
+                value = row.value(facts) if callable(row.value) else row.value
+                properties.setdefault(row.site, {})[row.name] = value
+    return properties
+
+
+def replication(facts: Facts) -> str:
+    """As the benchmark asks, 3 on three or more hosts."""
+    return str(facts.replication)
+
+
+def block_bytes(facts: Facts) -> str:
+    """256 MiB, 64 in hvstack's own for small workers; a run sets its own."""
+    return str(facts.block_mib * 1024 * 1024)
+
+
+def containers(facts: Facts) -> str:
+    """Containers of a worker."""
+    return str(facts.sizing.containers)
+
+
+def container_mib(facts: Facts) -> str:
+    """MiB of a container for a reduce task."""
+    return str(facts.sizing.container_mib)
+
+
+def map_mib(facts: Facts) -> str:
+    """MiB of a container for a map task."""
+    return str(facts.sizing.map_mib)
+
+
+def sort_mib(facts: Facts) -> str:
+    """A part of a map task's heap."""
+    return str(facts.sizing.sort_mib)
+
+
+def block_buffer_mib(facts: Facts) -> str:
+    """A block's records and their metadata, at most half a map's heap."""
+    whole = sort_buffer_mib(facts.block_mib, spill=0.99)
+    return str(min(whole, facts.sizing.sort_mib))
+
+
+def parallel_copies(facts: Facts) -> str:
+    """20, or 5 with one map and one reduce a worker."""
+    return '20' if facts.sizing.containers > 2 else '5'
+
+
+def daemon_heap(facts: Facts) -> str:
+    """1300 MiB, at most an eighth of the node."""
+    return str(facts.sizing.daemon_mib or '')
+
+
+def _every_jvm(facts: Facts) -> str:
+    # Without this option Java counts the CPUs of the host, and it counts them
+    # differently with CPU quotas and with CPU shares.
+    return (
+        f'-XX:ActiveProcessorCount={facts.sizing.processors} '
+        '-Djava.net.preferIPv4Stack=true'
+    )
+
+
+def small_jvm(facts: Facts) -> str:
+    """The heap, the serial collector, the first compiler, class data."""
+    return (
+        f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
+        f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
+        '--add-opens=java.base/java.lang=ALL-UNNAMED '
+        # The class data sharing archive of the image needs a class path that
+        # begins with its jar. Without these files Java starts normally.
+        '-XX:SharedArchiveFile=/opt/hadoop/hadoop.jsa '
+        '-cp /opt/hadoop/hadoop.jar:$CLASSPATH'
+    )
+
+
+def no_heap_jvm(facts: Facts) -> str:
+    """No heap: Hadoop takes 0.8 of the container."""
+    return _every_jvm(facts)
+
+
+def master_jvm(facts: Facts) -> str:
+    """The heap of a reduce task."""
+    return f'-Xmx{facts.sizing.heap_mib}m {_every_jvm(facts)}'
+
+
+def vsphere6_map_jvm(facts: Facts) -> str:
+    """-Xmx and -Xms 800 MiB, -Xmn 256, less on small workers."""
+    heap = facts.sizing.map_heap_mib
+    return f'-Xmx{heap}m -Xms{heap}m {_vsphere6_rest(heap, facts)}'
+
+
+def vsphere6_reduce_jvm(facts: Facts) -> str:
+    """-Xmx 1200 MiB, -Xmn 256, less on small workers."""
+    heap = facts.sizing.heap_mib
+    return f'-Xmx{heap}m {_vsphere6_rest(heap, facts)}'
+
+
+def _vsphere6_rest(heap: int, facts: Facts) -> str:
+    # "Ensure large pages are used by the hypervisor, guest OS, and Java."
+    return (
+        f'-Xmn{min(256, max(1, heap // 3))}m -XX:+UseTransparentHugePages '
+        f'{_every_jvm(facts)}'
+    )
+
+
+def amd_map_jvm(facts: Facts) -> str:
+    """-Xms and -Xmx 1 GiB, less on small workers."""
+    heap = facts.sizing.map_heap_mib
+    return f'-Xms{heap}m -Xmx{heap}m {_every_jvm(facts)}'
+
+
+def amd_reduce_jvm(facts: Facts) -> str:
+    """-Xms and -Xmx 2 GiB, less on small workers."""
+    heap = facts.sizing.heap_mib
+    return f'-Xms{heap}m -Xmx{heap}m {_every_jvm(facts)}'
+
+
+def stock_master_mib(facts: Facts) -> str:
+    """Hadoop's 1536, at most all that YARN has of a worker."""
+    return str(min(1536, facts.sizing.yarn_mib))
+
+
+def stock_master_jvm(facts: Facts) -> str:
+    """Hadoop's -Xmx1024m, at most 0.8 of its container."""
+    heap = min(1024, int(0.8 * int(stock_master_mib(facts))))
+    return f'-Xmx{heap}m {_every_jvm(facts)}'

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hadoop's site files, which are the same for guests and for bare metal.
+
+Each node replaces the placeholders ``%ADDRESS%`` and ``%HOSTNAME%``;
+``%CONTROLLER%`` is replaced when the files are distributed. Nodes are always
+identified by their addresses, because networks of tenants often have no name
+resolution.
+
+A site file contains the properties that every cluster needs and those of its
+tuning profile (:mod:`hvstack.hadoop.tuning_profiles`).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+from hvstack.hadoop.properties import (
+    CORE,
+    HDFS,
+    MAPRED,
+    YARN,
+    Facts,
+    block_bytes,
+)
+from hvstack.hadoop.properties import resolve_properties as tuned
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing, get_rule
+from hvstack.hadoop.tuning_profiles import (
+    BLOCK_MIB,
+    LARGEST_BLOCK_MIB,
+    TUNINGS,
+)
+
+CONTROLLER = '%CONTROLLER%'
+CONF = '/etc/hadoop'
+#: Program that looks up the location of a node in the topology table.
+TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
+TABLE = f'{CONF}/topology.table'
+CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
+NAMENODE_PORT = 8020
+CONTROLLER_ROLES = 'namenode resourcemanager historyserver'
+WORKER_ROLES = 'datanode nodemanager'
+#: Port of the web interface of each controller daemon.
+UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
+
+#: A worker with less memory for YARN is small, such as all workers of the
+#: lab. The smallest worker of the papers (vsphere6, 20 VMs per host) has more.
+_SMALL_MIB = 4096
+
+#: Properties for the look-up of node locations.
+_TOPOLOGY_MAPPING = {
+    CORE: {
+        # Hadoop's TableMapping reads the table only once.
+        'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
+        '.ScriptBasedMapping',
+        'net.topology.script.file.name': TOPOLOGY_SCRIPT,
+    },
+    HDFS: {
+        # A new node waits until the table contains its location.
+        'dfs.namenode.reject-unresolved-dn-topology-mapping': 'true',
+    },
+}
+#: HDFS with node groups (the HVE paper, "Network Topology Extension"); the
+#: class names are Hadoop 3.4's.
+_NODE_GROUPS = {
+    CORE: {
+        'net.topology.impl': 'org.apache.hadoop.net'
+        '.NetworkTopologyWithNodeGroup',
+    },
+    HDFS: {
+        # With the default, HDFS would use DFSNetworkTopology instead.
+        'dfs.use.dfs.network.topology': 'false',
+        'dfs.block.replicator.classname': 'org.apache.hadoop.hdfs.server'
+        '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
+    },
+}
+
+
+def render_site_files(
+    sizing: NodeSizing,
+    *,
+    controller: str = CONTROLLER,
+    replication: int = 3,
+    node_groups: bool = True,
+    block_mib: int | None = None,
+    tuning: str = DEFAULT,
+    namenode_handlers: int | None = None,
+    topology_mapping: Mapping[str, dict[str, str]] = _TOPOLOGY_MAPPING,
+    bind: bool = False,
+) -> dict[str, str]:
+    """Return the site files of a cluster, by name.
+
+    :param sizing: size of a worker with the same tuning profile.
+    :param controller: address of the NameNode and the ResourceManager.
+    :param replication: number of replicas of input and output.
+    :param node_groups: whether replicas of a block are on different hosts.
+    :param block_mib: HDFS block size in MiB; None uses that of the tuning
+        profile.
+    :param tuning: tuning profile, a key of
+        :data:`hvstack.hadoop.tuning_profiles.TUNINGS`.
+    :param namenode_handlers: ``dfs.namenode.handler.count``; None uses that of
+        the tuning profile. vsphere6 used 1 ("Controller Daemons": a workaround
+        for HDFS-7122).
+    :param topology_mapping: properties for the look-up of node locations.
+    :param bind: whether daemons listen only on the address of the node. The
+        shuffle service and the ApplicationMasters have no such property in
+        Hadoop 3.4.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
+    """
+    get_rule(tuning)
+    values = _base_properties(sizing, controller, replication)
+    facts = Facts(sizing, replication, block_mib or _block_mib(tuning, sizing))
+    for name, properties in tuned(TUNINGS[tuning], facts).items():
+        if name in values:
+            values[name] |= properties
+    if block_mib is not None:
+        values[HDFS]['dfs.blocksize'] = block_bytes(facts)
+    if namenode_handlers is not None:
+        values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
+    layers = (
+        topology_mapping,
+        _NODE_GROUPS if node_groups else {},
+        _bind_properties(controller) if bind else {},
+    )
+    for added in layers:
+        for name, properties in added.items():
+            values[name] |= properties
+    return {
+        name: _render_xml(properties) for name, properties in values.items()
+    }
+
+
+def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
+    """Return the properties that make daemons listen on a single address."""
+    own = '%ADDRESS%'
+    return {
+        HDFS: {
+            'dfs.namenode.rpc-bind-host': own,
+            'dfs.namenode.http-bind-host': own,
+            'dfs.datanode.address': f'{own}:9866',
+            'dfs.datanode.http.address': f'{own}:9864',
+            'dfs.datanode.ipc.address': f'{own}:9867',
+        },
+        YARN: {
+            'yarn.resourcemanager.bind-host': own,
+            'yarn.nodemanager.bind-host': own,
+        },
+        MAPRED: {
+            'mapreduce.jobhistory.bind-host': own,
+            'mapreduce.jobhistory.admin.address': f'{controller}:10033',
+        },
+    }
+
+
+def _block_mib(tuning: str, sizing: NodeSizing) -> int:
+    """Return the HDFS block size in MiB for workers of a size.
+
+    Small workers get small blocks: with larger blocks, a small data set would
+    leave containers idle.
+    """
+    if sizing.yarn_mib < _SMALL_MIB:
+        return BLOCK_MIB[tuning]
+    return LARGEST_BLOCK_MIB[tuning]
+
+
+def _base_properties(
+    sizing: NodeSizing, controller: str, replication: int
+) -> dict[str, dict[str, str]]:
+    """Return the properties that every cluster needs."""
+    return {
+        CORE: {
+            'fs.defaultFS': f'hdfs://{controller}:{NAMENODE_PORT}',
+            'hadoop.tmp.dir': '/srv/hdfs/tmp',
+        },
+        HDFS: {
+            'dfs.replication': str(replication),
+            'dfs.namenode.name.dir': 'file:///srv/hdfs/name',
+            # A node with data disks replaces this directory, and that of YARN,
+            # with a directory on each disk: hvstack.hadoop.os_profiles.
+            'dfs.datanode.data.dir': 'file:///srv/hdfs/data',
+            'dfs.datanode.hostname': '%ADDRESS%',
+            'dfs.namenode.datanode.registration.ip-hostname-check': 'false',
+            'dfs.namenode.rpc-bind-host': '0.0.0.0',  # noqa: S104
+        },
+        YARN: {
+            'yarn.resourcemanager.hostname': controller,
+            'yarn.resourcemanager.bind-host': '0.0.0.0',  # noqa: S104
+            'yarn.nodemanager.hostname': '%ADDRESS%',
+            'yarn.nodemanager.aux-services': 'mapreduce_shuffle',
+            'yarn.nodemanager.resource.memory-mb': str(sizing.yarn_mib),
+            # Java 17 maps much more memory than it uses.
+            'yarn.nodemanager.vmem-check-enabled': 'false',
+            'yarn.nodemanager.local-dirs': '/srv/yarn/local',
+            'yarn.nodemanager.log-dirs': '/srv/yarn/log',
+            'yarn.nodemanager.disk-health-checker'
+            '.max-disk-utilization-per-disk-percentage': '99',
+            'yarn.application.classpath': ','.join(CLASSPATH),
+        },
+        MAPRED: {
+            'mapreduce.framework.name': 'yarn',
+            'mapreduce.application.classpath': ':'.join(CLASSPATH),
+            'mapreduce.jobhistory.address': f'{controller}:10020',
+            'mapreduce.jobhistory.webapp.address': f'{controller}:19888',
+            'mapreduce.jobhistory.jhist.format': 'json',
+            # Small clusters have fewer nodes than the default of 10, and the
+            # NameNode would keep searching for nodes for the replicas.
+            'mapreduce.client.submit.file.replication': str(replication),
+            # By default, TeraSort writes a single replica of its output.
+            'mapreduce.terasort.output.replication': str(replication),
+            # TeraScheduler reduces the locations of every split to one host.
+            'mapreduce.terasort.use.terascheduler': 'false',
+        },
+    }
+
+
+def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
+    """Return a digest of the settings that do not depend on the node size.
+
+    Runs with different digests are not comparable. Settings that depend on the
+    node size differ between configurations.
+
+    :param replication: number of replicas of input and output.
+    :param tuning: tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
+    """
+    same = render_site_files(
+        NodeSizing(1, 1, 1, 1, 1, 1, 1),
+        replication=replication,
+        tuning=tuning,
+        # No result depends on the look-up of node locations.
+        topology_mapping={},
+    )
+    text = ''.join(same[name] for name in sorted(same))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def render_hadoop_env(sizing: NodeSizing) -> str:
+    """Return ``hadoop-env.sh``, which contains the heap sizes of the daemons.
+
+    It is empty if the heap sizes of the guest image apply.
+
+    :param sizing: size of a worker.
+    """
+    if sizing.daemon_mib is None:
+        return ''
+    roles = f'{CONTROLLER_ROLES} {WORKER_ROLES} secondarynamenode'.split()
+    return ''.join(f'HEAP_{role}={sizing.daemon_mib}\n' for role in roles)
+
+
+def render_user_switch(uid: int, setup: str) -> str:
+    """Return lines of ``hadoop-env.sh`` that switch from root to a user.
+
+    Hadoop's programs on a node source this file first. In HDFS and YARN the
+    user is still root, so that paths and jobs are the same as in guests.
+    Commands that need root run before the switch.
+
+    :param uid: user ID and group ID.
+    :param setup: script that applies the settings of the operating system.
+    """
+    own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn /srv/data'
+    return f"""if [ "$(id -u)" = 0 ]; then
+    case "$0 ${{1:-}}" in
+    */node\\ start)
+        OS_PID=$$ sh {setup} >&2 || echo "{setup} failed: $?" >&2
+        mkdir -p {own}
+        chown -Rh {uid}:{uid} {own}
+        chmod 1777 /tmp
+        ;;
+    esac
+    export HADOOP_USER_NAME=root
+    exec setpriv --reuid={uid} --regid={uid} --clear-groups --no-new-privs \\
+        "$0" "$@"
+fi
+"""
+
+
+def _render_xml(properties: dict[str, str]) -> str:
+    rows = ''.join(
+        f'<property><name>{escape(name)}</name>'
+        f'<value>{escape(value)}</value></property>\n'
+        for name, value in sorted(properties.items())
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def render_node_env(roles: str, processors: int) -> str:
+    """Return ``/etc/hvstack/node.env`` of a node.
+
+    :param roles: daemons of the node, separated by spaces.
+    :param processors: number of processors that its JVMs use.
+    """
+    return f'ROLES="{roles}"\nJAVA_PROCESSORS={processors}\n'

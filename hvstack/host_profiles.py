@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding and reading host profiles, and the catalogues for them.
+
+A file holds one profile, or under ``profiles`` several by name, as the lab's
+``hosts.yaml`` does.
+"""
+
+import os
+from pathlib import Path
+
+from hvstack import errors, paths, share, textfile, yamlfile
+from hvstack.model import catalogue
+from hvstack.model.host import HostProfile, from_mapping
+from hvstack.model.strict_mapping import Fields
+
+#: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
+#: when it comes up, since its hosts are sized to the machine.
+LAB = paths.STATE / 'lab' / 'hosts.yaml'
+
+
+def folders() -> list[Path]:
+    """Return the directories of profiles: a user's own come first."""
+    return [Path('/etc/hvstack/hosts'), share.HOST_PROFILES]
+
+
+def list_paths() -> dict[str, Path]:
+    """Return the file of each profile that has a name, by that name.
+
+    :raises hvstack.errors.InputError: the lab's file is not well formed.
+    """
+    paths_by_name: dict[str, Path] = {}
+    for directory in folders():
+        for path in sorted(directory.glob('*.yaml')):
+            paths_by_name.setdefault(path.stem, path)
+    # A link that leads nowhere is a mistake, not a missing file.
+    if os.path.lexists(LAB):
+        paths_by_name |= dict.fromkeys(read(LAB), LAB)
+    return paths_by_name
+
+
+def read(path: Path) -> dict[str, HostProfile]:
+    """Return all profiles of a file, by name.
+
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    document = yamlfile.load(path)
+    data = document.data
+    if isinstance(data, dict) and isinstance(data.get('profiles'), dict):
+        Fields(data, document.source_location(), ('profiles',))
+        profiles = {}
+        for name, item in data['profiles'].items():
+            source_location = document.source_location(f'profiles.{name}')
+            mapping = item
+            if isinstance(item, dict):
+                mapping = {'name': str(name), **item}
+            profiles[str(name)] = from_mapping(mapping, source_location)
+        return profiles
+    profile = from_mapping(data, document.source_location())
+    return {profile.name: profile}
+
+
+def absolute(name: str) -> str:
+    """Return what names the same profile in any folder.
+
+    :param name: as :func:`load` takes it.
+    """
+    # Not resolved: of a link that names itself, reading says what is wrong.
+    return str(Path.cwd() / name) if _is_path(name) else name
+
+
+def _is_path(name: str) -> bool:
+    return '/' in name or name.endswith(('.yaml', '.yml'))
+
+
+def load(name: str) -> HostProfile:
+    """Return a profile by name, or by the path of its file.
+
+    :param name: such as ``vsphere6`` or ``lab-worker``, or a path that has
+        a slash or ends in ``.yaml``.
+    :raises hvstack.errors.InputError: unknown, or not well formed.
+    """
+    if _is_path(name):
+        profiles = read(Path(name))
+        if len(profiles) != 1:
+            raise errors.InputError(
+                f'{name}: holds {len(profiles)} host profiles, give a file '
+                'with one'
+            )
+        return next(iter(profiles.values()))
+    for directory in folders():
+        path = directory / f'{name}.yaml'
+        if textfile.is_regular(path):
+            return load(str(path))
+    paths_by_name = list_paths()
+    if name in paths_by_name:
+        return read(paths_by_name[name])[name]
+    raise errors.InputError(
+        f"host profile '{name}' is unknown: take one of "
+        f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
+    )
+
+
+def catalogue_path(name: str) -> Path:
+    """Return the path of a catalogue.
+
+    :param name: path of a file, or the name of a catalogue of the package
+        such as ``vsphere6``. A file of this name wins.
+    """
+    path = Path(name)
+    packaged = share.CATALOGUES / f'{name}.yaml'
+    is_name = '/' not in name and not textfile.is_regular(path)
+    return packaged if is_name and textfile.is_regular(packaged) else path
+
+
+def read_catalogue(
+    path: Path, host: str | None = None
+) -> tuple[catalogue.Catalogue, HostProfile]:
+    """Return a catalogue and the profile of its hosts.
+
+    A profile that hvstack does not find by its name can be a file in the
+    catalogue's directory: ``flavors.yaml`` with ``host: myhosts`` and
+    ``myhosts.yaml``.
+
+    :param host: another profile than the catalogue names.
+    :raises hvstack.errors.InputError: one line with file, line, remedy.
+    """
+    document = yamlfile.load(path)
+    source_location = document.source_location()
+    flavor_catalogue = catalogue.from_mapping(document.data, source_location)
+    if host is not None:
+        return flavor_catalogue, load(host)
+    neighbor = path.parent / f'{flavor_catalogue.host}.yaml'
+    is_neighbor = (
+        textfile.is_regular(neighbor)
+        and neighbor.name != path.name
+        and flavor_catalogue.host not in list_paths()
+    )
+    try:
+        name = (
+            str(neighbor.resolve()) if is_neighbor else flavor_catalogue.host
+        )
+        return flavor_catalogue, load(name)
+    except errors.InputError as exc:
+        raise errors.InputError(
+            f"{source_location('host')}: 'host': {exc}"
+        ) from exc

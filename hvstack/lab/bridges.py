@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's interfaces in the machine's own network namespace.
+
+Each of them has the lab's ID as its alias (``ip link show``). hvstack uses
+and deletes no interface without it, whatever its name is.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, processutils
+from hvstack.lab import constants, settings
+
+#: Replaces the table in one transaction; an unknown table cannot be deleted.
+_RULES = """
+table inet {table}
+delete table inet {table}
+table inet {table} {{
+    chain input {{
+        type filter hook input priority filter; policy accept;
+        iifname {{ "lo", "hv-mgmt" }} accept
+        ip daddr {mgmt} tcp dport {{ {ports} }} accept
+        ip daddr {mgmt} meta l4proto {{ tcp, udp }} drop
+    }}
+}}
+"""
+_INTERFACES = Path('/sys/class/net')
+
+
+def ensure(untested: bool = False) -> None:
+    """Create the bridges that are missing, with addresses, up.
+
+    Their packet filter comes first.
+
+    :param untested: continue without a packet filter where the kernel has
+        none.
+    :raises hvstack.errors.MissingPrerequisite: the kernel has no nftables.
+    :raises hvstack.errors.Busy: another interface has a bridge's name, or an
+        address of its network.
+    """
+    links = {link['ifname']: link for link in _addresses()}
+    for name, address in constants.BRIDGES.items():
+        if name in links and not is_owned(name):
+            raise errors.Busy(
+                f'Cannot create the bridge {name}: another interface has this '
+                f"name. Delete it with 'ip link delete {name}' if no program "
+                'needs it.'
+            )
+        network = address.rpartition('.')[0] + '.'
+        for other, link in links.items():
+            for entry in link.get('addr_info', []):
+                if other != name and entry['local'].startswith(network):
+                    raise errors.Busy(
+                        f'the lab needs {network}0/24, but interface '
+                        f"'{other}' has {entry['local']}: take that away first"
+                    )
+    _filter(untested)
+    for name, address in constants.BRIDGES.items():
+        link = links.get(name, {})
+        if not link:
+            processutils.run(['ip', 'link', 'add', name, 'type', 'bridge'])
+            claim(name)
+        held = {
+            f'{entry["local"]}/{entry["prefixlen"]}'
+            for entry in link.get('addr_info', [])
+        }
+        if address not in held:
+            processutils.run(['ip', 'address', 'add', address, 'dev', name])
+        if 'UP' not in link.get('flags', []):
+            _quiet(name)
+            processutils.run(['ip', 'link', 'set', name, 'up'])
+
+
+def _quiet(name: str) -> None:
+    # No IPv6 autoconfiguration between guests and the machine.
+    setting = Path(f'/proc/sys/net/ipv6/conf/{name}/disable_ipv6')
+    if setting.exists():
+        setting.write_text('1\n', encoding='utf-8')
+
+
+def _addresses() -> list[dict[str, Any]]:
+    output = processutils.run(['ip', '-json', 'address', 'show']).stdout
+    return [link for link in json.loads(output) if link.get('ifname')]
+
+
+def up() -> bool:
+    """Return whether all bridges exist."""
+    return all(is_owned(name) for name in constants.BRIDGES)
+
+
+def claim(name: str) -> None:
+    """Mark an interface that hvstack has just created.
+
+    :param name: of the interface.
+    :raises hvstack.errors.CommandFailed: it does not exist.
+    """
+    alias = _alias(settings.ensure_lab_id())
+    processutils.run(['ip', 'link', 'set', 'dev', name, 'alias', alias])
+
+
+def is_owned(name: str) -> bool:
+    """Return whether this lab created an interface.
+
+    Without iproute2, which a machine that never had a lab may not have.
+
+    :param name: of the interface.
+    """
+    lab_id = settings.lab_id()
+    try:
+        alias = (
+            (_INTERFACES / name / 'ifalias')
+            .read_text(encoding='utf-8')
+            .strip()
+        )
+    except OSError:
+        return False
+    return lab_id is not None and alias == _alias(lab_id)
+
+
+def delete(name: str) -> None:
+    """Delete an interface, if this lab created it.
+
+    :param name: of the interface; it may be missing.
+    """
+    if is_owned(name):
+        processutils.run(['ip', 'link', 'delete', 'dev', name], check=False)
+
+
+def remove() -> None:
+    """Delete all interfaces and the packet filter that this lab created."""
+    for path in sorted(_INTERFACES.iterdir()):
+        delete(path.name)
+    lab_id = settings.lab_id()
+    if lab_id is not None and shutil.which('nft'):
+        table = _table(lab_id)
+        processutils.run(
+            ['nft', 'delete', 'table', 'inet', table], check=False
+        )
+
+
+def _filter(untested: bool) -> None:
+    """Let only lab hosts and the machine itself reach internal ports.
+
+    Guests route to the management address by the machine's address on the
+    provider bridge. OVN's southbound database asks nobody for a password.
+    """
+    ports = {constants.PORTS[name] for name in constants.PUBLIC_PORTS}
+    table = _table(settings.ensure_lab_id())
+    rules = _RULES.format(
+        table=table,
+        mgmt=constants.MGMT,
+        ports=', '.join(str(port) for port in sorted(ports)),
+    )
+    try:
+        processutils.run(['nft', '-f', '-'], stdin=rules)
+    except errors.CommandFailed as exc:
+        if untested:
+            return
+        raise errors.MissingPrerequisite(
+            'Cannot filter the ports of the lab (nft): '
+            f'{" ".join(exc.tail.split())}. Use a kernel with nf_tables, or '
+            "run 'hvstack lab up --untested', where guests reach the "
+            "control plane's internal ports."
+        ) from exc
+
+
+def _table(lab_id: str) -> str:
+    return f'hvstack_{lab_id.replace("-", "_")}'
+
+
+def _alias(lab_id: str) -> str:
+    return f'hvstack:{lab_id}'

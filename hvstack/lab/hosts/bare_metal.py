@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare metal: a lab host without Nova, with the guests' file system on it.
+
+Run as a program, since whoever measures knows only a command to prepare and
+one to release a host: ``python -m hvstack.lab.hosts.bare_metal prepare NAME``.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, pid_files, processutils
+from hvstack.cluster import host_script
+from hvstack.lab import images
+from hvstack.lab.hosts import find, host, nova
+from hvstack.lab.hosts.sizes import profile
+
+_READY_SECONDS = 180
+_MOUNT = """
+set -e
+mount -o loop "$1" "$2"
+mount -t proc proc "$2/proc"
+mount -t sysfs sysfs "$2/sys"
+mount --rbind /dev "$2/dev"
+mount -t tmpfs -o mode=755 tmpfs "$2/run"
+"""
+
+
+def prepare(name: str, image: Path | None = None) -> None:
+    """Take Nova's agents off a host and mount the guests' file system.
+
+    It is a loop-mounted raw image, the kind of disk that Nova's containers
+    write through. Harmless on a prepared host.
+
+    :param image: an ext4 image; that of the built Hadoop image by default.
+    :raises hvstack.errors.Busy: guests run on the host.
+    :raises hvstack.errors.MissingPrerequisite: there is no image.
+    """
+    size = find(name)
+    if host.is_bare(name) and _mounted(name):
+        return
+    running = host.guests(name)
+    if running:
+        raise errors.Busy(
+            f'{name} has guests ({", ".join(running)}): delete their servers '
+            'before bare metal is measured'
+        )
+    if image is None:
+        built = images.find('hadoop')
+        if built is None:
+            raise errors.MissingPrerequisite(
+                "there is no Hadoop image: run 'hvstack image build hadoop'"
+            )
+        image = built.outputs['lxc']
+    # Whoever asked is the parent of this program: hosts of one that is gone
+    # are given back at the next 'lab up'.
+    pid_files.write(host.bare_record(name), os.getppid())
+    host.supervisorctl(name, 'stop', 'all')
+    host_dir = host.directory(name)
+    raw, root = host_dir / 'bare.raw', host_dir / 'bare'
+    _end(name)
+    raw.touch(mode=0o600)
+    processutils.run(['cp', '--sparse=always', image, raw])
+    processutils.run(['truncate', '-s', f'{profile(size).root_gb}G', raw])
+    processutils.run(['resize2fs', '-f', raw])
+    host.enter(name, 'sh', '-c', _MOUNT, 'mount', str(raw), str(root))
+    host.enter(
+        name,
+        *(
+            'sh',
+            '-c',
+            'cat > "$1"/etc/hosts <<EOF\n'
+            f'127.0.0.1 localhost\n{size.tunnel} {name}\nEOF',
+        ),
+        *('hosts', str(root)),
+    )
+
+
+def _mounted(name: str) -> bool:
+    root = str(host.directory(name) / 'bare')
+    done = host.enter(name, 'mountpoint', '-q', root, check=False)
+    return done.returncode == 0
+
+
+def _end(name: str) -> None:
+    """End what runs on bare metal, unmount and forget its disk."""
+    host_dir = host.directory(name)
+    host.enter(name, *host_script.end(str(host_dir / 'bare')))
+    (host_dir / 'bare.raw').unlink(missing_ok=True)
+
+
+def release(name: str) -> None:
+    """Give a host back to Nova. Harmless on a host that was not taken.
+
+    :raises hvstack.errors.DeadlineExceeded: Nova does not say it is up.
+    """
+    find(name)
+    if not host.is_bare(name):
+        return
+    if host.pid(name) is not None:
+        _end(name)
+        started_at = time.time()
+        host.supervisorctl(name, 'start', 'all')
+        cloud = nova.connect()
+        # A service that starts saves its version, which Nova's API shows as
+        # an update, but not as a report: a host that was stopped for less
+        # than service_down_time looks up then, and down a moment later.
+        # The update after that is a report.
+        _wait_until_up(cloud, name, started_at)
+        _wait_until_up(cloud, name, time.time())
+    host.bare_record(name).unlink(missing_ok=True)
+
+
+def _wait_until_up(cloud: Any, name: str, since: float) -> None:
+    """Wait until Nova shows a host as up, with an update after a time.
+
+    :param since: seconds since the epoch.
+    :raises hvstack.errors.DeadlineExceeded: Nova does not.
+    """
+    processutils.wait_for(
+        lambda: nova.ready(cloud, [name], {name: since}),
+        f'{name} to be up in Nova again',
+        timeout=_READY_SECONDS,
+        interval=1,
+        get_reason=lambda: host.log_tail(name, 'nova-compute'),
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Prepare or release one host; errors are one line."""
+    verbs = {'prepare': prepare, 'release': release}
+    if len(argv) not in (2, 4) or argv[0] not in verbs:
+        print(
+            'usage: bare prepare NAME [--image PATH] | release NAME',
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        if len(argv) == 4 and argv[2] == '--image' and argv[0] == 'prepare':
+            prepare(argv[1], Path(argv[3]))
+        else:
+            verbs[argv[0]](argv[1])
+    except errors.HVStackError as exc:
+        print(f'hvstack: {exc}', file=sys.stderr)
+        return exc.exit_code
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

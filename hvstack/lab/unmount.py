@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Letting go of a folder before it is removed.
+
+Removing a tree with something mounted in it would remove what is mounted.
+"""
+
+import json
+from pathlib import Path
+
+from hvstack import errors, processutils
+
+
+def mounts(directory: Path, table: str) -> list[str]:
+    """Return the places below a folder where something is mounted.
+
+    :param table: text of ``/proc/self/mounts``.
+    :returns: the innermost first.
+    """
+    mount_points = [
+        # The kernel writes blanks and the like as octal escapes.
+        line.split()[1].encode().decode('unicode_escape')
+        for line in table.splitlines()
+    ]
+    inside = [p for p in mount_points if Path(p).is_relative_to(directory)]
+    return sorted(inside, key=len, reverse=True)
+
+
+def loops(directory: Path, listing: str) -> list[str]:
+    """Return the loop devices whose files are below a folder.
+
+    :param listing: what ``losetup --json`` prints; nothing if there is
+        no device.
+    """
+    devices = json.loads(listing)['loopdevices'] if listing.strip() else []
+    return [
+        device['name']
+        for device in devices
+        if Path(device['back-file'] or '/').is_relative_to(directory)
+    ]
+
+
+def release(directory: Path) -> None:
+    """Unmount and detach everything below a folder.
+
+    :raises hvstack.errors.Busy: something is still mounted there.
+    """
+    mounted = Path('/proc/self/mounts')
+    for mount_point in mounts(directory, mounted.read_text(encoding='utf-8')):
+        processutils.run(['umount', '--lazy', mount_point], check=False)
+    listing = processutils.run(
+        ['losetup', '--json', '--list', '--output', 'NAME,BACK-FILE']
+    )
+    for device in loops(directory, listing.stdout):
+        processutils.run(['losetup', '--detach', device], check=False)
+    remaining = mounts(directory, mounted.read_text(encoding='utf-8'))
+    if remaining:
+        raise errors.Busy(
+            f'{remaining[0]} cannot be unmounted: end what uses it, then run '
+            'the command again'
+        )

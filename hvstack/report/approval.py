@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Approval of flavors: from the records of a sweep to evidence.
+
+The percentage is that of the report. Each condition is a function that
+returns the reason why a flavor is not approved, with the remedy, or None.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack import errors
+from hvstack.model.catalogue import MAX_PERCENT, Catalogue, Entry
+from hvstack.model.compute_backends import BACKENDS, unsupported_spec
+from hvstack.model.configuration import parse
+from hvstack.model.host import HostProfile
+from hvstack.report import sweep_report
+from hvstack.report.sweep_report import Row
+from hvstack.results.evidence import (
+    compute_digest,
+    round_percent,
+    sign_evidence,
+)
+from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.stats import Percent
+
+#: Minimum number of runs of a measurement: the performance run and the
+#: repeatability run.
+MIN_RUNS = 2
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Approval of a flavor.
+
+    :param index: position of the flavor in the catalogue.
+    :param entry: catalogue entry of the flavor.
+    :param evidence: plain data for the catalogue.
+    """
+
+    index: int
+    entry: Entry
+    evidence: dict[str, Any]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the approval changes the catalogue."""
+        return (
+            self.entry.status != 'approved'
+            or self.entry.evidence != self.evidence
+        )
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Facts about a flavor that a user wants to approve.
+
+    :param entry: catalogue entry of the flavor.
+    :param profile: host profile of the catalogue.
+    :param row: row of the report for the configuration.
+    :param baseline: records of the valid runs on bare metal.
+    :param min_percent: required percent of bare metal.
+    """
+
+    entry: Entry
+    profile: HostProfile
+    row: Row
+    baseline: list[Record]
+    min_percent: float
+
+    def list_observed(self, name: str) -> list[Any]:
+        """Return an observation of each valid run; None without any."""
+        return [record.seen.get(name) for record in self.row.valid]
+
+    @property
+    def backends(self) -> set[str]:
+        """Names of the compute backends of the runs."""
+        return {
+            str(record.environment.get('backend', 'unknown'))
+            for record in self.row.valid
+        }
+
+    @property
+    def percent(self) -> Percent:
+        """Percentage of the row, which must have a valid comparison."""
+        assert self.row.percent is not None
+        return self.row.percent
+
+
+def approve(
+    catalogue: Catalogue,
+    names: Sequence[str],
+    profile: HostProfile,
+    records: Sequence[Record],
+    min_percent: float | None = None,
+) -> list[Approval]:
+    """Return the approvals of all named flavors.
+
+    :param catalogue: catalogue with the flavors.
+    :param names: names of flavors; if empty, the worker of the winner, or of
+        the cheapest tied configuration.
+    :param profile: host profile of the catalogue.
+    :param records: records of one sweep with its baseline.
+    :param min_percent: required percent of bare metal; None uses the value in
+        the catalogue.
+    :raises hvstack.errors.InputError: a flavor does not meet a condition; no
+        flavor is approved.
+    :raises hvstack.errors.NotComparable: the runs on bare metal differ.
+    """
+    required_percent = (
+        catalogue.min_percent if min_percent is None else min_percent
+    )
+    if not 0 <= required_percent <= MAX_PERCENT:
+        raise errors.InputError(
+            f'min_percent is {required_percent:g}: give a number from 0 to '
+            f'{MAX_PERCENT}'
+        )
+    report = sweep_report.build_report(records)
+    numbers = {
+        entry.flavor.name: index
+        for index, entry in enumerate(catalogue.entries)
+    }
+    approvals = []
+    for name in dict.fromkeys(names or _select_workers(catalogue, report)):
+        if name not in numbers:
+            near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
+            raise errors.InputError(
+                f"flavor '{name}' is not in the catalogue: did you mean "
+                f"'{''.join(near)}'"
+            )
+        entry = catalogue.entries[numbers[name]]
+        case = _build_case(entry, profile, report, required_percent)
+        for condition in CONDITIONS:
+            reason = condition(case)
+            if reason:
+                raise _build_error(entry, reason)
+        evidence = sign_evidence(entry, _build_evidence(case, report))
+        approvals.append(Approval(numbers[name], entry, evidence))
+    return approvals
+
+
+def _select_workers(
+    catalogue: Catalogue, report: sweep_report.SweepReport
+) -> list[str]:
+    """Return the names of the workers of the selected configuration."""
+    if report.choice is None:
+        raise errors.InputError(
+            f"sweep '{report.sweep}' has no winner: {report.headline}"
+        )
+    selected_name = report.choice.taken
+    names = [
+        entry.flavor.name
+        for entry in catalogue.entries
+        if entry.configuration.name == selected_name
+        and entry.flavor.role == 'worker'
+    ]
+    if not names:
+        raise errors.InputError(
+            f"sweep '{report.sweep}' takes '{parse(selected_name).label}', of "
+            'which the catalogue has no worker: derive it, or name a FLAVOR'
+        )
+    return names
+
+
+def _build_error(entry: Entry, reason: str) -> errors.InputError:
+    return errors.InputError(
+        f"{entry.source_location('status')}: flavor '{entry.flavor.name}' "
+        f'stays as it is: {reason}'
+    )
+
+
+def _build_case(
+    entry: Entry,
+    profile: HostProfile,
+    report: sweep_report.SweepReport,
+    required_percent: float,
+) -> _Case:
+    rows = {row.configuration: row for row in report.rows}
+    name = entry.configuration.name
+    if name not in rows:
+        raise _build_error(
+            entry,
+            f"sweep '{report.sweep}' has no run of '{name}', measure it or "
+            'give another --sweep',
+        )
+    base = rows.get(BARE_METAL)
+    return _Case(
+        entry,
+        profile,
+        rows[name],
+        base.valid if base else [],
+        required_percent,
+    )
+
+
+def _check_runs(case: _Case) -> str | None:
+    for label, count in (
+        (case.entry.configuration.label, len(case.row.valid)),
+        ('bare metal', len(case.baseline)),
+    ):
+        if count < MIN_RUNS:
+            reasons = '; '.join(case.row.reasons) or 'more were not run'
+            return (
+                f'{count} run(s) of {label} ended with a good data check, '
+                f'{MIN_RUNS} are needed ({reasons[:200]}): run the sweep again'
+            )
+    return None
+
+
+def _check_comparable(case: _Case) -> str | None:
+    if case.row.status == sweep_report.EMULATED:
+        return None  # _check_backend reports it with a remedy.
+    if case.row.status != 'ok':
+        return (
+            'its runs cannot be compared with bare metal '
+            f'({"; ".join(case.row.reasons)[:300]}): measure both alike'
+        )
+    return None
+
+
+def _check_host_profile(case: _Case) -> str | None:
+    profile = case.profile
+    expected_profile = {'name': profile.name, 'digest': profile.digest}
+    for by_role in case.list_observed('host_profile'):
+        recorded_profile = (by_role or {}).get(case.entry.flavor.role)
+        if recorded_profile is None:
+            return (
+                'the records do not say on which host profile a '
+                f'{case.entry.flavor.role} ran: measure it again'
+            )
+        if recorded_profile['name'] != profile.name:
+            return (
+                'it was measured on host profile '
+                f"'{recorded_profile['name']}', but the catalogue is for "
+                f"'{profile.name}': measure it there"
+            )
+        if recorded_profile != expected_profile:
+            return (
+                f"host profile '{profile.name}' has changed since it was "
+                'measured: measure it again'
+            )
+    return None
+
+
+def _check_flavor(case: _Case) -> str | None:
+    flavor = case.entry.flavor
+    for by_role in case.list_observed('flavor'):
+        recorded_flavor = (by_role or {}).get(flavor.role)
+        if recorded_flavor is None:
+            return (
+                f'the records do not say which flavor a {flavor.role} had: '
+                'measure it again'
+            )
+        for name in ('vcpus', 'ram', 'disk', 'ephemeral'):
+            if recorded_flavor[name] != getattr(flavor, name):
+                return (
+                    f'the flavor that was measured has {name} '
+                    f'{recorded_flavor[name]}, this one '
+                    f'{getattr(flavor, name)}: measure this one'
+                )
+        specs = _select_unpublished_specs(recorded_flavor['extra_specs'])
+        expected_specs = _select_unpublished_specs(flavor.extra_specs)
+        for name in sorted({*specs, *expected_specs}):
+            if specs.get(name) != expected_specs.get(name):
+                return (
+                    f'the flavor that was measured has {name} '
+                    f'{specs.get(name, "unset")}, this one '
+                    f'{expected_specs.get(name, "unset")}: measure this one'
+                )
+    return None
+
+
+def _select_unpublished_specs(extra_specs: dict[str, str]) -> dict[str, str]:
+    """Return the extra specs without those that publish evidence."""
+    return {
+        name: value
+        for name, value in extra_specs.items()
+        if not name.startswith('hvstack:')
+    }
+
+
+def _check_configured_ratios(case: _Case) -> str | None:
+    chosen = case.entry.configuration
+    if chosen.cpu_ratio != 1 or chosen.ram_ratio != 1:
+        return (
+            f'{chosen.label} over-subscribes its host: only ratios of 1 are '
+            'approved, measure such a configuration'
+        )
+    return None
+
+
+def _check_observed_ratios(case: _Case) -> str | None:
+    for inventory in case.list_observed('inventory'):
+        if not inventory:
+            return (
+                "the records do not hold Placement's inventories: measure it "
+                'again'
+            )
+        for host, kinds in inventory.items():
+            if 'MEMORY_MB' not in kinds or not {'VCPU', 'PCPU'} & set(kinds):
+                return (
+                    f'Placement had no CPUs or memory of {host} in the '
+                    'records: measure it again'
+                )
+            for resource_class, content in kinds.items():
+                if content.get('allocation_ratio') != 1:
+                    return (
+                        f'Placement had ratio '
+                        f'{content.get("allocation_ratio")} of '
+                        f'{resource_class} on {host} while it ran: set it to '
+                        '1 and measure again'
+                    )
+    return None
+
+
+def _check_backend(case: _Case) -> str | None:
+    (backend, *others) = sorted(case.backends)
+    if others or backend not in BACKENDS:
+        return (
+            f'its runs were on backend {", ".join([backend, *others])}: '
+            'measure it on kvm, or in the lab on lxc'
+        )
+    if backend == 'qemu':
+        return (
+            'backend qemu emulates the CPU, so its speed says nothing: '
+            'measure it on kvm'
+        )
+    lab = (case.profile.cpu_cap, case.profile.memory_cap_mib)
+    if backend == 'lxc' and lab == (None, None):
+        return (
+            'backend lxc measures no hypervisor and approves flavors of a '
+            f"lab's capped hosts only, which '{case.profile.name}' is not: "
+            'measure it on kvm'
+        )
+    return None
+
+
+def _check_extra_specs(case: _Case) -> str | None:
+    for backend in case.backends:
+        spec = unsupported_spec(case.entry.flavor, backend)
+        if spec:
+            return (
+                f'backend {backend} does not honour {spec}: measure it on '
+                'kvm, or take it out'
+            )
+    return None
+
+
+def _list_pool_copies(case: _Case) -> Iterator[tuple[str, int]]:
+    """Yield the Ceph pools of the runs with their numbers of copies."""
+    for pools in case.list_observed('ceph_pools'):
+        yield from (pools or {'': 0}).items()
+
+
+def _check_pool_copies(case: _Case) -> str | None:
+    if case.entry.configuration.storage != 'ceph':
+        return None
+    for pool, copies in _list_pool_copies(case):
+        if not copies:
+            return (
+                'the records do not say how many copies its Ceph pools keep: '
+                'measure it again'
+            )
+        if copies < 2:
+            return (
+                f"Ceph pool '{pool}' kept one copy, which is for benchmarks "
+                'only: measure it with two or more'
+            )
+    return None
+
+
+def _check_percent(case: _Case) -> str | None:
+    percent = case.percent
+    if percent.low is None:
+        return 'its percentage has no interval: measure it more often'
+    if percent.low < case.min_percent:
+        return (
+            f'{percent.percent:.1f} % of bare metal ({percent.low:.1f} to '
+            f'{percent.high:.1f}) may be less than the {case.min_percent:g} '
+            'that are needed: measure it more often, or take another one'
+        )
+    return None
+
+
+#: What must hold, in this order; ``doc/source/user/flavors.md`` lists them.
+CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
+    _check_configured_ratios,
+    _check_runs,
+    _check_comparable,
+    _check_host_profile,
+    _check_flavor,
+    _check_observed_ratios,
+    _check_backend,
+    _check_extra_specs,
+    _check_pool_copies,
+    _check_percent,
+)
+
+
+def _build_evidence(
+    case: _Case, report: sweep_report.SweepReport
+) -> dict[str, Any]:
+    """Return the evidence of a flavor."""
+    percent = case.percent
+    runs = case.row.valid
+    last = max(runs, key=lambda record: record.ended)
+    evidence = {
+        'percent': round_percent(percent.percent),
+        'low': round_percent(percent.low or 0),
+        'high': round_percent(percent.high or 0),
+        'min_percent': case.min_percent,
+        'runs': percent.runs,
+        'baseline_runs': percent.baseline_runs,
+        'size_bytes': report.size_bytes,
+        'backend': case.backends.pop(),
+        'date': last.ended[:10],
+        'releases': {
+            'nova': str(last.environment.get('nova', 'unknown')),
+            'hadoop': str(last.environment.get('hadoop', 'unknown')),
+            'hvstack': str(last.seen.get('hvstack', 'unknown')),
+        },
+        'configuration': case.row.configuration,
+        'host': case.profile.name,
+        'sweep': report.sweep,
+        'digest': compute_digest([*runs, *case.baseline]),
+    }
+    if report.baseline_sweep != report.sweep:
+        evidence['baseline'] = report.baseline_sweep
+    unverified = sum(
+        bool(record.unverified) for record in [*runs, *case.baseline]
+    )
+    if unverified:
+        evidence['unverified'] = unverified
+    copies = [
+        copy_count for _, copy_count in _list_pool_copies(case) if copy_count
+    ]
+    return evidence | ({'pool_size': min(copies)} if copies else {})

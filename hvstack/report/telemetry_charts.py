@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of telemetry: CPU, disks and network over time (vsphere6, figures
+3 to 5), and what each node did.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors
+from hvstack.report.charts import (
+    COLOURS,
+    Chart,
+    build_rows_layout,
+    escape_text,
+)
+from hvstack.report.sweep_report import Row, SweepReport
+from hvstack.report.text import format_number
+from hvstack.results import telemetry
+from hvstack.results.record import Record
+from hvstack.results.telemetry import Telemetry
+
+#: Rows that are drawn: bare metal and the best ones, as vsphere6 draws three.
+_MAX_ROWS = 4
+#: Points of a line; more samples are averaged.
+_MAX_POINTS = 240
+#: Nodes that are drawn; the table of more would be no table.
+_MAX_NODES = 40
+#: Height of one row's plot in pixels.
+_HEIGHT = 190
+#: Phases with names of their own on the time axis.
+_MARKED_PHASES = ('HSGen', 'HSSort', 'reduce-merge', 'HSValidate')
+
+
+@dataclass(frozen=True)
+class PlottedRun:
+    """A row's run whose telemetry is drawn."""
+
+    row: Row
+    record: Record
+    telemetry: Telemetry
+
+
+@dataclass(frozen=True)
+class _ChartKind:
+    """One chart over time.
+
+    :param lines: series and how it is called.
+    :param unit: of the axis, and by how much its values are divided.
+    :param mean: the mean of the workers, not their sum.
+    """
+
+    name: str
+    title: str
+    caption: str
+    lines: tuple[tuple[str, str], ...]
+    unit: tuple[str, float]
+    mean: bool = False
+
+
+_CHART_KINDS = (
+    _ChartKind(
+        'cpu',
+        'CPU over time',
+        'Cores that all workers used together (vsphere6, figure 3).',
+        (('cpu', 'busy'), ('steal', 'stolen')),
+        ('Cores', 1),
+    ),
+    _ChartKind(
+        'throttled',
+        'Throttled time',
+        'Seconds in each second that the nearest group with a quota waited '
+        'for its next period, summed over its CPUs, mean of the workers. It '
+        "stands for the CPU's speed and is no steal.",
+        (('throttled', 'throttled'),),
+        ('Seconds per second', 1),
+        mean=True,
+    ),
+    _ChartKind(
+        'disk',
+        'Disks over time',
+        'Bytes that all workers read from their devices and wrote to them '
+        '(vsphere6, figure 4). What the page cache holds is not there, or '
+        'later.',
+        (('read', 'read'), ('write', 'written')),
+        ('MB/s', 1e6),
+    ),
+    _ChartKind(
+        'network',
+        'Network over time',
+        'Bytes that all workers received and sent, with headers (vsphere6, '
+        'figure 5).',
+        (('rx', 'received'), ('tx', 'sent')),
+        ('MB/s', 1e6),
+    ),
+)
+
+
+def select_runs(
+    report: SweepReport, records_dir: Path | None
+) -> tuple[list[PlottedRun], list[str]]:
+    """Return runs to draw, and why others are not.
+
+    Of each row the last valid run with a whole file.
+
+    :param records_dir: of the records.
+    """
+    first = [row for row in [report.bare_metal, *report.ranked] if row]
+    rows = [*first, *(x for x in report.rows if x.valid and x not in first)]
+    plotted_runs: list[PlottedRun] = []
+    missing: list[str] = []
+    for row in rows:
+        if len(plotted_runs) == _MAX_ROWS:
+            missing.append(
+                f'drawn are the first {_MAX_ROWS} rows with telemetry; the '
+                'table has all'
+            )
+            break
+        reason = 'no valid run has telemetry'
+        for record in reversed(row.valid):
+            if not record.seen.get('telemetry') or records_dir is None:
+                continue
+            try:
+                run_telemetry = telemetry.load(record, records_dir)
+            except errors.InputError as exc:
+                reason = str(exc)
+                continue
+            plotted_runs.append(PlottedRun(row, record, run_telemetry))
+            break
+        else:
+            missing.append(f'{row.label}: {reason}')
+    return plotted_runs, missing
+
+
+def build_charts(
+    report: SweepReport,
+    plotted_runs: Sequence[PlottedRun],
+    missing: Sequence[str],
+) -> list[Chart]:
+    """Return the charts of telemetry and of nodes."""
+    if not plotted_runs:
+        reason = (
+            'the records hold no telemetry'
+            if not any(
+                record.seen.get('telemetry') for record in report.records
+            )
+            else '; '.join(missing) or 'no row has a valid run'
+        )
+        over_time = [
+            Chart(
+                'telemetry',
+                'CPU, disk and network over time',
+                '',
+                missing=[reason],
+            )
+        ]
+    else:
+        over_time = [
+            _build_time_chart(report, chart_kind, plotted_runs, list(missing))
+            for chart_kind in _CHART_KINDS
+        ]
+    return [*over_time, _build_nodes_chart(report)]
+
+
+def _build_time_chart(
+    report: SweepReport,
+    chart_kind: _ChartKind,
+    plotted_runs: Sequence[PlottedRun],
+    missing: list[str],
+) -> Chart:
+    """Return one plot above the other, so that phases can be told."""
+    chart = Chart(
+        chart_kind.name,
+        chart_kind.title,
+        f'{chart_kind.caption} Dashed: where phases begin. Lines break where '
+        'samples are missing. The table has the means of each phase over '
+        'the valid runs.',
+        head=(
+            'Configuration',
+            'Phase',
+            *(f'{text}, {chart_kind.unit[0]}' for _, text in chart_kind.lines),
+        ),
+        missing=missing,
+    )
+    step = 1 / len(plotted_runs)
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for index, run in enumerate(plotted_runs):
+        axis = f'y{index + 1}' if index else 'y'
+        lines = list(_build_traces(run, chart_kind, axis))
+        for line in lines:
+            trace_names = {trace['name'] for trace in chart.traces}
+            chart.traces.append(
+                {**line, 'showlegend': line['name'] not in trace_names}
+            )
+        if not lines:
+            chart.missing.append(
+                f'{run.row.label}: run {run.record.index} has no such series'
+            )
+        low, high = 1 - (index + 0.8) * step, 1 - (index + 0.06) * step
+        chart.layout[axis.replace('y', 'yaxis')] = {
+            'domain': [low, high],
+            'title': {'text': chart_kind.unit[0]},
+            'rangemode': 'tozero',
+            'gridcolor': '#ddd',
+            'linecolor': '#888',
+            'automargin': True,
+        }
+        title = f'<b>{escape_text(run.row.label)}</b>, run {run.record.index}'
+        notes.append(_build_note(title, high, 1, 'right') | {'xref': 'paper'})
+        for name, begin, _ in run.telemetry.phases:
+            if name in _MARKED_PHASES:
+                notes.append(
+                    _build_note(escape_text(name), high, begin, 'left')
+                )
+                shapes.append(
+                    {
+                        'type': 'line',
+                        'x0': begin,
+                        'x1': begin,
+                        'y0': low,
+                        'y1': high,
+                        'yref': 'paper',
+                        'line': {'dash': 'dash', 'width': 1, 'color': '#555'},
+                    }
+                )
+    if not chart.traces:
+        return chart
+    chart.missing.extend(_list_averaged_runs(plotted_runs))
+    chart.rows.extend(_list_phase_means(report, chart_kind))
+    chart.layout.update(
+        {
+            'height': 90 + _HEIGHT * len(plotted_runs),
+            'xaxis': {
+                'title': {'text': 'Seconds since the start of the run'},
+                'anchor': axis,
+            },
+            'shapes': shapes,
+            'annotations': notes,
+        }
+    )
+    return chart
+
+
+def _build_note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
+    return {
+        'text': text,
+        'x': x,
+        'y': y,
+        'yref': 'paper',
+        'xanchor': side,
+        'yanchor': 'bottom',
+        'showarrow': False,
+        'font': {'size': 11},
+    }
+
+
+def _build_traces(
+    run: PlottedRun, chart_kind: _ChartKind, axis: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the traces of one run."""
+    for index, (series, text) in enumerate(chart_kind.lines):
+        line = sample_series(run.telemetry, series, mean=chart_kind.mean)
+        if line is None:
+            continue
+        width, values = line
+        yield {
+            'type': 'scatter',
+            'mode': 'lines',
+            'name': text,
+            'legendgroup': text,
+            'x': [round((n + 0.5) * width, 1) for n in range(len(values))],
+            'y': [
+                None if value is None else round(value / chart_kind.unit[1], 3)
+                for value in values
+            ],
+            'yaxis': axis,
+            'line': {
+                'color': COLOURS[index],
+                'width': 2,
+                'dash': ('solid', 'dot')[index],
+            },
+            'connectgaps': False,
+        }
+
+
+def _list_averaged_runs(plotted_runs: Sequence[PlottedRun]) -> list[str]:
+    """Say of which runs the lines are means of samples."""
+    return [
+        f'{run.row.label}: single samples; a point is the mean of '
+        f'{_compute_point_seconds(run.telemetry):.0f} s, they were taken '
+        f'every {run.telemetry.interval:g} s'
+        for run in plotted_runs
+        if _compute_point_seconds(run.telemetry) > run.telemetry.interval
+    ]
+
+
+def _compute_point_seconds(run_telemetry: Telemetry) -> float:
+    """Return the seconds of a point."""
+    return max(
+        run_telemetry.interval,
+        _compute_end_seconds(run_telemetry) / _MAX_POINTS,
+    )
+
+
+def _compute_end_seconds(run_telemetry: Telemetry) -> float:
+    return max((end for _, _, end in run_telemetry.phases), default=0.0)
+
+
+def sample_series(
+    run_telemetry: Telemetry, series: str, *, mean: bool = False
+) -> tuple[float, list[float | None]] | None:
+    """Return a series of all workers at equal steps.
+
+    A step is as long as the samples' interval, or longer where these are too
+    many: then it has their mean. Nothing is made up where a worker's samples
+    are missing.
+
+    :param mean: of the workers, not their sum.
+    :returns: seconds of a step, and its values; None without such a series.
+    """
+    nodes = [
+        (worker, worker.values(series)) for worker in run_telemetry.workers
+    ]
+    width = _compute_point_seconds(run_telemetry)
+    count = int(_compute_end_seconds(run_telemetry) / width)
+    if not nodes or not count:
+        return None
+    lines = []
+    for node, values in nodes:
+        if values is None:
+            return None
+        lines.append(node.steps(values, width, count))
+    return width, [
+        None
+        if None in step
+        else sum(sample or 0 for sample in step) / (len(step) if mean else 1)
+        for step in zip(*lines, strict=True)
+    ]
+
+
+def _list_phase_means(
+    report: SweepReport, chart_kind: _ChartKind
+) -> list[tuple[str, ...]]:
+    """Return rows of means by phase, from the records' own digests."""
+    rows = []
+    for row in report.rows:
+        summaries = [
+            run.seen['telemetry']
+            for run in row.valid
+            if run.seen.get('telemetry')
+        ]
+        for name in summaries[0]['phases'] if summaries else ():
+            phases = [summary['phases'].get(name, {}) for summary in summaries]
+            cells = []
+            for series, _ in chart_kind.lines:
+                rates = [
+                    phase[series] / phase['seconds'] / chart_kind.unit[1]
+                    for phase in phases
+                    if series in phase and phase['seconds']
+                ]
+                if chart_kind.mean:
+                    workers = sum(
+                        node['role'] == 'worker'
+                        for node in summaries[0]['nodes'].values()
+                    )
+                    rates = [rate / max(workers, 1) for rate in rates]
+                cells.append(
+                    format_number(
+                        sum(rates) / len(rates) if rates else None, 2
+                    )
+                )
+            rows.append((row.label, name, *cells))
+    return rows
+
+
+_JOBS: tuple[tuple[str, str, str], ...] = (
+    ('HSGen', 'map', "HSGen's maps"),
+    ('HSSort', 'map', "HSSort's maps"),
+    ('HSSort', 'reduce', "HSSort's reduces"),
+)
+
+
+def _format_drops(record: Record, name: str) -> str:
+    """Return the packets that a node's interface dropped."""
+    summary = record.seen.get('telemetry') or {}
+    counters = summary.get('nodes', {}).get(name, {}).get('network', {})
+    if 'dropped_rx_packets' not in counters:
+        return format_number(None, 0)
+    return str(counters['dropped_rx_packets'] + counters['dropped_tx_packets'])
+
+
+def _build_nodes_chart(report: SweepReport) -> Chart:
+    """Return what each node's tasks made of their time."""
+    chart = Chart(
+        'nodes',
+        'Tasks and throughput of each node',
+        'Bytes from HDFS or to it over the seconds of the tasks that moved '
+        'them, in the last valid run of each configuration.',
+        head=(
+            'Configuration',
+            'Node',
+            *(
+                f'{text}, {quantity}'
+                for _, _, text in _JOBS
+                for quantity in ('tasks', 'MB/s')
+            ),
+            'TCP segments retransmitted, %',
+            'Packets dropped',
+        ),
+    )
+    points: dict[str, list[tuple[str, float]]] = {}
+    node_count = 0
+    for row in report.rows:
+        if not row.valid:
+            continue
+        phases = {phase['name']: phase for phase in row.valid[-1].phases}
+        names = sorted(
+            {
+                name
+                for phase in phases.values()
+                for name in phase.get('nodes', {})
+            }
+        )
+        shares = telemetry.compute_retransmitted_shares(row.valid[-1])
+        if not names:
+            chart.missing.append(
+                f'{row.label}: run {row.valid[-1].index} holds no single tasks'
+            )
+        for name in names:
+            cells = []
+            node_count += 1
+            for phase, task_type, text in _JOBS:
+                node = phases.get(phase, {}).get('nodes', {}).get(name, {})
+                seconds = node.get(f'{task_type}_seconds')
+                speed = (
+                    node[f'{task_type}_bytes'] / seconds / 1e6
+                    if seconds
+                    else None
+                )
+                cells += [
+                    f'{node.get(f"{task_type}s", 0):.0f}',
+                    format_number(speed, 2),
+                ]
+                if speed and node_count <= _MAX_NODES:
+                    points.setdefault(text, []).append(
+                        (f'{row.label}: {name}', speed)
+                    )
+            share = shares.get(name)
+            cells += [
+                format_number(None if share is None else 100 * share, 2),
+                _format_drops(row.valid[-1], name),
+            ]
+            chart.rows.append((row.label, name, *cells))
+    if node_count > _MAX_NODES:
+        chart.missing.append(
+            f'drawn are the first {_MAX_NODES} nodes of {node_count}; the '
+            'table has all'
+        )
+    for index, (text, node_speeds) in enumerate(points.items()):
+        chart.traces.append(
+            {
+                'type': 'scatter',
+                'mode': 'markers',
+                'name': escape_text(text),
+                'x': [round(speed, 3) for _, speed in node_speeds],
+                'y': [escape_text(label) for label, _ in node_speeds],
+                'marker': {
+                    'size': 10,
+                    'color': COLOURS[index],
+                    'symbol': ('circle', 'square', 'triangle-up')[index],
+                },
+                'hovertemplate': '%{y}: %{x:.2f} MB/s<extra></extra>',
+            }
+        )
+    if points:
+        chart.layout.update(
+            build_rows_layout(
+                'MB in a second of a task', min(node_count, _MAX_NODES)
+            )
+            | {'shapes': []}
+        )
+    return chart

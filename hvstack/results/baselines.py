@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selection of the recorded runs on bare metal for a comparison."""
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from hvstack import errors, textfile
+from hvstack.results import comparability, record
+from hvstack.results.record import Record
+
+#: Name of the newest comparable runs.
+AUTO = 'auto'
+
+
+def list_candidates(
+    baseline_name: str,
+    records_dir: Path,
+    loaded_records: Iterable[Record] | None = None,
+    unsigned: bool | None = None,
+) -> list[Record]:
+    """Return the valid runs on bare metal with a name, the newest last.
+
+    :param baseline_name: :data:`AUTO`, a record's file, or the id of a record
+        or a sweep.
+    :param records_dir: directory of the run records.
+    :param loaded_records: all records in the directory; None reads them.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
+    :raises hvstack.errors.InputError: there is none.
+    """
+    path = Path(baseline_name)
+    if path.suffix == '.json' or textfile.is_regular(path):
+        baseline_records = [record.load(path, unsigned)]
+    else:
+        baseline_records = [
+            run_record
+            for run_record in (
+                record.load_usable(records_dir, unsigned)[0]
+                if loaded_records is None
+                else loaded_records
+            )
+            if baseline_name in (AUTO, run_record.id, run_record.sweep)
+        ]
+    baseline_records = [
+        run_record
+        for run_record in baseline_records
+        if run_record.kind == 'baseline' and run_record.valid
+    ]
+    if not baseline_records:
+        raise errors.InputError(
+            f"baseline '{baseline_name}': {records_dir} has no such valid run "
+            "on bare metal, make one with 'hvstack baseline run'"
+            + _explain_invalid(baseline_name, records_dir, unsigned)
+        )
+    return baseline_records
+
+
+def _explain_invalid(
+    name: str, records_dir: Path, unsigned: bool | None
+) -> str:
+    """Return the reason why a record with a name is not valid."""
+    _, invalid_records = record.load_usable(records_dir, unsigned)
+    for invalid in invalid_records:
+        if name in (AUTO, invalid.sweep) or name in invalid.reason:
+            return f'; left out: {invalid.reason}'
+    return ''
+
+
+def choose_runs(
+    baseline_name: str,
+    run: Record,
+    records_dir: Path,
+    allow: Collection[str] = (),
+) -> list[Record]:
+    """Return the runs on bare metal for the comparison with a run.
+
+    These are all comparable runs of the sweep with the newest comparable run.
+
+    :param baseline_name: as in :func:`list_candidates`.
+    :param allow: facts that may differ.
+    :raises hvstack.errors.InputError: there is none.
+    :raises hvstack.errors.NotComparable: none is comparable, with what
+        differs from the newest.
+    """
+    return _select_comparable(
+        list_candidates(baseline_name, records_dir), run, allow
+    )
+
+
+def replace_baseline(
+    baseline_name: str,
+    records: Sequence[Record],
+    records_dir: Path,
+    loaded_records: Iterable[Record] | None = None,
+    allow: Collection[str] = (),
+    unsigned: bool | None = None,
+) -> list[Record]:
+    """Return the runs of a sweep with another baseline.
+
+    The first run with comparable baseline runs determines the baseline.
+
+    :param baseline_name: as in :func:`list_candidates`, as is
+        ``loaded_records``.
+    :param records: of the sweep.
+    :param allow: facts that may differ.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
+    :raises hvstack.errors.InputError: there is none, or no valid run that
+        would be compared with it.
+    :raises hvstack.errors.NotComparable: none is comparable, with what
+        differs from the newest.
+    """
+    baseline_records = list_candidates(
+        baseline_name, records_dir, loaded_records, unsigned
+    )
+    configured = [
+        run_record
+        for run_record in records
+        if run_record.kind == 'configuration'
+    ]
+    valid = [run_record for run_record in configured if run_record.valid]
+    refusal: errors.HVStackError = errors.InputError(
+        f"baseline '{baseline_name}': the sweep has no valid run of a "
+        'configuration to compare with it'
+    )
+    for run in valid:
+        try:
+            return configured + _select_comparable(
+                baseline_records, run, allow
+            )
+        except errors.NotComparable as exc:
+            refusal = exc
+    raise refusal
+
+
+def _select_comparable(
+    baseline_records: Sequence[Record], run: Record, allow: Collection[str]
+) -> list[Record]:
+    may = comparability.list_swept_facts(run).union(allow)
+    fair = [
+        baseline_record
+        for baseline_record in baseline_records
+        if not comparability.list_record_differences(run, baseline_record, may)
+    ]
+    if not fair:
+        comparability.require_comparable(run, baseline_records[-1], may)
+    return [
+        baseline_record
+        for baseline_record in fair
+        if baseline_record.sweep == fair[-1].sweep
+    ]

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search spaces: sweep parameters, their values, possible configurations."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, yamlfile
+from hvstack.hadoop import sizing
+from hvstack.model import compute_backends
+from hvstack.model.configuration import (
+    Configuration,
+    format_ratio,
+    parse,
+)
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostProfile
+from hvstack.model.strict_mapping import Fields
+
+#: Sweep parameters in the order of the Dell presentation ("Methodology").
+PARAMETERS = (
+    'instances',
+    'cpu_ratio',
+    'ram_ratio',
+    'storage',
+    'cpu_policy',
+    'disk_pinning',
+)
+
+#: Capabilities of clouds by name: parameter, value that needs the
+#: capability, and the reason to skip it without the capability.
+CAPABILITIES: dict[str, tuple[str, object, str]] = {
+    'ceph': ('storage', 'ceph', 'this cloud has no Ceph'),
+    'dedicated': (
+        'cpu_policy',
+        'dedicated',
+        'the hosts are in shared mode, switch them to dedicated CPUs',
+    ),
+    'disk-pinning': (
+        'disk_pinning',
+        True,
+        'this cloud has no volume type for each disk',
+    ),
+}
+
+_FLAGS = {'off': False, 'on': True, 'false': False, 'true': True}
+#: Maximum number of combinations; a larger sweep would take months.
+_MAX_COMBINATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Combination of values that is not possible.
+
+    :param name: label of the configuration, or its values.
+    :param reason: reason as human-readable text.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Space:
+    """Search space of a sweep.
+
+    :param values: values by parameter, in the order of :data:`PARAMETERS`.
+    :param start: first configuration of the strategy ``one-at-a-time``.
+    :param possible: possible configurations, in order.
+    :param skipped: combinations that are not possible.
+    :param is_start_requested: the start was named, it is not the usual one.
+    """
+
+    values: Mapping[str, tuple[Any, ...]]
+    start: Configuration
+    possible: tuple[Configuration, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    is_start_requested: bool = False
+
+    def change_parameter(
+        self, configuration: Configuration, parameter: str, value: object
+    ) -> Configuration | None:
+        """Return a configuration with another value; None if impossible."""
+        try:
+            changed = replace(configuration, **{parameter: value})  # type: ignore[arg-type]
+        except errors.InputError:
+            return None
+        return changed if changed in self.possible else None
+
+
+def load_space(path: Path) -> Space:
+    """Read a file with ``values`` by parameter and an optional ``start``.
+
+    :param path: YAML file.
+    :raises hvstack.errors.InputError: the file is not valid.
+    """
+    document = yamlfile.load(path)
+    source_location = document.source_location()
+    top = Fields(document.data, source_location, ('start', 'values'))
+    fields = Fields(top.raw('values'), source_location, PARAMETERS, 'values')
+    texts_by_name = {}
+    for name in PARAMETERS:
+        if not fields.has(name):
+            continue
+        items = fields.raw(name)
+        if not isinstance(items, list):
+            raise fields.error(name, 'is no list, write it as [1, 2]')
+        texts_by_name[name] = [str(item).lower() for item in items]
+    start = top.text('start') if top.has('start') else None
+    try:
+        return _build_space(
+            texts_by_name,
+            start,
+            lambda name: source_location(f'values.{name}'),
+        )
+    except errors.InputError as exc:
+        if str(path) in str(exc):
+            raise
+        raise errors.InputError(f'{source_location("start")}: {exc}') from exc
+
+
+def parse_space(assignments: Sequence[str], start: str | None = None) -> Space:
+    """Return the search space of arguments such as ``instances=1,2,4``.
+
+    :param assignments: parameters with their values.
+    :param start: name or label of the start configuration; None uses the
+        first value of each parameter.
+    :raises hvstack.errors.InputError: a parameter or value is unknown.
+    """
+    texts_by_name: dict[str, list[str]] = {}
+    for word in assignments:
+        name, equals, values = word.partition('=')
+        if not equals or name not in PARAMETERS:
+            raise errors.InputError(
+                f"--values '{word}': write it as 'instances=1,2,4', with one "
+                f'of {", ".join(PARAMETERS)}'
+            )
+        if name in texts_by_name:
+            raise errors.InputError(
+                f'--values {name}: comes twice, give all its values at once'
+            )
+        texts_by_name[name] = values.split(',')
+    return _build_space(texts_by_name, start, lambda _: '--values')
+
+
+def _build_space(
+    texts_by_name: Mapping[str, Sequence[str]],
+    start: str | None,
+    source_location: Callable[[str], str],
+) -> Space:
+    values: dict[str, tuple[Any, ...]] = {}
+    for name in PARAMETERS:
+        if name not in texts_by_name:
+            continue
+        parsed_values = [
+            _parse_value(name, text.strip(), source_location)
+            for text in texts_by_name[name]
+        ]
+        if not parsed_values or len(set(parsed_values)) < len(parsed_values):
+            raise errors.InputError(
+                f"{source_location(name)}: '{name}' is empty or has a value "
+                'twice, give each once'
+            )
+        values[name] = tuple(parsed_values)
+    if not values:
+        raise errors.InputError(
+            "a sweep needs 'values' of one parameter at least, such as "
+            'instances=1,2,4'
+        )
+    count = math.prod(map(len, values.values()))
+    if count > _MAX_COMBINATIONS:
+        raise errors.InputError(
+            f"'values' make {count} combinations, more than "
+            f'{_MAX_COMBINATIONS}: give fewer values'
+        )
+    if start is None:
+        first = {name: choices[0] for name, choices in values.items()}
+        return Space(values, Configuration(**first))
+    chosen = parse(start)
+    for name, choices in values.items():
+        if getattr(chosen, name) not in choices:
+            raise errors.InputError(
+                f"start '{start}': its {name} {getattr(chosen, name)} is "
+                'none of the values, add it to them'
+            )
+    return Space(values, chosen, is_start_requested=True)
+
+
+def _require_ascii_number(text: str) -> str:
+    """Return a text that consists of ASCII digits and dots.
+
+    :raises ValueError: the text contains other characters.
+    """
+    if not re.fullmatch(r'[0-9.]{1,20}', text):
+        raise ValueError(text)
+    return text
+
+
+def _parse_value(
+    name: str, text: str, source_location: Callable[[str], str]
+) -> Any:
+    """Return a value of a parameter that a configuration can have."""
+    value: Any
+    try:
+        if name == 'instances':
+            value = int(_require_ascii_number(text))
+        elif name in ('cpu_ratio', 'ram_ratio'):
+            value = float(_require_ascii_number(text))
+        elif name == 'disk_pinning':
+            value = _FLAGS[text]
+        else:
+            value = text
+        Configuration(**{name: value})
+    except (ValueError, KeyError):
+        expected_format = {
+            'instances': 'a whole number',
+            'disk_pinning': 'on or off',
+        }.get(name, 'a number')
+        raise errors.InputError(
+            f"{source_location(name)}: {name} is '{text[:40]}', give "
+            f'{expected_format}'
+        ) from None
+    except errors.InputError as exc:
+        # The ratios of the configuration are checked later.
+        raise errors.InputError(f'{source_location(name)}: {exc}') from None
+    return value
+
+
+def format_value(name: str, value: Any) -> str:
+    """Return a value as human-readable text: 1.2, ceph, on."""
+    if name in ('cpu_ratio', 'ram_ratio'):
+        return format_ratio(value)
+    if name == 'disk_pinning':
+        return 'on' if value else 'off'
+    return str(value)
+
+
+def explore_space(
+    space: Space,
+    profile: HostProfile,
+    backend: str,
+    missing_capabilities: Collection[str] = (),
+    tuning: str = sizing.DEFAULT,
+) -> Space:
+    """Return a search space with its possible and skipped configurations.
+
+    :param profile: of the workers' hosts.
+    :param backend: their compute backend.
+    :param missing_capabilities: of :data:`CAPABILITIES`.
+    :param tuning: profile of Hadoop's settings, which has a smallest worker.
+    :raises hvstack.errors.InputError: nothing of it can exist, or not the
+        start.
+    """
+    possible: list[Configuration] = []
+    skipped: list[Skipped] = []
+    fixed = {
+        name: getattr(space.start, name)
+        for name in PARAMETERS
+        if name not in space.values
+    }
+    for combination in itertools.product(*space.values.values()):
+        point = dict(zip(space.values, combination, strict=True))
+        name = ', '.join(
+            f'{key} {format_value(key, v)}' for key, v in point.items()
+        )
+        try:
+            configuration = Configuration(**fixed, **point)
+            name = configuration.label
+            _check_possible(
+                configuration, profile, backend, missing_capabilities, tuning
+            )
+        except errors.InputError as exc:
+            reason = str(exc).removeprefix(f'{name}: ')
+            skipped.append(Skipped(name, reason))
+        else:
+            possible.append(configuration)
+    if space.start not in possible:
+        reasons = {
+            combination.name: combination.reason for combination in skipped
+        }
+        raise errors.InputError(
+            f"start '{space.start.label}' cannot exist: "
+            f'{reasons[space.start.label]}; give another start'
+        )
+    return replace(space, possible=tuple(possible), skipped=tuple(skipped))
+
+
+def _check_possible(
+    configuration: Configuration,
+    profile: HostProfile,
+    backend: str,
+    missing_capabilities: Collection[str],
+    tuning: str,
+) -> None:
+    """Raise an error if a configuration is not possible."""
+    reason = compute_backends.unsupported_parameter(configuration, backend)
+    if reason:
+        raise errors.InputError(reason)
+    check_missing_capabilities(configuration, missing_capabilities)
+    worker = derive_flavor(profile, configuration)
+    derive_flavor(profile, configuration, 'namenode')
+    sizing.size_node(worker.vcpus, worker.ram, tuning=tuning)
+
+
+def check_missing_capabilities(
+    configuration: Configuration, missing_capabilities: Collection[str]
+) -> None:
+    """Raise an error if a configuration needs a missing capability.
+
+    :param missing_capabilities: of :data:`CAPABILITIES`.
+    :raises hvstack.errors.InputError: the configuration needs it.
+    """
+    for name in missing_capabilities:
+        parameter, value, reason = CAPABILITIES[name]
+        if getattr(configuration, parameter) == value:
+            raise errors.InputError(reason)

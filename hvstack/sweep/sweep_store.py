@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of sweeps: markers and run records.
+
+Rally keeps results in memory until a workload ends; records and this marker
+survive a SIGKILL at any moment.
+"""
+
+import fcntl
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hvstack import errors, jsonfile, paths, textfile
+from hvstack.hadoop import os_profiles, sizing
+from hvstack.model import compute_backends
+from hvstack.model.configuration import parse
+from hvstack.model.strict_mapping import Fields, to_dataclass
+from hvstack.results import record
+from hvstack.results.record import Record
+from hvstack.sweep.run_order import Step, build_quick_workloads
+from hvstack.sweep.search_space import CAPABILITIES
+
+SWEEPS_DIR = paths.STATE / 'sweeps'
+RECORDS_DIR = paths.STATE / 'records'
+#: Maximum number of runs of a configuration, and of bytes of data.
+_MAX_RUNS = 10_000
+_MAX_BYTES = 10**18
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """Specification of a sweep by a strategy.
+
+    :param strategy: name of the strategy.
+    :param values: sweep parameters with values, such as ``instances=1,2``.
+    :param start: name of the start configuration.
+    :param host: name of the host profile of the workers.
+    :param backend: compute backend of the workers.
+    :param lacks: names of capabilities that the cloud lacks.
+    :param kit: directory of the TPC kit; empty for the substitute workload.
+    :param baseline: name of recorded runs on bare metal to compare with; empty
+        if the sweep measures bare metal.
+    :param allow: names of facts that may differ between runs.
+    """
+
+    strategy: str
+    values: tuple[str, ...]
+    start: str
+    host: str
+    backend: str
+    lacks: tuple[str, ...] = ()
+    kit: str = ''
+    baseline: str = ''
+    allow: tuple[str, ...] = ()
+
+    @property
+    def measure_baseline(self) -> bool:
+        """Whether the sweep measures bare metal.
+
+        Emulated runs have no baseline.
+        """
+        return not self.baseline and not compute_backends.is_emulated(
+            self.backend
+        )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Sweep that was started.
+
+    :param id: name of the sweep in records and reports.
+    :param configurations: labels of the configurations in order; with a
+        strategy, all possible configurations.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param started: start time.
+    :param finished: whether no run remains.
+    :param course: specification of a sweep by a strategy; None for the quick
+        sweep, which has a fixed order of runs.
+    :param tuning: tuning profile of all clusters.
+    :param os_profile: OS profile of all clusters.
+    """
+
+    id: str
+    configurations: tuple[str, ...]
+    runs: int
+    size_bytes: int
+    started: str
+    finished: bool = False
+    course: SweepSpec | None = None
+    tuning: str = sizing.DEFAULT
+    os_profile: str = os_profiles.DEFAULT
+
+    @property
+    def node_settings(self) -> dict[str, str]:
+        """Names of the tuning profile and of the OS profile."""
+        return {'tuning': self.tuning, 'os_profile': self.os_profile}
+
+    def list_steps(self) -> list[Step]:
+        """Return all runs of a quick sweep; no runs with a strategy."""
+        if self.course is not None:
+            return []
+        return [
+            step
+            for workload in build_quick_workloads(
+                self.configurations, self.runs, self.size_bytes
+            )
+            for step in workload
+        ]
+
+
+def format_now() -> str:
+    """Return the current time in the format of run records."""
+    return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def check_name(sweep: str) -> str:
+    """Return the name of a sweep if it is valid.
+
+    :raises hvstack.errors.InputError: the name is not valid.
+    """
+    if not record.is_sweep(sweep):
+        raise errors.InputError(
+            f"sweep '{sweep}': take letters, digits, dots and dashes"
+        )
+    return sweep
+
+
+def create_id(prefix: str) -> str:
+    """Return a unique name for a new sweep.
+
+    :param prefix: first word of the name.
+    """
+    moment = datetime.now(UTC).strftime('%Y%m%d-%H%M%S')
+    return f'{prefix}-{moment}-{secrets.token_hex(2)}'
+
+
+def create_sweep(
+    configurations: Sequence[str],
+    runs: int,
+    size_bytes: int,
+    spec: SweepSpec | None = None,
+    *,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = os_profiles.DEFAULT,
+) -> Sweep:
+    """Create a sweep and write its marker.
+
+    :param configurations: labels of the configurations in order.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param spec: specification of a sweep by a strategy; None for a quick
+        sweep.
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile of the nodes.
+    :raises hvstack.errors.InputError: the name of a configuration is not
+        valid.
+    """
+    sweep = Sweep(
+        id=create_id('sweep' if spec else 'quick'),
+        configurations=tuple(configurations),
+        runs=runs,
+        size_bytes=size_bytes,
+        started=format_now(),
+        course=spec,
+        tuning=tuning,
+        os_profile=os_profile,
+    )
+    sweep.list_steps()
+    _save(sweep)
+    return sweep
+
+
+def finish_sweep(sweep: Sweep) -> None:
+    """Mark a sweep as finished, so that it is not resumed."""
+    _save(replace(sweep, finished=True))
+
+
+def _save(sweep: Sweep) -> None:
+    text = json.dumps(asdict(sweep), indent=1) + '\n'
+    paths.write_whole(SWEEPS_DIR / f'{sweep.id}.json', text)
+
+
+def list_sweeps() -> list[Sweep]:
+    """Return all sweeps, the oldest first.
+
+    Sweeps whose marker cannot be read are left out; :func:`load_usable`
+    returns the reasons.
+    """
+    return load_usable()[0]
+
+
+def load_usable() -> tuple[list[Sweep], list[str]]:
+    """Return all sweeps, the oldest first, and reasons for unusable markers.
+
+    :returns: the sweeps, and a line with file, field and remedy for each
+        marker that cannot be read.
+    """
+    sweeps, reasons = [], []
+    for path in sorted(SWEEPS_DIR.glob('[!.]*.json')):
+        try:
+            sweeps.append(load_sweep(path))
+        except textfile.MissingFileError:
+            continue
+        except errors.InputError as exc:
+            reasons.append(str(exc))
+    ordered = sorted(sweeps, key=lambda sweep: (sweep.started, sweep.id))
+    return ordered, reasons
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Return the sweep of a marker.
+
+    :param path: file of the marker.
+    :raises hvstack.errors.InputError: the file is not a marker of a sweep, or
+        a field is not valid.
+    """
+    document = jsonfile.load(path)
+    source_location = document.source_location()
+    sweep = to_dataclass(Sweep, document.data, source_location)
+    fields = Fields(document.data, source_location, list(document.data))
+    if not record.is_sweep(sweep.id) or sweep.id != path.stem:
+        raise fields.error('id', "is not the file's name. Restore the file")
+    fields.integer('runs', 1, _MAX_RUNS)
+    fields.integer('size_bytes', 1, _MAX_BYTES)
+    _check_time(fields, 'started')
+    sources = [(fields, 'configurations', sweep.configurations)]
+    # Markers of older releases may lack these fields.
+    fields.identifier('tuning', sizing.DEFAULT)
+    fields.identifier('os_profile', os_profiles.DEFAULT)
+    if sweep.course is not None:
+        content = document.data['course']
+        spec_fields = Fields(content, source_location, list(content), 'course')
+        spec_fields.identifier('strategy')
+        spec_fields.choice('backend', compute_backends.BACKENDS)
+        sources.append((spec_fields, 'start', (sweep.course.start,)))
+        for index, name in enumerate(sweep.course.lacks):
+            if name not in CAPABILITIES:
+                raise spec_fields.error(
+                    f'lacks.{index}',
+                    f'is {name[:60]!r}. Use one of {", ".join(CAPABILITIES)}',
+                )
+    for source, field, names in sources:
+        for name in names:
+            try:
+                parse(name)
+            except errors.InputError as exc:
+                raise source.error(field, f'is not valid: {exc}') from None
+    return sweep
+
+
+def _check_time(fields: Fields, name: str) -> None:
+    try:
+        datetime.fromisoformat(fields.text(name))
+    except ValueError:
+        raise fields.error(
+            name, 'is not a time such as 2026-11-21T05:45:00Z'
+        ) from None
+
+
+def resume_or_begin(
+    configurations: Sequence[str],
+    runs: int,
+    size_bytes: int,
+    *,
+    tuning: str = sizing.DEFAULT,
+    os_profile: str = os_profiles.DEFAULT,
+) -> tuple[Sweep, bool]:
+    """Return the last unfinished quick sweep with these arguments, or a new.
+
+    :param configurations: labels of the configurations in order.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile of the nodes.
+    :raises hvstack.errors.InputError: a marker cannot be read; it may be that
+        of the sweep to resume.
+    :returns: the sweep, and whether it is resumed.
+    """
+    sweeps, reasons = load_usable()
+    if reasons:
+        raise errors.InputError(reasons[0])
+    for sweep in reversed(sweeps):
+        if (
+            not sweep.finished
+            and sweep.course is None
+            and sweep.configurations == tuple(configurations)
+            and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
+            and (sweep.tuning, sweep.os_profile) == (tuning, os_profile)
+        ):
+            return sweep, True
+    return (
+        create_sweep(
+            *(configurations, runs, size_bytes),
+            tuning=tuning,
+            os_profile=os_profile,
+        ),
+        False,
+    )
+
+
+def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
+    """Return the records of a sweep, sorted by start time.
+
+    :param sweep: name of the sweep.
+    :param records_dir: directory of the run records; None uses the default.
+    :raises hvstack.errors.InputError: a record of this sweep was edited, is
+        incomplete, contradicts itself, or is not signed by a trusted key.
+    """
+    usable, invalid_records = record.load_usable(records_dir or RECORDS_DIR)
+    record.require_usable(invalid_records, [sweep])
+    return [run_record for run_record in usable if run_record.sweep == sweep]
+
+
+def find_records(
+    sweep: str, step: Step, records_dir: Path | None = None
+) -> tuple[Record | None, Record | None]:
+    """Return the valid record of a step and its last invalid record."""
+    valid = invalid = None
+    for run_record in load_records(sweep, records_dir):
+        if (
+            run_record.configuration,
+            run_record.index,
+            run_record.size_bytes,
+        ) == (
+            step.configuration,
+            step.index,
+            step.size_bytes,
+        ):
+            if run_record.valid:
+                valid = run_record
+            else:
+                invalid = run_record
+    return valid, invalid
+
+
+def list_pending(
+    sweep: str, steps: Iterable[Step], records_dir: Path | None = None
+) -> list[Step]:
+    """Return the steps without a valid record."""
+    return [
+        step
+        for step in steps
+        if find_records(sweep, step, records_dir)[0] is None
+    ]
+
+
+@contextmanager
+def lock_measurements() -> Iterator[None]:
+    """Prevent that two sweeps measure on this machine at the same time.
+
+    :raises hvstack.errors.Busy: another sweep is measuring.
+    """
+    paths.make_directory(SWEEPS_DIR)
+    with paths.open_lock(SWEEPS_DIR / '.lock') as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise errors.Busy(
+                'another sweep is measuring on this machine: two at a time '
+                'would measure each other, wait for it or end it'
+            ) from None
+        yield

@@ -1,0 +1,587 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tempest import config
+from tempest.lib import exceptions
+
+from hvstack import errors, processutils
+from hvstack.accept import checks, tempest_conf
+from hvstack.accept.checks import CheckResult
+from hvstack.cloud import host_keys
+from hvstack.cluster.base import LOCAL_DROP_CACHES
+from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import daemon_http, daemons, fsck
+from hvstack.hadoop.site_files import CONF as HADOOP_CONF
+from hvstack.tempest_plugin.base import (
+    BaseTest,
+    admin_available,
+    volume_types_and_pools,
+)
+from hvstack.tempest_plugin.stacks_client import StacksClient
+from hvstack.tpcxhs import datacheck
+
+CONF = config.CONF
+_FILES = 10
+_FOLDER = '/hvaccept'
+_VOLUMES = 'os-extended-volumes:volumes_attached'
+_MAKE = f"""
+hdfs dfs -mkdir -p {_FOLDER} || exit
+for n in 0 1 2 3 4 5 6 7 8 9; do
+    head -c 1000000 /dev/urandom >/tmp/part-m-0000$n || exit
+done
+hdfs dfs -put -f /tmp/part-m-0000? {_FOLDER} && rm /tmp/part-m-0000?
+"""
+
+
+class MemberTest(BaseTest):
+    """A test in a member's project, with a key pair and private flavors."""
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Take the member's clients."""
+        super().setup_clients()
+        cls.servers_client = cls.os_primary.servers_client
+        cls.project = cls.os_primary.credentials.tenant_id
+
+    @classmethod
+    def grant_flavor_access(cls, names: Collection[str]) -> None:
+        """Give the member's project access to private flavors.
+
+        Without an administrator's rights it must have it.
+        """
+        if not admin_available():
+            return
+        client = cls.get_client_manager(credential_type='admin').flavors_client
+        for flavor in client.list_flavors(detail=True, is_public='None')[
+            'flavors'
+        ]:
+            if (
+                flavor['name'] in names
+                and not flavor['os-flavor-access:is_public']
+            ):
+                try:
+                    client.add_flavor_access(flavor['id'], cls.project)
+                except exceptions.Conflict:
+                    # It has it, and keeps it.
+                    continue
+                cls.addClassResourceCleanup(
+                    client.remove_flavor_access, flavor['id'], cls.project
+                )
+
+    @classmethod
+    def create_key(cls, name: str) -> None:
+        """Make a key pair, and keep its private half until the class ends."""
+        client = cls.os_primary.keypairs_client
+        pair = client.create_keypair(name=name)['keypair']
+        cls.addClassResourceCleanup(client.delete_keypair, name)
+        directory = Path(tempfile.mkdtemp(prefix='hvaccept'))
+        cls.addClassResourceCleanup(shutil.rmtree, directory)
+        cls.key = directory / 'key'
+        cls.key.touch(0o600)
+        cls.key.write_text(pair['private_key'], encoding='utf-8')
+
+
+class ClusterTest(MemberTest):
+    """A test with clients for a stack, and the rights to make one."""
+
+    request: dict[str, Any]
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Say what is missing to make a stack."""
+        super().skip_checks()
+        if not CONF.hvstack.stack_request:
+            reason = CONF.hvstack.no_cluster or (
+                'set [hvstack] stack_request to the file that '
+                "'hvstack accept' writes for a cluster"
+            )
+            raise cls.skipException(f'not checked: {reason}')
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Add a client for Heat to the member's."""
+        super().setup_clients()
+        manager = cls.os_primary
+        cls.stacks_client = StacksClient(
+            manager.auth_provider,
+            'orchestration',
+            CONF.identity.region,
+            **manager.default_params,
+        )
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Read the request, and let the member use its flavors."""
+        super().resource_setup()
+        cls.request = tempest_conf.read_request(
+            Path(CONF.hvstack.stack_request)
+        )
+        cls.grant_flavor_access(
+            {
+                value
+                for name, value in cls.request['parameters'].items()
+                if name.endswith('_flavor')
+            }
+        )
+
+    @classmethod
+    def existing_stack(cls) -> dict[str, Any] | None:
+        """Return the stack that is there and was named, if one was."""
+        name = CONF.hvstack.stack
+        if not name:
+            return None
+        cls.key = Path(CONF.hvstack.stack_key)
+        return cls.wait_until_complete(
+            name, cls.stacks_client.find_stack(name)
+        )
+
+    @classmethod
+    def create(cls) -> dict[str, Any]:
+        """Make a stack with a key pair, wait, and return it.
+
+        What was made is deleted when the class ends.
+        """
+        name = cls.random_name('stack')
+        cls.create_key(name)
+        parameters = {**cls.request['parameters'], 'key_name': name}
+        stack = cls.stacks_client.create_stack(
+            {**cls.request, 'stack_name': name, 'parameters': parameters}
+        )
+        cls.addClassResourceCleanup(host_keys.forget, name)
+        cls.addClassResourceCleanup(cls.delete, name, stack['id'])
+        return cls.wait_until_complete(name, stack['id'])
+
+    @classmethod
+    def wait_for_stack(
+        cls, name: str, stack_id: str, action: str = ''
+    ) -> dict[str, Any]:
+        """Return a stack once nothing changes it, well or badly.
+
+        :param action: that must have begun: Heat accepts an update some time
+            before it begins it.
+        """
+        stack: dict[str, Any] = {}
+
+        def done() -> bool:
+            stack.update(cls.stacks_client.show_stack(name, stack_id))
+            status = stack['stack_status']
+            return status.startswith(action) and not status.endswith(
+                'IN_PROGRESS'
+            )
+
+        processutils.wait_for(
+            done,
+            f'stack {name}',
+            timeout=CONF.hvstack.stack_timeout,
+            interval=2,
+        )
+        return stack
+
+    @classmethod
+    def wait_until_complete(
+        cls, name: str, stack_id: str, action: str = ''
+    ) -> dict[str, Any]:
+        """Return a stack once it is complete.
+
+        :param action: as for :meth:`wait_for_stack`.
+        :raises hvstack.errors.CloudError: it failed; names the resource.
+        """
+        stack = cls.wait_for_stack(name, stack_id, action)
+        if not stack['stack_status'].endswith('_COMPLETE'):
+            raise errors.CloudError(
+                f'stack {name}: {stack["stack_status"]}: '
+                f'{cls.failure_reasons(name, stack_id)}'
+            )
+        return stack
+
+    @classmethod
+    def failure_reasons(cls, name: str, stack_id: str) -> str:
+        """Return why resources of a stack failed."""
+        return '; '.join(
+            f'{resource["resource_name"]}: '
+            f'{resource["resource_status_reason"]}'
+            for resource in cls.stacks_client.list_resources(name, stack_id)
+            if resource['resource_status'].endswith('_FAILED')
+        )[:1000]
+
+    @classmethod
+    def delete(cls, name: str, stack_id: str) -> None:
+        """Delete a stack and wait until it is gone; none is fine."""
+
+        def is_deleted() -> bool:
+            try:
+                stack = cls.stacks_client.show_stack(name, stack_id)
+            except exceptions.NotFound:
+                return True
+            return bool(stack['stack_status'] == 'DELETE_COMPLETE')
+
+        if is_deleted():
+            return
+        cls.stacks_client.delete_stack(name, stack_id)
+        processutils.wait_for(
+            is_deleted,
+            f'stack {name} to be gone',
+            timeout=CONF.hvstack.stack_timeout,
+        )
+
+    @staticmethod
+    def outputs(stack: dict[str, Any]) -> dict[str, Any]:
+        """Return a stack's outputs by name."""
+        return {
+            output['output_key']: output.get('output_value')
+            for output in stack['outputs']
+        }
+
+    @classmethod
+    def cluster(cls, stack: dict[str, Any]) -> StackCluster:
+        """Return a stack's nodes."""
+        outputs = cls.outputs(stack)
+        cluster = StackCluster.from_outputs(
+            outputs,
+            cls.key,
+            name=stack['stack_name'],
+            processors=1,
+            drop_command=LOCAL_DROP_CACHES
+            if CONF.hvstack.shared_kernel
+            else None,
+            console=cls.console,
+            console_timeout=CONF.hvstack.ready_timeout,
+        )
+        cls.addClassResourceCleanup(cluster.close)
+        return cluster
+
+    @classmethod
+    def console(cls, server_id: str) -> str:
+        """Return the console log of a server; empty if it has none."""
+        try:
+            answer = cls.servers_client.get_console_output(server_id)
+        except exceptions.RestClientException:
+            return ''
+        return str(answer.get('output') or '')
+
+    @classmethod
+    def wait_for_hadoop(cls, cluster: StackCluster) -> None:
+        """Wait until HDFS and YARN see every worker."""
+        daemons.wait_ready(cluster, CONF.hvstack.ready_timeout)
+
+    @classmethod
+    def host_ids(cls) -> dict[str, str]:
+        """Return Nova's ``hostId`` by server, as a member sees it."""
+        servers = cls.servers_client.list_servers(detail=True)['servers']
+        return {server['name']: server['hostId'] for server in servers}
+
+    @classmethod
+    def list_resources(cls) -> dict[str, list[str]]:
+        """Return what the member's project has, by kind."""
+        manager = cls.os_primary
+        groups_client = manager.security_groups_client
+        project = {'project_id': cls.project}
+        resources = {
+            'servers': list(cls.host_ids()),
+            'ports': [
+                port['id']
+                for port in manager.ports_client.list_ports(**project)['ports']
+            ],
+            'security groups': [
+                group['name']
+                for group in groups_client.list_security_groups(**project)[
+                    'security_groups'
+                ]
+                if group['name'] != 'default'
+            ],
+            'server groups': [
+                group['name']
+                for group in manager.server_groups_client.list_server_groups()[
+                    'server_groups'
+                ]
+            ],
+        }
+        if CONF.service_available.cinder:
+            resources['volumes'] = [
+                volume['id']
+                for volume in manager.volumes_client_latest.list_volumes()[
+                    'volumes'
+                ]
+            ]
+        return resources
+
+    def new_resources(self, before: dict[str, Any]) -> dict[str, list[str]]:
+        """Return what the project has beside what it had, by kind."""
+        return {
+            resource_type: sorted(set(names) - set(before[resource_type]))
+            for resource_type, names in self.list_resources().items()
+        }
+
+    @staticmethod
+    def write_files(cluster: StackCluster) -> None:
+        """Write ten small files into HDFS."""
+        cluster.gateway.run(_MAKE, timeout=300)
+
+    @staticmethod
+    def check_files(cluster: StackCluster) -> list[CheckResult]:
+        """Judge that the ten files can be read as they were written.
+
+        HDFS itself compares what it reads with checksums.
+        """
+        done = cluster.gateway.run(
+            f'for n in 0 1 2 3 4 5 6 7 8 9; do '
+            f'hdfs dfs -cat {_FOLDER}/part-m-0000$n | wc -c; done',
+            timeout=900,
+        )
+        sizes = [int(word) for word in done.stdout.split()]
+        return [
+            checks.check_equal(
+                f'bytes of file {index} in HDFS', 1_000_000, size
+            )
+            for index, size in enumerate(sizes)
+        ] + [checks.check_equal('files read', _FILES, len(sizes))]
+
+    @staticmethod
+    def check_replicas(cluster: StackCluster) -> list[CheckResult]:
+        """Judge on which hosts the blocks of the ten files are."""
+        done = cluster.gateway.run(
+            f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
+        )
+        return checks.check_replicas(
+            datacheck.select_data_files(fsck.parse(done.stdout)),
+            {node.address: node.host for node in cluster.workers},
+            CONF.hvstack.replication,
+            _FILES,
+        )
+
+    @staticmethod
+    def effective_properties(cluster: StackCluster) -> dict[str, str]:
+        """Return the properties that the running NameNode has."""
+        properties = daemon_http.get_json(
+            cluster.gateway, 'namenode', '/conf'
+        )['properties']
+        return {
+            str(hadoop_property['key']): str(hadoop_property['value'])
+            for hadoop_property in properties
+        }
+
+    def topology(self, cluster: StackCluster) -> list[CheckResult]:
+        """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
+        ids = self.host_ids()
+        check_servers_exist([node.name for node in cluster.nodes], ids)
+        hosts = {node.address: ids[node.name] for node in cluster.workers}
+        names = {node.address: node.name for node in cluster.workers}
+        printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
+        table = cluster.gateway.run(f'cat {HADOOP_CONF}/topology.table')
+        # The table has every node, by its address and by its name.
+        lines = {
+            key: node.name
+            for node in cluster.nodes
+            for key in (node.address, node.name)
+        }
+        return [
+            *checks.check_node_groups(
+                'NameNode',
+                checks.parse_print_topology(printed.stdout),
+                hosts,
+                names,
+            ),
+            *checks.check_node_groups(
+                'topology.table',
+                checks.parse_topology_table(table.stdout),
+                {key: ids[name] for key, name in lines.items()},
+                {key: key for key in lines},
+            ),
+        ]
+
+    def volumes(self, stack: dict[str, Any]) -> None:
+        """Judge which volumes the workers have, and on which disks."""
+        names = [
+            str(worker['name']) for worker in self.outputs(stack)['workers']
+        ]
+        all_servers = self.servers_client.list_servers(detail=True)['servers']
+        servers = {server['name']: server for server in all_servers}
+        check_servers_exist(names, servers)
+        ids = {
+            name: [volume['id'] for volume in servers[name][_VOLUMES]]
+            for name in names
+        }
+        types: dict[str, str] = {}
+        if any(ids.values()):
+            if not CONF.service_available.cinder:
+                self.skip_unchecked(
+                    'workers have volumes, but there is no Cinder'
+                )
+            client = self.os_primary.volumes_client_latest
+            types = {
+                key: str(client.show_volume(key)['volume']['volume_type'])
+                for keys in ids.values()
+                for key in keys
+            }
+        expected, pinned, local = self.expected_volumes(stack)
+        check_results = checks.check_volume_types(
+            expected,
+            {name: [types[key] for key in keys] for name, keys in ids.items()},
+        )
+        if pinned:
+            # A type is one disk of each host.
+            check_results += checks.check_own_disks(
+                (
+                    (f'{types[key]} of host {servers[name]["hostId"]}', name)
+                    for name, keys in ids.items()
+                    for key in keys
+                ),
+                'workers',
+            )
+        self.assert_results(check_results)
+        if types:
+            self.disks(ids, types, pinned, local)
+
+    def disks(
+        self,
+        ids: Mapping[str, Sequence[str]],
+        types: Mapping[str, str],
+        pinned: bool,
+        local: bool,
+    ) -> None:
+        """Judge on which disks volumes are, as an administrator sees them.
+
+        :param ids: volumes by worker.
+        :param types: volume types by volume.
+        :param pinned: no two workers of a host share a disk.
+        :param local: volumes are on their worker's host.
+        """
+        if not admin_available():
+            self.skip_unchecked(
+                "only an administrator sees volumes' disks: give one in the "
+                'accounts'
+            )
+        admin = self.get_client_manager(credential_type='admin')
+        specs, pools = volume_types_and_pools(admin)
+        show = admin.volumes_client_latest.show_volume
+        volume_hosts = {
+            key: str(show(key)['volume']['os-vol-host-attr:host'] or '')
+            for key in types
+        }
+        hosts = {
+            server['name']: server['OS-EXT-SRV-ATTR:host']
+            for server in admin.servers_client.list_servers(
+                detail=True, all_tenants=True, project_id=self.project
+            )['servers']
+        }
+        backends = CONF.hvstack.volume_backends
+        check_results = [
+            check
+            for name, volume_host in sorted(
+                {
+                    (types[key], volume_host)
+                    for key, volume_host in volume_hosts.items()
+                }
+            )
+            if name in backends
+            for check in checks.check_volume_backend(
+                name, backends[name], specs.get(name, {}), volume_host, pools
+            )
+        ]
+        if pinned:
+            check_results += checks.check_own_disks(
+                (
+                    (
+                        volume_hosts[key]
+                        and f'{volume_hosts[key]} for {hosts[name]}',
+                        name,
+                    )
+                    for name, keys in ids.items()
+                    for key in keys
+                ),
+                'workers',
+            )
+        if local:
+            check_results += [
+                check
+                for name, keys in ids.items()
+                for check in checks.check_volume_locality(
+                    name, hosts[name], {key: volume_hosts[key] for key in keys}
+                )
+            ]
+        self.assert_results(check_results)
+        if unknown := sorted(set(types.values()) - set(backends)):
+            self.skip_unchecked(
+                f'no backend is promised of {", ".join(unknown)}: set '
+                '[hvstack] volume_backends'
+            )
+
+    @staticmethod
+    def expected_volumes(
+        stack: dict[str, Any],
+    ) -> tuple[list[list[str]], bool, bool]:
+        """Return the volume types of a worker, for each slot of a host.
+
+        And whether disks are each one worker's, and on its own host.
+        """
+        parameters = {
+            key: str(parameter)
+            for key, parameter in stack['parameters'].items()
+        }
+        pinned = parameters.get('disk_pinning', '').lower() == 'true'
+        local = parameters.get('local_volumes', '').lower() == 'true'
+        slots: list[list[str]] = [[]]
+        if pinned or parameters.get('storage') == 'ceph':
+            slots = json.loads(parameters.get('volume_types', '[[]]'))
+        return slots if pinned else slots[:1], pinned, local
+
+    def check_placement(self, stack: dict[str, Any]) -> list[CheckResult]:
+        """Judge where Nova put the nodes."""
+        ids = self.host_ids()
+        workers, others = self.names(stack)
+        check_servers_exist([*workers, *others], ids)
+        return checks.check_placement(
+            {name: ids[name] for name in workers},
+            {name: ids[name] for name in others},
+            per_host=CONF.hvstack.workers_per_host,
+            shared=CONF.hvstack.controllers_beside_workers,
+        )
+
+    @classmethod
+    def names(cls, stack: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Return a stack's workers, and its other nodes.
+
+        Outputs are one node, or a list of workers, beside other values.
+        """
+        workers, others = [], []
+        for value in cls.outputs(stack).values():
+            if isinstance(value, dict) and 'server_id' in value:
+                others.append(str(value['name']))
+            elif isinstance(value, list):
+                workers += [str(worker['name']) for worker in value]
+        return workers, others
+
+
+def check_servers_exist(
+    names: Collection[str], existing: Collection[str]
+) -> None:
+    """See that a stack's servers are there.
+
+    :raises hvstack.errors.CloudError: one is not.
+    """
+    if missing := sorted(set(names) - set(existing)):
+        raise errors.CloudError(
+            f"the stack's servers {', '.join(missing)} are not in its project "
+            "any more: see 'openstack stack check', and create it anew"
+        )
+
+
+class OwnClusterTest(ClusterTest):
+    """A test that changes its cluster, or needs the hosts for it."""
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Leave a cluster that is there alone, and its hosts' room."""
+        super().skip_checks()
+        if CONF.hvstack.stack:
+            raise cls.skipException(
+                'not checked: a cluster that is there is looked at, not '
+                'changed: leave [hvstack] stack unset'
+            )
