@@ -697,7 +697,8 @@ def check_full_cluster(
     ]
 
 
-#: Properties that keep replicas on different hosts (hvstack.hadoop.site_files).
+#: Properties that keep replicas on different hosts
+#: (:mod:`hvstack.hadoop.site_files`).
 _NODE_GROUPS = {
     'net.topology.impl': 'NetworkTopologyWithNodeGroup',
     'dfs.block.replicator.classname': 'BlockPlacementPolicyWithNodeGroup',

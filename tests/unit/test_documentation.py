@@ -66,7 +66,7 @@ class DocumentationTest(testtools.TestCase):
 
     def test_bibliography_has_every_short_name(self) -> None:
         text = ' '.join((SOURCE / 'bibliography.rst').read_text().split())
-        path = Path(paper_figures.__file__).with_suffix('.yaml')
+        path = Path(paper_figures.__file__).with_name('published.yaml')
         papers = yaml.safe_load(path.read_text('utf-8'))['papers']
         self.assertEqual(5, len(papers))
         for name in papers:

@@ -14,12 +14,12 @@ ROOT = Path(hvstack.__file__).parent
 #: From the bottom up; rooms of one level do not import each other.
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
-        *('', 'errors', 'shell', 'progress', 'paths', 'share'),
-        *('pids', 'speed', 'conf', 'yamlfile', 'interrupts'),
+        *('', 'errors', 'processutils', 'progress', 'paths', 'share'),
+        *('pid_files', 'speed', 'conf', 'yamlfile', 'interrupts'),
         *('extras', 'jsonfile', 'textfile'),
     ),
     ('model',),
-    ('results', 'profiles'),
+    ('results', 'host_profiles'),
     ('hadoop', 'cloud'),
     ('cluster',),
     ('tpcxhs',),
@@ -85,11 +85,11 @@ class Imports(testtools.TestCase):
         self.assertEqual(set(), rooms - set(LEVEL))
 
     def test_wrong(self) -> None:
-        self.assertTrue(is_forbidden('model', 'shell'))
+        self.assertTrue(is_forbidden('model', 'processutils'))
         self.assertTrue(is_forbidden('cloud', 'hadoop'))
         self.assertTrue(is_forbidden('results', 'cloud'))
         self.assertTrue(is_forbidden('report', 'lab'))
-        self.assertTrue(is_forbidden('shell', 'model'))
+        self.assertTrue(is_forbidden('processutils', 'model'))
         self.assertFalse(is_forbidden('cloud', 'results'))
         self.assertFalse(is_forbidden('cli', 'lab'))
         self.assertFalse(is_forbidden('lab', 'cloud'))
