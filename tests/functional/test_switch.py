@@ -44,9 +44,11 @@ class SwitchTest(HostsTest):
 
     def send(self, sender: Any, receiver: Any) -> None:
         """Send data from a guest to another one."""
+        # The sender would stop if the receiver's standard input ended first.
         self.ssh(
             receiver,
-            f'nc -l -p {_PORT} >/dev/null 2>&1 </dev/null & sleep 1',
+            f'(sleep 50 | nc -l -p {_PORT} >/dev/null) '
+            '>/dev/null 2>&1 </dev/null & sleep 1',
         )
         self.ssh(
             sender,
