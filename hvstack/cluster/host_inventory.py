@@ -5,7 +5,7 @@ Hadoop runs from the guests' root file system, unpacked on each host and
 entered by chroot: the same Hadoop, JRE and programs on both sides.
 """
 
-import os
+import contextlib
 import shlex
 import uuid
 from collections.abc import Sequence
@@ -315,8 +315,11 @@ def _optional(fields: Fields, name: str) -> float | None:
 
 def _file(fields: Fields, name: str) -> Path:
     text = fields.text(name)
+    path = Path(text)
     # Without such a user, '~user' stays as it is.
-    path = Path(os.path.expanduser(text)).absolute()  # noqa: PTH111
+    with contextlib.suppress(RuntimeError):
+        path = path.expanduser()
+    path = path.absolute()
     if not textfile.is_regular(path):
         raise fields.error(
             name, f"is '{str(path)[:200]}', and there is no such file"
