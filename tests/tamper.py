@@ -367,6 +367,8 @@ GUESTS: dict[str, Edit] = {
     'data check: no bytes': drop(f'{_IN}/bytes'),
     'data check: fewer files': put(f'{_OUT}/files', 1),
     'data check: no blocks': put(f'{_OUT}/blocks', 0),
+    'data check: half a block': put(f'{_IN}/blocks', 2.5),
+    'data check: more blocks than bytes': put(f'{_IN}/blocks', 1e308),
     'data check: more blocks on one host than blocks': put(
         f'{_OUT}/blocks_on_one_host', 99
     ),

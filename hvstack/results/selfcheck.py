@@ -52,6 +52,8 @@ _MAX_TASKS = 10**6
 _MAX_REPLICATION = 512
 _MAX_BYTES = 10**18
 _MAX_SECONDS = 10 * 365 * 86400
+#: HDFS's dfs.namenode.fs-limits.min-block-size (hdfs-default.xml).
+_MIN_BLOCK_BYTES = 2**20
 #: Digits of a number. A checksum, the sum of 64-bit numbers, has most.
 _DIGITS = re.compile('[0-9]{31}')
 _LONG_NUMBER = re.compile(r'(?<![\w.])-?\d{31,}')
@@ -316,9 +318,17 @@ def _data_check(
             )
     blocks = _number(phase.get('blocks'))
     on_one_host = _number(phase.get('blocks_on_one_host'))
-    # A reducer without data leaves a file without blocks.
+    # A reducer without data leaves a file without blocks. Other files end
+    # with a block that need not be full.
+    max_blocks = files + record.size_bytes // _MIN_BLOCK_BYTES
     if blocks is None or blocks < 1:
         yield 'phases.HSDataCheck', 'has no blocks'
+    elif blocks != int(blocks) or blocks > max_blocks:
+        yield (
+            'phases.HSDataCheck',
+            f'has {blocks:.6g} blocks, but the data set has at most '
+            f'{max_blocks}',
+        )
     elif on_one_host is None or not 0 <= on_one_host <= blocks:
         yield 'phases.HSDataCheck', "has no valid 'blocks_on_one_host'"
 
