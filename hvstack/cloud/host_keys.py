@@ -115,6 +115,14 @@ def on_console(text: str) -> str:
     return str(keys[-1]) if keys else ''
 
 
+def public_key(text: str) -> str:
+    """Return a text if it is the public key of a host, else nothing.
+
+    :param text: what a guest sent.
+    """
+    return text if re.fullmatch(_KEY, text) else ''
+
+
 def _guests(outputs: Mapping[str, Any]) -> Iterator[_Guest]:
     for value in outputs.values():
         for item in value if isinstance(value, list) else [value]:
@@ -123,13 +131,12 @@ def _guests(outputs: Mapping[str, Any]) -> Iterator[_Guest]:
             address = str(item.get('address') or '')
             if not re.fullmatch(_ADDRESS, address):
                 continue
-            # What a guest sent to Heat must not become a line of its own.
-            key = str(item.get('host_key') or '')
             yield _Guest(
                 str(item.get('name')),
                 address,
                 str(item.get('server_id') or ''),
-                key if re.fullmatch(_KEY, key) else '',
+                # What a guest sent to Heat must not become another line.
+                public_key(str(item.get('host_key') or '')),
             )
 
 

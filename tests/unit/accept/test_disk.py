@@ -84,3 +84,37 @@ class PowerCycleTest(testtools.TestCase):
 
     def test_no_reboot(self) -> None:
         self.assertIn('boot after the power cycle', self.cycle('1', 7))
+
+
+class HostKeyTest(testtools.TestCase):
+    """Which key the test expects of its guest."""
+
+    KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{"A" * 43}'
+    CONSOLE = (
+        f'-----BEGIN SSH HOST KEY KEYS-----\n{KEY}\n'
+        '-----END SSH HOST KEY KEYS-----\n'
+    )
+
+    def host_key(self, password: str, console: str) -> str:
+        """Return the key for what Nova shows of the server."""
+        configure(self, {'hvstack': {'server_timeout': 0}})
+        test = test_disk.DiskTest('test_power_cycle')
+        test.check_results = []
+        test.servers_client = SimpleNamespace(
+            show_password=lambda _: {'password': password},
+            get_console_output=lambda _: {'output': console},
+        )
+        return test.wait_for_host_key('id')
+
+    def test_metadata_service(self) -> None:
+        self.assertEqual(self.KEY, self.host_key(self.KEY, ''))
+
+    def test_console(self) -> None:
+        self.assertEqual(self.KEY, self.host_key('', self.CONSOLE))
+
+    def test_another_line(self) -> None:
+        text = f'{self.KEY}\n10.0.0.9 {self.KEY}'
+        self.assertRaises(self.skipException, self.host_key, text, '')
+
+    def test_no_key(self) -> None:
+        self.assertRaises(self.skipException, self.host_key, '', 'booted')

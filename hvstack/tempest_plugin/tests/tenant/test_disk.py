@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a guest writes is there after a power cycle."""
 
+import base64
 import contextlib
 
 from tempest import config
@@ -8,6 +9,7 @@ from tempest.lib import decorators, exceptions
 
 from hvstack import errors, processutils
 from hvstack.accept import checks
+from hvstack.cloud import host_keys
 from hvstack.cluster.ssh import SSHNode
 from hvstack.tempest_plugin.cluster_base import MemberTest
 
@@ -40,6 +42,22 @@ command -v cloud-init >/dev/null && cloud-init status --wait >/dev/null
 _BOOT = """
 cat /proc/sys/kernel/random/boot_id
 sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20
+"""
+#: User data that stores the public host key as the server's password, which
+#: Nova accepts from the server itself alone, and once, and shows to its
+#: project (nova's documentation, "Metadata service", path ``password``).
+_SEND_HOST_KEY = """#!/bin/sh
+file=/etc/ssh/ssh_host_ed25519_key.pub
+url=http://169.254.169.254/openstack/latest/password
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    if [ -s "$file" ]; then
+        key=$(cut -d ' ' -f 1,2 "$file")
+        curl -sf -m 20 -d "$key" "$url" && exit
+        wget -q -T 20 -O /dev/null --post-data "$key" "$url" && exit
+    fi
+    sleep 3
+done
+exit 1
 """
 #: Characters of a volume's id that a virtio disk's serial number has.
 _SERIAL = 20
@@ -230,10 +248,14 @@ class DiskTest(MemberTest):
             ),
             networks=[{'port': port['id']}],
             key_name=name,
+            user_data=base64.b64encode(_SEND_HOST_KEY.encode()).decode(),
         )['server']
         self.addCleanup(self.delete_server, new_server['id'])
         self.active(new_server['id'])
         address = port['fixed_ips'][0]['ip_address']
+        known_hosts = self.key.parent / 'known_hosts'
+        host_key = self.wait_for_host_key(new_server['id'])
+        known_hosts.write_text(f'{address} {host_key}\n', encoding='utf-8')
         node = SSHNode(
             name=name,
             address=address,
@@ -241,6 +263,7 @@ class DiskTest(MemberTest):
             host='',
             key=self.key,
             directory=self.key.parent / 'ssh',
+            known_hosts=known_hosts,
         )
         processutils.wait_for(
             lambda: node.run(_BOOTED, timeout=60).returncode == 0,
@@ -248,6 +271,41 @@ class DiskTest(MemberTest):
             timeout=CONF.hvstack.server_timeout,
         )
         return node, new_server['id']
+
+    def wait_for_host_key(self, server: str) -> str:
+        """Return the public host key that a guest sent to Nova.
+
+        The console log is read as well, where cloud-init shows the key. The
+        test is skipped if the key is on neither: whoever answers at the
+        address may be another machine.
+        """
+        key = ''
+
+        def is_known() -> bool:
+            nonlocal key
+            client = self.servers_client
+            key = host_keys.public_key(
+                client.show_password(server)['password']
+            )
+            with contextlib.suppress(exceptions.TempestException):
+                key = key or host_keys.on_console(
+                    client.get_console_output(server)['output'] or ''
+                )
+            return bool(key)
+
+        with contextlib.suppress(errors.DeadlineExceeded):
+            processutils.wait_for(
+                is_known,
+                f'the ssh host key of server {server}',
+                timeout=CONF.hvstack.server_timeout,
+                interval=2,
+            )
+        if not key:
+            self.skip_unchecked(
+                'the guest sent no ssh host key, neither to the metadata '
+                'service nor to its console'
+            )
+        return key
 
     def worker(self) -> str:
         """Return the name of a promised worker's flavor that is visible."""
