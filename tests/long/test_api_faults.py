@@ -51,11 +51,16 @@ resources:
 """
 _NETWORK_TEMPLATE = """
 heat_template_version: 2021-04-16
+parameters:
+  length: {type: number, default: 8}
 resources:
   group:
     type: OS::Neutron::SecurityGroup
     properties:
-      name: hv-fault-group
+      name:
+        str_replace:
+          template: hv-fault-group-%n%
+          params: {'%n%': {get_param: length}}
       # As the templates of hvstack mark every resource.
       description:
         list_join: [' ', [hvstack stack, {get_param: 'OS::stack_id'}]]
@@ -441,6 +446,7 @@ class ApiFaultsTest(testtools.TestCase):
         for fault in _LOST:
             for change, request, operation in (
                 ('create', ('POST', 'security-groups'), self.stack),
+                ('update', ('PUT', 'security-groups/'), self.updated),
                 (
                     'delete',
                     ('DELETE', 'security-groups/'),
