@@ -20,6 +20,7 @@ from typing import Any
 
 from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record, telemetry
 
 RUNS = 1000
@@ -123,7 +124,7 @@ def make(patterns: list[record.Record], directory: Path) -> None:
     for index in range(RUNS):
         is_baseline = index % 10 == 0
         pattern = kinds['baseline' if is_baseline else 'configuration']
-        name = record.BARE_METAL if is_baseline else names[index % len(names)]
+        name = BARE_METAL if is_baseline else names[index % len(names)]
         factor = random.uniform(0.95, 1.05)  # noqa: S311
         seconds = pattern.total_seconds * factor
         ended = start + timedelta(seconds=seconds)

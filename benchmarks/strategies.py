@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import host_profiles
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.sweep import search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates, Strategy

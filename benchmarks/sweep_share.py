@@ -16,8 +16,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 
 AIM = 0.25
 LONGEST_GAP = 3600.0

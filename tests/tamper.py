@@ -43,8 +43,9 @@ import tests.unit  # noqa: F401, makes the state directory a temporary one
 from hvstack import errors
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results import evidence, record, signing
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from tests.unit.report.test_earned import Sweep
 from tests.unit.results import factory
 

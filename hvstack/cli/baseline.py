@@ -20,6 +20,7 @@ from hvstack.cloud import connection
 from hvstack.cluster import bare_metal, ironic
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop.sizing import size_node
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import record, signing, telemetry
 from hvstack.sweep import recovery, sweep_store
@@ -237,7 +238,7 @@ class Run(Lister):
                     parsed_args.records,
                     sweep=sweep,
                     kind='baseline',
-                    configuration=record.BARE_METAL,
+                    configuration=BARE_METAL,
                     index=first + len(run_records),
                     progress=progress,
                 )

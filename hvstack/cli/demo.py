@@ -12,8 +12,9 @@ from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 

@@ -19,7 +19,7 @@ from hvstack.cloud import connection, credentials, lease
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import sweep_report
-from hvstack.results import baselines, comparability, record
+from hvstack.results import baselines, comparability, record, run_id
 from hvstack.results.record import Record
 from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
@@ -328,7 +328,7 @@ def chosen(name: str | None) -> Sweep:
 
     :raises hvstack.errors.InputError: there is none.
     """
-    if name is not None and not record.is_sweep(name):
+    if name is not None and not run_id.is_sweep(name):
         raise errors.InputError(
             f"Cannot find sweep '{name}': this is not the ID of a sweep. Use "
             "an ID that 'hvstack sweep list' prints."

@@ -13,8 +13,8 @@ from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cloud import connection, lease
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import recovery, trials
 
 

@@ -32,10 +32,10 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.rally_plugins import task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.results import record
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import capabilities, search_space, sweep_store
 from hvstack.tpcxhs import run as tpcxhs
 

@@ -13,12 +13,13 @@ from rally_openstack.task import scenario
 from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.rally_plugins import slas, task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.report.sweep_report import SweepReport, build_report
 from hvstack.report.text import format_percent
 from hvstack.results import baselines, skipped
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs import kit as kits

@@ -27,9 +27,9 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tuning_profiles import TUNINGS
 from hvstack.model import compute_backends
 from hvstack.model.configuration import STORAGES, parse
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import baselines, record
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import (
     capabilities,
     forecast,

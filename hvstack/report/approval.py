@@ -15,6 +15,7 @@ from hvstack.model.catalogue import MAX_PERCENT, Catalogue, Entry
 from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
+from hvstack.model.target import BARE_METAL
 from hvstack.report import sweep_report
 from hvstack.report.sweep_report import Row
 from hvstack.results.evidence import (
@@ -22,7 +23,7 @@ from hvstack.results.evidence import (
     round_percent,
     sign_evidence,
 )
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
 #: Minimum number of runs of a measurement: the performance run and the

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
+from hvstack.model.target import BARE_METAL
 from hvstack.report import paper_figures
 from hvstack.report.comparison import Comparison
 from hvstack.report.sweep_report import Row, SweepReport
@@ -21,7 +22,7 @@ from hvstack.report.text import (
     format_number,
     format_percent,
 )
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
 #: Palette of Okabe and Ito for color-blind readers, ordered so that the

@@ -6,13 +6,13 @@ import io
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
+from hvstack.model.target import BARE_METAL
 from hvstack.report.sweep_report import (
     EMULATED,
     Row,
     SweepReport,
     format_plain,
 )
-from hvstack.results.record import BARE_METAL
 
 #: Name of a configuration that is not possible, and the reason.
 SkippedConfiguration = tuple[str, str]

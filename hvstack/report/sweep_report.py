@@ -12,8 +12,9 @@ from typing import Any
 from hvstack import errors
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results import comparability, percentages, stats
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 
 #: Printed with every result that the TPC kit did not produce.

@@ -14,17 +14,14 @@ from typing import Any
 
 from hvstack import errors, jsonfile, paths
 from hvstack.results import selfcheck, signing
+from hvstack.results.run_id import is_sweep
 
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 1
 
 KINDS = ('configuration', 'baseline')
 
-#: What a baseline's records have for a configuration.
-BARE_METAL = 'bare-metal'
-
-#: These are parts of file names, so that no other character may be in them.
-_SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
+#: A part of file names, so that no other character may be in it.
 _CONFIGURATION = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,127}', re.ASCII)
 _TIME = re.compile(
     r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)',
@@ -46,15 +43,6 @@ def compute_rate(size_bytes: int, seconds: float) -> float:
             'more than 0'
         )
     return size_bytes / 1e12 / (seconds / 3600)
-
-
-def is_sweep(name: str) -> bool:
-    """Tell whether a name can be that of a sweep.
-
-    :param name: at most 64 letters, digits, dots, underscores and dashes,
-        of which a letter or a digit comes first.
-    """
-    return _SWEEP.fullmatch(name) is not None
 
 
 def is_id(text: str) -> bool:
@@ -90,7 +78,7 @@ class Record:
 
     :param sweep: which sweep it belongs to.
     :param kind: one of :data:`KINDS`.
-    :param configuration: full name; :data:`BARE_METAL` for a baseline.
+    :param configuration: full name; ``bare-metal`` for a baseline.
     :param index: which run of its configuration, from 0.
     :param started: ISO 8601 in UTC, such as ``2026-11-21T05:45:00Z``.
     :param ended: likewise.

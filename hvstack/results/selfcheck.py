@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 from hvstack import errors
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration, parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results.benchmark import (
     KIT_PHASES,
     KIT_SIZES,
     PHASES,
     RECORD_BYTES,
 )
+from hvstack.results.run_id import MAX_INDEX
 
 if TYPE_CHECKING:
     from hvstack.results.record import Record
@@ -47,7 +49,6 @@ _ROUNDING = 0.001
 #: The kit prints its metric with few decimals.
 _METRIC_SHARE, _METRIC_STEP = 0.01, 0.01
 #: Most of whatever is counted: more is a mistyped unit.
-_MAX_INDEX = 99_999
 _MAX_TASKS = 10**6
 _MAX_REPLICATION = 512
 _MAX_BYTES = 10**18
@@ -130,7 +131,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _sizes(record: 'Record') -> Iterator[Contradiction]:
     limits = (
-        ('index', 0, _MAX_INDEX),
+        ('index', 0, MAX_INDEX),
         ('size_bytes', RECORD_BYTES, _MAX_BYTES),
         ('replication', 1, _MAX_REPLICATION),
         ('maps', 1, _MAX_TASKS),
@@ -425,7 +426,7 @@ _parsed = lru_cache(maxsize=1024)(parse)
 def _target(record: 'Record') -> Iterator[Contradiction]:
     """Yield facts of guests on bare metal, and the other way round."""
     if record.kind == 'baseline':
-        if record.configuration != 'bare-metal':
+        if record.configuration != BARE_METAL:
             yield (
                 'configuration',
                 f'is {record.configuration} although the kind is baseline',

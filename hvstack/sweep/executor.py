@@ -8,8 +8,9 @@ from typing import Any
 
 from hvstack import errors, host_profiles
 from hvstack.hadoop import os_profiles, sizing
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import percentages, record, stats
+from hvstack.results import percentages, stats
 from hvstack.results.record import Record
 from hvstack.sweep import rallytask, search_space, strategies, sweep_store
 from hvstack.sweep.run_order import Step
@@ -129,7 +130,7 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)
     corrected_rates = percentages.compute_percents(
-        valid, valid.pop(record.BARE_METAL, [])
+        valid, valid.pop(BARE_METAL, [])
     ).corrected_rates
     return SweepStatus(
         strategy,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.model.configuration import parse
-from hvstack.results.record import BARE_METAL
+from hvstack.model.target import BARE_METAL
 
 
 @dataclass(frozen=True)

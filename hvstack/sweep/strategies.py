@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
+from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages, stats
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.sweep.run_order import (
     Step,
     count_between_baselines,

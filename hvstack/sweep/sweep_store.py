@@ -19,7 +19,7 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.results import record
+from hvstack.results import record, run_id
 from hvstack.results.record import Record
 from hvstack.sweep.run_order import Step, build_quick_workloads
 from hvstack.sweep.search_space import CAPABILITIES
@@ -123,7 +123,7 @@ def check_name(sweep: str) -> str:
 
     :raises hvstack.errors.InputError: the name is not valid.
     """
-    if not record.is_sweep(sweep):
+    if not run_id.is_sweep(sweep):
         raise errors.InputError(
             f"sweep '{sweep}': take letters, digits, dots and dashes"
         )
@@ -223,7 +223,7 @@ def load_sweep(path: Path) -> Sweep:
     source_location = document.source_location()
     sweep = to_dataclass(Sweep, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
-    if not record.is_sweep(sweep.id) or sweep.id != path.stem:
+    if not run_id.is_sweep(sweep.id) or sweep.id != path.stem:
         raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('runs', 1, _MAX_RUNS)
     fields.integer('size_bytes', 1, _MAX_BYTES)

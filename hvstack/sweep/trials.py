@@ -19,10 +19,11 @@ from pathlib import Path
 from hvstack import errors, jsonfile, paths, processutils, textfile
 from hvstack.model.configuration import parse
 from hvstack.model.strict_mapping import Fields, to_dataclass
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import comparability, percentages, record, stats
 from hvstack.results.percentages import MAX_TRIES
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, sweep_store
 from hvstack.sweep.run_order import Step, build_workload

@@ -27,6 +27,7 @@ from hvstack import processutils
 from hvstack.cloud import allocation_ratios, journal, keypairs, placement
 from hvstack.cluster import bare_metal
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record
 from hvstack.sweep import executor, sweep_store
 from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
@@ -372,7 +373,7 @@ class SweepKillsTest(SweepCase):
             if match:
                 name = match[1]
                 if name == _BARE_METAL_LABEL:
-                    configuration = record.BARE_METAL
+                    configuration = BARE_METAL
                 else:
                     configuration = parse(name).name
                 index = int(match[2]) - 1

@@ -14,8 +14,8 @@ import yaml
 
 from hvstack import host_profiles
 from hvstack.cli.app import main
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import sweep_store
 from tests.unit.cloud import fake
 from tests.unit.results import factory

@@ -10,9 +10,10 @@ from hvstack import errors
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
+from hvstack.model.target import BARE_METAL
 from hvstack.report import approval, sweep_report
 from hvstack.results import evidence, signing
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from tests.unit.results.factory import run
 
 LAB = {

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import testtools
 
+from hvstack.model.target import BARE_METAL
 from hvstack.report import csv_junit, sweep_report
-from hvstack.results.record import BARE_METAL
 from tests.unit.results import factory
 
 SKIPPED = [('i4-c4', 'a worker of 8 vCPUs is larger\nthan its host')]

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hvstack.model.configuration import Configuration, parse
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record as records
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.results.record import BARE_METAL, Record, compute_rate
+from hvstack.results.record import Record, compute_rate
 
 #: A host, and the tasks of a job.
 CPUS, MEMORY_MIB, TASKS = 64, 131072, 6

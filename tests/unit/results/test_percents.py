@@ -6,8 +6,9 @@ import random
 
 import testtools
 
+from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from tests.unit.results import factory
 
 

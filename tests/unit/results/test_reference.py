@@ -8,8 +8,8 @@ import fixtures
 import testtools
 
 from hvstack import errors
+from hvstack.model.target import BARE_METAL
 from hvstack.results import baselines, record
-from hvstack.results.record import BARE_METAL
 from tests.unit.results import factory
 
 

@@ -13,9 +13,9 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.cli import report, sweep_summary
 from hvstack.cli.app import main
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import record
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import executor, forecast, search_space, sweep_store
 from tests.unit.cloud import fake
 from tests.unit.results import factory
@@ -133,7 +133,7 @@ class CourseTest(testtools.TestCase):
         )
         status = executor.run_sweep(sweep, Progress())
         names = {name for task in self.tasks for name, _, _ in task}
-        self.assertNotIn(record.BARE_METAL, names)
+        self.assertNotIn(BARE_METAL, names)
         self.assertEqual([], status.workloads)
         self.assertEqual('', forecast.format_remaining(sweep))
 

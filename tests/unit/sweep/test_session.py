@@ -25,10 +25,10 @@ from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.rally_plugins import contexts, scenario, slas, task_state
 from hvstack.results import record, skipped
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.workload import Workload

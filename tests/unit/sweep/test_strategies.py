@@ -17,9 +17,10 @@ from hvstack.cli.app import main
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, NumaCell
+from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
 from hvstack.results import stats
-from hvstack.results.record import BARE_METAL, Record
+from hvstack.results.record import Record
 from hvstack.sweep import search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates

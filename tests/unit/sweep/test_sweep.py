@@ -14,9 +14,9 @@ from hvstack import errors, share
 from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL
 from hvstack.rally_plugins import contexts, scenario
 from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
-from hvstack.results.record import BARE_METAL
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 

@@ -14,6 +14,7 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cluster.base import Node
+from hvstack.model.target import BARE_METAL
 from hvstack.results import record
 from hvstack.results.benchmark import PHASES
 from hvstack.tpcxhs import run
@@ -431,7 +432,7 @@ class RunTest(testtools.TestCase):
                 directory,
                 sweep='s',
                 kind='baseline',
-                configuration=record.BARE_METAL,
+                configuration=BARE_METAL,
                 index=index,
             )
         records = sorted(

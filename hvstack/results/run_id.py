@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identity of a benchmark run: sweep, target and index."""
+
+import re
+from dataclasses import dataclass
+
+from hvstack import errors
+from hvstack.model.target import Target, parse_target
+
+#: Highest index of a run: a higher one is a mistyped number.
+MAX_INDEX = 99_999
+#: Names of sweeps are parts of file names.
+_SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
+_INDEX = re.compile('[0-9]{1,5}', re.ASCII)
+
+
+def is_sweep(name: str) -> bool:
+    """Return whether a text is a valid name of a sweep.
+
+    :param name: at most 64 letters, digits, dots, underscores and dashes,
+        of which a letter or a digit comes first.
+    """
+    return _SWEEP.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class RunId:
+    """Identity of a run. A failed run and its repetition share it.
+
+    :param sweep: name of the sweep.
+    :param target: configuration or bare metal.
+    :param index: index of the run within its target, from 0.
+    :raises hvstack.errors.InputError: the name of the sweep or the index is
+        not valid.
+    """
+
+    sweep: str
+    target: Target
+    index: int
+
+    def __post_init__(self) -> None:
+        if not is_sweep(self.sweep):
+            raise errors.InputError(
+                f'Cannot use the sweep {self.sweep[:80]!r}: the name is not '
+                'valid. Use at most 64 letters, digits, dots, underscores '
+                'and dashes.'
+            )
+        if not 0 <= self.index <= MAX_INDEX:
+            raise errors.InputError(
+                f'Cannot use the index {self.index!r:.20} of a run '
+                f'({self.sweep}, {self.target.name}): it is out of range. '
+                f'Use 0 to {MAX_INDEX}.'
+            )
+
+    def __str__(self) -> str:
+        return f'{self.sweep}/{self.target.name}/{self.index}'
+
+
+def parse_run_id(text: str) -> RunId:
+    """Return the identity that ``str(run_id)`` formatted.
+
+    :raises hvstack.errors.InputError: the text is not such an identity.
+    """
+    parts = text.split('/')
+    if len(parts) != 3 or not _INDEX.fullmatch(parts[2]):
+        raise errors.InputError(
+            f'Cannot read the identity of a run {text[:160]!r}: it does not '
+            "have three parts. Write it as 'sweep/target/index'."
+        )
+    return RunId(parts[0], parse_target(parts[1]), int(parts[2]))
