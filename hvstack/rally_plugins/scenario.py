@@ -177,6 +177,8 @@ def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
     except errors.HVStackError as exc:
         task.save_failure(config, step, str(exc))
         raise
+    for record in records:
+        task.report_record(record)
     task.saved_records += [
         (sweep_store.RECORDS_DIR, record) for record in records
     ]

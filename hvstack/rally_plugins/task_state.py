@@ -8,6 +8,7 @@ a single process.
 
 import atexit
 import contextlib
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,9 +37,11 @@ from hvstack.sweep import (
     recovery,
     run_order,
     sweep_store,
+    task_events,
 )
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.search_space import CAPABILITIES
+from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
@@ -125,6 +128,21 @@ def requested_volumes(config: Mapping[str, Any]) -> Volumes | None:
 
 
 @dataclass
+class TaskProgress(Progress):
+    """Progress of a Rally process, which its parent process also gets.
+
+    :param events: pipe to the parent process.
+    """
+
+    events: EventPipe = field(default_factory=EventPipe)
+
+    def say(self, text: str) -> None:
+        """Print a line, and send it to the parent process."""
+        super().say(text)
+        self.events.send(task_events.Message(text))
+
+
+@dataclass
 class TaskState:
     """State of a Rally process.
 
@@ -137,7 +155,7 @@ class TaskState:
     admin: Connection
     tenant: Connection
     options: Any
-    progress: Progress = field(default_factory=Progress)
+    progress: TaskProgress = field(default_factory=TaskProgress)
     auto_sweeps: dict[tuple[object, ...], sweep_store.Sweep] = field(
         default_factory=dict
     )
@@ -446,16 +464,26 @@ class TaskState:
                 'killed because it ran out of memory: '
                 f'{killed[0]}; {run_result.reason}'
             )[:2000]
-        record.save(
-            run_result.to_record(
-                sweep=self.sweep_id(config),
-                kind=step.kind,
-                configuration=step.configuration,
-                index=step.index,
-            ),
-            sweep_store.RECORDS_DIR,
+        run_record = run_result.to_record(
+            sweep=self.sweep_id(config),
+            kind=step.kind,
+            configuration=step.configuration,
+            index=step.index,
         )
+        record.save(run_record, sweep_store.RECORDS_DIR)
+        self.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
+
+    def report_record(self, run_record: record.Record) -> None:
+        """Send a saved record to the parent process."""
+        self.progress.events.send(
+            task_events.SavedRecord(
+                run_record.id,
+                run_record.configuration,
+                run_record.index,
+                run_record.valid,
+            )
+        )
 
     def read_kills(self) -> set[str]:
         """Return the kernel's lines about processes out of memory.
@@ -506,7 +534,8 @@ def get_task_state(context: Mapping[str, Any]) -> TaskState:
         if users
         else admin
     )
-    session = TaskState(admin, tenant, conf.load())
+    progress = TaskProgress(events=task_events.open_pipe(os.environ))
+    session = TaskState(admin, tenant, conf.load(), progress)
     credentials.check(tenant, session.options.cloud)
     for line in recovery.recover(session.connections):
         session.progress.say(

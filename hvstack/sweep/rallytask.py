@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally tasks: Rally's output goes to a log, progress lines to the user."""
+"""Rally tasks: output of Rally goes to a log, its events to the user."""
 
 import collections
 import contextlib
 import json
 import os
-import re
+import selectors
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,10 @@ from typing import Any, TextIO
 
 from hvstack import conf, paths, processutils, share
 from hvstack.progress import Progress
-from hvstack.sweep import rallyenv, sweep_store
+from hvstack.sweep import rallyenv, sweep_store, task_events
 
-#: Progress lines of hvstack in Rally's output.
-_PROGRESS_LINE = re.compile(r'\[\d{2,}:\d\d\] ')
 _END_SECONDS = 180.0
+_READ_BYTES = 65536
 #: SQLAlchemy prints a statement and many other lines after its message.
 _MAX_CHECKED_LINES = 60
 
@@ -43,10 +42,11 @@ def run_task(
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
-    before = len(list(sweep_store.RECORDS_DIR.glob('*.json')))
+    before = _count_records()
     last_lines: collections.deque[str] = collections.deque(
         maxlen=_MAX_CHECKED_LINES
     )
+    saved_count = 0
     argv = [
         # Shells have what they start in the background ignore SIGINT, which
         # Rally would inherit.
@@ -61,39 +61,93 @@ def run_task(
     ]
     with (
         log.open('a', encoding='utf-8') as stream,
-        subprocess.Popen(
-            argv,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            encoding='utf-8',
-            errors='replace',
-            start_new_session=True,
-            env={
-                **os.environ,
-                **rallyenv.VARIABLES,
-                **conf.variables(options or {}),
-                'PYTHONUNBUFFERED': '1',
-            },
-        ) as process,
+        _start(argv, options or {}) as (process, events),
         _terminate_on_error(process, stream),
     ):
         assert process.stdout is not None
-        for line in process.stdout:
-            stream.write(line)
-            stream.flush()
-            last_lines.append(line)
-            if _PROGRESS_LINE.match(line):
-                progress.say(f'  {_PROGRESS_LINE.sub("", line).rstrip()}')
-    if len(list(sweep_store.RECORDS_DIR.glob('*.json'))) == before:
-        rallyenv.check_database(''.join(last_lines))
-        message = processutils.tail(''.join(last_lines), 8)
+        for line, is_event in _read_lines(process.stdout.fileno(), events):
+            if not is_event:
+                stream.write(f'{line}\n')
+                stream.flush()
+                last_lines.append(line)
+                continue
+            event = task_events.parse_event(line)
+            if isinstance(event, task_events.Message):
+                progress.say(f'  {event.text}')
+            saved_count += isinstance(event, task_events.SavedRecord)
+    # The pipe may have been lost.
+    if not saved_count and _count_records() == before:
+        rallyenv.check_database('\n'.join(last_lines))
+        message = processutils.tail('\n'.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
+
+
+def _count_records() -> int:
+    return len(list(sweep_store.RECORDS_DIR.glob('*.json')))
+
+
+@contextlib.contextmanager
+def _start(
+    argv: list[str], options: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start Rally with a pipe for its events.
+
+    :returns: process of Rally, and file descriptor of its events.
+    """
+    with contextlib.ExitStack() as stack:
+        events, event_sink = os.pipe()
+        stack.callback(os.close, events)
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(event_sink,),
+                env={
+                    **os.environ,
+                    **rallyenv.VARIABLES,
+                    **conf.variables(options),
+                    'PYTHONUNBUFFERED': '1',
+                    task_events.VARIABLE: task_events.format_variable(
+                        event_sink
+                    ),
+                },
+            )
+        finally:
+            os.close(event_sink)
+        yield stack.enter_context(process), events
+
+
+def _read_lines(output: int, events: int) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of Rally's output and of its events as they come.
+
+    The output ends the task, because a program that Rally started could keep
+    the pipe of the events open.
+
+    :param output: file descriptor of the output.
+    :param events: file descriptor of the events.
+    :returns: lines, and whether a line is that of an event.
+    """
+    buffers = {output: b'', events: b''}
+    with selectors.DefaultSelector() as selector:
+        for descriptor in buffers:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while output in buffers or selector.select(0):
+            for key, _ in selector.select():
+                data = os.read(key.fd, _READ_BYTES)
+                *lines, buffers[key.fd] = (buffers[key.fd] + data).split(b'\n')
+                if not data:
+                    selector.unregister(key.fd)
+                    lines = list(filter(None, [buffers.pop(key.fd)]))
+                for line in lines:
+                    yield line.decode(errors='replace'), key.fd == events
 
 
 @contextlib.contextmanager
 def _terminate_on_error(
-    process: subprocess.Popen[str], log: TextIO
+    process: subprocess.Popen[bytes], log: TextIO
 ) -> Iterator[None]:
     """End Rally after an exception, first by SIGINT so that it can clean up.
 
@@ -108,6 +162,7 @@ def _terminate_on_error(
                 ProcessLookupError, subprocess.TimeoutExpired
             ):
                 os.killpg(process.pid, signal_number)
-                log.write(process.communicate(timeout=_END_SECONDS)[0])
+                output, _ = process.communicate(timeout=_END_SECONDS)
+                log.write(output.decode(errors='replace'))
                 break
         raise

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Rally's end is taken for, with a program in its place."""
 
+import contextlib
 import io
+import os
+import signal
+import time
 from pathlib import Path
 
 import fixtures
@@ -9,8 +13,11 @@ import testtools
 
 from hvstack import errors
 from hvstack.progress import Progress
-from hvstack.sweep import rallytask
+from hvstack.rally_plugins import task_state
+from hvstack.sweep import rallytask, task_events
 
+#: Where the program in Rally's place writes its events.
+EVENTS = '/proc/self/fd/${HVSTACK_EVENTS%%:*}'
 LOCKED = """\
 Task is: ...
 [00:03] ours
@@ -47,7 +54,10 @@ class RallyTaskTest(testtools.TestCase):
         error = self.assertRaises(errors.Busy, self.start, LOCKED)
         self.assertIn('locked by another process', str(error))
         self.assertNotIn('\n', str(error))
-        self.assertIn('ours', self.stream.getvalue())
+        # The output is for the log.
+        self.assertNotIn('ours', self.stream.getvalue())
+        log = (self.directory / 'logs' / 'mine.log').read_text()
+        self.assertEqual(LOCKED, log)
 
     def test_one_of_before_is_over(self) -> None:
         self.assertRaises(errors.Busy, self.start, LOCKED)
@@ -67,3 +77,138 @@ class RallyTaskTest(testtools.TestCase):
             f'touch {self.directory}/records/one.json',
         )
         self.assertNotIn('without a run', self.stream.getvalue())
+
+    def test_messages_come_from_the_pipe(self) -> None:
+        lines = (
+            '{"event": "message", "text": "stack hv-i1: \\u2713"}',
+            'torn {"event": "mess',
+            '{"event": "message"}',
+            '{"event": "message", "text": 5}',
+            '{"event": "news", "text": "unknown"}',
+            '[' * 5000,
+            '{"event": "message", "text": "last"}',
+        )
+        text = '\n'.join(lines)
+        self.start('', f"cat >{EVENTS} <<'EOF'\n{text}\nEOF")
+        stored_lines = self.stream.getvalue().splitlines()
+        messages = [line.partition('] ')[2] for line in stored_lines]
+        self.assertEqual(['  stack hv-i1: \u2713', '  last'], messages[1:3])
+        self.assertEqual(4, len(messages), messages)
+
+    def test_a_saved_record_is_a_run(self) -> None:
+        line = (
+            '{"event": "record", "id": "a", "configuration": "bare-metal", '
+            '"index": 0, "valid": false}'
+        )
+        self.start(LOCKED, f"echo '{line}' >{EVENTS}")
+        self.assertNotIn('without a run', self.stream.getvalue())
+
+    def test_a_program_that_keeps_the_pipe_ends_nothing(self) -> None:
+        begin = time.monotonic()
+        self.start('', 'sleep 20 >/dev/null 2>&1 & echo $!')
+        self.assertLess(time.monotonic() - begin, 15)
+        log = (self.directory / 'logs' / 'mine.log').read_text()
+        os.kill(int(log), signal.SIGTERM)
+
+
+class EventPipeTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.source, self.sink = os.pipe()
+        self.addCleanup(os.close, self.source)
+        os.set_blocking(self.source, False)
+        self.env = {
+            task_events.VARIABLE: task_events.format_variable(self.sink)
+        }
+
+    def test_each_kind_of_event(self) -> None:
+        self.addCleanup(os.close, self.sink)
+        events = (
+            task_events.Message('a\nb'),
+            task_events.SavedRecord('id', 'bare-metal', 3, valid=True),
+        )
+        pipe = task_events.open_pipe(self.env)
+        self.assertEqual({}, self.env)
+        self.assertFalse(os.get_inheritable(self.sink))
+        for event in events:
+            pipe.send(event)
+        lines = os.read(self.source, 4096).decode().splitlines()
+        self.assertEqual(events, tuple(map(task_events.parse_event, lines)))
+
+    def test_a_closed_pipe_is_left_alone(self) -> None:
+        source, sink = os.pipe()
+        self.addCleanup(os.close, sink)
+        value = task_events.format_variable(sink)
+        pipe = task_events.open_pipe({task_events.VARIABLE: value})
+        os.close(source)
+        pipe.send(task_events.Message('lost'))
+        # Its number may be that of another file now.
+        os.dup2(self.sink, sink)
+        pipe.send(task_events.Message('lost'))
+        self.assertRaises(BlockingIOError, os.read, self.source, 1)
+        os.close(self.sink)
+
+    def test_a_full_pipe_stops_nothing(self) -> None:
+        self.addCleanup(os.close, self.sink)
+        pipe = task_events.open_pipe(self.env)
+        for _ in range(100):
+            pipe.send(task_events.Message('x' * 5000))
+        data = b''
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data += os.read(self.source, 65536)
+        pipe.send(task_events.Message('next'))
+        data += os.read(self.source, 65536)
+        events = [
+            event
+            for line in data.decode().split('\n')
+            if (event := task_events.parse_event(line))
+        ]
+        self.assertEqual(task_events.Message('next'), events[-1])
+        self.assertGreater(len(events), 5)
+
+    def test_other_files_are_not_written_to(self) -> None:
+        self.addCleanup(os.close, self.sink)
+        number, _, inode = self.env[task_events.VARIABLE].partition(':')
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'file'
+        with path.open('w') as stream:
+            values = (
+                '',
+                number,
+                f'{number}:{inode}0',
+                f'x:{inode}',
+                f'{"9" * 30}:{inode}',
+                f'999:{inode}',
+                task_events.format_variable(stream.fileno()),
+            )
+            for value in values:
+                env = {task_events.VARIABLE: value}
+                task_events.open_pipe(env).send(task_events.Message('x'))
+            task_events.open_pipe({}).send(task_events.Message('x'))
+        self.assertEqual('', path.read_text())
+        self.assertRaises(BlockingIOError, os.read, self.source, 1)
+
+    def test_progress_is_printed_and_sent(self) -> None:
+        self.addCleanup(os.close, self.sink)
+        stream = io.StringIO()
+        progress = task_state.TaskProgress(
+            stream=stream, events=task_events.open_pipe(self.env)
+        )
+        with progress.stage('the stage'):
+            progress.say('text')
+        alone = io.StringIO()
+        with task_state.TaskProgress(stream=alone).stage('the stage'):
+            pass
+        self.assertIn('] text\n', stream.getvalue())
+        self.assertIn('] the stage: 0 s\n', alone.getvalue())
+        events = [
+            task_events.parse_event(line)
+            for line in os.read(self.source, 4096).decode().splitlines()
+        ]
+        self.assertEqual(
+            [
+                task_events.Message(text)
+                for text in ('the stage ...', 'text', 'the stage: 0 s')
+            ],
+            events,
+        )
