@@ -3,8 +3,13 @@
 
 import json
 import os
+import re
+import shutil
+import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import fixtures
@@ -12,7 +17,7 @@ import testtools
 import yaml
 
 from hvstack import processutils
-from hvstack.cluster import actions, bare_metal
+from hvstack.cluster import actions, bare_metal, host_inventory
 from hvstack.lab import images
 from hvstack.results import record
 
@@ -26,6 +31,12 @@ key=/etc/ssh/ssh_host_ed25519_key
 [ -s $key ] || ssh-keygen -q -t ed25519 -N '' -f $key
 /usr/sbin/sshd
 """
+#: Web port of the NameNode.
+NAMENODE_PORT = 9870
+#: Connects to a host and port, with a limit of three seconds.
+CONNECT = 'timeout 3 bash -c "</dev/tcp/$0/$1"'
+LIMIT_SECONDS = 1800
+_LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 
 
 class SSHBaselineTest(testtools.TestCase):
@@ -50,6 +61,71 @@ class SSHBaselineTest(testtools.TestCase):
                 stdin=self.key.with_suffix('.pub').read_text(),
                 timeout=60,
             )
+            self.copy_nft(host)
+
+    def copy_nft(self, host: host_inventory.Host) -> None:
+        """Copy nft, which the guests' file system does not contain."""
+        program = shutil.which('nft')
+        if program is None:
+            self.skipTest('needs nft (Debian package nftables)')
+        root = self.directory / 'nft'
+        (root / 'usr/sbin').mkdir(parents=True, exist_ok=True)
+        (root / _LIBRARIES).mkdir(parents=True, exist_ok=True)
+        shutil.copy(program, root / 'usr/sbin/nft')
+        libraries = processutils.run(['ldd', program]).stdout
+        for name, path in re.findall(r'(\S+) => (/\S+)', libraries):
+            shutil.copy(path, root / _LIBRARIES / name)
+        with subprocess.Popen(
+            ['tar', '-c', '-C', root, 'usr/sbin/nft', _LIBRARIES],
+            stdout=subprocess.PIPE,
+        ) as archive:
+            subprocess.run(
+                [*host.enter, 'tar', '-x', '--skip-old-files', '-C', '/'],
+                stdin=archive.stdout,
+                check=True,
+            )
+
+    def tables(self) -> list[str]:
+        """Return the tables of the firewalls of all hosts."""
+        return [
+            line
+            for host in self.hosts
+            for line in processutils.run(
+                [*host.enter, 'nft', 'list', 'tables'], check=False
+            ).stdout.splitlines()
+        ]
+
+    def watch(self, process: subprocess.Popen[str]) -> dict[str, int]:
+        """Try to connect to the NameNode until the measurement ends.
+
+        :return: largest number of firewall tables, and the connections that
+            succeeded from a member and from the machine, which is none.
+        """
+        controller = next(h for h in self.hosts if h.role != 'worker')
+        worker = next(h for h in self.hosts if h.role == 'worker')
+        address = controller.address
+        counts = {'tables': 0, 'member': 0, 'stranger': 0}
+        end = time.monotonic() + LIMIT_SECONDS
+        while process.poll() is None:
+            if time.monotonic() > end:
+                process.terminate()
+                self.fail(f'no record after {LIMIT_SECONDS} s')
+            counts['tables'] = max(counts['tables'], len(self.tables()))
+            connected = processutils.run(
+                [
+                    *(*worker.enter, 'sh', '-c', CONNECT),
+                    *(address, str(NAMENODE_PORT)),
+                ],
+                check=False,
+            )
+            counts['member'] += connected.returncode == 0
+            with (
+                suppress(OSError),
+                socket.create_connection((address, NAMENODE_PORT), 3),
+            ):
+                counts['stranger'] += 1
+            time.sleep(5)
+        return counts
 
     def forget(self, address: str) -> None:
         """The next file system on that host has another host key."""
@@ -68,9 +144,6 @@ class SSHBaselineTest(testtools.TestCase):
         data = {
             'key': str(self.key),
             'first_contact': 'accept',
-            # The guests' root file system has neither nft nor iptables, and
-            # the lab's hosts are in namespaces of their own.
-            'firewall': 'none',
             **fields,
             'hosts': [
                 {
@@ -88,19 +161,24 @@ class SSHBaselineTest(testtools.TestCase):
         built = images.find('hadoop')
         assert built
         path = self.inventory(rootfs=str(built.outputs['rootfs']))
-        done = subprocess.run(
-            [
-                *(HVSTACK, 'baseline', 'run', '--hosts', str(path)),
-                *('--size', '20MB', '--runs', '1', '-f', 'json'),
-                *('--records', str(self.directory / 'records')),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-        self.assertEqual(0, done.returncode, done.stderr[-3000:])
-        (row,) = json.loads(done.stdout)
+        log = self.directory / 'stderr'
+        with (
+            log.open('w') as stderr,
+            subprocess.Popen(
+                [
+                    *(HVSTACK, 'baseline', 'run', '--hosts', str(path)),
+                    *('--size', '20MB', '--runs', '1', '-f', 'json'),
+                    *('--records', str(self.directory / 'records')),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            ) as process,
+        ):
+            counts = self.watch(process)
+            output, _ = process.communicate()
+        self.assertEqual(0, process.returncode, log.read_text()[-3000:])
+        (row,) = json.loads(output)
         self.assertEqual('yes', row['Valid'])
         (run_record,) = record.load_all(self.directory / 'records')
         self.assertEqual('baseline', run_record.kind)
@@ -108,6 +186,12 @@ class SSHBaselineTest(testtools.TestCase):
             bare_metal.environment(self.hosts)['caps'],
             run_record.environment['caps'],
         )
+        # Only members reached Hadoop.
+        print(f'firewall: {counts}', file=sys.stderr)
+        self.assertEqual(len(self.hosts), counts['tables'])
+        self.assertTrue(counts['member'])
+        self.assertEqual(0, counts['stranger'])
+        self.assertEqual([], self.tables())
         # Given back: nothing of it runs or is mounted.
         for host in self.hosts:
             mounts = processutils.run(
