@@ -102,7 +102,7 @@ def sweep(
     best = max(truth.values())
     return (
         sum(map(len, rates.values())),
-        abs(100 * math.expm1(truth[choice.taken] - best)),
+        abs(100 * math.expm1(truth[choice.selected] - best)),
     )
 
 

@@ -130,9 +130,9 @@ def program(name: str, distribution: str | None = None) -> Path:
             directory = Path(str(file.locate())).parent.resolve()
             if (directory / name).exists():
                 return directory / name
-    beside = Path(sys.executable).with_name(name)
-    if beside.exists():
-        return beside
+    sibling = Path(sys.executable).with_name(name)
+    if sibling.exists():
+        return sibling
     path_of_shell = shutil.which(name)
     if path_of_shell:
         return Path(path_of_shell)

@@ -59,7 +59,7 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def heading(text: str, mark: str = '-') -> list[str]:
-    """Return a heading."""
+    """Return the lines of a heading, underlined with a character."""
     return [text, mark * len(text), '']
 
 
@@ -162,11 +162,11 @@ def _documented(docstring: str | None) -> tuple[str, dict[str, str]]:
     """Return the summary of a docstring and its ``:param:`` texts."""
     text = inspect.cleandoc(docstring or '')
     summary = re.split(r'\n\s*\n|\n:', text)[0]
-    found = re.findall(
+    parameters = re.findall(
         r'^:param (\w+):\s*(.*?)(?=^:|\Z)', text, re.MULTILINE | re.DOTALL
     )
     return ' '.join(summary.split()), {
-        name: ' '.join(value.split()) for name, value in found
+        name: ' '.join(value.split()) for name, value in parameters
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from hvstack.accept.libvirt_domain import Domain
 from hvstack.cloud import catalogue_publisher
 from hvstack.hadoop import fsck
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.flavor import Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
 
@@ -32,18 +32,24 @@ _PAGES = {'2MB': 2048, '2MiB': 2048, '1GB': 1048576, '1GiB': 1048576}
 class CheckResult:
     """The result of a check.
 
-    :param what: subject of the check.
-    :param promised: expected value.
-    :param seen: observed value.
+    :param subject: subject of the check.
+    :param expected: expected value.
+    :param observed: observed value.
     :param good: whether the check passed.
     :param evidence: longer excerpt of the observed data; may be empty.
     """
 
-    what: str
-    promised: str
-    seen: str
+    subject: str
+    expected: str
+    observed: str
     good: bool
     evidence: str = ''
+
+    def __str__(self) -> str:
+        return (
+            f'{self.subject}: expected {self.expected}, observed '
+            f'{self.observed}'
+        )
 
 
 def dump_results(check_results: Iterable[CheckResult]) -> str:
@@ -278,7 +284,9 @@ def check_capacity(
 
 
 def check_room(
-    host: str, inventories: Mapping[str, Mapping[str, Any]], entry: Entry
+    host: str,
+    inventories: Mapping[str, Mapping[str, Any]],
+    entry: CatalogueEntry,
 ) -> CheckResult:
     """Check that Placement allows at most I workers on a host.
 

@@ -44,7 +44,7 @@ def render_junit(acceptance: AcceptanceResult) -> str:
     root = ElementTree.Element('testsuites', name='hvstack accept')
     for scope in (*SCOPES, ''):
         results = [
-            result for result in acceptance.results if result.ring == scope
+            result for result in acceptance.results if result.scope == scope
         ]
         if not results:
             continue
@@ -81,14 +81,13 @@ def _case(suite: ElementTree.Element, result: AcceptanceTestResult) -> None:
         ElementTree.SubElement(
             case, 'skipped', message=_remove_control_characters(result.reason)
         )
-    if result.judgements:
+    if result.check_results:
         ElementTree.SubElement(
             case, 'system-out'
         ).text = _remove_control_characters(
             ''.join(
-                f'{"ok" if check.good else "BAD"} {check.what}: promised '
-                f'{check.promised}, seen {check.seen}\n'
-                for check in result.judgements
+                f'{"ok" if check.good else "BAD"} {check}\n'
+                for check in result.check_results
             )
         )
 

@@ -101,7 +101,7 @@ def run_tests(
     expected = list_tests(workspace, chosen)
     if not expected:
         raise errors.RunFailed(
-            'Cannot run tests: no test is selected. Use another --ring or '
+            'Cannot run tests: no test is selected. Use another --scope or '
             'other tags.'
         )
     before = _next_stream(workspace)

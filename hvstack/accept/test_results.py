@@ -17,11 +17,11 @@ from hvstack.accept import checks
 from hvstack.accept.checks import CheckResult
 
 #: Name of the detail of a test with its checks.
-DETAIL = 'judgements'
+DETAIL = 'check_results'
 SCOPES = ('tenant', 'operator', 'host')
 PACKAGE = 'hvstack.tempest_plugin.tests'
 PASSED, FAILED, UNCHECKED = 'passed', 'failed', 'not checked'
-_TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<ring>\w+)\.(?P<rest>[\w.]+)')
+_TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<scope>\w+)\.(?P<rest>[\w.]+)')
 #: The last line of a traceback, and that of an error of hvstack.
 _ERROR = re.compile(r'[A-Za-z_][\w.]*: ')
 _HVSTACK_ERROR = re.compile(r'^hvstack\.errors\.\w+: ')
@@ -32,21 +32,21 @@ _TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
 class AcceptanceTestResult:
     """The result of a test, or of a class whose set-up failed.
 
-    :param ring: scope of the test.
+    :param scope: scope of the test.
     :param test: module, class and test, without the package of the scope.
     :param verdict: ``passed``, ``failed`` or ``not checked``.
     :param seconds: duration in seconds.
     :param reason: why the test did not pass.
-    :param judgements: checks of the test.
+    :param check_results: checks of the test.
     :param ran: whether the stream of stestr contains the test.
     """
 
-    ring: str
+    scope: str
     test: str
     verdict: str
     seconds: float = 0.0
     reason: str = ''
-    judgements: tuple[CheckResult, ...] = ()
+    check_results: tuple[CheckResult, ...] = ()
     ran: bool = True
 
 
@@ -154,7 +154,7 @@ def read_results(
                 )
             )
     return sorted(
-        results, key=lambda result: (_scope_order(result.ring), result.test)
+        results, key=lambda result: (_scope_order(result.scope), result.test)
     )
 
 
@@ -167,7 +167,7 @@ def parse_test_id(test_id: str) -> tuple[str, str]:
     match = _TEST.search(test_id)
     if match is None:
         return '', _TAGS.sub('', test_id)
-    scope, test = match['ring'], match['rest']
+    scope, test = match['scope'], match['rest']
     if test_id.startswith(('setUpClass', 'tearDownClass')):
         test = f'all of {test}'
     return scope, test
@@ -198,7 +198,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
     empty = status == 'success' and scope in SCOPES and not check_results
     begin, end = test_dict['timestamps']
     return AcceptanceTestResult(
-        ring=scope,
+        scope=scope,
         test=test,
         verdict=UNCHECKED
         if status == 'skip' or empty
@@ -207,7 +207,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
             round((end - begin).total_seconds(), 1) if begin and end else 0.0
         ),
         reason='it checked nothing' if empty else reason,
-        judgements=tuple(check_results),
+        check_results=tuple(check_results),
     )
 
 
@@ -215,11 +215,7 @@ def _failure_reason(
     details: dict[str, Any], check_results: Sequence[CheckResult]
 ) -> str:
     """Return why a test failed in one line: failed checks, or the error."""
-    bad = [
-        f'{check.what}: promised {check.promised}, seen {check.seen}'
-        for check in check_results
-        if not check.good
-    ]
+    bad = [str(check) for check in check_results if not check.good]
     if bad:
         return '; '.join(bad[:5])
     text = ''.join(

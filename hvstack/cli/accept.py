@@ -70,11 +70,10 @@ class Accept(Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cloud(parser)
         parser.add_argument(
-            '--ring',
+            '--scope',
             action='append',
             choices=SCOPES,
             help="rights that tests need: tenant a member's, operator an "
@@ -271,7 +270,7 @@ class Accept(Lister):
             else:
                 _prepare(conn, tenant, cloud, workspace, parsed_args, progress)
                 chosen = Selection(
-                    parsed_args.ring or SCOPES,
+                    parsed_args.scope or SCOPES,
                     parsed_args.smoke,
                     parsed_args.destructive,
                     parsed_args.test,
@@ -300,11 +299,11 @@ class Accept(Lister):
         )
         return _COLUMNS, [
             (
-                test_result.ring,
+                test_result.scope,
                 test_result.test,
                 test_result.verdict,
-                f'{sum(c.good for c in test_result.judgements)} of '
-                f'{len(test_result.judgements)}',
+                f'{sum(c.good for c in test_result.check_results)} of '
+                f'{len(test_result.check_results)}',
                 test_result.seconds,
                 test_result.reason,
             )

@@ -123,7 +123,6 @@ class Run(Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
         which = parser.add_mutually_exclusive_group()
@@ -340,7 +339,6 @@ class Import(Command):
     """Take over run records of bare metal that were made elsewhere."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
         add_unsigned(parser)
@@ -389,7 +387,6 @@ class List(Lister):
     """List the runs on bare metal."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
         add_unsigned(parser)
@@ -414,7 +411,6 @@ class Show(ShowOne):
     """Show one run on bare metal: phases, environment, what was seen."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         _add_records(parser)
         add_unsigned(parser)

@@ -254,7 +254,6 @@ class Delete(_OnCloud):
     """Delete a cluster with all that was made for it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--dry-run',

@@ -26,7 +26,6 @@ class Scale(ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cluster(parser)
         add_map(parser)

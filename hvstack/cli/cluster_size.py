@@ -17,7 +17,6 @@ class Size(ShowOne):
     """Count the workers beside the controllers on so many hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_configuration(parser)
         parser.add_argument(

@@ -68,7 +68,7 @@ def open_cluster(
 
 
 def _find_other_nodes(
-    cluster: StackCluster, nodes: list[topology_refresh.Node]
+    cluster: StackCluster, nodes: list[topology_refresh.NodeLocation]
 ) -> list[SSHNode]:
     """Return the nodes of a stack that are not in its cluster."""
     cluster_names = {node.name for node in cluster.nodes}
@@ -95,7 +95,6 @@ class Topology(Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cluster(parser)
         add_map(parser)

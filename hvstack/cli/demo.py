@@ -33,7 +33,6 @@ class Demo(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_size(parser)
         parser.add_argument(

@@ -25,7 +25,6 @@ class Doctor(Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cloud(parser)
         parser.add_argument(
@@ -80,7 +79,7 @@ class Doctor(Lister):
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)
         trait = profile.traits.get('worker')
-        unknown: list[doctor.Finding] = []
+        unknown: list[doctor.Diagnosis] = []
         try:
             host_count = len(doctor.workers_hosts(conn, profile))
         except errors.CloudError as exc:

@@ -60,7 +60,6 @@ class Derive(ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_configuration(parser)
         parser.add_argument(

@@ -17,7 +17,6 @@ class Catalogue(Command):
     """Print a catalogue of candidates for one host profile, as YAML."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_host(parser)
         parser.add_argument(
@@ -45,7 +44,6 @@ class Lint(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'catalogue',

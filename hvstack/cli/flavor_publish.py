@@ -16,10 +16,10 @@ from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import RECORDS, add_unsigned
 from hvstack.cloud import catalogue_publisher, connection
-from hvstack.cloud.catalogue_publisher import Change, Job
+from hvstack.cloud.catalogue_publisher import FlavorChange, Job
 from hvstack.cloud.connection import refused
 from hvstack.model import lint
-from hvstack.model.catalogue import MIN_PERCENT, Catalogue, Entry
+from hvstack.model.catalogue import MIN_PERCENT, Catalogue, CatalogueEntry
 from hvstack.progress import Progress
 from hvstack.results import evidence, record, signing
 
@@ -30,7 +30,6 @@ class _Publishing(Lister):
     """What publishing and its dry run share."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'catalogue',
@@ -107,7 +106,7 @@ class _Publishing(Lister):
         self, jobs: Sequence[Job]
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return a row for each change, or say that there is none."""
-        changes: list[Change] = [
+        changes: list[FlavorChange] = [
             change for job in jobs for change in job.changes
         ]
         if not changes:
@@ -143,7 +142,6 @@ class Publish(_Publishing):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--dry-run', action='store_true', help='show it, change nothing'
@@ -201,7 +199,6 @@ class Retire(Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'flavors', nargs='+', metavar='FLAVOR', help='name of a flavor'
@@ -244,7 +241,6 @@ class Export(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--host', required=True, metavar='PROFILE', help='host profile'
@@ -276,7 +272,9 @@ class Export(Command):
         yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
 
 
-def _chosen(catalogue: Catalogue, names: Sequence[str]) -> list[Entry]:
+def _chosen(
+    catalogue: Catalogue, names: Sequence[str]
+) -> list[CatalogueEntry]:
     entries_by_name = {entry.flavor.name: entry for entry in catalogue.entries}
     for name in names:
         if name not in entries_by_name:
@@ -292,7 +290,7 @@ def _chosen(catalogue: Catalogue, names: Sequence[str]) -> list[Entry]:
 
 def _earned(
     catalogue: Catalogue,
-    chosen: Sequence[Entry],
+    chosen: Sequence[CatalogueEntry],
     parsed_args: argparse.Namespace,
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""

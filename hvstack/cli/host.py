@@ -35,7 +35,6 @@ class Detect(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--name', help="of the profile (default: the host's name)"
@@ -181,7 +180,6 @@ class Show(ShowOne):
     """Show a host profile, with all that its file leaves to be computed."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'profile', metavar='PROFILE', help='its name or its YAML file'

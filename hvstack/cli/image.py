@@ -21,7 +21,6 @@ class Build(Command):
     """Build guest images, if they are missing or out of date."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'name',
@@ -77,7 +76,6 @@ class Upload(Command):
     """Put Hadoop's guest image into a cloud's Glance, built if need be."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--output',

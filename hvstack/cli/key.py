@@ -58,7 +58,6 @@ class Trust(Command):
     """Trust another machine: what its key signed counts on this one."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'file',
@@ -98,7 +97,6 @@ class Revoke(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'fingerprint',

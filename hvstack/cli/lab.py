@@ -218,7 +218,6 @@ class Destroy(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--keep-cache',
@@ -280,7 +279,6 @@ class Env(Command):
     """Print what a shell needs to use the lab: eval "$(hvstack lab env)"."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--member',

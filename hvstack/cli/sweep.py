@@ -54,7 +54,7 @@ def _done(sweep: Sweep) -> str:
 
     :raises hvstack.errors.InputError: one of its records is broken.
     """
-    if sweep.course is not None:
+    if sweep.spec is not None:
         return str(
             sum(
                 run_record.valid
@@ -73,7 +73,6 @@ class Recover(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_cloud(parser)
         return parser

@@ -31,7 +31,6 @@ class Plan(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         add_space(parser)
         hadoop_options.add_tuning(parser)
@@ -169,7 +168,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         "deck's storage, Ceph with one copy, where the cloud has that)",
     )
     parser.add_argument(
-        '--without',
+        '--missing-capability',
         nargs='+',
         default=[],
         choices=tuple(CAPABILITIES),
@@ -213,7 +212,7 @@ def chosen_space(
         )
     profile = host_profiles.load(parsed_args.host)
     options = conf.load()
-    missing = dict.fromkeys(parsed_args.without, '')
+    missing = dict.fromkeys(parsed_args.missing_capability, '')
     if conn is not None:
         capabilities.check_backend(conn, profile, parsed_args.backend)
         if (

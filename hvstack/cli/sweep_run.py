@@ -194,7 +194,7 @@ class Run(_Running):
             **hadoop_options.chosen(parsed_args),
             host=parsed_args.host,
             backend=parsed_args.backend,
-            lacks=missing,
+            missing_capabilities=missing,
             kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
             baseline=parsed_args.baseline,
             allow=tuple(parsed_args.allow),
@@ -228,12 +228,12 @@ class Resume(_Running):
         """Find and run it."""
         check_compared(parsed_args)
         sweep = chosen(parsed_args.sweep)
-        assert sweep.course
+        assert sweep.spec
         self.go(
             sweep,
             parsed_args.os_cloud,
-            parsed_args.baseline or sweep.course.baseline,
-            [*sweep.course.allow, *parsed_args.allow],
+            parsed_args.baseline or sweep.spec.baseline,
+            [*sweep.spec.allow, *parsed_args.allow],
         )
 
 
@@ -334,7 +334,7 @@ def chosen(name: str | None) -> Sweep:
             "an ID that 'hvstack sweep list' prints."
         )
     sweeps, reasons = sweep_store.load_usable()
-    strategy_sweeps = [sweep for sweep in sweeps if sweep.course is not None]
+    strategy_sweeps = [sweep for sweep in sweeps if sweep.spec is not None]
     for reason in reasons:
         if name is None or f'/{name}.json' in reason:
             raise errors.InputError(reason)

@@ -67,7 +67,7 @@ def of(
     )
     try:
         for sweep in stored_sweeps:
-            if sweeps == {sweep.id} and sweep.course is not None:
+            if sweeps == {sweep.id} and sweep.spec is not None:
                 status = executor.load_status(sweep, directory)
                 return SweepSummary(
                     tuple(way(status)), status.strategy.space.skipped

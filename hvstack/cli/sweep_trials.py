@@ -26,7 +26,6 @@ class Run(Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'id', nargs='?', metavar='ID', help='go on with these trials'
@@ -67,7 +66,7 @@ class Run(Command):
         )
         add_size(parser)
         parser.add_argument(
-            '--most',
+            '--max-trials',
             type=arguments.count,
             metavar='N',
             help='end after so many trials of this sitting',
@@ -78,15 +77,15 @@ class Run(Command):
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin or go on."""
-        if parsed_args.most is not None and parsed_args.most < 1:
-            raise errors.InputError('--most: give 1 or more')
+        if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
+            raise errors.InputError('--max-trials: give 1 or more')
         if parsed_args.id:
-            begun = trials.load_trials(parsed_args.id)
+            stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:
-                begun = replace(begun, after=parsed_args.after)
+                stored_trials = replace(stored_trials, after=parsed_args.after)
         else:
             configuration = parsed_args.a or 'i1'
-            begun = trials.create_trials(
+            stored_trials = trials.create_trials(
                 (configuration, parsed_args.b or configuration),
                 parsed_args.trials,
                 parsed_args.runs,
@@ -95,7 +94,7 @@ class Run(Command):
                 parsed_args.after,
             )
         progress = Progress()
-        progress.say(f'trials {begun.id}')
+        progress.say(f'trials {stored_trials.id}')
         cloud = ready(parsed_args.os_cloud, progress)
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
@@ -103,18 +102,19 @@ class Run(Command):
             progress.say(f'put back: {line}')
         with lease.held(conn, progress):
             try:
-                trials.run_trials(begun, progress, parsed_args.most)
+                trials.run_trials(
+                    stored_trials, progress, parsed_args.max_trials
+                )
             finally:
                 for line in recovery.recover([conn]):
                     progress.say(f'put back: {line}')
-        self.app.stdout.write(f'{begun.id}\n')
+        self.app.stdout.write(f'{stored_trials.id}\n')
 
 
 class Show(Lister):
     """Show each trial's percentage, and how often it holds 100 %."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Describe the options."""
         parser = super().get_parser(prog_name)
         parser.add_argument('id', metavar='ID', help='which trials')
         parser.add_argument(
@@ -131,8 +131,10 @@ class Show(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Compute it from the records; change nothing."""
-        begun = trials.load_trials(parsed_args.id)
-        gathered_trials = trials.gather_trials(begun, parsed_args.allow)
+        stored_trials = trials.load_trials(parsed_args.id)
+        gathered_trials = trials.gather_trials(
+            stored_trials, parsed_args.allow
+        )
         progress = Progress()
         allowed = {line for trial in gathered_trials for line in trial.allowed}
         for line in sorted(allowed):
@@ -145,8 +147,8 @@ class Show(Lister):
             )
         if summary.seconds is not None:
             progress.say(
-                f'data of {begun.size_bytes} bytes, the longest run took '
-                f'{summary.seconds:.1f} s'
+                f'data of {stored_trials.size_bytes} bytes, the longest run '
+                f'took {summary.seconds:.1f} s'
             )
         return (
             (

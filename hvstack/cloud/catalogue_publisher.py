@@ -21,7 +21,7 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import FAILURES, refused
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import Catalogue, CatalogueEntry
 
 PREFIX = 'hvstack:'
 FLAVOR = f'{PREFIX}flavor'
@@ -38,7 +38,7 @@ _SIZES = ('vcpus', 'ram', 'disk', 'ephemeral')
 
 
 @dataclass(frozen=True)
-class Change:
+class FlavorChange:
     """One difference between the catalogue and the cloud.
 
     :param flavor: its name.
@@ -63,7 +63,7 @@ class Job:
     """
 
     flavor: str
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FlavorChange] = field(default_factory=list)
     steps: list[Callable[[], object]] = field(default_factory=list)
 
 
@@ -80,7 +80,7 @@ class Options:
     projects: Collection[str] | None = None
 
 
-def labels(host: str, entry: Entry) -> dict[str, str]:
+def labels(host: str, entry: CatalogueEntry) -> dict[str, str]:
     """Return the extra specs that tell what a flavor is and has earned.
 
     Their values are ``name=value`` pairs between blanks.
@@ -120,7 +120,7 @@ def labelled(flavor: Any) -> dict[str, str]:
     return dict(pair.split('=', 1) for pair in pairs if '=' in pair)
 
 
-def described(entry: Entry) -> str:
+def described(entry: CatalogueEntry) -> str:
     """Return a flavor's description, with its evidence in short."""
     evidence = entry.evidence or {}
     if entry.status != 'approved' or not evidence:
@@ -197,7 +197,7 @@ def exported(flavor: Any) -> dict[str, Any]:
 def plan(
     conn: Connection,
     catalogue: Catalogue,
-    entries: Iterable[Entry],
+    entries: Iterable[CatalogueEntry],
     options: Options,
 ) -> list[Job]:
     """Return what must change so that the cloud is as a catalogue says.
@@ -234,7 +234,7 @@ def retirement(conn: Connection, flavor: Any) -> Job:
     """Return how to retire a flavor, or to delete one that nobody uses."""
     job = Job(flavor.name)
     if not in_use(conn, flavor):
-        job.changes.append(Change(flavor.name, 'delete', 'flavor'))
+        job.changes.append(FlavorChange(flavor.name, 'delete', 'flavor'))
         job.steps.append(
             lambda: conn.compute.delete_flavor(flavor, ignore_missing=True)
         )
@@ -248,7 +248,9 @@ def retirement(conn: Connection, flavor: Any) -> Job:
     }
     packed = _packed({**label, 'status': RETIRED})
     job.changes.append(
-        Change(flavor.name, 'retire', 'flavor', after='kept while in use')
+        FlavorChange(
+            flavor.name, 'retire', 'flavor', after='kept while in use'
+        )
     )
     job.steps.append(lambda: _set(conn, flavor, {FLAVOR: packed}))
     if not flavor.is_public:
@@ -299,7 +301,11 @@ def _rights(failed: Exception) -> str:
 
 
 def _publish(
-    conn: Connection, host: str, entry: Entry, published: Any, options: Options
+    conn: Connection,
+    host: str,
+    entry: CatalogueEntry,
+    published: Any,
+    options: Options,
 ) -> Job:
     derived = entry.flavor
     specs = {**derived.extra_specs, **labels(host, entry)}
@@ -334,12 +340,12 @@ def _publish(
         project_ids = _access(conn, published)
         for project in sorted(set(options.projects) - project_ids):
             job.changes.append(
-                Change(derived.name, 'add', 'access', after=project)
+                FlavorChange(derived.name, 'add', 'access', after=project)
             )
             job.steps.append(_grant(conn, published, project))
         for project in sorted(project_ids - set(options.projects)):
             job.changes.append(
-                Change(derived.name, 'remove', 'access', before=project)
+                FlavorChange(derived.name, 'remove', 'access', before=project)
             )
             job.steps.append(_revoke(conn, published, project))
     return job
@@ -348,21 +354,23 @@ def _publish(
 def _create(
     conn: Connection,
     job: Job,
-    entry: Entry,
+    entry: CatalogueEntry,
     specs: dict[str, str],
     options: Options,
     host: str,
 ) -> None:
     derived = entry.flavor
     size = ', '.join(f'{name} {getattr(derived, name)}' for name in _SIZES)
-    job.changes.append(Change(derived.name, 'create', 'flavor', after=size))
+    job.changes.append(
+        FlavorChange(derived.name, 'create', 'flavor', after=size)
+    )
     job.changes += [
-        Change(derived.name, 'add', name, after=value)
+        FlavorChange(derived.name, 'add', name, after=value)
         for name, value in sorted(specs.items())
     ]
     projects = () if options.public else options.projects or ()
     job.changes += [
-        Change(derived.name, 'add', 'access', after=project)
+        FlavorChange(derived.name, 'add', 'access', after=project)
         for project in sorted(projects)
     ]
 
@@ -428,7 +436,7 @@ def _converge(
         )
     if (published.description or '') != description:
         job.changes.append(
-            Change(
+            FlavorChange(
                 name,
                 'change',
                 'description',
@@ -447,14 +455,16 @@ def _converge(
 
 def _differences(
     name: str, current: Mapping[str, str], requested: Mapping[str, str]
-) -> Iterator[Change]:
+) -> Iterator[FlavorChange]:
     for key in sorted({*current, *requested}):
         if key not in current:
-            yield Change(name, 'add', key, after=requested[key])
+            yield FlavorChange(name, 'add', key, after=requested[key])
         elif key not in requested:
-            yield Change(name, 'remove', key, before=current[key])
+            yield FlavorChange(name, 'remove', key, before=current[key])
         elif current[key] != requested[key]:
-            yield Change(name, 'change', key, current[key], requested[key])
+            yield FlavorChange(
+                name, 'change', key, current[key], requested[key]
+            )
 
 
 def _set(conn: Connection, flavor: Any, specs: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ class Published:
 
     id: str
     name: str
-    entry: journal.Entry | None
+    entry: journal.JournalEntry | None
 
 
 def find(conn: Connection, name: str) -> Any | None:

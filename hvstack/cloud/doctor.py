@@ -39,7 +39,7 @@ _RATIOS = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """What a check saw.
 
     :param check: what was looked at.
@@ -109,9 +109,9 @@ class ClusterRequest:
         return self.configuration.cpu_policy == 'dedicated'
 
 
-def examine(conn: Connection, request: ClusterRequest) -> list[Finding]:
+def examine(conn: Connection, request: ClusterRequest) -> list[Diagnosis]:
     """Run every check; none of them changes anything."""
-    findings: list[Finding] = []
+    findings: list[Diagnosis] = []
     for check in _CHECKS:
         try:
             findings += check(conn, request)
@@ -121,7 +121,7 @@ def examine(conn: Connection, request: ClusterRequest) -> list[Finding]:
     return findings
 
 
-def unseen(check: str, exc: errors.HVStackError) -> Finding:
+def unseen(check: str, exc: errors.HVStackError) -> Diagnosis:
     """Return that a check could not look, with what to do about it."""
     cause = exc.__cause__
     status = getattr(cause, 'http_status', getattr(cause, 'status_code', 0))
@@ -131,7 +131,7 @@ def unseen(check: str, exc: errors.HVStackError) -> Finding:
         remedy = "look at the service's log"
     else:
         remedy = 'have the service installed, registered and running'
-    return Finding(check, UNCHECKED, str(exc), remedy, refused=True)
+    return Diagnosis(check, UNCHECKED, str(exc), remedy, refused=True)
 
 
 def _get(
@@ -146,14 +146,16 @@ def _get(
 
 def _build_finding(
     check: str, good: bool, detail: str, remedy: str, nova_conf: str = ''
-) -> Finding:
+) -> Diagnosis:
     """Return a finding that is ok or a fault; only a fault has a remedy."""
     if good:
-        return Finding(check, OK, detail)
-    return Finding(check, FAULT, detail, remedy, nova_conf)
+        return Diagnosis(check, OK, detail)
+    return Diagnosis(check, FAULT, detail, remedy, nova_conf)
 
 
-def _services(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _services(
+    conn: Connection, request: ClusterRequest
+) -> Iterator[Diagnosis]:
     needed = {
         'compute': 'nova',
         'placement': 'placement',
@@ -182,24 +184,26 @@ def _services(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
 
 def _microversions(
     conn: Connection, request: ClusterRequest
-) -> Iterator[Finding]:
-    for name, adapter, least, purpose in (
+) -> Iterator[Diagnosis]:
+    for name, adapter, min_version, purpose in (
         ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
         ('placement', conn.placement, _PLACEMENT_API, 'traits in queries'),
     ):
         with refused(f'API of {name} cannot be looked at'):
             data = adapter.get_endpoint_data()
         newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
+        required = '.'.join(map(str, min_version))
         yield _build_finding(
             f'{name} API',
-            newest >= least,
+            newest >= min_version,
             f'up to {newest[0]}.{newest[1]}',
-            f'{least[0]}.{least[1]} is needed ({purpose}): take a newer '
-            'release',
+            f'{required} is needed ({purpose}): take a newer release',
         )
 
 
-def _templates(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _templates(
+    conn: Connection, request: ClusterRequest
+) -> Iterator[Diagnosis]:
     response = _get(conn.orchestration, '/template_versions', 'Heat')
     names = {version['version'] for version in response['template_versions']}
     yield _build_finding(
@@ -211,7 +215,7 @@ def _templates(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     )
 
 
-def _rights(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _rights(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     token = access(conn)
     roles = sorted(token.role_names)
     yield _build_finding(
@@ -238,7 +242,7 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
         raise
 
 
-def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     hypervisors_by_name = {
         hypervisor.name: hypervisor
         for hypervisor in hypervisors.hypervisors(conn)
@@ -275,7 +279,7 @@ def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
         {hypervisors_by_name[name].hypervisor_type for name in worker_hosts}
     )
     if len(kinds) > 1:
-        yield Finding(
+        yield Diagnosis(
             'hypervisors',
             FAULT,
             ', '.join(kinds),
@@ -285,7 +289,7 @@ def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
 
 def _inventories(
     conn: Connection, request: ClusterRequest
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
     inventories_by_host = placement.seen_inventories(
         conn, workers_hosts(conn, request.profile)
@@ -306,7 +310,7 @@ def _inventories(
         yield from _reserved(host, inventories, request)
 
 
-def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Finding]:
+def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
     other_ratios = {
         resource_class: content['allocation_ratio']
         for resource_class, content in sorted(inventories.items())
@@ -329,7 +333,7 @@ def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _reserved(
     host: str, inventories: Mapping[str, Any], request: ClusterRequest
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
     needed = compute_guest_memory_mib(request.profile)
@@ -350,13 +354,13 @@ def _cpu_set(request: ClusterRequest) -> str:
     return f'{name} = 0-{request.profile.cpus - 1}'
 
 
-def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     """Name what no API shows, with what should be there."""
-    yield Finding(
+    yield Diagnosis(
         'nova.conf that overwrites ratios',
         UNCHECKED,
         'no API shows cpu_allocation_ratio and ram_allocation_ratio',
-        "leave both unset on the hosts; 'hvstack accept --ring host' reads "
+        "leave both unset on the hosts; 'hvstack accept --scope host' reads "
         'them',
         _RATIOS,
     )
@@ -365,16 +369,16 @@ def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     if request.dedicated:
         filters += ',NUMATopologyFilter'
         purpose += '; cells and pages'
-    yield Finding(
+    yield Diagnosis(
         "Nova's filters",
         UNCHECKED,
         f'no API shows them; needed for: {purpose}',
-        "set them for nova-scheduler; 'hvstack accept --ring operator' "
+        "set them for nova-scheduler; 'hvstack accept --scope operator' "
         'sees their effect',
         f'[filter_scheduler]\nenabled_filters = {filters}',
     )
     if request.configuration.disk_pinning:
-        yield Finding(
+        yield Diagnosis(
             "Cinder's filters",
             UNCHECKED,
             'no API shows them; a pinned volume follows its server',
@@ -385,7 +389,7 @@ def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
         )
     if request.dedicated:
         pages = compute_guest_memory_mib(request.profile) // PAGE_MIB
-        yield Finding(
+        yield Diagnosis(
             'large pages',
             UNCHECKED,
             'no API shows how many a host has',
@@ -396,11 +400,11 @@ def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
         )
 
 
-def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     if not request.needs_volumes:
         return
     if not request.volume_types:
-        yield Finding(
+        yield Diagnosis(
             'volume types',
             UNCHECKED,
             'none was named',
@@ -424,7 +428,7 @@ def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
         )
 
 
-def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     """Compare the project's quotas, less what is used, with the cluster."""
     project = conn.current_project_id
     workers, *others = (count for _, count in request.nodes)
@@ -466,7 +470,7 @@ def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
 
 def _quota(
     service: str, quota: Mapping[str, Any], needed: Mapping[str, int]
-) -> Finding:
+) -> Diagnosis:
     short = []
     for name, count in needed.items():
         limit = quota[name]['limit']
@@ -491,11 +495,11 @@ def _quota(
     )
 
 
-def _image(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _image(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     with refused('images cannot be listed'):
         image = conn.image.find_image(request.image, ignore_missing=True)
     if image is None:
-        yield Finding(
+        yield Diagnosis(
             'image',
             FAULT,
             f"'{request.image}' is not there",
@@ -511,7 +515,7 @@ def _image(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
     )
     largest = max(flavor.disk for flavor, _ in request.nodes)
     if (image.min_disk or 0) > largest:
-        yield Finding(
+        yield Diagnosis(
             'image',
             FAULT,
             f'needs a disk of {image.min_disk} GB, the flavors have {largest}',
@@ -519,7 +523,7 @@ def _image(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
         )
 
 
-def _network(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
+def _network(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
     with refused('networks cannot be listed'):
         network = conn.network.find_network(
             request.network, ignore_missing=True
@@ -535,7 +539,7 @@ def _network(conn: Connection, request: ClusterRequest) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[
-    Callable[[Connection, ClusterRequest], Iterator[Finding]], ...
+    Callable[[Connection, ClusterRequest], Iterator[Diagnosis]], ...
 ] = (
     _services,
     _microversions,

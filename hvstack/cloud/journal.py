@@ -25,10 +25,12 @@ from hvstack import errors, jsonfile, paths, pid_files
 from hvstack.model.strict_mapping import Fields, to_dataclass
 
 FOLDER = paths.STATE / 'journal'
+#: Names of fields in entries that older releases wrote.
+_FORMER_NAMES = {'made': 'created_at'}
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One change.
 
     :param kind: what was changed, such as ``flavor`` or ``stack``.
@@ -38,7 +40,7 @@ class Entry:
     :param pid: process that made it, with ``start`` (clock ticks since
         boot), ``boot`` and ``namespace`` (inode of its pid namespace), so
         that a later process of that number is none.
-    :param made: time of the entry, for people: clocks go backwards.
+    :param created_at: time of the entry, for people: clocks go backwards.
     :param sequence: its position among the entries, which gives the order.
     """
 
@@ -49,7 +51,7 @@ class Entry:
     pid: int
     start: int
     boot: str
-    made: float
+    created_at: float
     id: str
     namespace: int = 0
     sequence: int = 0
@@ -77,14 +79,14 @@ class Entry:
         return not self.owner and not self.alive
 
 
-def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
+def note(kind: str, data: dict[str, Any], scope: str = '') -> JournalEntry:
     """Write an entry, before the change that it tells of.
 
     :raises OSError: it cannot be written, so nothing may be changed.
     """
     process = pid_files.Process.current()
     with _locked(fcntl.LOCK_EX):
-        entry = Entry(
+        entry = JournalEntry(
             kind=kind,
             data=data,
             scope=scope,
@@ -92,7 +94,7 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> Entry:
             pid=process.pid,
             start=process.start,
             boot=process.boot,
-            made=time.time(),
+            created_at=time.time(),
             id=str(uuid.uuid4()),
             namespace=process.namespace,
             sequence=_next_sequence(),
@@ -105,10 +107,10 @@ def _write(path: Path, content: object) -> None:
     paths.write_whole(path, json.dumps(content, indent=1) + '\n', mode=0o600)
 
 
-def update(entry: Entry, **data: Any) -> Entry:
+def update(entry: JournalEntry, **data: Any) -> JournalEntry:
     """Add to an entry what the change returned, such as an ID.
 
-    :param data: keys of :attr:`Entry.data` with their new values.
+    :param data: keys of :attr:`JournalEntry.data` with their new values.
     :returns: the new entry.
     :raises OSError: it cannot be written.
     """
@@ -118,7 +120,7 @@ def update(entry: Entry, **data: Any) -> Entry:
     return changed
 
 
-def forget(entry: Entry) -> None:
+def forget(entry: JournalEntry) -> None:
     """Drop an entry: its change is undone, or never happened.
 
     :raises OSError: the disk failed.
@@ -134,7 +136,7 @@ def forget(entry: Entry) -> None:
         paths.sync_directory(FOLDER)
 
 
-def hand_over(journal_entries: Iterable[Entry], owner: str) -> None:
+def hand_over(journal_entries: Iterable[JournalEntry], owner: str) -> None:
     """Give entries to a cluster that stays when this process ends.
 
     All of them go at once, by one new file: a crash in between leaves the
@@ -155,7 +157,7 @@ def hand_over(journal_entries: Iterable[Entry], owner: str) -> None:
         paths.sync_directory(FOLDER)
 
 
-def entries() -> list[Entry]:
+def entries() -> list[JournalEntry]:
     """Return all entries, oldest first.
 
     :raises hvstack.errors.InputError: a file there is none of ours.
@@ -164,7 +166,7 @@ def entries() -> list[Entry]:
         return []
     with _locked(fcntl.LOCK_SH):
         files = [_read(path) for path in _files()]
-    by_id: dict[str, Entry] = {}
+    by_id: dict[str, JournalEntry] = {}
     for entry in (entry for together in files for entry in together):
         # After a crash in a hand-over, the entry with an owner counts.
         if entry.owner or entry.id not in by_id:
@@ -172,21 +174,21 @@ def entries() -> list[Entry]:
     return sorted(by_id.values(), key=_order)
 
 
-def newest_first(unsorted: Iterable[Entry]) -> list[Entry]:
+def newest_first(unsorted: Iterable[JournalEntry]) -> list[JournalEntry]:
     """Return entries in the order in which they are undone."""
     return sorted(unsorted, key=_order, reverse=True)
 
 
-def _order(entry: Entry) -> tuple[int, float]:
+def _order(entry: JournalEntry) -> tuple[int, float]:
     # Entries of releases without a sequence are older than all others.
-    return entry.sequence, entry.made
+    return entry.sequence, entry.created_at
 
 
 def _files() -> list[Path]:
     return sorted(FOLDER.glob('[!.]*.json'))
 
 
-def _handed_over() -> list[tuple[Path, list[Entry]]]:
+def _handed_over() -> list[tuple[Path, list[JournalEntry]]]:
     """Return the files that may hold several entries."""
     return [
         (path, _read(path))
@@ -195,7 +197,7 @@ def _handed_over() -> list[tuple[Path, list[Entry]]]:
     ]
 
 
-def _read(path: Path) -> list[Entry]:
+def _read(path: Path) -> list[JournalEntry]:
     """Return the entries of a file.
 
     Fields of a newer release are left alone: what is needed to undo a
@@ -203,7 +205,7 @@ def _read(path: Path) -> list[Entry]:
 
     :raises hvstack.errors.InputError: it is not a file of the journal.
     """
-    names = {field.name for field in fields(Entry)}
+    names = {field.name for field in fields(JournalEntry)}
     try:
         document = jsonfile.load(path)
         source_location = document.source_location()
@@ -218,9 +220,15 @@ def _read(path: Path) -> list[Entry]:
             prefix = str(index) if isinstance(content, list) else ''
             stored_fields = item
             if isinstance(item, dict):
-                stored_fields = {key: item[key] for key in names & set(item)}
+                stored_fields = {
+                    name: value
+                    for key, value in item.items()
+                    if (name := _FORMER_NAMES.get(key, key)) in names
+                }
             entries.append(
-                to_dataclass(Entry, stored_fields, source_location, prefix)
+                to_dataclass(
+                    JournalEntry, stored_fields, source_location, prefix
+                )
             )
             if isinstance(item, dict):
                 _check(Fields(item, source_location, list(item), prefix))
@@ -253,7 +261,7 @@ def _next_sequence() -> int:
     )
 
 
-def own() -> list[Entry]:
+def own() -> list[JournalEntry]:
     """Return this process' entries, oldest first."""
     process = pid_files.Process.current()
     return [
@@ -272,7 +280,7 @@ def holders() -> set[int]:
     } - {os.getpid()}
 
 
-def owned(owner: str) -> list[Entry]:
+def owned(owner: str) -> list[JournalEntry]:
     """Return the entries that a cluster keeps, oldest first."""
     return [entry for entry in entries() if entry.owner == owner]
 

@@ -56,7 +56,7 @@ def delete(
     """
     deleted: list[str] = []
     remaining: list[str] = []
-    for resource_type, list_resources, remove, gone in _types(
+    for resource_type, list_resources, remove, wait_until_deleted in _types(
         conn, mark(stack_id)
     ):
         orphans: list[_Orphan] = []
@@ -73,7 +73,7 @@ def delete(
             try:
                 with refused(f'Cannot delete {orphan.type} {orphan.id}'):
                     remove(orphan.id)
-                    gone(orphan.id)
+                    wait_until_deleted(orphan.id)
             except (errors.CloudError, errors.DeadlineExceeded) as exc:
                 remaining.append(
                     f"{exc}. Run 'openstack {orphan.type} delete {orphan.id}'."

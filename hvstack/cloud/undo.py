@@ -30,7 +30,7 @@ _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
 
 
 def undo(
-    entries: Iterable[journal.Entry],
+    entries: Iterable[journal.JournalEntry],
     conns: Iterable[Connection],
     progress: Progress | None = None,
 ) -> list[str]:
@@ -72,7 +72,7 @@ def undo(
 
 
 def _undo(
-    entry: journal.Entry, conn: Connection, progress: Progress | None
+    entry: journal.JournalEntry, conn: Connection, progress: Progress | None
 ) -> None:
     if entry.kind == stacks.KIND:
         stacks.undo(conn, entry.data, progress)
@@ -86,7 +86,7 @@ def _undo(
         )
 
 
-def _name(entry: journal.Entry) -> str:
+def _name(entry: journal.JournalEntry) -> str:
     return f'{entry.kind} {entry.data.get("name", entry.id)}'
 
 

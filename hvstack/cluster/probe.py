@@ -62,15 +62,17 @@ _OOM = re.compile(
 
 def facts(node: Node) -> dict[str, str]:
     """Return what a node says of its hardware and software."""
-    return _told(node, f'set -- {node.address}\n{_JSON}{_HARDWARE}{_FACTS}')
+    return _read_facts(
+        node, f'set -- {node.address}\n{_JSON}{_HARDWARE}{_FACTS}'
+    )
 
 
 def host(node: Node) -> dict[str, str]:
     """Return what a host says that its guests, and Nova's API, do not."""
-    return _told(node, _HARDWARE + _LIBVIRT)
+    return _read_facts(node, _HARDWARE + _LIBVIRT)
 
 
-def _told(node: Node, script: str) -> dict[str, str]:
+def _read_facts(node: Node, script: str) -> dict[str, str]:
     lines = node.run(script, timeout=60).stdout.splitlines()
     return dict(line.split('=', 1) for line in lines if '=' in line)
 

@@ -70,7 +70,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Change:
+class ScalePlan:
     """What scaling does to a cluster.
 
     :param before: number of workers.
@@ -109,7 +109,7 @@ def plan(
     replace: Collection[str] = (),
     compute: Sequence[Worker] = (),
     node_groups: bool = True,
-) -> Change:
+) -> ScalePlan:
     """Choose the workers that go, so that hosts keep equal numbers.
 
     Unhealthy ones go first, then those that an interrupted call has begun
@@ -162,7 +162,7 @@ def plan(
             'workers, or lower dfs.replication and the files\' own ("hdfs '
             'dfs -setrep") first'
         )
-    return Change(
+    return ScalePlan(
         len(workers),
         after,
         tuple(removed),
@@ -212,8 +212,8 @@ def workers(
 def refuse(
     conn: Connection,
     stack: Any,
-    change: Change,
-    nodes: Sequence[topology_refresh.Node],
+    change: ScalePlan,
+    nodes: Sequence[topology_refresh.NodeLocation],
     max_resources: int,
 ) -> None:
     """Refuse more workers than there is room for, before anything changes.
@@ -280,7 +280,7 @@ def _free(
     conn: Connection,
     flavor: Any,
     per_host: int,
-    nodes: Sequence[topology_refresh.Node],
+    nodes: Sequence[topology_refresh.NodeLocation],
 ) -> int | None:
     """Return how many workers the hosts have room for, if we may know."""
     traits = [
@@ -333,7 +333,7 @@ def scale(
     conn: Connection,
     stack: Any,
     cluster: StackCluster,
-    change: Change,
+    change: ScalePlan,
     reopen: Callable[[dict[str, Any]], StackCluster],
     *,
     timeout: float,

@@ -48,7 +48,7 @@ class SSHNode(ShellNode):
 
     @property
     def host_key_file(self) -> Path:
-        """File with the host keys."""
+        """File with the host keys that ssh accepts."""
         return self.known_hosts or self.directory / 'known_hosts'
 
     def run(

@@ -46,7 +46,7 @@ _GROUPED = (
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeLocation:
     """A node of a stack, as its outputs and Nova have it.
 
     :param role: ``worker``, or the name of the output that has it.
@@ -67,7 +67,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReachableNodes:
     """Those nodes of a cluster that answer."""
 
     gateway: Runner
@@ -77,7 +77,7 @@ class Part:
 
 def nodes(
     conn: Connection, outputs: Mapping[str, Any], map_file: Path | None = None
-) -> list[Node]:
+) -> list[NodeLocation]:
     """Return a stack's nodes with their places, the controllers first.
 
     :param conn: of the stack's project; no other rights are needed.
@@ -110,17 +110,19 @@ def nodes(
     return sorted(placed, key=lambda node: node.role == 'worker')
 
 
-def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[Node]:
+def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[NodeLocation]:
     for key, value in outputs.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict) and item.get('server_id'):
                 role = 'worker' if key == 'workers' else key
-                yield Node(
+                yield NodeLocation(
                     item['name'], item['address'], role, item['server_id']
                 )
 
 
-def _read_map(path: Path, nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
+def _read_map(
+    path: Path, nodes: Sequence[NodeLocation]
+) -> dict[str, dict[str, str]]:
     """Return ``host`` and ``rack`` by node from a file.
 
     One field for each node: ``{host: NAME}``, perhaps with a ``rack``.
@@ -149,7 +151,7 @@ def _read_map(path: Path, nodes: Sequence[Node]) -> dict[str, dict[str, str]]:
     return data
 
 
-def of_nodes(nodes: Sequence[Node]) -> Topology:
+def of_nodes(nodes: Sequence[NodeLocation]) -> Topology:
     """Return the topology of nodes that have their places.
 
     :raises hvstack.errors.InputError: a server is on no host, or one host is
@@ -214,7 +216,7 @@ def running_jobs(controller: Runner) -> int:
     return int(metrics['appsRunning']) + int(metrics['appsPending'])
 
 
-def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
+def answering(cluster: HadoopNodes) -> tuple[ReachableNodes, list[str]]:
     """Return the nodes that answer, and the names of the others.
 
     :raises hvstack.errors.HVStackError: a controller does not answer.
@@ -222,17 +224,17 @@ def answering(cluster: HadoopNodes) -> tuple[Part, list[str]]:
     for node in daemon_http.list_controllers(cluster):
         node.run('true', timeout=60)
 
-    def asked(node: Runner) -> bool:
+    def is_answering(node: Runner) -> bool:
         try:
             return node.run('true', timeout=60, check=False).returncode == 0
         except errors.DeadlineExceeded:
             return False
 
     with ThreadPoolExecutor(max_workers=32) as pool:
-        alive = list(pool.map(asked, cluster.workers))
+        alive = list(pool.map(is_answering, cluster.workers))
     pairs = list(zip(cluster.workers, alive, strict=True))
     return (
-        Part(
+        ReachableNodes(
             cluster.gateway,
             cluster.manager,
             [node for node, is_alive in pairs if is_alive],
@@ -286,10 +288,10 @@ def refresh(
     notify = progress.say if progress else _silent
     gateway = cluster.gateway
     reachable, away = answering(
-        Part(gateway, cluster.manager, (*cluster.workers, *others))
+        ReachableNodes(gateway, cluster.manager, (*cluster.workers, *others))
     )
     names = {node.name for node in cluster.workers}
-    part = Part(
+    part = ReachableNodes(
         gateway,
         cluster.manager,
         [worker for worker in reachable.workers if worker.name in names],

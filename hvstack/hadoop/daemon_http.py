@@ -75,7 +75,7 @@ class HadoopNodes(Protocol):
 
     @property
     def workers(self) -> Sequence[Runner]:
-        """The workers."""
+        """Nodes with a DataNode, a NodeManager or both."""
 
 
 def list_controllers(cluster: HadoopNodes) -> list[Runner]:

@@ -28,7 +28,7 @@ from hvstack.lab.settings import LabSettings
 
 
 @dataclass(frozen=True)
-class Finding:
+class LabDiagnosis:
     """What a check saw.
 
     :param check: what was looked at.
@@ -43,23 +43,23 @@ class Finding:
     remedy: str = ''
 
 
-def examine() -> list[Finding]:
+def examine() -> list[LabDiagnosis]:
     """Run every check; none of them changes anything."""
-    findings: list[Finding] = []
+    findings: list[LabDiagnosis] = []
     for check in _CHECKS:
         try:
             findings += check()
         except errors.HVStackError as exc:
             name = check.__name__.strip('_').replace('_', ' ')
             findings.append(
-                Finding(name, 'fault', str(exc), 'see the message')
+                LabDiagnosis(name, 'fault', str(exc), 'see the message')
             )
     return findings
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[LabDiagnosis]:
     root = os.geteuid() == 0
-    yield Finding(
+    yield LabDiagnosis(
         'root',
         'ok' if root else 'fault',
         f'user id {os.geteuid()}',
@@ -70,7 +70,7 @@ def _machine() -> Iterator[Finding]:
     for directory in (paths.STATE, paths.CACHE):
         free = requirements.free_gib(directory)
         enough = free >= requirements.DISK_GIB
-        yield Finding(
+        yield LabDiagnosis(
             f'disk {directory}',
             'ok' if enough else 'fault',
             f'{free:.0f} GiB free',
@@ -78,40 +78,40 @@ def _machine() -> Iterator[Finding]:
         )
 
 
-def _release() -> Finding:
+def _release() -> LabDiagnosis:
     release = packages.release()
     if release is None:
-        return Finding(
+        return LabDiagnosis(
             'distribution',
             'fault',
             'neither Debian nor Ubuntu',
             f'use a machine with {packages.tested_releases()}',
         )
     if not release.is_tried:
-        return Finding(
+        return LabDiagnosis(
             'distribution',
             'note',
             f'{release.title}: hvstack was never tried on it',
             f'use {packages.tested_releases()}, or '
             "'hvstack lab up --untested'",
         )
-    return Finding('distribution', 'ok', release.title)
+    return LabDiagnosis('distribution', 'ok', release.title)
 
 
-def _memory() -> Finding:
+def _memory() -> LabDiagnosis:
     memory = sizes.machine_mib()
     hosts = (settings.load() or LabSettings()).hosts
     count = sizes.largest_count(memory)
     needed = sizes.minimum_mib(hosts)
     detail = f'{memory / 1024:.1f} GiB, {os.cpu_count()} cores'
     if memory >= needed:
-        return Finding('memory', 'ok', detail)
+        return LabDiagnosis('memory', 'ok', detail)
     shortage = f'{detail}; {hosts} hosts need {needed / 1024:.2f} GiB'
     if count:
-        return Finding(
+        return LabDiagnosis(
             'memory', 'note', shortage, f"'hvstack lab up --hosts {count}'"
         )
-    return Finding(
+    return LabDiagnosis(
         'memory',
         'fault',
         shortage,
@@ -120,20 +120,24 @@ def _memory() -> Finding:
     )
 
 
-def _kernel() -> Iterator[Finding]:
+def _kernel() -> Iterator[LabDiagnosis]:
     try:
         cgroups.check()
     except errors.MissingPrerequisite as exc:
-        yield Finding('cgroups', 'fault', str(exc), 'see the message')
+        yield LabDiagnosis('cgroups', 'fault', str(exc), 'see the message')
     else:
         units = ', hosts are units of systemd' if cgroups.has_units() else ''
-        yield Finding('cgroups', 'ok', f'version {cgroups.version()}{units}')
+        yield LabDiagnosis(
+            'cgroups', 'ok', f'version {cgroups.version()}{units}'
+        )
     try:
         requirements.check_switch()
     except errors.MissingPrerequisite as exc:
-        yield Finding('Open vSwitch', 'fault', str(exc), 'see the message')
+        yield LabDiagnosis(
+            'Open vSwitch', 'fault', str(exc), 'see the message'
+        )
     factor = speed.measure()
-    yield Finding(
+    yield LabDiagnosis(
         'CPU',
         'ok' if factor == 1 else 'note',
         'as fast as an ordinary server, or nearly'
@@ -144,7 +148,7 @@ def _kernel() -> Iterator[Finding]:
         else 'deadlines are longer by this factor; figures mean nothing',
     )
     kvm = Path('/dev/kvm').exists()
-    yield Finding(
+    yield LabDiagnosis(
         '/dev/kvm',
         'ok' if kvm else 'note',
         'there; lab up probes it' if kvm else 'missing',
@@ -152,16 +156,16 @@ def _kernel() -> Iterator[Finding]:
     )
 
 
-def _software() -> Iterator[Finding]:
+def _software() -> Iterator[LabDiagnosis]:
     lacking = packages.missing(packages.needed(ceph=settings.has_ceph()))
-    yield Finding(
+    yield LabDiagnosis(
         'packages',
         'note' if lacking else 'ok',
         f'missing: {" ".join(lacking)}' if lacking else 'all installed',
         "'hvstack lab up' installs them" if lacking else '',
     )
     ready = venv.ready()
-    yield Finding(
+    yield LabDiagnosis(
         "services' environment",
         'ok' if ready else 'note',
         str(venv.directory()) if ready else 'not built',
@@ -169,24 +173,26 @@ def _software() -> Iterator[Finding]:
     )
 
 
-def _ports() -> Iterator[Finding]:
+def _ports() -> Iterator[LabDiagnosis]:
     conflicts = port_conflicts.conflicts(
         port_conflicts.listeners(),
         process_cgroup.members(),
         port_conflicts.needed(ceph=settings.has_ceph()),
     )
     for service, listener in conflicts:
-        yield Finding(
+        yield LabDiagnosis(
             f'port {listener.port} ({service})',
             'fault',
             f"taken by '{listener.name}', pid {listener.pid or 'unknown'}",
             'stop that program',
         )
     if not conflicts:
-        yield Finding('ports', 'ok', 'no foreign program on a needed port')
+        yield LabDiagnosis(
+            'ports', 'ok', 'no foreign program on a needed port'
+        )
 
 
-def _proxy() -> Iterator[Finding]:
+def _proxy() -> Iterator[LabDiagnosis]:
     proxies = [
         name
         for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY')
@@ -194,7 +200,7 @@ def _proxy() -> Iterator[Finding]:
     ]
     direct = os.environ.get('no_proxy') or os.environ.get('NO_PROXY') or ''
     if proxies and constants.MGMT not in direct:
-        yield Finding(
+        yield LabDiagnosis(
             'proxy',
             'fault',
             f'{proxies[0]} is set, and no_proxy lacks {constants.MGMT}',
@@ -202,21 +208,23 @@ def _proxy() -> Iterator[Finding]:
         )
 
 
-def _neighbours() -> Iterator[Finding]:
+def _neighbours() -> Iterator[LabDiagnosis]:
     """Check what else on the machine can interfere with a lab."""
     for neighbour in neighbours.examine():
-        yield Finding(
+        yield LabDiagnosis(
             neighbour.subject, 'note', neighbour.effect, neighbour.remedy
         )
 
 
-def _lab() -> Iterator[Finding]:
+def _lab() -> Iterator[LabDiagnosis]:
     owner = lifecycle.owner()
     if settings.load() is None and owner is None:
-        yield Finding('lab', 'note', 'none yet', "start it: 'hvstack lab up'")
+        yield LabDiagnosis(
+            'lab', 'note', 'none yet', "start it: 'hvstack lab up'"
+        )
         return
     if owner is not None and owner != paths.STATE:
-        yield Finding(
+        yield LabDiagnosis(
             'lab',
             'note',
             f'the one that runs belongs to {owner}',
@@ -225,7 +233,7 @@ def _lab() -> Iterator[Finding]:
         return
     if not supervisord.alive():
         orphans = len(process_cgroup.members())
-        yield Finding(
+        yield LabDiagnosis(
             'lab',
             'fault' if orphans else 'note',
             f'stopped; {orphans} programs without supervisor'
@@ -236,7 +244,7 @@ def _lab() -> Iterator[Finding]:
         return
     for part in lifecycle.parts():
         well = part.state == 'RUNNING'
-        yield Finding(
+        yield LabDiagnosis(
             part.name,
             'ok' if well else 'fault',
             f'{part.state}, {part.pss_mib:.0f} MiB',
@@ -245,7 +253,7 @@ def _lab() -> Iterator[Finding]:
             else f"read {settings.log_path(part.name)}, then 'hvstack lab up'",
         )
     has_bridges = bridges.up()
-    yield Finding(
+    yield LabDiagnosis(
         'bridges',
         'ok' if has_bridges else 'fault',
         ', '.join(constants.BRIDGES) if has_bridges else 'missing',
@@ -253,12 +261,12 @@ def _lab() -> Iterator[Finding]:
     )
 
 
-def _ceph() -> Iterator[Finding]:
+def _ceph() -> Iterator[LabDiagnosis]:
     if not settings.has_ceph() or not supervisord.alive():
         return
     well = ceph.clean()
     look = f'ceph --conf {services.CEPH_CONF.target} health detail'
-    yield Finding(
+    yield LabDiagnosis(
         'Ceph',
         'ok' if well else 'fault',
         'all disks and copies there' if well else 'a disk or copy is missing',
@@ -266,7 +274,7 @@ def _ceph() -> Iterator[Finding]:
     )
 
 
-def _clouds() -> Iterator[Finding]:
+def _clouds() -> Iterator[LabDiagnosis]:
     if settings.load() is None or not clouds_yaml.OURS.exists():
         return
     older = clouds_yaml.in_users_file()
@@ -277,10 +285,12 @@ def _clouds() -> Iterator[Finding]:
         remedy = (
             f'delete these entries, which an older hvstack wrote, from {path}'
         )
-    yield Finding('clouds.yaml', 'fault' if older else 'ok', detail, remedy)
+    yield LabDiagnosis(
+        'clouds.yaml', 'fault' if older else 'ok', detail, remedy
+    )
 
 
-_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[], Iterator[LabDiagnosis]], ...] = (
     _machine,
     _kernel,
     _software,

@@ -50,7 +50,7 @@ PACKAGE_USERS = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ServiceStatus:
     """One line of the lab's status.
 
     :param name: the program.
@@ -318,7 +318,7 @@ def stays(*, keep_cache: bool = False) -> list[str]:
     return lines
 
 
-def parts() -> list[Part]:
+def parts() -> list[ServiceStatus]:
     """Return the state of every program of the control plane."""
     states = supervisord.status()
     memory = _memory()
@@ -326,7 +326,7 @@ def parts() -> list[Part]:
     for service in services.everything():
         state = states.get(service.name)
         if state is None:
-            lab_parts.append(Part(service.name, 'STOPPED', 0, 0.0, 0))
+            lab_parts.append(ServiceStatus(service.name, 'STOPPED', 0, 0.0, 0))
             continue
         word = state.state
         if word == 'RUNNING' and not control_plane.api_answers(service):
@@ -334,7 +334,9 @@ def parts() -> list[Part]:
         family = _family(state.pid) if state.pid else set()
         pss = sum(memory.get(pid, 0.0) for pid in family)
         lab_parts.append(
-            Part(service.name, word, state.pid, round(pss, 1), state.uptime)
+            ServiceStatus(
+                service.name, word, state.pid, round(pss, 1), state.uptime
+            )
         )
     return lab_parts
 

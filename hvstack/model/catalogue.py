@@ -72,7 +72,7 @@ _DIGEST = re.compile('[0-9a-f]{64}')
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """Flavor of a catalogue.
 
     :param flavor: flavor of the entry.
@@ -100,7 +100,7 @@ class Catalogue:
 
     host: str
     min_percent: float
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogueEntry, ...]
 
 
 def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
@@ -138,7 +138,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
 
 def _parse_entry(
     item: Any, source_location: SourceLocation, prefix: str
-) -> Entry:
+) -> CatalogueEntry:
     fields = Fields(item, source_location, _ENTRY_FIELDS, prefix)
     name = fields.text('name')
     if not _NAME.fullmatch(name) or not name.isprintable():
@@ -173,7 +173,7 @@ def _parse_entry(
     def at(field: str) -> str:
         return source_location(f'{prefix}.{field}')
 
-    return Entry(
+    return CatalogueEntry(
         flavor=flavor,
         configuration=configuration,
         status=fields.choice('status', STATUSES, 'candidate'),

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 from hvstack.model import extra_specs
-from hvstack.model.catalogue import EVIDENCE_FIELDS, Catalogue, Entry
+from hvstack.model.catalogue import EVIDENCE_FIELDS, Catalogue, CatalogueEntry
 from hvstack.model.compute_backends import BACKENDS, is_emulated
 from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
@@ -66,7 +66,9 @@ class Violation:
 #: What a rule finds in one flavor: field and message.
 FieldMessages = Iterator[tuple[str, str]]
 #: (id, level, title, check).
-Rule = tuple[str, str, str, Callable[[HostProfile, Entry], FieldMessages]]
+Rule = tuple[
+    str, str, str, Callable[[HostProfile, CatalogueEntry], FieldMessages]
+]
 
 
 def check_catalogue(
@@ -86,7 +88,7 @@ def check_catalogue(
 
 
 def _build_violation(
-    rule: str, level: str, entry: Entry, field: str, message: str
+    rule: str, level: str, entry: CatalogueEntry, field: str, message: str
 ) -> Violation:
     # Values of the file, which messages show, may have line separators.
     text = ' '.join(message.split())
@@ -196,7 +198,9 @@ def count_fitting(
     return max_guests
 
 
-def _check_guest_size(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_guest_size(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     flavor = entry.flavor
     if flavor.vcpus > profile.cpus:
         yield (
@@ -227,7 +231,7 @@ def _list_occupied_cells(
     return [(vcpus * profile.threads_per_core, ram) for vcpus, ram in cells]
 
 
-def _check_cells(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_cells(profile: HostProfile, entry: CatalogueEntry) -> FieldMessages:
     if not is_dedicated(entry.flavor):
         return
     guest = _list_occupied_cells(profile, entry.flavor)
@@ -240,7 +244,9 @@ def _check_cells(profile: HostProfile, entry: Entry) -> FieldMessages:
         )
 
 
-def _check_instance_count(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_instance_count(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     flavor = entry.flavor
     if flavor.role != 'worker':
         return
@@ -267,7 +273,7 @@ def _check_instance_count(profile: HostProfile, entry: Entry) -> FieldMessages:
 
 
 def _list_shared(
-    profile: HostProfile, entry: Entry
+    profile: HostProfile, entry: CatalogueEntry
 ) -> Iterator[tuple[str, int, int, float]]:
     """Yield (field, each, the host's, ratio) of what guests share."""
     flavor, chosen = entry.flavor, entry.configuration
@@ -281,7 +287,9 @@ def _list_shared(
         yield 'ephemeral', flavor.ephemeral, space, 1
 
 
-def _check_cell_sums(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_cell_sums(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     flavor = entry.flavor
     specs = flavor.extra_specs
     cpu_keys = [key for key in specs if key.startswith('hw:numa_cpus.')]
@@ -324,7 +332,7 @@ def parse_page_kib(flavor: Flavor) -> int | None:
     return int(match[1]) * _UNITS.get(match[2].lower(), 1)
 
 
-def _check_page(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_page(profile: HostProfile, entry: CatalogueEntry) -> FieldMessages:
     page = parse_page_kib(entry.flavor)
     for cell, (_, ram) in enumerate(list_guest_cells(entry.flavor) or ()):
         if page and ram * 1024 % page:
@@ -336,7 +344,7 @@ def _check_page(profile: HostProfile, entry: Entry) -> FieldMessages:
 
 
 def _check_approved_ratios(
-    profile: HostProfile, entry: Entry
+    profile: HostProfile, entry: CatalogueEntry
 ) -> FieldMessages:
     chosen = entry.configuration
     if entry.status == 'approved' and (
@@ -349,7 +357,9 @@ def _check_approved_ratios(
         )
 
 
-def _check_evidence(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_evidence(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     if entry.status != 'approved':
         return
     evidence = entry.evidence or {}
@@ -369,7 +379,7 @@ def _check_evidence(profile: HostProfile, entry: Entry) -> FieldMessages:
 
 
 def _check_evidence_values(
-    profile: HostProfile, entry: Entry
+    profile: HostProfile, entry: CatalogueEntry
 ) -> FieldMessages:
     evidence = entry.evidence or {}
     percent, low, high = (
@@ -434,7 +444,9 @@ def _is_past(text: str) -> bool:
     return text == day.isoformat() and _FIRST_DAY <= day <= tomorrow
 
 
-def _check_pool_copies(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_pool_copies(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     if entry.status == 'approved' and entry.configuration.storage == 'ceph':
         copies = (entry.evidence or {}).get('pool_size')
         if copies is None or copies < 2:
@@ -445,7 +457,9 @@ def _check_pool_copies(profile: HostProfile, entry: Entry) -> FieldMessages:
             )
 
 
-def _check_host_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_host_memory(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     if entry.flavor.role != 'worker':
         return
     count = entry.configuration.instances
@@ -460,7 +474,9 @@ def _check_host_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
         )
 
 
-def _check_disk_count(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_disk_count(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     if entry.flavor.role == 'worker' and entry.flavor.disks > MAX_DISKS:
         yield (
             'disks',
@@ -469,7 +485,9 @@ def _check_disk_count(profile: HostProfile, entry: Entry) -> FieldMessages:
         )
 
 
-def _check_spec_scopes(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_spec_scopes(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     for key in entry.flavor.extra_specs:
         if not extra_specs.has_scope(key) and not extra_specs.find_nearest(
             key
@@ -481,7 +499,9 @@ def _check_spec_scopes(profile: HostProfile, entry: Entry) -> FieldMessages:
             )
 
 
-def _check_spec_names(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_spec_names(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     for key in entry.flavor.extra_specs:
         near = extra_specs.find_nearest(key)
         if extra_specs.is_known(key) or (
@@ -492,7 +512,9 @@ def _check_spec_names(profile: HostProfile, entry: Entry) -> FieldMessages:
         yield f'extra_specs.{key}', f'Nova knows no such spec: {meant}'
 
 
-def _check_spec_values(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_spec_values(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     for key, value in entry.flavor.extra_specs.items():
         if not extra_specs.is_valid(key, value):
             value_pattern = extra_specs.find_pattern(key)
@@ -503,7 +525,7 @@ def _check_spec_values(profile: HostProfile, entry: Entry) -> FieldMessages:
 
 
 def _check_dedicated_ratios(
-    profile: HostProfile, entry: Entry
+    profile: HostProfile, entry: CatalogueEntry
 ) -> FieldMessages:
     chosen = entry.configuration
     if is_dedicated(entry.flavor) and (
@@ -516,7 +538,9 @@ def _check_dedicated_ratios(
         )
 
 
-def _check_locked_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_locked_memory(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     specs = entry.flavor.extra_specs
     locked = specs.get('hw:locked_memory', 'false').lower()
     if locked in ('true', '1', 'yes', 'on', 't', 'y') and (
@@ -528,7 +552,9 @@ def _check_locked_memory(profile: HostProfile, entry: Entry) -> FieldMessages:
         )
 
 
-def _check_numa_specs(profile: HostProfile, entry: Entry) -> FieldMessages:
+def _check_numa_specs(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
     if is_dedicated(entry.flavor):
         return
     for key in ('hw:numa_nodes', 'hw:mem_page_size'):
@@ -542,7 +568,7 @@ def _check_numa_specs(profile: HostProfile, entry: Entry) -> FieldMessages:
 
 
 def _check_emulator_threads(
-    profile: HostProfile, entry: Entry
+    profile: HostProfile, entry: CatalogueEntry
 ) -> FieldMessages:
     flavor = entry.flavor
     policy = flavor.extra_specs.get('hw:emulator_threads_policy')
@@ -589,7 +615,7 @@ RULES: tuple[Rule, ...] = (
 SET_RULE = ('HV017', WARNING, 'two names for one shape')
 
 
-def _check_shapes(entries: Sequence[Entry]) -> Iterator[Violation]:
+def _check_shapes(entries: Sequence[CatalogueEntry]) -> Iterator[Violation]:
     names_by_shape: dict[tuple[object, ...], str] = {}
     for entry in entries:
         flavor = entry.flavor

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.catalogue import MAX_PERCENT, Catalogue, Entry
+from hvstack.model.catalogue import MAX_PERCENT, Catalogue, CatalogueEntry
 from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile
@@ -41,7 +41,7 @@ class Approval:
     """
 
     index: int
-    entry: Entry
+    entry: CatalogueEntry
     evidence: dict[str, Any]
 
     @property
@@ -64,7 +64,7 @@ class _Case:
     :param min_percent: required percent of bare metal.
     """
 
-    entry: Entry
+    entry: CatalogueEntry
     profile: HostProfile
     row: Row
     baseline: list[Record]
@@ -149,7 +149,7 @@ def _select_workers(
         raise errors.InputError(
             f"sweep '{report.sweep}' has no winner: {report.headline}"
         )
-    selected_name = report.choice.taken
+    selected_name = report.choice.selected
     names = [
         entry.flavor.name
         for entry in catalogue.entries
@@ -164,7 +164,7 @@ def _select_workers(
     return names
 
 
-def _build_error(entry: Entry, reason: str) -> errors.InputError:
+def _build_error(entry: CatalogueEntry, reason: str) -> errors.InputError:
     return errors.InputError(
         f"{entry.source_location('status')}: flavor '{entry.flavor.name}' "
         f'stays as it is: {reason}'
@@ -172,7 +172,7 @@ def _build_error(entry: Entry, reason: str) -> errors.InputError:
 
 
 def _build_case(
-    entry: Entry,
+    entry: CatalogueEntry,
     profile: HostProfile,
     report: sweep_report.SweepReport,
     required_percent: float,

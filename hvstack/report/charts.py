@@ -211,7 +211,7 @@ def build_rows_layout(title: str, count: int) -> dict[str, Any]:
 
 
 def _bare_metal_line(axis: str) -> dict[str, Any]:
-    """Return the line of bare metal."""
+    """Return a dashed line at 100 percent, orthogonal to an axis."""
     other = 'y' if axis == 'x' else 'x'
     return {
         'type': 'line',

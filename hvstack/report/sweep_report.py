@@ -479,7 +479,7 @@ class SweepReport:
         tied = ', '.join(label[name] for name in self.choice.tied)
         return [
             f'Tied: {label[self.choice.best]} with {tied}; the cheapest, '
-            f'{label[self.choice.taken]}, is taken.'
+            f'{label[self.choice.selected]}, is taken.'
         ]
 
     def list_facts(self) -> list[tuple[str, str]]:

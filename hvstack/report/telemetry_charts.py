@@ -297,7 +297,7 @@ def _list_averaged_runs(plotted_runs: Sequence[PlottedRun]) -> list[str]:
 
 
 def _compute_point_seconds(run_telemetry: Telemetry) -> float:
-    """Return the seconds of a point."""
+    """Return the time that each point of a chart covers, in seconds."""
     return max(
         run_telemetry.interval,
         _compute_end_seconds(run_telemetry) / _MAX_POINTS,

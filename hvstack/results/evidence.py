@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.catalogue import Entry
+from hvstack.model.catalogue import CatalogueEntry
 from hvstack.results import comparability, percentages, signing
 from hvstack.results.record import Record
 
@@ -19,7 +19,9 @@ def compute_digest(records: Iterable[Record]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def format_canonical(entry: Entry, evidence: Mapping[str, Any]) -> str:
+def format_canonical(
+    entry: CatalogueEntry, evidence: Mapping[str, Any]
+) -> str:
     """Return the text that the signature of evidence covers.
 
     It contains the flavor, so that evidence cannot be moved to another one.
@@ -52,7 +54,9 @@ def _normalize_numbers(value: Any) -> Any:
     return value
 
 
-def sign_evidence(entry: Entry, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def sign_evidence(
+    entry: CatalogueEntry, evidence: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return evidence with a signature by this machine's key.
 
     :param entry: of the catalogue.
@@ -108,7 +112,7 @@ def select_records(
 
 
 def verify_evidence(
-    entry: Entry,
+    entry: CatalogueEntry,
     records: Iterable[Record],
     policy: signing.Policy | None = None,
 ) -> str:

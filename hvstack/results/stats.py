@@ -208,13 +208,13 @@ class Choice:
     :param best: name of the configuration with the highest geometric mean.
     :param tied: names of the configurations without a significant difference
         to the best.
-    :param taken: name of the cheapest of the best and the tied
+    :param selected: name of the cheapest of the best and the tied
         configurations.
     """
 
     best: str
     tied: tuple[str, ...]
-    taken: str
+    selected: str
 
     @property
     def winner(self) -> str | None:

@@ -57,8 +57,9 @@ def begin_sweep(
     :param size_bytes: size of the data in bytes.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
-    :param where: ``host``, ``backend``, ``lacks``, ``kit``, ``baseline`` and
-        ``allow`` of the :class:`~hvstack.sweep.sweep_store.SweepSpec`.
+    :param where: ``host``, ``backend``, ``missing_capabilities``, ``kit``,
+        ``baseline`` and ``allow`` of the
+        :class:`~hvstack.sweep.sweep_store.SweepSpec`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
@@ -94,7 +95,7 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
         search_space.parse_space(spec.values, spec.start),
         host_profiles.load(spec.host),
         spec.backend,
-        spec.lacks,
+        spec.missing_capabilities,
         tuning,
     )
 
@@ -106,20 +107,20 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
     :raises hvstack.errors.InputError: it has no strategy, or its host profile
         cannot be read.
     """
-    if sweep.course is None:
+    if sweep.spec is None:
         raise errors.InputError(
             f"sweep '{sweep.id}' has no strategy: 'hvstack demo' goes on "
             'with it'
         )
     try:
-        area = build_space(sweep.course, sweep.tuning)
+        area = build_space(sweep.spec, sweep.tuning)
     except errors.InputError as exc:
         raise errors.InputError(
             f"Cannot read the search space of sweep '{sweep.id}' (host "
-            f"profile '{sweep.course.host}'): {exc}"
+            f"profile '{sweep.spec.host}'): {exc}"
         ) from exc
     strategy = strategies.create_strategy(
-        sweep.course.strategy,
+        sweep.spec.strategy,
         area,
         sweep.runs,
     )
@@ -141,8 +142,8 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
             records,
             sweep.size_bytes,
             sweep=sweep.id,
-            measure_baseline=sweep.course.measure_baseline,
-            runs_per_cluster=2 if sweep.course.kit else 1,
+            measure_baseline=sweep.spec.measure_baseline,
+            runs_per_cluster=2 if sweep.spec.kit else 1,
         ),
         corrected_rates,
         strategy.choose(measured, corrected_rates),
@@ -164,7 +165,7 @@ def run_sweep(
     """
     while True:
         status = load_status(sweep)
-        assert sweep.course
+        assert sweep.spec
         if not status.workloads:
             sweep_store.finish_sweep(sweep)
             return status
@@ -179,9 +180,9 @@ def run_sweep(
             TASK,
             {
                 'sweep': sweep.id,
-                'kit': sweep.course.kit,
-                'baseline': sweep.course.baseline,
-                'allow': list(sweep.course.allow),
+                'kit': sweep.spec.kit,
+                'baseline': sweep.spec.baseline,
+                'allow': list(sweep.spec.allow),
                 'workloads': [
                     {
                         'configuration': workload[0].configuration,
@@ -196,8 +197,8 @@ def run_sweep(
             {
                 'hadoop': sweep.node_settings,
                 'cloud': {
-                    'host_profile': sweep.course.host,
-                    'backend': sweep.course.backend,
+                    'host_profile': sweep.spec.host,
+                    'backend': sweep.spec.backend,
                 },
             },
         )

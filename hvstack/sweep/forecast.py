@@ -112,7 +112,7 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
 
 def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the lowest and the highest estimate of the remaining work."""
-    if sweep.course is None:
+    if sweep.spec is None:
         steps = sweep_store.list_pending(sweep.id, sweep.list_steps())
         visits = [
             name
@@ -129,7 +129,7 @@ def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     return strategies.estimate_sweep(
         status.strategy,
         status.measured,
-        measure_baseline=sweep.course.measure_baseline,
+        measure_baseline=sweep.spec.measure_baseline,
     )
 
 

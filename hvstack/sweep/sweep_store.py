@@ -40,7 +40,7 @@ class SweepSpec:
     :param start: name of the start configuration.
     :param host: name of the host profile of the workers.
     :param backend: compute backend of the workers.
-    :param lacks: names of capabilities that the cloud lacks.
+    :param missing_capabilities: names of capabilities that the cloud lacks.
     :param kit: directory of the TPC kit; empty for the substitute workload.
     :param baseline: name of recorded runs on bare metal to compare with; empty
         if the sweep measures bare metal.
@@ -52,7 +52,7 @@ class SweepSpec:
     start: str
     host: str
     backend: str
-    lacks: tuple[str, ...] = ()
+    missing_capabilities: tuple[str, ...] = ()
     kit: str = ''
     baseline: str = ''
     allow: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Sweep:
     :param size_bytes: size of the data in bytes.
     :param started: start time.
     :param finished: whether no run remains.
-    :param course: specification of a sweep by a strategy; None for the quick
+    :param spec: specification of a sweep by a strategy; None for the quick
         sweep, which has a fixed order of runs.
     :param tuning: tuning profile of all clusters.
     :param os_profile: OS profile of all clusters.
@@ -91,7 +91,7 @@ class Sweep:
     size_bytes: int
     started: str
     finished: bool = False
-    course: SweepSpec | None = None
+    spec: SweepSpec | None = None
     tuning: str = sizing.DEFAULT
     os_profile: str = os_profiles.DEFAULT
 
@@ -102,7 +102,7 @@ class Sweep:
 
     def list_steps(self) -> list[Step]:
         """Return all runs of a quick sweep; no runs with a strategy."""
-        if self.course is not None:
+        if self.spec is not None:
             return []
         return [
             step
@@ -166,7 +166,7 @@ def create_sweep(
         runs=runs,
         size_bytes=size_bytes,
         started=format_now(),
-        course=spec,
+        spec=spec,
         tuning=tuning,
         os_profile=os_profile,
     )
@@ -232,16 +232,16 @@ def load_sweep(path: Path) -> Sweep:
     # Markers of older releases may lack these fields.
     fields.identifier('tuning', sizing.DEFAULT)
     fields.identifier('os_profile', os_profiles.DEFAULT)
-    if sweep.course is not None:
-        content = document.data['course']
-        spec_fields = Fields(content, source_location, list(content), 'course')
+    if sweep.spec is not None:
+        content = document.data['spec']
+        spec_fields = Fields(content, source_location, list(content), 'spec')
         spec_fields.identifier('strategy')
         spec_fields.choice('backend', compute_backends.BACKENDS)
-        sources.append((spec_fields, 'start', (sweep.course.start,)))
-        for index, name in enumerate(sweep.course.lacks):
+        sources.append((spec_fields, 'start', (sweep.spec.start,)))
+        for index, name in enumerate(sweep.spec.missing_capabilities):
             if name not in CAPABILITIES:
                 raise spec_fields.error(
-                    f'lacks.{index}',
+                    f'missing_capabilities.{index}',
                     f'is {name[:60]!r}. Use one of {", ".join(CAPABILITIES)}',
                 )
     for source, field, names in sources:
@@ -287,7 +287,7 @@ def resume_or_begin(
     for sweep in reversed(sweeps):
         if (
             not sweep.finished
-            and sweep.course is None
+            and sweep.spec is None
             and sweep.configurations == tuple(configurations)
             and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
             and (sweep.tuning, sweep.os_profile) == (tuning, os_profile)

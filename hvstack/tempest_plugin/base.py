@@ -21,7 +21,7 @@ from hvstack.accept import checks
 from hvstack.accept.checks import CheckResult
 from hvstack.accept.host_inspection import Access
 from hvstack.accept.test_results import DETAIL
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.host import HostProfile
 
 CONF = config.CONF
@@ -89,10 +89,7 @@ class BaseTest(test.BaseTestCase):
         self.check_results += check_results
         bad = [check for check in check_results if not check.good]
         if bad:
-            lines = [
-                f'{check.what}: promised {check.promised}, seen {check.seen}'
-                for check in bad[:_SHOWN]
-            ]
+            lines = [str(check) for check in bad[:_SHOWN]]
             if len(bad) > _SHOWN:
                 lines.append(f'{len(bad) - _SHOWN} more')
             self.fail('; '.join(lines))
@@ -119,7 +116,7 @@ class BaseTest(test.BaseTestCase):
         ]
 
     @classmethod
-    def expected_flavors(cls) -> list[tuple[Entry, HostProfile]]:
+    def expected_flavors(cls) -> list[tuple[CatalogueEntry, HostProfile]]:
         """Return the expected flavors with their host profiles."""
         return [
             (entry, profile)
@@ -131,7 +128,7 @@ class BaseTest(test.BaseTestCase):
     @classmethod
     def worker_flavors(
         cls, policy: str | None = None
-    ) -> list[tuple[Entry, HostProfile]]:
+    ) -> list[tuple[CatalogueEntry, HostProfile]]:
         """Return the expected flavors of workers.
 
         Those of the option ``configuration`` are first.
@@ -227,7 +224,7 @@ class OperatorTest(Providers, BaseTest):
         )['flavors']
         return {flavor['name']: flavor for flavor in flavors}
 
-    def candidate_hosts(self, entry: Entry) -> dict[str, str]:
+    def candidate_hosts(self, entry: CatalogueEntry) -> dict[str, str]:
         """Return the hosts that can run a flavor, UUIDs by name.
 
         They have the required traits, CPUs of the right resource class, and
@@ -265,7 +262,7 @@ class OperatorTest(Providers, BaseTest):
         return all_hosts, unplaced_flavors
 
     @staticmethod
-    def cpu_resource_class(entry: Entry) -> str:
+    def cpu_resource_class(entry: CatalogueEntry) -> str:
         """Return the resource class of a flavor's CPUs."""
         return next(iter(checks.required_resources(entry.flavor)))
 
@@ -275,7 +272,7 @@ class OperatorTest(Providers, BaseTest):
             self.placement_client.list_allocations(server)['allocations']
         )
 
-    def empty_host(self, entry: Entry) -> tuple[str, str]:
+    def empty_host(self, entry: CatalogueEntry) -> tuple[str, str]:
         """Return the name and the UUID of a host without guests."""
         for name, uuid in sorted(self.candidate_hosts(entry).items()):
             if not any(self.usages(uuid).values()):
@@ -304,7 +301,9 @@ class OperatorTest(Providers, BaseTest):
         with contextlib.suppress(errors.DeadlineExceeded):
             processutils.wait_for(empty, f'{host} to be empty', timeout=60)
 
-    def worker(self, policy: str | None = None) -> tuple[Entry, HostProfile]:
+    def worker(
+        self, policy: str | None = None
+    ) -> tuple[CatalogueEntry, HostProfile]:
         """Return an expected flavor of a worker, if possible one with hosts.
 
         :param policy: ``cpu_policy`` of the flavor; None for any.
@@ -320,12 +319,16 @@ class OperatorTest(Providers, BaseTest):
             workers[0],
         )
 
-    def worker_flavors_by_placement(self) -> list[tuple[Entry, HostProfile]]:
+    def worker_flavors_by_placement(
+        self,
+    ) -> list[tuple[CatalogueEntry, HostProfile]]:
         """Return a flavor of a worker for each set of scheduling extra specs.
 
         If possible, the flavor has hosts.
         """
-        workers_by_placement: dict[str, tuple[Entry, HostProfile]] = {}
+        workers_by_placement: dict[
+            str, tuple[CatalogueEntry, HostProfile]
+        ] = {}
         for worker in (self.worker(), *self.worker_flavors()):
             key = json.dumps(sorted(self.placement_specs(worker[0]).items()))
             if key not in workers_by_placement or not self.candidate_hosts(
@@ -334,7 +337,7 @@ class OperatorTest(Providers, BaseTest):
                 workers_by_placement[key] = worker
         return list(workers_by_placement.values())
 
-    def boot_sample(self, entry: Entry) -> list[dict[str, Any]]:
+    def boot_sample(self, entry: CatalogueEntry) -> list[dict[str, Any]]:
         """Start a guest with a flavor that is published and fits on a host.
 
         :returns: a list with the guest; an empty list without a guest.
@@ -362,7 +365,9 @@ class OperatorTest(Providers, BaseTest):
         if host:
             self.wait_until_empty(host)
 
-    def fill_host(self, entry: Entry) -> tuple[str, str, list[dict[str, Any]]]:
+    def fill_host(
+        self, entry: CatalogueEntry
+    ) -> tuple[str, str, list[dict[str, Any]]]:
         """Fill an empty host; return its name and UUID, and the guests."""
         host, uuid = self.empty_host(entry)
         flavor = self.flavors().get(entry.flavor.name)
@@ -375,7 +380,7 @@ class OperatorTest(Providers, BaseTest):
         return host, uuid, guests
 
     @staticmethod
-    def placement_specs(entry: Entry) -> dict[str, str]:
+    def placement_specs(entry: CatalogueEntry) -> dict[str, str]:
         """Return the extra specs that affect the scheduling of a flavor."""
         return {
             name: value
@@ -504,7 +509,7 @@ class HostTest(OperatorTest):
         )
         cls.addClassResourceCleanup(cls.access.close)
 
-    def running_guests(self, entry: Entry) -> list[dict[str, Any]]:
+    def running_guests(self, entry: CatalogueEntry) -> list[dict[str, Any]]:
         """Return the running guests of a flavor in all projects."""
         servers = self.servers_client.list_servers(
             detail=True, all_tenants=True, status='ACTIVE'

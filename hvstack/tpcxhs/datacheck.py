@@ -52,7 +52,7 @@ def find_problems(
 
 
 def _find_file_problems(file: fsck.HDFSFile, replication: int) -> list[str]:
-    """Return the problems of a file."""
+    """Check the length, the blocks and the replication of a file."""
     problems = []
     if file.length % RECORD_BYTES:
         problems.append(

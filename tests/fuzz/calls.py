@@ -101,7 +101,9 @@ def journal() -> None:
     from hvstack.cloud import journal
 
     for entry in journal.entries():
-        print(entry.kind, entry.owner, entry.alive, entry.made, entry.path)
+        print(
+            entry.kind, entry.owner, entry.alive, entry.created_at, entry.path
+        )
     print(journal.holders(), journal.owned('cluster'))
 
 

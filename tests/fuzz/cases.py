@@ -157,7 +157,7 @@ PARSED: tuple[tuple[tuple[str, str], ...], ...] = tuple(
         (
             *('sweep', 'trials', 'run', '--a', ('i1', 'configuration')),
             *('--b', ('i2', 'configuration'), '--trials', ('1', 'count')),
-            *('--size', ('1GB', 'size'), '--most', ('1', 'count')),
+            *('--size', ('1GB', 'size'), '--max-trials', ('1', 'count')),
         ),
         ('image', 'build', '--hadoop-tarball', ('x', 'path')),
         ('accept', '--concurrency', ('2', 'count'), '--test', ('x', 'name')),

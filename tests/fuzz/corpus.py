@@ -427,13 +427,13 @@ MARKER = {
     'size_bytes': 10**9,
     'started': '2026-11-21T05:00:00Z',
     'finished': False,
-    'course': {
+    'spec': {
         'strategy': 'one-at-a-time',
         'values': ['instances=1,2'],
         'start': I1,
         'host': 'vsan',
         'backend': 'lxc',
-        'lacks': ['ceph'],
+        'missing_capabilities': ['ceph'],
         'kit': '',
         'baseline': '',
         'allow': ['caps'],
@@ -443,23 +443,23 @@ MARKER = {
 }
 MARKER_RULES = Rules(
     names=(
-        *('id', 'configurations.*', 'started', 'course.strategy'),
-        *('course.start', 'course.backend', 'tuning', 'os_profile'),
-        'course.lacks.*',
+        *('id', 'configurations.*', 'started', 'spec.strategy'),
+        *('spec.start', 'spec.backend', 'tuning', 'os_profile'),
+        'spec.missing_capabilities.*',
     ),
     required=(
         *('id', 'configurations', 'runs', 'size_bytes', 'started'),
-        *('course.strategy', 'course.values', 'course.start'),
-        *('course.host', 'course.backend'),
+        *('spec.strategy', 'spec.values', 'spec.start'),
+        *('spec.host', 'spec.backend'),
     ),
-    strict=('', 'course'),
+    strict=('', 'spec'),
     bounded=('runs',),
     texts=(
         *('id', 'configurations.*', 'started', 'tuning', 'os_profile'),
-        *('course.strategy', 'course.start', 'course.host'),
+        *('spec.strategy', 'spec.start', 'spec.host'),
     ),
 )
-QUICK_MARKER = {**MARKER, 'course': None}
+QUICK_MARKER = {**MARKER, 'spec': None}
 
 TRIALS_ID = 'trials-20261121-054500-abcd'
 TRIALS = {
@@ -488,7 +488,7 @@ JOURNAL = {
     'pid': 4194303,
     'start': 1,
     'boot': 'x',
-    'made': 1763700000.0,
+    'created_at': 1763700000.0,
     'id': '00000000-0000-4000-8000-000000000009',
 }
 # Fields of a newer release are left alone, so that its entries do not stop
@@ -498,7 +498,16 @@ JOURNAL_RULES = Rules(
     strict=(),
     names=('kind', 'id'),
     required=(
-        *('kind', 'data', 'scope', 'owner', 'pid', 'start', 'boot', 'made'),
+        *(
+            'kind',
+            'data',
+            'scope',
+            'owner',
+            'pid',
+            'start',
+            'boot',
+            'created_at',
+        ),
         'id',
     ),
     bounded=('pid',),

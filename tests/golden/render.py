@@ -475,7 +475,7 @@ def plans() -> Iterator[tuple[str, str]]:
                     *('--run-seconds', '600', '--setup-seconds', '120'),
                 )
         kvm = (*plan, *values[2], '--backend', 'kvm')
-        yield *kvm, '--without', 'dedicated'
+        yield *kvm, '--missing-capability', 'dedicated'
         yield *kvm, '--start', 'i4-dedicated'
         yield *kvm, '--start', 'i3'
         yield *kvm, '--tuning', 'amd'
@@ -517,7 +517,7 @@ def _records(directory: Path) -> list[record.Record]:
                 *(name, index, seconds * factor),
                 sweep=sweep,
                 started=f'2026-11-{day}T{run_index:02d}:00:00Z',
-                seen=dict(caps),
+                observations=dict(caps),
                 **changes,
             )
             run_record.id = str(

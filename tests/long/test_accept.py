@@ -309,7 +309,7 @@ class InterruptedTest(AcceptTest):
             check=False,
         )
         process = self.started(
-            *('--ring', 'host', '--destructive', '--test', 'HostStopTest')
+            *('--scope', 'host', '--destructive', '--test', 'HostStopTest')
         )
         processutils.wait_for(
             lambda: bool(list(self.workspace.glob('without-power-*'))),
@@ -352,7 +352,7 @@ class HostStopTest(AcceptTest):
         self.hadoop()
         self.publish()
         report = self.accept(
-            *('--ring', 'host', '--destructive', '--test', 'HostStopTest')
+            *('--scope', 'host', '--destructive', '--test', 'HostStopTest')
         )
         self.assertEqual('passed', report['verdict'], str(report))
 
@@ -428,7 +428,7 @@ class ClusterTest(AcceptTest):
     def failed(self, *args: str) -> set[str]:
         """Return the tests of the cluster that failed."""
         return super().failed(
-            *('--ring', 'tenant', '--stack', self.name),
+            *('--scope', 'tenant', '--stack', self.name),
             *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD),
             *('--test', 'StackTest.*(topology|node|replicas|outputs)'),
             *args,

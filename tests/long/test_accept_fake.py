@@ -77,8 +77,8 @@ class FakeTest(AcceptTest):
             if row['test'].endswith('test_nodes_per_host')
         )
         workers = sorted(
-            check['seen']
-            for check in spread['judgements']
-            if check['what'].startswith('workers on host')
+            check['observed']
+            for check in spread['check_results']
+            if check['subject'].startswith('workers on host')
         )
         self.assertEqual(['3', '3', *['4'] * 6], workers)

@@ -149,7 +149,7 @@ class AsPromisedTest(QemuTest):
 
 class SabotageTest(QemuTest):
     def test_moved_pin(self) -> None:
-        args = ('--ring', 'host', *URI)
+        args = ('--scope', 'host', *URI)
         guest = self.pinned()
         self.assertEqual(set(), self.failed(*args))
         size = hosts.find(LAST)
@@ -164,7 +164,7 @@ class SabotageTest(QemuTest):
 
     def test_volume_type_of_another_disk(self) -> None:
         args = (
-            *('--ring', 'operator', *self.volumes()),
+            *('--scope', 'operator', *self.volumes()),
             *('--test', 'Volumes|Flavors|Ratios'),
         )
         self.assertEqual(set(), self.failed(*args))

@@ -17,7 +17,7 @@ from hvstack.results.record import Record
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import EVIL, Page, counted
 from tests.unit.report.test_report import sweep
-from tests.unit.report.test_telemetry import told
+from tests.unit.report.test_telemetry import build_telemetry
 from tests.unit.results.factory import run
 
 #: Chromium without what it fetches for itself.
@@ -72,12 +72,12 @@ class BrowserTest(testtools.TestCase):
 
     def assert_drawn(self, text: str, charts: int) -> str:
         page = Page(text)
-        self.assertEqual(charts, len(page.drawn))
+        self.assertEqual(charts, len(page.charts))
         elements, console, fetched = self.opened(text)
         self.assertEqual([], console)
         self.assertEqual([], fetched)
         rendered_page = Page(elements)
-        for name in page.drawn:
+        for name in page.charts:
             self.assertIn(f'chart-{name}', rendered_page.attributes['id'])
         self.assertEqual(
             charts,
@@ -111,7 +111,7 @@ class BrowserTest(testtools.TestCase):
         for run_record in records:
             if run_record.valid:
                 run_record.seen['telemetry'] = telemetry.save(
-                    told(), self.directory, run_record.id
+                    build_telemetry(), self.directory, run_record.id
                 )
         self.assert_drawn(
             report.build_page(records, records_dir=self.directory), 10

@@ -144,7 +144,9 @@ class SlowDiskTest(QemuTest):
         summary = telemetry.summarize(node_telemetry)
         self.addDetail('seen', testtools.content.text_content(str(summary)))
         self.assertEqual([], node_telemetry.gaps)
-        record = run('i1', 0, 100, backend='qemu', seen={'telemetry': summary})
+        record = run(
+            'i1', 0, 100, backend='qemu', observations={'telemetry': summary}
+        )
         slow = [
             finding.evidence
             for finding in findings.list_findings(

@@ -57,7 +57,7 @@ def install() -> None:
     )
     (info / 'entry_points.txt').write_text(
         '[neutron.ml2.mechanism_drivers]\n'
-        'hvstack_fake = hvstack_fake_ml2:Driver\n',
+        'hvstack_fake = hvstack_fake_ml2:FakeMechanismDriver\n',
         encoding='utf-8',
     )
 

@@ -76,15 +76,15 @@ def list_descriptors(pid: int) -> dict[str, int]:
 
 
 def open_packet_sockets(
-    pid: int, known: set[str]
+    pid: int, checked: set[str]
 ) -> Iterator[tuple[str, socket.socket]]:
     """Yield identity and a duplicate of each AF_PACKET socket.
 
-    :param known: identities of sockets to leave out; those of other families
+    :param checked: identities of sockets to leave out; those of other families
         are added.
     """
     for identity, descriptor in list_descriptors(pid).items():
-        if identity in known:
+        if identity in checked:
             continue
         try:
             duplicate = _duplicate(pid, descriptor)
@@ -96,18 +96,18 @@ def open_packet_sockets(
             if domain == socket.AF_PACKET:
                 yield identity, connection
             else:
-                known.add(identity)
+                checked.add(identity)
 
 
-def enlarge(pid: int, known: set[str]) -> None:
+def enlarge(pid: int, checked: set[str]) -> None:
     """Enlarge the buffers of new sockets.
 
-    :param known: identities of the sockets that need nothing any more.
+    :param checked: identities of the sockets that need nothing any more.
     :raises OSError: the process has ended.
     """
-    for identity, connection in open_packet_sockets(pid, known):
+    for identity, connection in open_packet_sockets(pid, checked):
         connection.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
-        known.add(identity)
+        checked.add(identity)
 
 
 def read_sizes(pid: int) -> list[int]:
@@ -127,15 +127,15 @@ def main() -> None:
     if sys.argv[1:] == ['show']:
         print(json.dumps(read_sizes(_read_pid())))
         return
-    known: set[str] = set()
+    checked: set[str] = set()
     last_pid = 0
     while True:
         try:
             pid = _read_pid()
             if pid != last_pid:
-                known.clear()
+                checked.clear()
                 last_pid = pid
-            enlarge(pid, known)
+            enlarge(pid, checked)
         except (OSError, ValueError):
             # ovs-vswitchd is being started.
             last_pid = 0

@@ -126,7 +126,7 @@ class VolumesTest(testtools.TestCase):
         except (AssertionError, unittest.SkipTest) as exc:
             reason = str(exc)
         return [
-            check.what for check in test.check_results if not check.good
+            check.subject for check in test.check_results if not check.good
         ], reason
 
     def pinned(
@@ -160,7 +160,7 @@ class VolumesTest(testtools.TestCase):
 
     def test_as_promised(self) -> None:
         self.assertEqual(([], ''), self.pinned(*PINNED))
-        looked = {check.what for check in self.test.check_results}
+        looked = {check.subject for check in self.test.check_results}
         self.assertLessEqual(
             {
                 'w0: types of its volumes',

@@ -69,7 +69,9 @@ class PowerCycleTest(testtools.TestCase):
         # The judgements tell more than that one is bad.
         with contextlib.suppress(AssertionError):
             test.check_power_cycle(node, 'id', {'disk': commands})
-        return [check.what for check in test.check_results if not check.good]
+        return [
+            check.subject for check in test.check_results if not check.good
+        ]
 
     def test_virtual_machine(self) -> None:
         self.assertEqual([], self.cycle('2', 7))

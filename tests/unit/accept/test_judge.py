@@ -39,7 +39,7 @@ VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
 
 def bad(check_results: Sequence[CheckResult]) -> list[str]:
     """Return what is not as promised."""
-    return [check.what for check in check_results if not check.good]
+    return [check.subject for check in check_results if not check.good]
 
 
 class FlavorsTest(testtools.TestCase):
@@ -354,7 +354,8 @@ class PinsTest(testtools.TestCase):
         )
         self.assertEqual([], bad(check_results))
         self.assertEqual(
-            '1: there is no other to compare it with', check_results[0].seen
+            '1: there is no other to compare it with',
+            check_results[0].observed,
         )
         # Another flavor's, or nobody's of Nova.
         check_results = checks.check_disjoint_cpus(

@@ -82,7 +82,9 @@ class OperatorTest(testtools.TestCase):
 
     def bad(self, test: Any) -> list[str]:
         """Return what is not as promised."""
-        return [check.what for check in test.check_results if not check.good]
+        return [
+            check.subject for check in test.check_results if not check.good
+        ]
 
     def test_flavors_without_hosts(self) -> None:
         for name in ('test_inventories', 'test_allocations'):
@@ -116,7 +118,7 @@ class OperatorTest(testtools.TestCase):
         worker_entry, _ = test.worker()
         test.check_other_flavors(worker_entry)
         (check,) = test.check_results
-        self.assertEqual(('2', True), (check.seen, check.good))
+        self.assertEqual(('2', True), (check.observed, check.good))
         # Memory has a ratio of 1, at first.
         self.ready(test, names, allocation_ratio=1.5)
         test.check_other_flavors(worker_entry)
@@ -189,5 +191,5 @@ class OperatorTest(testtools.TestCase):
         self.assertEqual(['s0', 's1', 's2'], deleted)
         self.assertEqual(4, len(servers))
         self.assertIn(
-            's2: pinned vCPUs', [check.what for check in test.check_results]
+            's2: pinned vCPUs', [check.subject for check in test.check_results]
         )

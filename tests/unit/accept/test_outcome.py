@@ -70,16 +70,18 @@ class ReadTest(testtools.TestCase):
             Stream().add('addSuccess', details=details(GOOD)).read(TEST)
         )
         self.assertEqual(PASSED, test_result.verdict)
-        self.assertEqual('operator', test_result.ring)
+        self.assertEqual('operator', test_result.scope)
         self.assertEqual('test_ratios.RatiosTest.test_x', test_result.test)
-        self.assertEqual((GOOD,), test_result.judgements)
+        self.assertEqual((GOOD,), test_result.check_results)
 
     def test_failed(self) -> None:
         (test_result,) = (
             Stream().add('addFailure', details=details(GOOD, BAD)).read()
         )
         self.assertEqual(FAILED, test_result.verdict)
-        self.assertEqual('ratio <b>: promised 1, seen 1.5', test_result.reason)
+        self.assertEqual(
+            'ratio <b>: expected 1, observed 1.5', test_result.reason
+        )
 
     def test_error_without_judgement(self) -> None:
         (test_result,) = (

@@ -89,7 +89,7 @@ class DoctorTest(testtools.TestCase):
 
     def examine(
         self, label: str = 'i1', controllers: int = 1
-    ) -> dict[str, doctor.Finding]:
+    ) -> dict[str, doctor.Diagnosis]:
         """Return findings by check."""
         profile = host_profiles.load('vsphere6')
         configuration = parse(label)

@@ -25,7 +25,7 @@ class JournalTest(testtools.TestCase):
             )
         )
 
-    def rewrite(self, entry: journal.Entry, **changes: object) -> None:
+    def rewrite(self, entry: journal.JournalEntry, **changes: object) -> None:
         changed = replace(entry, **changes)
         entry.path.write_text(json.dumps(asdict(changed)))
 
@@ -101,7 +101,7 @@ class JournalTest(testtools.TestCase):
 
     def test_order_is_not_the_clocks(self) -> None:
         first = journal.note('stack', {'name': 'a'})
-        self.rewrite(first, made=first.made + 86_400)
+        self.rewrite(first, created_at=first.created_at + 86_400)
         second = journal.note('stack', {'name': 'b'})
         names = [entry.data['name'] for entry in journal.entries()]
         self.assertEqual(['a', 'b'], names)
@@ -118,6 +118,7 @@ class JournalTest(testtools.TestCase):
         entry = asdict(journal.note('stack', {'name': 'new'}))
         for name in ('sequence', 'namespace'):
             del entry[name]
+        entry['made'] = entry.pop('created_at')
         entry['id'], entry['data'] = 'old', {'name': 'old'}
         path = self.directory / '1700000000.123456-stack-old.json'
         path.write_text(json.dumps(entry))

@@ -11,7 +11,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cloud import catalogue_publisher
-from hvstack.model.catalogue import Catalogue, Entry
+from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud import fake
@@ -36,8 +36,10 @@ EVIDENCE = {
 }
 
 
-def entry(flavor: Flavor = FLAVOR, status: str = 'candidate') -> Entry:
-    return Entry(
+def entry(
+    flavor: Flavor = FLAVOR, status: str = 'candidate'
+) -> CatalogueEntry:
+    return CatalogueEntry(
         flavor=flavor,
         configuration=parse('i2-dedicated'),
         status=status,
@@ -145,7 +147,7 @@ class PublishTest(testtools.TestCase):
         self.nova = FakeNova(self.cloud.http)
 
     def jobs(
-        self, entries: Sequence[Entry], **options: Any
+        self, entries: Sequence[CatalogueEntry], **options: Any
     ) -> list[catalogue_publisher.Job]:
         return catalogue_publisher.plan(
             self.conn,
@@ -155,7 +157,7 @@ class PublishTest(testtools.TestCase):
         )
 
     def publish(
-        self, *entries: Entry, **options: Any
+        self, *entries: CatalogueEntry, **options: Any
     ) -> list[tuple[str, str]]:
         jobs = self.jobs(entries, **options)
         catalogue_publisher.apply(self.conn, jobs)

@@ -26,7 +26,9 @@ class UndoTest(testtools.TestCase):
         self.stream = io.StringIO()
         self.progress = Progress(stream=self.stream)
 
-    def note(self, kind: str, name: str, **changes: object) -> journal.Entry:
+    def note(
+        self, kind: str, name: str, **changes: object
+    ) -> journal.JournalEntry:
         """Write an entry of a dead process."""
         entry = journal.note(
             kind, {'name': name, 'id': name}, connection.scope(self.conn)

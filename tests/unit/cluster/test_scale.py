@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from hvstack import errors
 from hvstack.cloud.stack_updates import Member
-from hvstack.cluster.scale import Change, Worker, plan, scale, workers
+from hvstack.cluster.scale import ScalePlan, Worker, plan, scale, workers
 from hvstack.cluster.stack import StackCluster
-from hvstack.cluster.topology_refresh import Node
+from hvstack.cluster.topology_refresh import NodeLocation
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 from hvstack.progress import Progress
@@ -39,7 +39,7 @@ def make_workers(hosts: Iterable[str]) -> list[Worker]:
     ]
 
 
-def removed(change: Change) -> list[str]:
+def removed(change: ScalePlan) -> list[str]:
     """Return the names of the workers that go."""
     return [worker.name for worker in change.remove]
 
@@ -156,14 +156,16 @@ class WorkersTest(testtools.TestCase):
             conn,
             conn.orchestration.get_stack('s1'),
             [
-                Node(
+                NodeLocation(
                     'hv-x-worker-0',
                     '10.0.0.2',
                     'worker',
                     'workers0',
                     host='aa',
                 ),
-                Node('hv-x-c0', '10.0.0.3', 'compute', 'compute0', host='aa'),
+                NodeLocation(
+                    'hv-x-c0', '10.0.0.3', 'compute', 'compute0', host='aa'
+                ),
             ],
             group_name,
         )
@@ -245,7 +247,7 @@ class MapTest(testtools.TestCase):
             conn,
             conn.orchestration.get_stack('s1'),
             cast(StackCluster, self.cluster),
-            Change(2, after),
+            ScalePlan(2, after),
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
             timeout=5,
             progress=Progress(stream=io.StringIO()),

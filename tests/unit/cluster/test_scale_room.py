@@ -6,8 +6,8 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cluster.scale import Change, refuse
-from hvstack.cluster.topology_refresh import Node
+from hvstack.cluster.scale import ScalePlan, refuse
+from hvstack.cluster.topology_refresh import NodeLocation
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
 from tests.unit.cloud.test_updates import URL, group, stack
@@ -51,7 +51,7 @@ class RefuseTest(testtools.TestCase):
         rows = group('workers', 0, 1, 2)
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
         self.nodes = [
-            Node(name, f'10.0.0.{index}', role, name, host='a')
+            NodeLocation(name, f'10.0.0.{index}', role, name, host='a')
             for index, (name, role) in enumerate(
                 [('c', 'controller'), *((f'w{n}', 'worker') for n in range(3))]
             )
@@ -75,7 +75,7 @@ class RefuseTest(testtools.TestCase):
         self.cloud.http.get(f'{URL}/s1', json=answer)
         conn = self.cloud.connect()
         stack_now = conn.orchestration.get_stack('s1')
-        refuse(conn, stack_now, Change(3, after), self.nodes, max_resources)
+        refuse(conn, stack_now, ScalePlan(3, after), self.nodes, max_resources)
 
     def refused(self, *args: Any, **overrides: str) -> str:
         error = self.assertRaises(

@@ -70,7 +70,9 @@ class NodesTest(testtools.TestCase):
             f'{cloud.NOVA}/servers/detail', json={'servers': rows}
         )
 
-    def nodes(self, text: str | None = None) -> list[topology_refresh.Node]:
+    def nodes(
+        self, text: str | None = None
+    ) -> list[topology_refresh.NodeLocation]:
         """Return the nodes, perhaps with a map's text."""
         path = None
         if text is not None:
@@ -116,10 +118,14 @@ class NodesTest(testtools.TestCase):
         """Hosts of as many data workers share a rack all the same."""
         hosts = 'aabbccdd'
         nodes = [
-            topology_refresh.Node(f'd{n}', f'10.0.1.{n}', 'worker', '', host)
+            topology_refresh.NodeLocation(
+                f'd{n}', f'10.0.1.{n}', 'worker', '', host
+            )
             for n, host in enumerate(hosts)
         ] + [
-            topology_refresh.Node(f'c{n}', f'10.0.2.{n}', 'compute', '', host)
+            topology_refresh.NodeLocation(
+                f'c{n}', f'10.0.2.{n}', 'compute', '', host
+            )
             for n, host in enumerate('ade')
         ]
         racks = {

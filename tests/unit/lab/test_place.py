@@ -21,7 +21,7 @@ class PlaceTest(testtools.TestCase):
         self.table.write_text('10.0.0.1 /r1/ng-a\nw1 /r1/ng-a\nw2 /r2/ng-b\n')
 
     def run_program(self, *nodes: str) -> processutils.Result:
-        """Run the program."""
+        """Run the program that Hadoop calls with the names of nodes."""
         return processutils.run(
             ['sh', PLACE, *nodes],
             check=False,

@@ -130,7 +130,7 @@ class RecordsTest(StateTest):
         super().setUp()
         settings.save(LabSettings())
 
-    def note(self, kind: str, scope: str, **data: str) -> journal.Entry:
+    def note(self, kind: str, scope: str, **data: str) -> journal.JournalEntry:
         return journal.note(kind, {'name': 'hv-x', **data}, scope)
 
     def mark(self, action: str) -> Path:

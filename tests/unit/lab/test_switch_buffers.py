@@ -28,15 +28,15 @@ class BuffersTest(testtools.TestCase):
         return packet_socket
 
     def test_enlarge_also_later_sockets(self) -> None:
-        pid, known = os.getpid(), set[str]()
+        pid, checked = os.getpid(), set[str]()
         before = switch_buffers.read_sizes(pid)
         self.assertLess(max(before), switch_buffers.BUFFER_BYTES)
-        switch_buffers.enlarge(pid, known)
+        switch_buffers.enlarge(pid, checked)
         self.open_socket()
         self.assertLess(
             min(switch_buffers.read_sizes(pid)), switch_buffers.BUFFER_BYTES
         )
-        switch_buffers.enlarge(pid, known)
+        switch_buffers.enlarge(pid, checked)
         self.assertEqual(
             [switch_buffers.BUFFER_BYTES] * 2, switch_buffers.read_sizes(pid)
         )

@@ -90,5 +90,5 @@ class Compare(testtools.TestCase):
         data = json.loads(report.format_comparison(*reports, form='json'))
         self.assertEqual('faster', data['rows'][1]['verdict'])
         page = Page(report.format_comparison(*reports, form='html'))
-        self.assertEqual({'after'}, set(page.drawn))
-        self.assertIn('1 faster', page.words)
+        self.assertEqual({'after'}, set(page.charts))
+        self.assertIn('1 faster', page.text)

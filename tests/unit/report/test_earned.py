@@ -50,7 +50,7 @@ class Sweep:
         data = catalogue.build_catalogue(self.profile, [parse(configuration)])
         self.catalogue = catalogue.from_mapping(data, lambda at: f'f:{at}')
         self.flavor = self.catalogue.entries[0].flavor
-        self.seen: dict[str, Any] = {
+        self.observations: dict[str, Any] = {
             'hvstack': '0.1',
             'flavor': {
                 'worker': {
@@ -84,8 +84,14 @@ class Sweep:
         self, configuration: str, index: int, seconds: float
     ) -> Record:
         is_baseline = configuration == BARE_METAL
-        seen = {} if is_baseline else copy.deepcopy(self.seen)
-        record = run(configuration, index, seconds, seen=seen, hadoop='3.4.3')
+        observations = {} if is_baseline else copy.deepcopy(self.observations)
+        record = run(
+            configuration,
+            index,
+            seconds,
+            observations=observations,
+            hadoop='3.4.3',
+        )
         return self.sealed(record)
 
     @staticmethod

@@ -124,7 +124,9 @@ class Findings(testtools.TestCase):
 
     def test_killed(self) -> None:
         line = 'OOM kill of java (pid 12) in hv-host2'
-        record = counted(run('i1', 0, 9, reason='x', seen={'killed': [line]}))
+        record = counted(
+            run('i1', 0, 9, reason='x', observations={'killed': [line]})
+        )
         self.assertEqual(
             {'killed for want of memory': f'run 0: {line}'},
             self.list_findings(record),

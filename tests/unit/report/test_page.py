@@ -32,7 +32,7 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.links: list[str] = []
         self.attributes: dict[str, list[str]] = {}
-        self.words = ''
+        self.text = ''
         self.scripts: list[str] = []
         self.feed(text)
 
@@ -50,10 +50,10 @@ class Page(HTMLParser):
         if self.cdata_elem == 'script':
             self.scripts[-1] += data
         else:
-            self.words += data
+            self.text += data
 
     @property
-    def drawn(self) -> dict[str, Any]:
+    def charts(self) -> dict[str, Any]:
         """The charts that the page's script draws."""
         charts = json.loads(self.scripts[0])
         assert isinstance(charts, dict)
@@ -98,7 +98,7 @@ class PageTest(testtools.TestCase):
 
     def test_answer_comes_first(self) -> None:
         page = self.page(*sweep())
-        text = page.words
+        text = page.text
         self.assertLess(
             text.index('i1 is best: 97.1 %'), text.index('The way there')
         )
@@ -106,7 +106,7 @@ class PageTest(testtools.TestCase):
             self.assertIn(fragment, text)
 
     def test_every_run_is_a_point(self) -> None:
-        points = self.page(*sweep()).drawn['instances']['data'][0]
+        points = self.page(*sweep()).charts['instances']['data'][0]
         self.assertEqual(['1', '1', '2', '2'], points['x'])
         self.assertEqual(4, len(set(points['y'])))
 
@@ -115,12 +115,12 @@ class PageTest(testtools.TestCase):
         page = self.page(*records)
         self.assertEqual(
             {'percent', 'way', 'gains', 'instances', 'phases', 'locality'},
-            set(page.drawn),
+            set(page.charts),
         )
-        for name in page.drawn:
+        for name in page.charts:
             self.assertIn(f'chart-{name}', page.attributes['id'])
         text = report.build_page(records)
-        for name in page.drawn:
+        for name in page.charts:
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
             )
@@ -129,7 +129,7 @@ class PageTest(testtools.TestCase):
 
     def test_what_is_not_drawn_is_listed_once(self) -> None:
         page = self.page(*sweep())
-        self.assertIn('Storage: only local has runs', page.words)
+        self.assertIn('Storage: only local has runs', page.text)
         self.assertNotIn('storage', page.attributes['id'])
 
     def test_parameters_that_are_no_defaults(self) -> None:
@@ -163,7 +163,7 @@ class PageTest(testtools.TestCase):
             },
             properties,
         )
-        text = self.page(*records).words
+        text = self.page(*records).text
         self.assertIn('are not its defaults (4 values)', text)
         self.assertIn('i1: datanode: no answer', text)
 
@@ -176,7 +176,7 @@ class PageTest(testtools.TestCase):
     def test_papers_are_told_apart(self) -> None:
         page = self.page(*sweep())
         traces = [
-            trace for chart in page.drawn.values() for trace in chart['data']
+            trace for chart in page.charts.values() for trace in chart['data']
         ]
         papers = [
             trace for trace in traces if 'Paper' in trace.get('name', '')
@@ -193,7 +193,7 @@ class PageTest(testtools.TestCase):
         page = self.page(
             counted(run('bare-metal', 0, 100)), counted(run('i1', 0, 110))
         )
-        bar = page.drawn['phases']['data'][0]
+        bar = page.charts['phases']['data'][0]
         self.assertEqual(
             [
                 'HSGen',
@@ -211,12 +211,19 @@ class PageTest(testtools.TestCase):
     def test_script_in_a_name_is_harmless(self) -> None:
         records = [
             run('bare-metal', 0, 100, sweep=EVIL, cpu_model=EVIL),
-            run('i1', 0, 110, sweep=EVIL, cpu_model=EVIL, seen={EVIL: EVIL}),
+            run(
+                'i1',
+                0,
+                110,
+                sweep=EVIL,
+                cpu_model=EVIL,
+                observations={EVIL: EVIL},
+            ),
         ]
         text = report.build_page([*records, run('i2', 0, 40, reason=OOM)])
         self.assertNotIn(EVIL, text)
-        self.assertIn(EVIL, Page(text).words)
-        self.assertIn(OOM, Page(text).words)
+        self.assertIn(EVIL, Page(text).text)
+        self.assertIn(OOM, Page(text).text)
         self.assertEqual(3, Page(text).tags.count('script'))
 
     def test_no_text_ends_a_charts_data(self) -> None:
@@ -240,7 +247,7 @@ class PageTest(testtools.TestCase):
             tar.extractall(directory / 'out')
         after = record.load_all(directory / 'out' / 'records')
         self.assertEqual(before, after)
-        self.assertIn(before[0].digest, page.words)
+        self.assertIn(before[0].digest, page.text)
 
     def test_same_records_make_the_same_page(self) -> None:
         records = sweep()
@@ -253,50 +260,50 @@ class NotDrawn(testtools.TestCase):
     """A page says what it could not draw, and why."""
 
     def test_no_telemetry(self) -> None:
-        text = Page(report.build_page(sweep())).words
+        text = Page(report.build_page(sweep())).text
         self.assertIn('the records hold no telemetry', text)
         self.assertIn('bare metal: run 2 holds no single tasks', text)
         self.assertIn('bare metal: no valid run has counters', text)
 
     def test_a_parameter_with_one_value(self) -> None:
         page = Page(report.build_page(sweep()))
-        self.assertNotIn('storage', page.drawn)
-        self.assertIn('only local has runs with a percentage', page.words)
+        self.assertNotIn('storage', page.charts)
+        self.assertIn('only local has runs with a percentage', page.text)
 
     def test_without_a_baseline(self) -> None:
         records = [
             record_ for record_ in sweep() if record_.kind == 'configuration'
         ]
         page = Page(report.build_page(records))
-        self.assertEqual({}, page.drawn)
-        self.assertIn('i1: no baseline', page.words)
+        self.assertEqual({}, page.charts)
+        self.assertIn('i1: no baseline', page.text)
 
     def test_one_run(self) -> None:
         page = Page(report.build_page([run('i1', 0, 100)]))
-        self.assertEqual({}, page.drawn)
+        self.assertEqual({}, page.charts)
 
     def test_one_run_each(self) -> None:
         page = Page(
             report.build_page([run('bare-metal', 0, 9), run('i1', 0, 9)])
         )
-        self.assertIn('too few runs for an interval', page.words)
-        bars = page.drawn['percent']['data'][0]['error_x']
+        self.assertIn('too few runs for an interval', page.text)
+        bars = page.charts['percent']['data'][0]['error_x']
         self.assertEqual([None, None], bars['array'])
 
     def test_all_invalid(self) -> None:
         page = Page(
             report.build_page([run('i1', 0, 9, reason='no space left')])
         )
-        self.assertEqual({}, page.drawn)
-        self.assertIn('no space left', page.words)
+        self.assertEqual({}, page.charts)
+        self.assertIn('no space left', page.text)
 
     def test_left_out(self) -> None:
         page = Page(
             report.build_page(sweep(), ["x.json: 'digest' does not fit"])
         )
-        self.assertIn("Left out: x.json: 'digest' does not fit", page.words)
+        self.assertIn("Left out: x.json: 'digest' does not fit", page.text)
 
     def test_a_phase_without_its_parts_is_not_guessed(self) -> None:
         records = [counted(run('bare-metal', 0, 9)), run('i1', 0, 9)]
-        bar = Page(report.build_page(records)).drawn['phases']['data'][0]
+        bar = Page(report.build_page(records)).charts['phases']['data'][0]
         self.assertIsNone(bar['x'][bar['y'][0].index('map-shuffle')])

@@ -32,7 +32,7 @@ def sweep() -> list[Record]:
             seconds,
             size=size,
             started=f'2026-11-21T06:{minute:02d}:00Z',
-            seen={'caps': {'hv-host2': {'cpu': 0.65}}}
+            observations={'caps': {'hv-host2': {'cpu': 0.65}}}
             | ({} if name == 'bare-metal' else {'guest_vcpus': 1}),
         )
         for minute, (name, index, seconds, size) in enumerate(times)
@@ -494,7 +494,7 @@ class Words(testtools.TestCase):
         observed = {'before_run': ['caches were not dropped (no rights)']}
         records = [
             run('bare-metal', 0, 9),
-            run('bare-metal', 1, 9, seen={'workers': 4, **observed}),
+            run('bare-metal', 1, 9, observations={'workers': 4, **observed}),
         ]
         flat = ' '.join(report.format_details(records).split())
         self.assertIn(
@@ -514,7 +514,7 @@ class Words(testtools.TestCase):
                     'bare-metal',
                     0,
                     9,
-                    seen={'workers': 4, 'parameters': properties},
+                    observations={'workers': 4, 'parameters': properties},
                 )
             ]
         )

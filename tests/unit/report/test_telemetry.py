@@ -44,7 +44,7 @@ def node(name: str, count: int = COUNT) -> NodeTelemetry:
     )
 
 
-def told(count: int = COUNT) -> Telemetry:
+def build_telemetry(count: int = COUNT) -> Telemetry:
     """Return two workers' telemetry."""
     end = EVERY * count
     return Telemetry(
@@ -77,13 +77,13 @@ class PageTest(testtools.TestCase):
         )
 
     def test_drawn_with_tables(self) -> None:
-        self.saved(told())
+        self.saved(build_telemetry())
         page = self.page()
         self.assertLessEqual(
-            {'cpu', 'disk', 'network', 'nodes'}, set(page.drawn)
+            {'cpu', 'disk', 'network', 'nodes'}, set(page.charts)
         )
-        self.assertNotIn('throttled', page.drawn)
-        first = page.drawn['cpu']['data'][0]
+        self.assertNotIn('throttled', page.charts)
+        first = page.charts['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
         text = report.build_page(self.records, records_dir=self.directory)
@@ -93,18 +93,18 @@ class PageTest(testtools.TestCase):
             )
             assert section
             self.assertIn('<table>', section[0])
-        self.assertIn('bare metal: run 2 has no such series', page.words)
+        self.assertIn('bare metal: run 2 has no such series', page.text)
 
     def test_many_samples_are_averaged_and_said(self) -> None:
-        self.saved(told(1200))
+        self.saved(build_telemetry(1200))
         page = self.page()
-        first = page.drawn['cpu']['data'][0]
+        first = page.charts['cpu']['data'][0]
         self.assertEqual(240, len(first['y']))
         self.assertEqual(1.6, first['y'][0])
-        self.assertIn('a point is the mean of 25 s', page.words)
+        self.assertIn('a point is the mean of 25 s', page.text)
 
     def test_missing_samples_are_not_drawn(self) -> None:
-        run_telemetry = told()
+        run_telemetry = build_telemetry()
         run_telemetry.nodes[1].rates['cpu'][3] = None
         width, values = telemetry_charts.sample_series(
             run_telemetry, 'cpu'
@@ -113,12 +113,12 @@ class PageTest(testtools.TestCase):
         self.assertEqual([2.0, 1.0, 2.0, None, 2.0], values[:5])
 
     def test_drawn_without_a_baseline(self) -> None:
-        self.saved(told())
+        self.saved(build_telemetry())
         records = [self.records[1]]
-        self.assertIn('cpu', self.page(records).drawn)
+        self.assertIn('cpu', self.page(records).charts)
 
     def test_one_file_is_missing(self) -> None:
-        self.saved(told())
+        self.saved(build_telemetry())
         last = [
             record_
             for record_ in self.records
@@ -126,20 +126,20 @@ class PageTest(testtools.TestCase):
         ]
         for record_ in last:
             (self.directory / record_.seen['telemetry']['file']).unlink()
-        text = self.page().words
+        text = self.page().text
         self.assertIn(f'{last[0].id}.json: cannot be read', text)
 
     def test_edited_file(self) -> None:
-        self.saved(told())
+        self.saved(build_telemetry())
         for path in (self.directory / telemetry.DIRECTORY).iterdir():
             path.write_text('{}')
         page = self.page()
-        self.assertNotIn('cpu', page.drawn)
-        self.assertIn('edited: restore it', page.words)
+        self.assertNotIn('cpu', page.charts)
+        self.assertIn('edited: restore it', page.text)
 
     def test_files_of_drawn_runs_are_packed(self) -> None:
         self.records = sweep()
-        self.saved(told())
+        self.saved(build_telemetry())
         packed = next(
             link.partition('base64,')[2]
             for link in self.page().links
@@ -154,7 +154,7 @@ class PageTest(testtools.TestCase):
         ]
         self.assertEqual(3, len(again))
         for record_ in again:
-            self.assertEqual(told(), telemetry.load(record_, out))
+            self.assertEqual(build_telemetry(), telemetry.load(record_, out))
 
     def test_locality_of_single_tasks(self) -> None:
         for record_ in self.records:
@@ -166,12 +166,12 @@ class PageTest(testtools.TestCase):
                         'rack': 0,
                         'off_rack': 1,
                     }
-        bars = self.page().drawn['locality']['data']
+        bars = self.page().charts['locality']['data']
         self.assertEqual(4, len(bars))
         self.assertEqual([60, 20, 0, 20], [bar['x'][0] for bar in bars])
 
     def test_nodes(self) -> None:
-        points = self.page().drawn['nodes']['data'][0]
+        points = self.page().charts['nodes']['data'][0]
         self.assertEqual('HSGen&#39;s maps', points['name'])
         self.assertEqual('bare metal: w0', points['y'][0])
         self.assertEqual(1.0, points['x'][0])

@@ -33,7 +33,7 @@ def run(
     sweep: str = 'quick',
     started: str = '2026-11-21T05:45:00Z',
     reason: str = '',
-    seen: dict[str, Any] | None = None,
+    observations: dict[str, Any] | None = None,
     **environment: Any,
 ) -> Record:
     """Return a record; with a reason it is of a failed run.
@@ -47,7 +47,7 @@ def run(
         'worker_hosts': 2,
         'scale_model': True,
     }
-    observed = dict(seen or {})
+    observed = dict(observations or {})
     if not is_baseline:
         shape = parse(configuration)
         facts |= {'backend': 'lxc', 'nova': '34.0.0'}

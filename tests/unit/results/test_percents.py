@@ -17,7 +17,9 @@ def run(
 ) -> Record:
     """Return the record of a valid run."""
     observations = {'cluster': cluster} if cluster else {}
-    return factory.run(configuration, index, seconds, seen=observations)
+    return factory.run(
+        configuration, index, seconds, observations=observations
+    )
 
 
 class ClustersTest(testtools.TestCase):

@@ -278,7 +278,7 @@ class Choices(testtools.TestCase):
             runs, pool_variance(list(runs.values())), self.COST.__getitem__
         )
         assert choice
-        return choice.winner, choice.best, set(choice.tied), choice.taken
+        return choice.winner, choice.best, set(choice.tied), choice.selected
 
     def test_winner(self) -> None:
         self.assertEqual(
@@ -325,7 +325,7 @@ class Choices(testtools.TestCase):
         assert named
         self.assertEqual(
             (None, 'dear', ('cheap',), 'cheap'),
-            (named.winner, named.best, named.tied, named.taken),
+            (named.winner, named.best, named.tied, named.selected),
         )
         self.assertLess(
             fair.compute_ratio('dear').low or 0,

@@ -96,9 +96,7 @@ class CourseTest(testtools.TestCase):
         assert status.choice
         self.assertTrue(status.choice.best.startswith('i2-'))
         self.assertTrue(sweep_store.list_sweeps()[-1].finished)
-        self.assertEqual(
-            self.sweep.course, sweep_store.list_sweeps()[-1].course
-        )
+        self.assertEqual(self.sweep.spec, sweep_store.list_sweeps()[-1].spec)
 
     def test_a_report_tells_the_way_and_what_was_skipped(self) -> None:
         area = search_space.explore_space(
@@ -129,7 +127,7 @@ class CourseTest(testtools.TestCase):
 
     def test_emulated_runs_need_no_bare_metal(self) -> None:
         sweep = replace(
-            self.sweep, course=replace(self.sweep.course, backend='qemu')
+            self.sweep, spec=replace(self.sweep.spec, backend='qemu')
         )
         status = executor.run_sweep(sweep, Progress())
         names = {name for task in self.tasks for name, _, _ in task}
@@ -267,7 +265,7 @@ class CourseTest(testtools.TestCase):
             factory.save(run_record, sweep_store.RECORDS_DIR)
         sweep = executor.begin_sweep(
             *(
-                executor.build_space(self.sweep.course, self.sweep.tuning),
+                executor.build_space(self.sweep.spec, self.sweep.tuning),
                 'one-at-a-time',
                 2,
                 SIZE,
@@ -285,11 +283,8 @@ class CourseTest(testtools.TestCase):
         self.assertEqual({'imported'}, self.baselines)
         self.assertIn('90.0', out)
         self.assertIn(
-            sweep.course,
-            [
-                stored_sweep.course
-                for stored_sweep in sweep_store.list_sweeps()
-            ],
+            sweep.spec,
+            [stored_sweep.spec for stored_sweep in sweep_store.list_sweeps()],
         )
 
     def test_a_misspelt_allowance_is_told_at_once(self) -> None:
@@ -349,7 +344,7 @@ class CourseTest(testtools.TestCase):
     def test_host_profile_that_is_gone(self) -> None:
         sweep = sweep_store.Sweep(
             *('sweep-1', ('i1',), 2, SIZE, '2026-11-21T05:45:00Z'),
-            course=sweep_store.SweepSpec(
+            spec=sweep_store.SweepSpec(
                 *('one-at-a-time', ('instances=1,2',), 'i1'),
                 host='gone.yaml',
                 backend='lxc',
@@ -370,5 +365,5 @@ class CourseTest(testtools.TestCase):
         self.assertRaises(errors.InputError, executor.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
         sweep, again = sweep_store.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
-        self.assertIsNone(sweep.course)
+        self.assertIsNone(sweep.spec)
         self.assertFalse(again)

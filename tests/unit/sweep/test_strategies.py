@@ -369,7 +369,7 @@ class StrategyTest(testtools.TestCase):
             strategies.collect_rates(simulation.records, SIZE)
         )
         assert choice
-        self.assertEqual('i1', parse(choice.taken).label)
+        self.assertEqual('i1', parse(choice.selected).label)
         self.assertIsNone(choice.winner)
 
     def test_a_race_ends_with_one_left(self) -> None:
@@ -452,7 +452,7 @@ class StrategyTest(testtools.TestCase):
             self.assertEqual({parse('i2').name}, sweep_rates.excluded)
             choice = simulation.strategy.choose(sweep_rates)
             assert choice
-            self.assertNotEqual('i2', parse(choice.taken).label)
+            self.assertNotEqual('i2', parse(choice.selected).label)
 
     def test_everything_fails(self) -> None:
         for name in strategies.STRATEGIES:
@@ -467,7 +467,7 @@ class StrategyTest(testtools.TestCase):
 
     def test_killed_for_memory_is_not_tried_again(self) -> None:
         bad = factory.run(
-            'i1', 0, 9, size=SIZE, reason='OOM', seen={'killed': ['x']}
+            'i1', 0, 9, size=SIZE, reason='OOM', observations={'killed': ['x']}
         )
         sweep_rates = strategies.collect_rates([bad], SIZE)
         self.assertEqual({parse('i1').name}, sweep_rates.excluded)

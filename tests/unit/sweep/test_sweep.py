@@ -263,7 +263,7 @@ class StateTest(testtools.TestCase):
             ('configurations', ['i0']),
             ('configurations', 'i1'),
             ('finished', 'no'),
-            ('course', []),
+            ('spec', []),
             ('tuning', 'a\x1b[31m'),
             ('more', 1),
         ):
@@ -311,7 +311,7 @@ class StateTest(testtools.TestCase):
         self.assertTrue(self.finished(sweep))
 
     def test_only_promised_memory_may_be_missing(self) -> None:
-        killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
+        killed = {'reason': 'OOM', 'observations': {'killed': ['oom-kill: x']}}
         sweep = sweep_store.create_sweep(['i1', 'i2-m1.2'], 2, 1000)
         self.save_all(sweep, i2_m1_2=killed)
         demo._judge(sweep)
@@ -326,7 +326,7 @@ class StateTest(testtools.TestCase):
             self.assertFalse(self.finished(sweep))
 
     def test_a_killed_run_is_not_repeated_at_once(self) -> None:
-        killed = {'reason': 'OOM', 'seen': {'killed': ['oom-kill: x']}}
+        killed = {'reason': 'OOM', 'observations': {'killed': ['oom-kill: x']}}
         sweep = sweep_store.create_sweep(['i2-m1.2'], 2, 1000)
         self.assertTrue(demo._repeatable(sweep))
         self.save_all(sweep, i2_m1_2=killed)

@@ -430,7 +430,9 @@ class SLATest(testtools.TestCase):
 
     def test_steal_of_a_record(self) -> None:
         node = {'steal': 3.0, 'cpus': 2, 'seconds': 30.0}
-        record = factory.run('i1', 0, 60, seen={'telemetry': {'nodes': {}}})
+        record = factory.run(
+            'i1', 0, 60, observations={'telemetry': {'nodes': {}}}
+        )
         self.assertIsNone(scenario.steal_percent(record))
         record.seen['telemetry']['nodes'] = {
             'w1': node,

@@ -85,7 +85,7 @@ class TrialsTest(testtools.TestCase):
                 sweep=sweep,
                 size=size,
                 reason='its cluster died' if bad else '',
-                seen=self.failure_seen if bad else None,
+                observations=self.failure_seen if bad else None,
                 **overrides,
             )
             factory.save(record_, sweep_store.RECORDS_DIR)

@@ -11,7 +11,7 @@ from neutron_lib.plugins.ml2 import api
 PREFIX = 'hv-fake'
 
 
-class Driver(api.MechanismDriver):
+class FakeMechanismDriver(api.MechanismDriver):
     """Binds what is on a fake host, and leaves the rest to others."""
 
     def initialize(self):

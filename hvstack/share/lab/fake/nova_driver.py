@@ -20,7 +20,7 @@ from nova.virt import fake
 CONF = nova.conf.CONF
 
 
-class Driver(fake.FakeDriver):
+class FakeComputeDriver(fake.FakeDriver):
     """A host of the size that its profile names."""
 
     capabilities = {**fake.FakeDriver.capabilities, 'supports_pcpus': True}

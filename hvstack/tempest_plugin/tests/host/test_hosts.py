@@ -9,7 +9,7 @@ from tempest.lib import decorators
 
 from hvstack.accept import checks, host_inspection, libvirt_domain
 from hvstack.accept.libvirt_domain import Domain
-from hvstack.model.catalogue import Entry
+from hvstack.model.catalogue import CatalogueEntry
 from hvstack.tempest_plugin.base import HostTest
 
 CONF = config.CONF
@@ -65,7 +65,7 @@ class PinsTest(HostTest):
         self.skip_if_unchecked('no guest runs, nor has room, of', unseen)
 
     def check_pins(
-        self, entry: Entry, guests: Sequence[Mapping[str, Any]]
+        self, entry: CatalogueEntry, guests: Sequence[Mapping[str, Any]]
     ) -> None:
         """Judge the pins of a flavor's guests."""
         access = self.access

@@ -7,7 +7,7 @@ from typing import Any
 from tempest.lib import decorators
 
 from hvstack.accept import checks
-from hvstack.model.catalogue import Entry
+from hvstack.model.catalogue import CatalogueEntry
 from hvstack.tempest_plugin.base import OperatorTest
 
 
@@ -46,7 +46,7 @@ class FullHostTest(OperatorTest):
         )
         self.check_other_flavors(entry)
 
-    def check_other_flavors(self, looked: Entry) -> None:
+    def check_other_flavors(self, looked: CatalogueEntry) -> None:
         """Judge other workers' flavors by what their hosts have.
 
         Hosts that are larger than a flavor's profile say nothing of it.
@@ -139,7 +139,7 @@ class FullHostTest(OperatorTest):
         self.skip_if_unchecked('there is no room for a guest of', unseen)
 
     def check_dedicated_cpus(
-        self, entry: Entry, guests: Sequence[Mapping[str, Any]]
+        self, entry: CatalogueEntry, guests: Sequence[Mapping[str, Any]]
     ) -> None:
         """Judge what Nova gives to the guests of a host."""
         flavor = entry.flavor
