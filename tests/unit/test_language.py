@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and texts follow the style guide, which contains the words."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import testtools
+
+TOP = Path(__file__).parents[2]
+STYLE = TOP / 'doc' / 'source' / 'contributor' / 'style.md'
+#: Methods of frameworks that a class without a docstring for them overrides.
+OVERRIDES = {
+    # cliff
+    *('get_parser', 'take_action'),
+    # Nova
+    *('get_available_resource', 'update_provider_tree'),
+}
+#: Words that add nothing to the name of a function.
+FILLER = {
+    *('a', 'all', 'an', 'and', 'as', 'by', 'each', 'for', 'from', 'in', 'is'),
+    *('it', 'its', 'of', 'on', 'return', 'returns', 'that', 'the', 'them'),
+    *('this', 'those', 'to', 'whether', 'which', 'with', 'yield', 'yields'),
+}
+
+
+def read_banned() -> set[str]:
+    """Return the names that the style guide bans."""
+    text = STYLE.read_text('utf-8')
+    block = re.search(r'```python\n(BANNED = .*?)```', text, re.DOTALL)
+    assert block is not None
+    return {
+        name
+        for node in ast.walk(ast.parse(block[1]))
+        if isinstance(node, ast.Constant)
+        for name in str(node.value).split()
+    }
+
+
+@cache
+def parse_modules(pattern: str) -> dict[Path, ast.Module]:
+    """Return the modules that match a pattern, such as ``tests/*``."""
+    return {
+        path.relative_to(TOP): ast.parse(path.read_text('utf-8'))
+        for path in sorted(TOP.glob(f'{pattern}.py'))
+    }
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the names that a module binds, each with its node."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name, node
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node
+            case ast.arg(arg=name):
+                yield name, node
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node
+            case ast.AsyncFunctionDef(name=name):
+                yield name, node
+            case ast.alias(name=name, asname=asname):
+                yield asname or name.partition('.')[0], node
+            case ast.MatchMapping(rest=str(name)):
+                yield name, node
+            case (
+                ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+            ):
+                yield name, node
+
+
+def list_exceptions(path: Path, tree: ast.AST) -> set[ast.AST]:
+    """Return the bindings that the style guide allows."""
+    allowed: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module='hypothesis', names=names):
+                allowed |= {alias for alias in names if alias.name == 'given'}
+            case ast.arg(arg='left'):
+                if path == Path('hvstack/report/text.py'):
+                    allowed.add(node)
+            # The values that a loop has already visited.
+            case ast.AnnAssign(
+                target=ast.Name(id='seen') as target, value=ast.Call()
+            ) if ast.unparse(node).endswith(' = set()'):
+                allowed.add(target)
+            # The observations of a run record.
+            case ast.ClassDef(name='Record', body=body):
+                allowed |= {
+                    field.target
+                    for field in body
+                    if isinstance(field, ast.AnnAssign)
+                    and ast.unparse(field.target) == 'seen'
+                }
+            case ast.Attribute(attr='seen', value=ast.Name(id=name)):
+                if name.rstrip('_').endswith('record'):
+                    allowed.add(node)
+    return allowed
+
+
+def list_functions(
+    tree: ast.Module | ast.ClassDef,
+) -> Iterator[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+    """Yield the functions of a module or class, each with its class."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node, tree if isinstance(tree, ast.ClassDef) else None
+        elif isinstance(node, ast.ClassDef):
+            yield from list_functions(node)
+
+
+def split_words(text: str) -> set[str]:
+    """Return the words of a text or name in lower case, in the singular."""
+    parts = re.findall(r'[A-Z]?[a-z]+|[A-Z]+', text)
+    return {word.lower() for word in parts} - FILLER
+
+
+class NamesTest(testtools.TestCase):
+    """Names that the style guide bans are not bound."""
+
+    def list_banned(self, pattern: str) -> list[str]:
+        banned = read_banned()
+        self.assertLess({'one', 'found', 'places', 'Outcome'}, banned)
+        modules = parse_modules(pattern)
+        self.assertNotEqual({}, modules)
+        names = []
+        for path, tree in modules.items():
+            candidates = [
+                (name, node)
+                for name, node in bindings(tree)
+                if name.lstrip('_') in banned
+            ]
+            if candidates:
+                allowed = list_exceptions(path, tree)
+                names += [
+                    f'{path}:{getattr(node, "lineno", 0)}: {name}'
+                    for name, node in candidates
+                    if node not in allowed
+                ]
+        return names
+
+    def test_package(self) -> None:
+        self.assertEqual([], self.list_banned('hvstack/**/*'))
+
+    def test_unit_tests(self) -> None:
+        self.assertEqual([], self.list_banned('tests/unit/**/*'))
+
+    def test_other_tests(self) -> None:
+        for pattern in ('tests/*', 'tests/[!u]*/**/*'):
+            self.assertEqual([], self.list_banned(pattern))
+
+    def test_tools(self) -> None:
+        for pattern in ('tools/**/*', 'benchmarks/**/*', 'doc/**/*'):
+            self.assertEqual([], self.list_banned(pattern))
+
+    def test_every_kind_of_binding(self) -> None:
+        for text in (
+            'one = 1',
+            'x, (y, *one) = z',
+            'x = (one := 1)',
+            'for one in x: pass',
+            'x = [1 for one in y]',
+            'x.one = 1',
+            'x.one += 1',
+            '_one: int = 1',
+            'def f(one): pass',
+            'def f(*one): pass',
+            'def f(*, one=1): pass',
+            'f = lambda one: 1',
+            'def one(): pass',
+            'async def one(): pass',
+            'class one: pass',
+            'import one',
+            'import one.x',
+            'import x as one',
+            'from x import one',
+            'with x as one: pass',
+            'try: pass\nexcept X as one: pass',
+            'match x:\n case [*one]: pass',
+            'match x:\n case {**one}: pass',
+            'match x:\n case y as one: pass',
+        ):
+            names = {name for name, _ in bindings(ast.parse(text))}
+            self.assertTrue(names & {'one', '_one'}, text)
+
+    def test_exceptions_are_narrow(self) -> None:
+        for text in (
+            'from pytest import given',
+            'def f(left): pass',
+            'seen = set()',
+            'seen: list[str] = []',
+            'class Row:\n seen: dict',
+            'row.seen = {}',
+        ):
+            tree = ast.parse(text)
+            self.assertEqual(set(), list_exceptions(Path('x.py'), tree), text)
+
+
+class ClassesTest(testtools.TestCase):
+    def test_no_public_classes_share_a_name(self) -> None:
+        names = Counter(
+            node.name
+            for path, tree in parse_modules('hvstack/**/*').items()
+            if path.parts[1] != 'cli'
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and not node.name.startswith('_')
+        )
+        self.assertLess(150, len(names))
+        self.assertEqual([], [name for name, n in names.items() if n > 1])
+
+
+class DocstringsTest(testtools.TestCase):
+    def test_public_functions_have_a_docstring(self) -> None:
+        missing = [
+            f'{path}:{function.lineno}: {function.name}'
+            for path, tree in parse_modules('hvstack/**/*').items()
+            for function, owner in list_functions(tree)
+            if ast.get_docstring(function) is None
+            and not function.name.startswith('_')
+            and not (owner is not None and owner.name.startswith('_'))
+            and not (
+                owner is not None
+                and owner.bases
+                and function.name in OVERRIDES
+            )
+        ]
+        self.assertEqual([], missing)
+
+    def list_empty(self, pattern: str) -> list[str]:
+        return [
+            f'{path}:{node.lineno}: {docstring}'
+            for path, tree in parse_modules(pattern).items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and (docstring := ast.get_docstring(node))
+            and '\n' not in docstring
+            and split_words(docstring) <= split_words(node.name)
+        ]
+
+    def test_no_docstring_only_repeats_the_name(self) -> None:
+        self.assertEqual([], self.list_empty('hvstack/**/*'))
+        for pattern in ('tools/**/*', 'benchmarks/**/*', 'doc/**/*'):
+            self.assertEqual([], self.list_empty(pattern))
+
+    def test_no_docstring_of_a_test_only_repeats_the_name(self) -> None:
+        self.assertEqual([], self.list_empty('tests/unit/**/*'))
+        for pattern in ('tests/*', 'tests/[!u]*/**/*'):
+            self.assertEqual([], self.list_empty(pattern))
