@@ -68,7 +68,7 @@ def open_cluster(
 
 
 def _find_other_nodes(
-    cluster: StackCluster, nodes: list[topology_refresh.NodeLocation]
+    cluster: StackCluster, nodes: list[topology_refresh.StackNode]
 ) -> list[SSHNode]:
     """Return the nodes of a stack that are not in its cluster."""
     cluster_names = {node.name for node in cluster.nodes}

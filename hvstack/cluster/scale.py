@@ -213,7 +213,7 @@ def refuse(
     conn: Connection,
     stack: Any,
     change: ScalePlan,
-    nodes: Sequence[topology_refresh.NodeLocation],
+    nodes: Sequence[topology_refresh.StackNode],
     max_resources: int,
 ) -> None:
     """Refuse more workers than there is room for, before anything changes.
@@ -280,7 +280,7 @@ def _free(
     conn: Connection,
     flavor: Any,
     per_host: int,
-    nodes: Sequence[topology_refresh.NodeLocation],
+    nodes: Sequence[topology_refresh.StackNode],
 ) -> int | None:
     """Return how many workers the hosts have room for, if we may know."""
     traits = [

@@ -46,7 +46,7 @@ _GROUPED = (
 
 
 @dataclass(frozen=True)
-class NodeLocation:
+class StackNode:
     """A node of a stack, as its outputs and Nova have it.
 
     :param role: ``worker``, or the name of the output that has it.
@@ -77,7 +77,7 @@ class ReachableNodes:
 
 def nodes(
     conn: Connection, outputs: Mapping[str, Any], map_file: Path | None = None
-) -> list[NodeLocation]:
+) -> list[StackNode]:
     """Return a stack's nodes with their places, the controllers first.
 
     :param conn: of the stack's project; no other rights are needed.
@@ -110,18 +110,18 @@ def nodes(
     return sorted(placed, key=lambda node: node.role == 'worker')
 
 
-def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[NodeLocation]:
+def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[StackNode]:
     for key, value in outputs.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict) and item.get('server_id'):
                 role = 'worker' if key == 'workers' else key
-                yield NodeLocation(
+                yield StackNode(
                     item['name'], item['address'], role, item['server_id']
                 )
 
 
 def _read_map(
-    path: Path, nodes: Sequence[NodeLocation]
+    path: Path, nodes: Sequence[StackNode]
 ) -> dict[str, dict[str, str]]:
     """Return ``host`` and ``rack`` by node from a file.
 
@@ -151,7 +151,7 @@ def _read_map(
     return data
 
 
-def of_nodes(nodes: Sequence[NodeLocation]) -> Topology:
+def of_nodes(nodes: Sequence[StackNode]) -> Topology:
     """Return the topology of nodes that have their places.
 
     :raises hvstack.errors.InputError: a server is on no host, or one host is

@@ -18,7 +18,7 @@ from hvstack import errors
 from hvstack.cloud.stack_updates import Member
 from hvstack.cluster.scale import ScalePlan, Worker, plan, scale, workers
 from hvstack.cluster.stack import StackCluster
-from hvstack.cluster.topology_refresh import NodeLocation
+from hvstack.cluster.topology_refresh import StackNode
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 from hvstack.progress import Progress
@@ -156,14 +156,14 @@ class WorkersTest(testtools.TestCase):
             conn,
             conn.orchestration.get_stack('s1'),
             [
-                NodeLocation(
+                StackNode(
                     'hv-x-worker-0',
                     '10.0.0.2',
                     'worker',
                     'workers0',
                     host='aa',
                 ),
-                NodeLocation(
+                StackNode(
                     'hv-x-c0', '10.0.0.3', 'compute', 'compute0', host='aa'
                 ),
             ],

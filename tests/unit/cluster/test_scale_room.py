@@ -7,7 +7,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cluster.scale import ScalePlan, refuse
-from hvstack.cluster.topology_refresh import NodeLocation
+from hvstack.cluster.topology_refresh import StackNode
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
 from tests.unit.cloud.test_updates import URL, group, stack
@@ -51,7 +51,7 @@ class RefuseTest(testtools.TestCase):
         rows = group('workers', 0, 1, 2)
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
         self.nodes = [
-            NodeLocation(name, f'10.0.0.{index}', role, name, host='a')
+            StackNode(name, f'10.0.0.{index}', role, name, host='a')
             for index, (name, role) in enumerate(
                 [('c', 'controller'), *((f'w{n}', 'worker') for n in range(3))]
             )

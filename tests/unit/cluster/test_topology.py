@@ -72,7 +72,7 @@ class NodesTest(testtools.TestCase):
 
     def nodes(
         self, text: str | None = None
-    ) -> list[topology_refresh.NodeLocation]:
+    ) -> list[topology_refresh.StackNode]:
         """Return the nodes, perhaps with a map's text."""
         path = None
         if text is not None:
@@ -118,12 +118,12 @@ class NodesTest(testtools.TestCase):
         """Hosts of as many data workers share a rack all the same."""
         hosts = 'aabbccdd'
         nodes = [
-            topology_refresh.NodeLocation(
+            topology_refresh.StackNode(
                 f'd{n}', f'10.0.1.{n}', 'worker', '', host
             )
             for n, host in enumerate(hosts)
         ] + [
-            topology_refresh.NodeLocation(
+            topology_refresh.StackNode(
                 f'c{n}', f'10.0.2.{n}', 'compute', '', host
             )
             for n, host in enumerate('ade')
