@@ -7,6 +7,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes input slowly, which says nothing about hvstack.
+settings.register_profile(
+    'hvstack', deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile('hvstack')
+
 # Before any of hvstack's modules reads it: a lab that happens to be here
 # must not be what a test passes by. Tests on a lab import some of these.
 if not os.environ.get('HVSTACK_LAB'):

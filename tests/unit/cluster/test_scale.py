@@ -115,7 +115,7 @@ class PlanTest(testtools.TestCase):
         )
         self.assertIn("'w7'", str(failure))
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.text('abcd', min_size=1, max_size=12), st.data())
     def test_as_many_go_as_must(self, hosts: str, data: Any) -> None:
         after = data.draw(st.integers(1, len(hosts)))

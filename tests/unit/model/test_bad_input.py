@@ -17,7 +17,7 @@ from hvstack.model.lint import check_catalogue
 from tests.unit.model.test_flavor import profile
 from tests.unit.model.test_lint import EVIDENCE, entry
 
-FAST = settings(max_examples=60, deadline=None)
+FAST = settings(max_examples=60)
 
 PROFILE = {
     'name': 'small',

@@ -22,7 +22,7 @@ class Names(testtools.TestCase):
         self.assertEqual('i2-m1.2', Configuration(2, ram_ratio=1.20).label)
         self.assertEqual('i10-c0.5', Configuration(10, 0.5).label)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         st.integers(1, 1024),
         RATIOS,

@@ -26,7 +26,7 @@ from hvstack.model.flavor import (
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
 from hvstack.model.lint import ERROR, check_catalogue
 
-FAST = settings(max_examples=60, deadline=None)
+FAST = settings(max_examples=60)
 
 
 @st.composite

@@ -66,7 +66,7 @@ class Racks(testtools.TestCase):
         racks = assign_virtual_racks({'ctl': 0, 'a': 2, 'b': 2}, {'ctl'})
         self.assertEqual({'rack1'}, set(racks.values()))
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         st.dictionaries(
             st.text('abcdef', min_size=1), st.integers(0, 5), min_size=2

@@ -158,7 +158,7 @@ class Percents(testtools.TestCase):
         self.assertTrue((percent.low or 0) < 100 < (percent.high or 0))
         self.assertIsNone(compute_bare_metal({}, [10]).low)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(RATES, RATES, st.floats(0.1, 10))
     def test_properties(
         self, rates: list[float], base: list[float], factor: float
