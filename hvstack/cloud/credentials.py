@@ -103,4 +103,6 @@ def _refused_trust(conn: Connection, token: Any) -> str:
         message = answer.json()['error']['message']
     except (ValueError, KeyError, TypeError):
         message = ''
-    return ' '.join(f'{answer.status_code} {message}'.split())[:200]
+    # Keystone ends some messages with two periods.
+    text = ' '.join(f'{answer.status_code} {message}'.split())
+    return text[:200].rstrip('.')
