@@ -33,7 +33,7 @@ def compute_median_times(
     by_sweep: dict[str, Record] = {}
     for run_record in records:
         last = by_sweep.get(run_record.sweep)
-        if last is not None and last.configuration != run_record.configuration:
+        if last is not None and _is_other_cluster(last, run_record):
             gaps.append(
                 record.compute_seconds_between(last.ended, run_record.started)
             )
@@ -85,11 +85,24 @@ def _format_end_time(seconds: float) -> str:
 def estimate_max_seconds(sweep: Sweep) -> float | None:
     """Return the maximum remaining seconds of a sweep; None if unknown.
 
+    Where no two clusters of a sweep tell how long a change takes, a change
+    is assumed to take as long as a run.
+
     :raises hvstack.errors.InputError: the marker or a record is not valid.
     """
     _, max_estimate = _estimate_remaining(sweep)
     run, setup = _find_times(sweep)
-    return None if run is None else max_estimate.seconds(run, setup or 0)
+    if run is None:
+        return None
+    return max_estimate.seconds(run, run if setup is None else setup)
+
+
+def _is_other_cluster(last: Record, run_record: Record) -> bool:
+    """Return whether two runs were measured on different clusters."""
+    if last.configuration != run_record.configuration:
+        return True
+    clusters = [item.seen.get('cluster') for item in (last, run_record)]
+    return None not in clusters and clusters[0] != clusters[1]
 
 
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:

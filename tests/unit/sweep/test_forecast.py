@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates from the records of earlier runs."""
+
+import testtools
+
+from hvstack.results.record import Record
+from hvstack.sweep import forecast
+from tests.unit.results import factory
+
+
+class MedianTimesTest(testtools.TestCase):
+    def run_record(self, minute: int, cluster: str) -> Record:
+        """Return a record of 100 s that begins at a minute."""
+        return factory.run(
+            'i1',
+            minute,
+            100,
+            started=f'2026-11-21T05:{minute:02}:00Z',
+            observations={'cluster': cluster},
+        )
+
+    def times(self, *clusters: str) -> tuple[float | None, float | None]:
+        return forecast.compute_median_times(
+            [
+                self.run_record(5 * index, cluster)
+                for index, cluster in enumerate(clusters)
+            ],
+            10**9,
+        )
+
+    def test_change_of_the_cluster(self) -> None:
+        """Each pass has another cluster of the same configuration."""
+        self.assertEqual((100, 200), self.times('CID-a', 'CID-b'))
+
+    def test_same_cluster(self) -> None:
+        self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
