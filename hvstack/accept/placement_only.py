@@ -6,14 +6,23 @@ hypervisor has to run the servers that Nova places.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.accept import checks, tempest_conf
+from hvstack.accept import checks
 from hvstack.cloud import hypervisors, placement
-from hvstack.cluster.launch import Plan
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import node_counts
+from hvstack.cluster.plan import (
+    ClusterFlavors,
+    ClusterHosts,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+    StackResources,
+)
+from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.catalogue import Catalogue
 from hvstack.model.cluster_size import ClusterSize, compute_cluster_size
@@ -29,12 +38,17 @@ def plan_cluster(
     conn: Connection,
     catalogues: Sequence[tuple[Catalogue, HostProfile]],
     configuration: Configuration,
-) -> tuple[Plan, ClusterSize]:
+    *,
+    image: str,
+    network: str,
+) -> tuple[ClusterPlan, ClusterSize]:
     """Plan a cluster that fills all hosts that can run its flavor.
 
     :param conn: connection of an administrator.
     :param catalogues: published catalogues, each with its host profile.
     :param configuration: configuration of the cluster.
+    :param image: image of the servers.
+    :param network: network of the servers.
     :raises hvstack.errors.InputError: no catalogue has the flavors, or there
         are too few hosts.
     :raises hvstack.errors.CloudError: no host can run the flavors, or hosts of
@@ -44,15 +58,25 @@ def plan_cluster(
     controller, _ = _find_flavor(catalogues, configuration, _CONTROLLERS)
     providers = _find_hosts(conn, worker)
     size = compute_cluster_size(profile, configuration, len(providers))
-    cluster_plan = Plan(
-        configuration=configuration,
-        worker=worker,
-        controller=controller,
-        providers=providers,
-        workers=size.workers,
-        replication=min(3, len(providers), size.workers),
-        backend='none',
-        sizing=size_node(worker.vcpus, worker.ram),
+    cluster_plan = ClusterPlan(
+        ClusterSpec(
+            configuration,
+            controllers='separate' if size.controllers > 1 else 'combined',
+        ),
+        NodeCounts(
+            size.workers,
+            configuration.instances,
+            replication=min(3, len(providers), size.workers),
+            # Otherwise, workers would leave single slots on many hosts.
+            controllers_first=size.slots_per_controller > 1,
+        ),
+        ClusterFlavors(worker, controller),
+        size_node(worker.vcpus, worker.ram),
+        # Hosts may be fake: their servers send no host keys.
+        StackResources(image, network, host_keys=False),
+        node_counts.plan_disks(configuration, worker, Volumes()),
+        ClusterHosts(providers, 'none'),
+        node_setup=os_profiles.fragment(os_profiles.DEFAULT),
     )
     return cluster_plan, size
 
@@ -111,35 +135,3 @@ def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
             'CPUs or a trait of a single type.'
         )
     return providers
-
-
-def build_request(
-    conn: Connection,
-    cluster_plan: Plan,
-    size: ClusterSize,
-    *,
-    image: str,
-    network: str,
-) -> dict[str, Any]:
-    """Return the body of the request to Heat for such a cluster.
-
-    :param conn: connection of an administrator.
-    :param cluster_plan: plan of the cluster.
-    :param size: size of the cluster.
-    :param image: image of the servers.
-    :param network: network of the servers.
-    :raises hvstack.errors.CloudError: a template cannot be read.
-    """
-    body = tempest_conf.build_stack_request(
-        cluster_plan,
-        conn,
-        image=image,
-        network=network,
-        controllers='separate' if size.controllers > 1 else 'combined',
-        # Hosts may be fake: their servers send nothing.
-        host_keys=False,
-    )
-    if size.slots_per_controller > 1:
-        # Otherwise, workers would leave single slots on many hosts.
-        body['parameters']['controllers_first'] = True
-    return body

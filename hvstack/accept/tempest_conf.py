@@ -2,7 +2,6 @@
 """Generate tempest.conf from an entry of clouds.yaml and a cluster plan."""
 
 import configparser
-import dataclasses
 import io
 import json
 import re
@@ -21,8 +20,8 @@ import hvstack
 from hvstack import errors, jsonfile, paths, share, textfile, yamlfile
 from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
-from hvstack.cluster import heat_environment, launch
-from hvstack.cluster.launch import Plan
+from hvstack.cluster import heat_environment
+from hvstack.cluster.plan import ClusterPlan
 from hvstack.model.strict_mapping import Fields
 
 #: Name of the key pair in the request for a stack, which each test replaces.
@@ -343,59 +342,40 @@ def service_sections(
 
 
 def build_stack_request(
-    cluster_plan: Plan,
-    conn: Connection,
-    *,
-    image: str,
-    network: str,
-    controllers: str = heat_environment.CONTROLLERS[0],
-    host_keys: bool = True,
+    cluster_plan: ClusterPlan, conn: Connection
 ) -> dict[str, Any]:
     """Return the body of Heat's request for a cluster.
 
     Flavors are named, not identified: tests grant their project access. The
     key pair is each test's own.
 
-    :param controllers: on one node or on two.
-    :param host_keys: have the nodes send Heat their public ssh host keys.
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
-    names = {
-        'worker': cluster_plan.worker.name,
-        'controller': cluster_plan.controller.name,
-    }
-    layout = dataclasses.replace(
-        launch.layout(
-            cluster_plan,
-            names,
-            image=image,
-            network=network,
-            key_name=_KEY_NAME,
-            host_keys=host_keys,
-        ),
-        controllers=controllers,
-    )
+    cluster_plan = cluster_plan.with_key(_KEY_NAME, {})
     with refused('the templates cannot be read'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(
             template_file=str(
                 share.HEAT_TEMPLATES / heat_environment.TEMPLATE
             ),
             environment_files=[
-                str(file) for file in heat_environment.files(layout)
+                str(file) for file in heat_environment.files(cluster_plan)
             ],
         )
     return {
         **content,
-        'parameters': heat_environment.parameters(layout),
+        'parameters': heat_environment.parameters(cluster_plan),
         'disable_rollback': True,
     }
 
 
-def has_separate_controller_hosts(cluster_plan: Plan) -> bool:
+def has_separate_controller_hosts(cluster_plan: ClusterPlan) -> bool:
     """Return whether controllers and workers have different hosts."""
     worker, controller = (
         {name for name in flavor.extra_specs if name.startswith('trait:')}
-        for flavor in (cluster_plan.worker, cluster_plan.controller)
+        for flavor in (
+            cluster_plan.flavors.worker,
+            cluster_plan.flavors.controller,
+        )
     )
     return worker != controller
 

@@ -37,7 +37,8 @@ from hvstack.accept.test_results import (
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud, cloud_name
 from hvstack.cloud import connection, keypairs
-from hvstack.cluster import launch
+from hvstack.cluster import planner
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.lab.clouds_yaml import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
 from hvstack.model.catalogue import Catalogue
@@ -498,23 +499,21 @@ def _placed(
     :raises hvstack.errors.HVStackError: none can be made here.
     """
     cluster_plan, size = placement_only.plan_cluster(
-        conn, catalogues, configuration
+        conn,
+        catalogues,
+        configuration,
+        image=values['hvstack']['image'],
+        network=options.network,
     )
     tempest_conf.write_request(
         workspace,
-        placement_only.build_request(
-            conn,
-            cluster_plan,
-            size,
-            image=values['hvstack']['image'],
-            network=options.network,
-        ),
+        tempest_conf.build_stack_request(cluster_plan, conn),
     )
     return {
         'stack_request': workspace.stack_request,
         'workers_per_host': configuration.instances,
         'controllers_beside_workers': size.rule != 'host',
-        'replication': cluster_plan.replication,
+        'replication': cluster_plan.nodes.replication,
         'full_cluster': True,
     }
 
@@ -539,28 +538,24 @@ def _cluster(
             # It was written by this command, which takes every slot.
             'full_cluster': True,
         }
-    cluster_plan = launch.plan(conn, configuration, options)
+    cluster_plan = planner.plan_cluster(
+        conn, ClusterSpec(configuration), options
+    )
     tempest_conf.write_request(
         workspace,
-        tempest_conf.build_stack_request(
-            cluster_plan,
-            conn,
-            image=options.image,
-            network=options.network,
-            host_keys=options.host_key_source == 'heat',
-        ),
+        tempest_conf.build_stack_request(cluster_plan, conn),
     )
     cluster_options = {
         'stack_request': workspace.stack_request,
-        'workers_per_host': cluster_plan.configuration.instances,
+        'workers_per_host': configuration.instances,
         'controllers_beside_workers': not has_separate_controller_hosts(
             cluster_plan
         ),
-        'replication': cluster_plan.replication,
-        'shared_kernel': cluster_plan.shared_kernel,
+        'replication': cluster_plan.nodes.replication,
+        'shared_kernel': cluster_plan.hosts.shared_kernel,
         'full_cluster': True,
     }
-    if cluster_plan.backend == 'lxc' and parsed_args.libvirt_uri is None:
+    if cluster_plan.hosts.backend == 'lxc' and parsed_args.libvirt_uri is None:
         cluster_options['libvirt_uri'] = 'lxc:///'
     return cluster_options
 

@@ -17,8 +17,9 @@ from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.cluster import bare_metal, ironic
+from hvstack.cluster import bare_metal, ironic, planner
 from hvstack.cluster.base import Cluster
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
@@ -307,26 +308,30 @@ class Run(Lister):
         conn = connection.connect(args.os_cloud)
         for line in recovery.recover([conn]):
             progress.say(f'put back what a dead process left: {line}')
-        machine_plan = ironic.plan(
+        profiles = hadoop_options.chosen(args)
+        machine_plan = planner.plan_machines(
             conn,
+            ClusterSpec(
+                workers=args.workers,
+                replication=args.replication,
+                tuning=profiles['tuning'],
+                os_profile=profiles['os_profile'],
+            ),
             args.stack,
-            args.workers,
-            options=options,
-            controller_flavor=args.controller_flavor,
-            image=args.image,
-            replication=args.replication,
-            **hadoop_options.chosen(args),
+            args.controller_flavor,
+            options,
+            args.image,
         )
         parts = _tasks(
             args.size,
-            machine_plan.vcpus,
-            machine_plan.ram,
+            machine_plan.flavors.worker.vcpus,
+            machine_plan.flavors.worker.ram,
             args.workers,
-            machine_plan.layout.tuning,
+            machine_plan.spec.tuning,
         )
         run_workload = Workload(
             args.size,
-            machine_plan.layout.replication,
+            machine_plan.nodes.replication,
             args.maps or parts,
             args.reduces or parts,
         )

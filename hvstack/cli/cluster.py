@@ -21,7 +21,8 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
-from hvstack.cluster import heat_environment, launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import CONTROLLERS, ClusterPlan, ClusterSpec
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
@@ -108,8 +109,8 @@ class Create(_OnCloud):
         )
         parser.add_argument(
             '--controllers',
-            choices=heat_environment.CONTROLLERS,
-            default=heat_environment.CONTROLLERS[0],
+            choices=CONTROLLERS,
+            default=CONTROLLERS[0],
             help='one node, or two on different hosts (default: %(default)s)',
         )
         parser.add_argument(
@@ -156,29 +157,28 @@ class Create(_OnCloud):
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
         profiles = hadoop_options.chosen(parsed_args)
-        cluster_plan = launch.plan(
-            admin,
+        spec = ClusterSpec(
             parse(parsed_args.configuration),
-            options,
-            parsed_args.replication,
-            parsed_args.workers,
-            tuning=profiles['tuning'],
-            os_profile=profiles['os_profile'],
+            workers=parsed_args.workers,
             controllers=parsed_args.controllers,
             deployment=parsed_args.deployment,
-            namenode_handlers=hadoop_options.handlers(parsed_args),
-            secondary_namenode=parsed_args.secondary_namenode,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,
+            replication=parsed_args.replication,
+            namenode_handlers=hadoop_options.handlers(parsed_args),
+            secondary_namenode=parsed_args.secondary_namenode,
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
+        cluster_plan = planner.plan_cluster(admin, spec, options)
         progress = Progress()
-        if parsed_args.gateway and not cluster_plan.gateway:
+        if parsed_args.gateway and not cluster_plan.nodes.gateway:
             progress.say(
                 'no slot is left: the controller serves as gateway (fewer '
                 '--workers leave one)'
             )
         if parsed_args.dry_run:
-            launch.check(tenant, cluster_plan, options)
+            planner.check(tenant, cluster_plan, options)
             return _columns(cluster_plan.to_mapping())
         name = parsed_args.name
         if journal.owned(_owner(name)):
@@ -188,7 +188,7 @@ class Create(_OnCloud):
             )
         recovery.recover([admin, tenant])
         # Before flavors and ratios, which others may see.
-        launch.check(tenant, cluster_plan, options)
+        planner.check(tenant, cluster_plan, options)
         try:
             with progress.stage('flavors'):
                 ids = launch.publish(
@@ -214,25 +214,25 @@ class Create(_OnCloud):
             {
                 **outputs,
                 'key': str(keypairs.FOLDER / name),
-                'configuration': cluster_plan.configuration.name,
+                'configuration': spec.configuration.name,
             }
         )
 
 
 def _set_ratios(
-    admin: Connection, plan: launch.Plan, progress: Progress
+    admin: Connection, plan: ClusterPlan, progress: Progress
 ) -> None:
     """Set a cluster's ratios while no sweep of any machine does.
 
     The cluster keeps them without the lease.
     """
     if not allocation_ratios.differ(
-        admin, plan.providers, plan.ratios, shared=plan.shared
+        admin, plan.hosts.providers, plan.ratios, shared=plan.is_shared
     ):
         return
     with lease.held(admin, progress):
         allocation_ratios.set_ratios(
-            admin, plan.providers, plan.ratios, shared=plan.shared
+            admin, plan.hosts.providers, plan.ratios, shared=plan.is_shared
         )
 
 

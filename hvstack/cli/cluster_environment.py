@@ -3,7 +3,6 @@
 
 import argparse
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import cluster_flavors, connection, quotas, stacks, volumes
-from hvstack.cluster import heat_environment, validation
-from hvstack.hadoop import os_profiles
-from hvstack.hadoop.sizing import size_node
+from hvstack.cloud import connection
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import heat_environment, node_counts, planner
+from hvstack.cluster.plan import CONTROLLERS, ClusterSpec, ProjectResources
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 
@@ -90,8 +89,8 @@ class Environment(Command):
         )
         parser.add_argument(
             '--controllers',
-            choices=heat_environment.CONTROLLERS,
-            default=heat_environment.CONTROLLERS[0],
+            choices=CONTROLLERS,
+            default=CONTROLLERS[0],
             help='one node or two (default: %(default)s)',
         )
         parser.add_argument(
@@ -166,87 +165,41 @@ class Environment(Command):
                     f'--{name.replace("_", "-")} is {getattr(args, name)}: '
                     f'give {minimum} or more'
                 )
-        slots = configuration.instances * args.hosts
-        slots -= args.controller_slots + args.gateway
-        workers = slots if args.workers is None else args.workers
-        validation.workers(workers, slots, configuration, args.hosts)
-        # A host that a controller fills carries no worker.
-        nodes = 2 if args.controllers == 'separate' else 1
-        filled = nodes * (
-            args.controller_slots // nodes // configuration.instances
-        )
-        hosts = min(args.hosts - filled, workers)
-        replicas = (
-            min(3, hosts) if args.replication is None else args.replication
-        )
-        validation.replication(replicas, hosts, args.node_groups)
-        deployment = args.deployment or min(2, configuration.instances)
-        if deployment < 3:
-            # In 3 and 4 compute workers have places beside these slots.
-            validation.deployment(deployment, configuration)
-        validation.readiness(args.readiness, args.controllers == 'separate')
-        conn = connection.connect(args.os_cloud)
-        worker = cluster_flavors.visible(conn, args.worker_flavor)
-        controller = cluster_flavors.visible(
-            conn, args.controller_flavor or args.worker_flavor
-        )
-        compute = cluster_flavors.visible(
-            conn, args.compute_flavor or args.worker_flavor
-        )
-        apart = deployment > 2
-        running = compute if apart else worker
-        for flavor in {
-            flavor.name: flavor for flavor in (worker, running)
-        }.values():
-            validation.flavor(flavor.name, flavor.extra_specs, configuration)
-        layout = heat_environment.Layout(
-            configuration=configuration,
-            worker_flavor=worker.name,
-            controller_flavor=controller.name,
-            sizing=size_node(
-                running.vcpus, running.ram, tuning=profiles['tuning']
-            ),
-            tuning=profiles['tuning'],
-            os_profile=profiles['os_profile'],
-            node_setup=os_profiles.fragment(profiles['os_profile']),
-            controller_vcpus=controller.vcpus,
-            namenode_handlers=hadoop_options.handlers(args),
-            workers=workers,
-            workers_per_host=configuration.instances,
-            replication=replicas,
-            image=args.image or options.image,
-            network=args.network or options.network,
-            key_name=args.key_name,
+        spec = ClusterSpec(
+            configuration,
+            workers=args.workers,
             controllers=args.controllers,
-            # Workers leave single slots on many hosts.
-            controllers_first=args.controller_slots > 1,
-            disk_types=heat_environment.disk_types(
-                configuration, args.disks, args.volume_type
-            ),
-            disk_gb=args.disk_gb,
-            deployment=deployment,
-            compute_workers=args.hosts * args.compute_per_host if apart else 0,
-            compute_per_host=args.compute_per_host,
-            compute_flavor=compute.name if apart else '',
-            node_groups=args.node_groups,
+            deployment=args.deployment,
             gateway=args.gateway,
             readiness=args.readiness,
-            host_keys=options.host_key_source == 'heat',
+            volumes=Volumes(args.volume_type, args.disks),
+            replication=args.replication,
+            namenode_handlers=hadoop_options.handlers(args),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
-        validation.stack(layout, options.max_resources_per_stack)
-        volumes.refuse_unknown(conn, chain(*layout.disk_types))
-        quotas.check(
-            conn, validation.needs(layout, worker, controller, compute)
+        resources = ProjectResources(
+            worker_flavor=args.worker_flavor,
+            hosts=args.hosts,
+            key_name=args.key_name,
+            controller_flavor=args.controller_flavor,
+            compute_flavor=args.compute_flavor,
+            controller_slots=args.controller_slots,
+            compute_per_host=args.compute_per_host,
+            disk_gb=args.disk_gb,
+            image=args.image,
+            network=args.network,
+            node_groups=args.node_groups,
         )
-        parameters = heat_environment.parameters(layout)
-        stacks.refuse_user_data(parameters)
-        validation.readiness(
-            args.readiness, bool(parameters.get('controllers_first'))
+        # Invalid numbers are refused without a cloud.
+        nodes = node_counts.count_nodes(spec, resources)
+        plan = planner.plan_with_flavors(
+            connection.connect(args.os_cloud), spec, resources, nodes, options
         )
-        if parameters.get('controllers_first'):
+        if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
                 "give it to them with 'hvstack cluster topology NAME "
                 "--refresh' once the stack is complete"
             )
-        return heat_environment.environment(layout)
+        return heat_environment.environment(plan)

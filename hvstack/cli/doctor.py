@@ -10,7 +10,7 @@ from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
-from hvstack.cluster import launch
+from hvstack.cluster import planner
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
@@ -74,7 +74,7 @@ class Doctor(Lister):
         options = loaded.cloud
         profile = host_profiles.load(options.host_profile)
         controller_profile = host_profiles.load(
-            launch.controller_profile(options)
+            planner.get_controller_profile(options)
         )
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)

@@ -216,3 +216,16 @@ def _put(
         f'Placement did not take ratio {ratio} of {resource_class} on {name} '
         f'in {_TRIES} tries: something else keeps changing its inventory'
     )
+
+
+def merge_equal(
+    by_host: dict[str, dict[str, float]],
+) -> dict[str, float] | dict[str, dict[str, float]]:
+    """Return ratios once if all hosts have the same ones.
+
+    :param by_host: ratios by resource class of every host.
+    """
+    values = list(by_host.values())
+    if all(value == values[0] for value in values):
+        return dict(values[0])
+    return dict(by_host)

@@ -54,6 +54,22 @@ def visible(conn: Connection, name: str) -> Any:
     )
 
 
+def to_flavor(nova_flavor: Any, role: str) -> Flavor:
+    """Return a flavor of Nova as the flavor of a role.
+
+    :param role: one of :data:`hvstack.model.flavor.ROLES`.
+    """
+    return Flavor(
+        nova_flavor.name,
+        role,
+        nova_flavor.vcpus,
+        nova_flavor.ram,
+        nova_flavor.disk,
+        nova_flavor.ephemeral or 0,
+        dict(nova_flavor.extra_specs or {}),
+    )
+
+
 def publish(
     conn: Connection, flavor: Flavor, project_ids: Iterable[str] = ()
 ) -> Published:

@@ -38,11 +38,30 @@ class Volumes:
     osd_groups: int | None = None
 
 
-def check(conn: Connection, requested: Volumes) -> dict[str, Any]:
-    """Hold a volume type against what is wanted of it.
+@dataclass(frozen=True)
+class VolumeType:
+    """Volume type as Cinder describes it.
 
-    :returns: what it says of itself: ``type``, ``description``,
-        ``properties``.
+    :param type: name of the volume type.
+    :param description: text for users.
+    :param properties: extra specs.
+    """
+
+    type: str
+    description: str
+    properties: dict[str, str]
+
+    @property
+    def pools(self) -> dict[str, int]:
+        """Number of copies that Ceph keeps, if the volume type says so."""
+        copies = self.properties.get(COPIES, '')
+        return {self.type: int(copies)} if copies.isdigit() else {}
+
+
+def check(conn: Connection, requested: Volumes) -> VolumeType:
+    """Check that a volume type has the requested properties.
+
+    :returns: the volume type.
     :raises hvstack.errors.InputError: there is none, or it says otherwise.
     """
     volume_type = _types(conn, [requested.type])[requested.type]
@@ -58,11 +77,9 @@ def check(conn: Connection, requested: Volumes) -> dict[str, Any]:
                 "so (operator guide, 'Ceph'), then openstack volume type set "
                 f'--property {key}={value} {requested.type}'
             )
-    return {
-        'type': requested.type,
-        'description': volume_type.description or '',
-        'properties': dict(properties),
-    }
+    return VolumeType(
+        requested.type, volume_type.description or '', dict(properties)
+    )
 
 
 def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
@@ -96,12 +113,6 @@ def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
             "(operator guide, 'Ceph'), or name another one"
         )
     return types_by_name
-
-
-def pools(checked_type: Mapping[str, Any]) -> dict[str, int]:
-    """Return the copies of a type that :func:`check` has seen, if it says."""
-    copies = checked_type['properties'].get(COPIES, '')
-    return {checked_type['type']: int(copies)} if copies.isdigit() else {}
 
 
 def backends(

@@ -26,7 +26,9 @@ from hvstack import (
 from hvstack.cluster import actions, host_inventory, host_script, probe
 from hvstack.cluster.base import (
     LOCAL_DROP_CACHES,
+    ClusterFacts,
     ClusterNodes,
+    Fact,
     Node,
     ShellNode,
 )
@@ -177,7 +179,7 @@ def lab_backend(profile: HostProfile) -> str | None:
     return backends.pop() or None
 
 
-def environment(hosts: Sequence[Host]) -> dict[str, Any]:
+def environment(hosts: Sequence[Host]) -> dict[str, Fact]:
     """Return the facts that only the hosts' owner knows.
 
     The same for a cluster of guests on these hosts and for bare metal.
@@ -187,7 +189,7 @@ def environment(hosts: Sequence[Host]) -> dict[str, Any]:
         for host in hosts
         if host.cpu_cap is not None or host.memory_cap_mib is not None
     }
-    facts: dict[str, Any] = {
+    facts: dict[str, Fact] = {
         'hosts': len(hosts),
         'worker_hosts': sum(host.role == 'worker' for host in hosts),
     }
@@ -466,8 +468,10 @@ class BareHosts(ClusterNodes):
             gateway=next(n for n in nodes if n.role == 'controller'),
             workers=list(workers),
             processors=next(h.vcpus for h in hosts if h.role == 'worker'),
-            external_facts=environment(hosts),
-            drop_command=LOCAL_DROP_CACHES if path == LAB else None,
+            facts=ClusterFacts(
+                environment(hosts),
+                drop_command=LOCAL_DROP_CACHES if path == LAB else None,
+            ),
             tuning=tuning,
             os_profile=os_profile,
             hosts=hosts,
@@ -707,7 +711,7 @@ class BareHosts(ClusterNodes):
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
-        return {**probe.facts(self.workers[0]), **self.external_facts}
+        return {**probe.facts(self.workers[0]), **self.facts.environment}
 
     def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
@@ -718,5 +722,5 @@ class BareHosts(ClusterNodes):
             'host_vcpus': worker.vcpus,
             'host_memory_mib': worker.memory_mib,
             'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
-            'caps': self.external_facts.get('caps'),
+            'caps': self.facts.environment.get('caps'),
         }

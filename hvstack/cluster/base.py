@@ -3,14 +3,17 @@
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hvstack import errors, processutils
 from hvstack.hadoop import sizing
 from hvstack.hadoop.daemon_http import Runner, run_on_nodes
 from hvstack.hadoop.site_files import UI_PORTS
+
+#: Fact of the system under test: a value, or the caps of every host.
+Fact = str | int | float | bool | dict[str, dict[str, float | None]] | None
 
 
 class Node(Runner, Protocol):
@@ -141,6 +144,24 @@ class Cluster(Protocol):
 LOCAL_DROP_CACHES = ('sh', '-c', 'sync; echo 3 >/proc/sys/vm/drop_caches')
 
 
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What the nodes of a cluster cannot report themselves.
+
+    :param environment: facts of the system under test, such as caps, or that
+        virtualization hides, such as the CPU model.
+    :param observed: what the cloud reported, such as allocations.
+    :param ram_mib: memory of a worker by its flavor; 0 if unknown.
+    :param drop_command: program that drops the caches below all nodes;
+        None does it on every node.
+    """
+
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+    observed: dict[str, Any] = field(default_factory=dict)
+    ram_mib: int = 0
+    drop_command: Sequence[str] | None = None
+
+
 @dataclass
 class ClusterNodes:
     """What both kinds of cluster have in common.
@@ -149,10 +170,7 @@ class ClusterNodes:
     :param gateway: its controller, or the NameNode's.
     :param workers: at least one.
     :param processors: what a worker's JVMs are told.
-    :param external_facts: facts of the environment that nodes cannot see,
-        such as caps, or that virtualization hides, such as the CPU model.
-    :param drop_command: program that drops the caches below all nodes;
-        None does it on every node.
+    :param facts: what the nodes cannot report themselves.
     :param tuning: profile of Hadoop's settings.
     :param resourcemanager: the other controller, if they are separate.
     """
@@ -161,8 +179,7 @@ class ClusterNodes:
     gateway: Node
     workers: list[Node]
     processors: int
-    external_facts: dict[str, Any]
-    drop_command: Sequence[str] | None
+    facts: ClusterFacts = field(default_factory=ClusterFacts)
     tuning: str = sizing.DEFAULT
     resourcemanager: Node | None = None
 
@@ -187,8 +204,8 @@ class ClusterNodes:
 
         :raises hvstack.errors.CommandFailed: no right to do so.
         """
-        if self.drop_command is not None:
-            processutils.run(self.drop_command, timeout=300)
+        if self.facts.drop_command is not None:
+            processutils.run(self.facts.drop_command, timeout=300)
             return
         run_on_nodes(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
 

@@ -3,15 +3,15 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from hvstack import errors
 from hvstack.cloud import host_keys
 from hvstack.cluster import probe
-from hvstack.cluster.base import ClusterNodes
+from hvstack.cluster.base import ClusterFacts, ClusterNodes
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import sizing
 from hvstack.results.comparability import HOST_FACTS
@@ -23,13 +23,9 @@ class StackCluster(ClusterNodes):
 
     A context manager only for its ssh connections: the stack stays.
 
-    :param ram_mib: of a worker, as its flavor has it.
-    :param placement: what was seen of the cloud, added to :meth:`observe`.
     :param directory: sockets of ssh, removed by :meth:`close`.
     """
 
-    ram_mib: int = 0
-    placement: dict[str, Any] = field(default_factory=dict)
     directory: Path | None = None
 
     kind = 'stack'
@@ -42,10 +38,7 @@ class StackCluster(ClusterNodes):
         *,
         name: str,
         processors: int,
-        ram_mib: int = 0,
-        environment: Mapping[str, Any] | None = None,
-        observed: Mapping[str, Any] | None = None,
-        drop_command: Sequence[str] | None = None,
+        facts: ClusterFacts | None = None,
         tuning: str = sizing.DEFAULT,
         console: Callable[[str], str] | None = None,
         console_timeout: float = 0,
@@ -58,9 +51,7 @@ class StackCluster(ClusterNodes):
             data workers ``compute``, a list.
         :param key_path: private key of the stack's key pair.
         :param processors: vCPUs of a worker.
-        :param environment: facts that nodes cannot see; they win.
-        :param observed: what was seen of the cloud, such as allocations.
-        :param drop_command: see :class:`hvstack.cluster.base.ClusterNodes`.
+        :param facts: what the nodes cannot report themselves; it wins.
         :param tuning: profile of its settings.
         :param console: see :func:`hvstack.cloud.host_keys.record`.
         :param console_timeout: seconds to wait for host keys on consoles.
@@ -96,11 +87,8 @@ class StackCluster(ClusterNodes):
                     *(node(worker, 'compute') for worker in compute),
                 ],
                 processors=processors,
-                external_facts=dict(environment or {}),
-                drop_command=drop_command,
+                facts=facts or ClusterFacts(),
                 tuning=tuning,
-                ram_mib=ram_mib,
-                placement=dict(observed or {}),
                 directory=directory,
             )
         except (KeyError, TypeError) as exc:
@@ -115,7 +103,7 @@ class StackCluster(ClusterNodes):
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
         facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
-        if self.external_facts.get('backend') != 'lxc':
+        if self.facts.environment.get('backend') != 'lxc':
             for name in HOST_FACTS:
                 facts.pop(name, None)
         hosts = {node.host for node in self.nodes}
@@ -123,7 +111,7 @@ class StackCluster(ClusterNodes):
             'hosts': len(hosts),
             'worker_hosts': self.worker_hosts,
             **facts,
-            **self.external_facts,
+            **self.facts.environment,
         }
 
     def observe(self) -> dict[str, Any]:
@@ -133,11 +121,11 @@ class StackCluster(ClusterNodes):
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
             'guest_vcpus': self.processors,
-            'guest_ram_mib': self.ram_mib or None,
+            'guest_ram_mib': self.facts.ram_mib or None,
             'guest_mem_total_mib': probe.memory(self.workers),
             'guest_cpu_share': shares,
-            'caps': self.external_facts.get('caps'),
-            **self.placement,
+            'caps': self.facts.environment.get('caps'),
+            **self.facts.observed,
         }
 
     def close(self) -> None:

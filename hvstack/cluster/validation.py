@@ -3,12 +3,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from hvstack import errors
 from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster.heat_environment import Layout
+from hvstack.cluster.plan import ClusterPlan
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 
@@ -22,18 +21,6 @@ _CLUSTER_RESOURCES = 40
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
 #: "CPU topologies").
 _DEDICATED = ('hw:cpu_policy', 'dedicated')
-
-
-class Size(Protocol):
-    """What a flavor takes."""
-
-    @property
-    def vcpus(self) -> int:
-        """Virtual CPUs."""
-
-    @property
-    def ram(self) -> int:
-        """Memory in MiB."""
 
 
 def workers(
@@ -193,48 +180,46 @@ def flavor(
         )
 
 
-def needs(
-    layout: Layout, worker: Size, controller: Size, compute: Size | None = None
-) -> Need:
-    """Return what a cluster takes of its project's quota.
-
-    :param compute: flavor of compute workers; the workers' if None.
-    """
-    nodes = (
-        (layout.workers + layout.gateway, worker),
-        (layout.compute_workers, compute or worker),
-        (2 if layout.controllers == 'separate' else 1, controller),
+def needs(plan: ClusterPlan) -> Need:
+    """Return what a cluster takes of its project's quota."""
+    nodes, flavors = plan.nodes, plan.flavors
+    counts = (
+        (nodes.workers + nodes.gateway, flavors.worker),
+        (nodes.compute_workers, flavors.compute or flavors.worker),
+        (plan.spec.controller_count, flavors.controller),
     )
-    slots = layout.workers_per_host if layout.configuration.disk_pinning else 1
-    volumes = sum(_volumes(layout))
+    pinning = plan.spec.configuration.disk_pinning
+    slots = nodes.workers_per_host if pinning else 1
+    volumes = sum(_volumes(plan))
     return Need(
-        instances=sum(count for count, _ in nodes),
-        cores=sum(count * size.vcpus for count, size in nodes),
-        ram=sum(count * size.ram for count, size in nodes),
+        instances=sum(count for count, _ in counts),
+        cores=sum(count * flavor.vcpus for count, flavor in counts),
+        ram=sum(count * flavor.ram for count, flavor in counts),
         server_groups=slots
-        + bool(layout.compute_workers)
-        + (layout.controllers == 'separate'),
+        + bool(nodes.compute_workers)
+        + (plan.spec.controller_count > 1),
         server_group_members=max(
-            math.ceil(layout.workers / slots), layout.compute_workers
+            math.ceil(nodes.workers / slots), nodes.compute_workers
         ),
         volumes=volumes,
-        gigabytes=volumes * layout.disk_gb,
+        gigabytes=volumes * plan.disks.size_gb,
     )
 
 
-def stack(layout: Layout, max_resources: int) -> None:
+def stack(plan: ClusterPlan, max_resources: int) -> None:
     """Refuse more resources than Heat takes in one stack.
 
     :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: there are more.
     """
+    nodes, host_keys = plan.nodes, plan.stack.host_keys
     needed = (
         _CLUSTER_RESOURCES
-        + len(layout.disk_types)
-        + resources([0] * layout.compute_workers, layout.host_keys)
-        + resources(_volumes(layout), layout.host_keys)
+        + len(plan.disks.types)
+        + resources([0] * nodes.compute_workers, host_keys)
+        + resources(_volumes(plan), host_keys)
     )
-    stack_of(layout.workers + layout.compute_workers, needed, max_resources)
+    stack_of(nodes.workers + nodes.compute_workers, needed, max_resources)
 
 
 def resources(volumes: Sequence[int], host_keys: bool) -> int:
@@ -269,7 +254,9 @@ def stack_of(count: int, needed: int, max_resources: int) -> None:
     )
 
 
-def _volumes(layout: Layout) -> list[int]:
+def _volumes(plan: ClusterPlan) -> list[int]:
     """Return the number of volumes of each worker."""
-    types = layout.disk_types
-    return [len(types[index % len(types)]) for index in range(layout.workers)]
+    types = plan.disks.types
+    return [
+        len(types[index % len(types)]) for index in range(plan.nodes.workers)
+    ]

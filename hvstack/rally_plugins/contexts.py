@@ -24,9 +24,10 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
 from hvstack.cluster.bare_metal import BareHosts
 from hvstack.cluster.base import ClusterNodes
+from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
@@ -176,8 +177,8 @@ class HostModeContext(_Context):
         if command:
             cpu_mode.switch(
                 task.admin,
-                plan.providers,
-                plan.configuration.cpu_policy,
+                plan.hosts.providers,
+                plan.spec.configuration.cpu_policy,
                 command,
                 task.progress,
             )
@@ -194,9 +195,9 @@ class RatiosContext(_Context):
         plan = _require_plan(task)
         task.ratios_before = allocation_ratios.set_ratios(
             task.admin,
-            plan.providers,
+            plan.hosts.providers,
             plan.ratios,
-            shared=plan.shared,
+            shared=plan.is_shared,
         )
 
     @classmethod
@@ -205,8 +206,8 @@ class RatiosContext(_Context):
         super().undo(task)
         if task.plan is None or not task.saved_records:
             return
-        after = launch.one_for_all(
-            allocation_ratios.current(task.admin, task.plan.providers)
+        after = allocation_ratios.merge_equal(
+            allocation_ratios.current(task.admin, task.plan.hosts.providers)
         )
         for records_dir, run_record in task.saved_records:
             run_record.seen.setdefault('allocation_ratio', {})['after'] = after
@@ -223,11 +224,11 @@ class ClusterContext(_Context):
     def prepare(self, task: TaskState) -> None:
         """Create the stack and run the warm-up job."""
         plan = _require_plan(task)
-        label = plan.configuration.label.replace('.', '-')
+        label = plan.spec.configuration.label.replace('.', '-')
         name = f'hv-{label}-{secrets.token_hex(3)}'
         with task.progress.stage(
-            f'{plan.configuration.label}: stack {name} '
-            f'({plan.workers} workers)'
+            f'{plan.spec.configuration.label}: stack {name} '
+            f'({plan.nodes.workers} workers)'
         ):
             cluster, _ = launch.launch(
                 task.admin,
@@ -239,10 +240,10 @@ class ClusterContext(_Context):
                 task.progress,
             )
         task.cluster = cluster
-        cluster.placement['allocation_ratio']['before'] = launch.one_for_all(
-            task.ratios_before
+        cluster.facts.observed['allocation_ratio']['before'] = (
+            allocation_ratios.merge_equal(task.ratios_before)
         )
-        _warm_up(task, self.config, plan.configuration.label)
+        _warm_up(task, self.config, plan.spec.configuration.label)
 
     def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once."""
@@ -253,8 +254,8 @@ class ClusterContext(_Context):
             task,
             self.config,
             plan.sizing,
-            plan.replication,
-            plan.configuration.label,
+            plan.nodes.replication,
+            plan.spec.configuration.label,
         )
 
     @classmethod
@@ -378,7 +379,7 @@ def _undo_retained_cluster(task: TaskState) -> None:
         context_class.undo(task)
 
 
-def _require_plan(task: TaskState) -> Any:
+def _require_plan(task: TaskState) -> ClusterPlan:
     if task.plan is None:
         raise errors.InputError(
             "Cannot use the contexts 'hvstack_ratios' and 'hvstack_cluster': "
@@ -396,7 +397,7 @@ def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
 
 def _plan_or_skip(
     task: TaskState, config: Mapping[str, Any], name: str
-) -> launch.Plan | None:
+) -> ClusterPlan | None:
     """Return the cluster plan of a configuration; None to skip it.
 
     :param task: state of the Rally process, which gets the reason.
@@ -414,15 +415,14 @@ def _plan_or_skip(
         capabilities.check_capabilities(
             task.admin, configuration, task.options
         )
-        return launch.plan(
-            task.admin,
+        spec = ClusterSpec(
             configuration,
-            task.options.cloud,
-            config.get('replication'),
-            requested_volumes=task_state.requested_volumes(config),
+            volumes=task_state.requested_volumes(config),
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
+            replication=config.get('replication'),
         )
+        return planner.plan_cluster(task.admin, spec, task.options.cloud)
     except errors.InputError as exc:
         if not config.get('skip'):
             raise
@@ -434,7 +434,7 @@ def _plan_or_skip(
 def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
     assert task.cluster is not None
     if task.plan is not None and compute_backends.is_emulated(
-        task.plan.backend
+        task.plan.hosts.backend
     ):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return

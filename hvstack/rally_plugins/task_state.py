@@ -22,7 +22,7 @@ from hvstack.cloud import connection, credentials, lease, undo
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal, probe
 from hvstack.cluster.base import Cluster
-from hvstack.cluster.launch import Plan
+from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tuning_profiles import TUNINGS
@@ -162,7 +162,7 @@ class TaskState:
     #: By the values that a sweep shares: replication, size and settings.
     new_sweep_ids: dict[tuple[object, ...], str] = field(default_factory=dict)
     #: Cluster plan of the current workload.
-    plan: Plan | None = None
+    plan: ClusterPlan | None = None
     flavor_ids: dict[str, str] = field(default_factory=dict)
     ratios_before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
@@ -340,9 +340,9 @@ class TaskState:
         :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
         if self.plan is not None and compute_backends.is_emulated(
-            self.plan.backend
+            self.plan.hosts.backend
         ):
-            copies = config.get('replication') or self.plan.replication
+            copies = config.get('replication') or self.plan.nodes.replication
             return Workload(size_bytes, copies, 1, 1, one_jvm=True)
         path = Path(self.options.sweep.baseline_hosts)
         if not path.exists() and config['configuration'] != BARE_METAL:
@@ -383,12 +383,12 @@ class TaskState:
             )
         parts = count_tasks(
             config['sizes'][0],
-            self.plan.sizing.containers * self.plan.workers,
-            len(self.plan.providers),
-            self.plan.tuning,
+            self.plan.sizing.containers * self.plan.nodes.workers,
+            len(self.plan.hosts.providers),
+            self.plan.spec.tuning,
         )
         return Workload(
-            size_bytes, copies or self.plan.replication, parts, parts
+            size_bytes, copies or self.plan.nodes.replication, parts, parts
         )
 
     def load_baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
@@ -490,7 +490,7 @@ class TaskState:
 
         The set is empty if the guests have their own kernels or hosts.
         """
-        if self.plan is None or not self.plan.shared_kernel:
+        if self.plan is None or not self.plan.hosts.shared_kernel:
             return set()
         return probe.oom(processutils.run(['dmesg'], check=False).stdout)
 

@@ -14,7 +14,7 @@ from hvstack import errors, extras, host_profiles
 from hvstack.cloud import cpu_mode, hypervisors, placement, volumes
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal as bare
-from hvstack.cluster.heat_environment import disk_types
+from hvstack.cluster.node_counts import get_disk_types
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
@@ -136,7 +136,7 @@ def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
         return ''
     if 'pci_passthrough:alias' in worker.extra_specs:
         return ''
-    (types,) = disk_types(pinned, worker.disks)
+    (types,) = get_disk_types(pinned, worker.disks)
     for name in types:
         reason = explain_missing_ceph(conn, Volumes(name))
         if reason:

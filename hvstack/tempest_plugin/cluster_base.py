@@ -15,7 +15,7 @@ from hvstack import errors, processutils
 from hvstack.accept import checks, tempest_conf
 from hvstack.accept.checks import CheckResult
 from hvstack.cloud import host_keys
-from hvstack.cluster.base import LOCAL_DROP_CACHES
+from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
@@ -248,9 +248,11 @@ class ClusterTest(MemberTest):
             cls.key,
             name=stack['stack_name'],
             processors=1,
-            drop_command=LOCAL_DROP_CACHES
-            if CONF.hvstack.shared_kernel
-            else None,
+            facts=ClusterFacts(
+                drop_command=LOCAL_DROP_CACHES
+                if CONF.hvstack.shared_kernel
+                else None
+            ),
             console=cls.console,
             console_timeout=CONF.hvstack.ready_timeout,
         )

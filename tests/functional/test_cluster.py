@@ -20,7 +20,8 @@ from hvstack.cloud import (
     placement,
     undo,
 )
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.lab import clouds_yaml, identity, images
@@ -89,8 +90,10 @@ class ClusterTest(LabTest):
     def test_cluster(self) -> None:
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
-        plan = launch.plan(self.conn, parse('i1'), self.options)
-        self.assertEqual(2, plan.workers)
+        plan = planner.plan_cluster(
+            self.conn, ClusterSpec(parse('i1')), self.options
+        )
+        self.assertEqual(2, plan.nodes.workers)
         project = str(self.conn.current_project_id)
         before = self.list_resources()
         ids = launch.publish(self.conn, plan, [project])
@@ -166,10 +169,10 @@ class ClusterTest(LabTest):
         for group in groups:
             self.assertIn(f'/rack1/ng-{group}', output)
 
-    def check_seen(self, cluster: StackCluster, plan: launch.Plan) -> None:
+    def check_seen(self, cluster: StackCluster, plan: ClusterPlan) -> None:
         """The record says which flavors and hosts these were."""
-        for flavor in (plan.worker, plan.controller):
-            recorded_flavor = cluster.placement['flavor'][flavor.role]
+        for flavor in (plan.flavors.worker, plan.flavors.controller):
+            recorded_flavor = cluster.facts.observed['flavor'][flavor.role]
             self.assertEqual(
                 (flavor.name, flavor.vcpus, flavor.ram, flavor.disk),
                 tuple(
@@ -183,15 +186,15 @@ class ClusterTest(LabTest):
         profile = host_profiles.load(self.options.host_profile)
         self.assertEqual(
             {'name': profile.name, 'digest': profile.digest},
-            cluster.placement['host_profile']['worker'],
+            cluster.facts.observed['host_profile']['worker'],
         )
-        allocations = cluster.placement['allocations']
+        allocations = cluster.facts.observed['allocations']
         self.assertEqual(3, len(allocations))
         for name, allocation in allocations.items():
             self.assertEqual(2, allocation['VCPU'], name)
         self.assertEqual(
             {'VCPU': 1.0, 'MEMORY_MB': 1.0},
-            cluster.placement['allocation_ratio']['during'],
+            cluster.facts.observed['allocation_ratio']['during'],
         )
 
 
@@ -201,9 +204,9 @@ class RefusalTest(LabTest):
     def test_backend_cannot_honour_it(self) -> None:
         error = self.assertRaises(
             errors.InputError,
-            launch.plan,
+            planner.plan_cluster,
             self.conn,
-            parse('i2-dedicated'),
+            ClusterSpec(parse('i2-dedicated')),
             self.options,
         )
         self.assertIn('lxc', str(error))
@@ -212,9 +215,9 @@ class RefusalTest(LabTest):
     def test_larger_than_the_host(self) -> None:
         self.assertRaises(
             errors.InputError,
-            launch.plan,
+            planner.plan_cluster,
             self.conn,
-            parse('i1-c2'),
+            ClusterSpec(parse('i1-c2')),
             self.options,
         )
         self.assertEqual([], journal.own())

@@ -10,7 +10,8 @@ from typing import Any
 
 from hvstack import processutils
 from hvstack.cloud import connection, undo
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, fsck
 from hvstack.lab import clouds_yaml, identity, images
@@ -58,8 +59,10 @@ class BigLabTest(LabTest):
 
     def create(self, configuration: str) -> StackCluster:
         """Create the member's cluster."""
-        plan = launch.plan(
-            self.conn, parse(configuration), self.options, self.REPLICATION
+        plan = planner.plan_cluster(
+            self.conn,
+            ClusterSpec(parse(configuration), replication=self.REPLICATION),
+            self.options,
         )
         project = str(self.member.current_project_id)
         cluster, self.outputs = launch.launch(

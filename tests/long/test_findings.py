@@ -17,8 +17,9 @@ import testtools
 
 from hvstack import conf
 from hvstack.cloud import connection, undo
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
 from hvstack.cluster.base import Node
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.site_files import CONF
 from hvstack.lab import clouds_yaml
@@ -65,7 +66,9 @@ class FindingsTest(testtools.TestCase):
         cls.conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
         recovery.recover([cls.conn])
         options = conf.load().cloud
-        plan = launch.plan(cls.conn, parse('i2'), options)
+        plan = planner.plan_cluster(
+            cls.conn, ClusterSpec(parse('i2')), options
+        )
         try:
             ids = launch.publish(
                 cls.conn, plan, [str(cls.conn.current_project_id)]

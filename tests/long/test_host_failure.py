@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hvstack import processutils
 from hvstack.cloud import undo
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop import daemon_http, fsck
 from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
@@ -27,8 +28,12 @@ class HostFailureTest(LabTest):
         labs.change(self, hosts=HOSTS)
         self.addCleanup(undo.undo_own, [self.conn])
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
-        plan = launch.plan(self.conn, parse('i1'), self.options, REPLICATION)
-        self.assertEqual(HOSTS - 1, plan.workers)
+        plan = planner.plan_cluster(
+            self.conn,
+            ClusterSpec(parse('i1'), replication=REPLICATION),
+            self.options,
+        )
+        self.assertEqual(HOSTS - 1, plan.nodes.workers)
         project = str(self.conn.current_project_id)
         self.cluster, self.outputs = launch.launch(
             self.conn,

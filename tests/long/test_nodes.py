@@ -3,8 +3,9 @@
 
 from hvstack import errors, processutils
 from hvstack.cloud import undo
-from hvstack.cluster import bare_metal, effective_settings, launch
+from hvstack.cluster import bare_metal, effective_settings, launch, planner
 from hvstack.cluster.base import Cluster
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, site_files
 from hvstack.lab import identity, images
@@ -66,7 +67,9 @@ class NodesTest(LabTest):
     def test_a_tuned_cluster_and_its_reboot(self) -> None:
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
-        plan = launch.plan(self.conn, parse('i1'), self.options, tuning=TUNING)
+        plan = planner.plan_cluster(
+            self.conn, ClusterSpec(parse('i1'), tuning=TUNING), self.options
+        )
         ids = launch.publish(
             self.conn, plan, [str(self.conn.current_project_id)]
         )
@@ -77,7 +80,7 @@ class NodesTest(LabTest):
         self.check_limits(cluster)
         run_result = tpcxhs.run(cluster, Workload(10_000_000, 2, 2, 2))
         files = site_files.render_site_files(
-            plan.sizing, replication=plan.replication, tuning=TUNING
+            plan.sizing, replication=plan.nodes.replication, tuning=TUNING
         )
         self.check_in_force(cluster, run_result, files)
         self.check_reboot(cluster, outputs['workers'][0]['server_id'])

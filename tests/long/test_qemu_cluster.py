@@ -19,7 +19,8 @@ import yaml
 
 from hvstack import host_profiles, processutils
 from hvstack.cloud import connection, undo
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.lab import (
     ceph,
@@ -125,11 +126,13 @@ class QemuClusterTest(LabTest):
             Progress(),
         )
 
-    def plan(self, label: str, **options: Any) -> launch.Plan:
+    def plan(self, label: str, **options: Any) -> ClusterPlan:
         """Plan a cluster of the lab."""
-        return launch.plan(self.conn, parse(label), self.options, **options)
+        return planner.plan_cluster(
+            self.conn, ClusterSpec(parse(label), **options), self.options
+        )
 
-    def create(self, plan: launch.Plan) -> StackCluster:
+    def create(self, plan: ClusterPlan) -> StackCluster:
         """Create a cluster."""
         project = str(self.conn.current_project_id)
         cluster, self.outputs = launch.launch(
@@ -142,9 +145,9 @@ class QemuClusterTest(LabTest):
             Progress(),
         )
         self.addCleanup(cluster.close)
-        self.assertEqual(plan.workers, len(cluster.workers))
-        self.assertEqual('ceph', cluster.external_facts['storage'])
-        backends = cluster.placement['volume_backends']
+        self.assertEqual(plan.nodes.workers, len(cluster.workers))
+        self.assertEqual('ceph', cluster.facts.environment['storage'])
+        backends = cluster.facts.observed['volume_backends']
         self.assertEqual(
             {(backend['type'], 'ceph') for backend in backends},
             {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hvstack import processutils
 from hvstack.cloud import connection, undo
-from hvstack.cluster import launch
+from hvstack.cluster import launch, planner
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.site_files import TABLE
 from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import parse
@@ -41,7 +42,9 @@ class TopologyTest(LabTest):
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         member = connection.connect(clouds_yaml.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, member])
-        plan = launch.plan(self.conn, parse('i1'), self.options)
+        plan = planner.plan_cluster(
+            self.conn, ClusterSpec(parse('i1')), self.options
+        )
         self.cluster, _ = launch.launch(
             self.conn,
             member,

@@ -6,7 +6,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.accept import placement_only
+from hvstack.accept import placement_only, tempest_conf
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from tests.unit.cloud import fake
@@ -66,6 +66,8 @@ class PlacingTest(testtools.TestCase):
             self.cloud.connect(),
             [(loaded_catalogue, self.profile)],
             parse(requested or label),
+            image='i',
+            network='provider',
         )
 
     def refused(
@@ -79,10 +81,12 @@ class PlacingTest(testtools.TestCase):
         """Table 1 of vsphere6 leaves each controller a slot of four."""
         self.answer(*self.fakes(8), ('lxc1', 'LXC', self.small))
         plan, size = self.plan('i4-dedicated')
-        self.assertEqual(30, plan.workers)
-        self.assertEqual({f'f{n}' for n in range(8)}, set(plan.providers))
-        self.assertEqual('namenode', plan.controller.role)
-        self.assertEqual(3, plan.replication)
+        self.assertEqual(30, plan.nodes.workers)
+        self.assertEqual(
+            {f'f{n}' for n in range(8)}, set(plan.hosts.providers)
+        )
+        self.assertEqual('namenode', plan.flavors.controller.role)
+        self.assertEqual(3, plan.nodes.replication)
         self.assertEqual((2, 1), (size.controllers, size.slots_per_controller))
 
     def test_request(self) -> None:
@@ -92,17 +96,17 @@ class PlacingTest(testtools.TestCase):
             ('i4-dedicated', 'separate', None),
             ('i20-dedicated', 'separate', True),
         ):
-            plan, size = self.plan(label)
+            plan, _ = self.plan(label)
             conn = self.cloud.connect()
-            body = placement_only.build_request(
-                conn, plan, size, image='i', network='provider'
-            )
+            body = tempest_conf.build_stack_request(plan, conn)
             parameters = body['parameters']
-            self.assertEqual(plan.worker.name, parameters['worker_flavor'])
             self.assertEqual(
-                plan.controller.name, parameters['controller_flavor']
+                plan.flavors.worker.name, parameters['worker_flavor']
             )
-            self.assertEqual(plan.workers, parameters['worker_count'])
+            self.assertEqual(
+                plan.flavors.controller.name, parameters['controller_flavor']
+            )
+            self.assertEqual(plan.nodes.workers, parameters['worker_count'])
             self.assertEqual(first, parameters.get('controllers_first'))
             merged = body['environment']['parameters']
             self.assertEqual(controllers, merged['controllers'], label)

@@ -158,8 +158,6 @@ class BaselineTest(testtools.TestCase):
             None,
             [None, None],
             2,
-            {},
-            None,
             hosts=[worker],  # type: ignore
         )
         workload = baseline.workload(cluster, 10**9, None, None)

@@ -71,11 +71,11 @@ class VolumesTest(testtools.TestCase):
         )
         self.assertEqual(
             ('two', 'the two'),
-            (volume_type['type'], volume_type['description']),
+            (volume_type.type, volume_type.description),
         )
-        self.assertEqual({'two': 2}, volumes.pools(volume_type))
+        self.assertEqual({'two': 2}, volume_type.pools)
         volume_type = volumes.check(self.cloud.connect(), Volumes())
-        self.assertEqual({}, volumes.pools(volume_type))
+        self.assertEqual({}, volume_type.pools)
 
     def test_no_such_type(self) -> None:
         message = self.refused(type='fast')

@@ -103,7 +103,7 @@ class InventoryTest(testtools.TestCase):
         self.assertEqual(['node2'], [node.name for node in cluster.workers])
         self.assertEqual(1, cluster.replication)
         # Their caches are their own, not this machine's.
-        self.assertIsNone(cluster.drop_command)
+        self.assertIsNone(cluster.facts.drop_command)
 
     def test_refused(self) -> None:
         for change, word in (

@@ -16,28 +16,45 @@ from openstack.orchestration.util import template_utils
 
 from hvstack import errors, share
 from hvstack.cloud import host_keys, stacks
-from hvstack.cluster import heat_environment
-from hvstack.cluster.heat_environment import Layout
+from hvstack.cluster import heat_environment, node_counts
+from hvstack.cluster.plan import (
+    CONTROLLERS,
+    ClusterFlavors,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+    StackResources,
+)
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
+from hvstack.model.flavor import Flavor
 from tests.unit.cloud.test_template import load, walk
 
 FOLDER = share.HEAT_TEMPLATES / 'environments'
 TEMPLATE = load(heat_environment.TEMPLATE)
-LAYOUT = Layout(
-    configuration=parse('i2'),
-    worker_flavor='w',
-    controller_flavor='c',
-    sizing=size_node(4, 8192),
-    controller_vcpus=4,
-    workers=6,
-    workers_per_host=2,
-    replication=3,
-    image='image',
-    network='net',
-    key_name='key',
+PLAN = ClusterPlan(
+    ClusterSpec(parse('i2')),
+    NodeCounts(workers=6, workers_per_host=2, replication=3),
+    ClusterFlavors(
+        Flavor('w', 'worker', 4, 8192, 20),
+        Flavor('c', 'controller', 4, 8192, 20),
+    ),
+    size_node(4, 8192),
+    StackResources('image', 'net', 'key'),
+    secondary_namenode=True,
 )
+
+
+def change_spec(plan: ClusterPlan, **changes: Any) -> ClusterPlan:
+    """Return a plan of another specification."""
+    return replace(plan, spec=replace(plan.spec, **changes))
+
+
+def change_nodes(plan: ClusterPlan, **changes: Any) -> ClusterPlan:
+    """Return a plan with other numbers of nodes."""
+    return replace(plan, nodes=replace(plan.nodes, **changes))
+
 
 HOST_KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}'
 #: What Heat's handle has for an attribute, JSON as text.
@@ -82,22 +99,21 @@ class FileTest(testtools.TestCase):
 
     def test_every_value_of_a_configuration_has_one(self) -> None:
         for label in ('i2', 'i4-ceph', 'i2-dedicated', 'i2-ceph-pinned'):
-            for controllers in heat_environment.CONTROLLERS:
+            for controllers in CONTROLLERS:
                 for deployment in range(1, 5):
-                    layout = replace(
-                        LAYOUT,
+                    plan = change_spec(
+                        change_nodes(PLAN, gateway=True),
                         configuration=parse(label),
                         controllers=controllers,
                         deployment=deployment,
-                        gateway=True,
                     )
-                    for path in heat_environment.files(layout):
+                    for path in heat_environment.files(plan):
                         self.assertTrue(path.is_file(), path)
 
 
 class EnvironmentTest(testtools.TestCase):
     def test_it_is_all_that_the_template_needs(self) -> None:
-        environment = heat_environment.environment(LAYOUT)
+        environment = heat_environment.environment(PLAN)
         self.assertEqual(aliases(), set(environment['resource_registry']))
         for target in environment['resource_registry'].values():
             self.assertTrue(
@@ -115,9 +131,9 @@ class EnvironmentTest(testtools.TestCase):
         self.assertEqual(2, environment['parameters']['workers_per_host'])
 
     def test_every_nested_template_is_sent(self) -> None:
-        layout = replace(LAYOUT, configuration=parse('i2-ceph-pinned'))
+        plan = change_spec(PLAN, configuration=parse('i2-ceph-pinned'))
         sent, _ = template_utils.process_multiple_environments_and_files(
-            [str(path) for path in heat_environment.files(layout)]
+            [str(path) for path in heat_environment.files(plan)]
         )
         main, _ = template_utils.get_template_contents(
             template_file=str(share.HEAT_TEMPLATES / heat_environment.TEMPLATE)
@@ -136,11 +152,14 @@ class EnvironmentTest(testtools.TestCase):
     def test_compute_workers_beside_data_workers(self) -> None:
         parameters = heat_environment.environment(
             replace(
-                LAYOUT,
-                deployment=3,
-                compute_workers=12,
-                compute_per_host=4,
-                compute_flavor='small',
+                change_spec(
+                    change_nodes(PLAN, compute_workers=12, compute_per_host=4),
+                    deployment=3,
+                ),
+                flavors=replace(
+                    PLAN.flavors,
+                    compute=Flavor('small', 'compute', 2, 4096, 20),
+                ),
             )
         )['parameters']
         self.assertEqual('datanode', parameters['worker_roles'])
@@ -152,7 +171,7 @@ class EnvironmentTest(testtools.TestCase):
         """No class for node groups, of which every node would be in one."""
         for groups in (True, False):
             parameters = heat_environment.environment(
-                replace(LAYOUT, node_groups=groups)
+                replace(PLAN, node_groups=groups)
             )['parameters']
             self.assertIs(groups, parameters['node_groups'])
             for name in ('core_site', 'hdfs_site'):
@@ -163,7 +182,7 @@ class EnvironmentTest(testtools.TestCase):
     def test_gateway(self) -> None:
         for requested in (True, False):
             environment = heat_environment.environment(
-                replace(LAYOUT, gateway=requested)
+                change_nodes(PLAN, gateway=requested)
             )
             gateway = environment['parameters'].get('gateway', False)
             self.assertIs(requested, gateway)
@@ -171,7 +190,7 @@ class EnvironmentTest(testtools.TestCase):
 
     def test_ironic_after_files_with_node_groups(self) -> None:
         """Classes for node groups go where a later file has none."""
-        parameters = heat_environment.parameters(LAYOUT)
+        parameters = heat_environment.parameters(PLAN)
         ironic = load('environments/ironic.yaml')['parameters']
         self.assertFalse(ironic['node_groups'])
         sent = TEMPLATE['resources']['files']['properties']['value'][
@@ -190,11 +209,11 @@ class EnvironmentTest(testtools.TestCase):
             self.assertIn(class_names[name == 'hdfs_site'], text)
 
     def test_disks(self) -> None:
-        kinds = heat_environment.disk_types
-        self.assertEqual([[]], kinds(parse('i2'), 3))
-        self.assertEqual([['ceph', 'ceph']], kinds(parse('i2-ceph'), 2))
+        kinds = node_counts.get_disk_types
+        self.assertEqual(((),), kinds(parse('i2'), 3))
+        self.assertEqual((('ceph', 'ceph'),), kinds(parse('i2-ceph'), 2))
         self.assertEqual(
-            [['disk-slot-1', 'disk-slot-2'], ['disk-slot-3', 'disk-slot-4']],
+            (('disk-slot-1', 'disk-slot-2'), ('disk-slot-3', 'disk-slot-4')),
             kinds(parse('i2-pinned'), 2),
         )
 
@@ -202,19 +221,19 @@ class EnvironmentTest(testtools.TestCase):
 class UserDataTest(testtools.TestCase):
     """Nova takes 65535 characters of base64."""
 
-    def layout(self, workers: int) -> Layout:
+    def plan(self, workers: int) -> ClusterPlan:
         return replace(
-            LAYOUT,
-            workers=workers,
-            tuning='vsphere6',
+            change_spec(
+                change_nodes(PLAN, workers=workers), tuning='vsphere6'
+            ),
             node_setup=os_profiles.fragment('vsphere6'),
         )
 
-    def characters(self, layout: Layout, name: str = 41 * 'x') -> int:
+    def characters(self, plan: ClusterPlan, name: str = 41 * 'x') -> int:
         """Return the length of what a late controller gets."""
         values = {
             f'%{key.upper()}%': value
-            for key, value in heat_environment.parameters(layout).items()
+            for key, value in heat_environment.parameters(plan).items()
         }
         template = load('hadoop-node.yaml')['outputs']['topology']['value']
         locations = ''.join(
@@ -222,7 +241,7 @@ class UserDataTest(testtools.TestCase):
             .replace('%PATH%', f'/rack1/ng-{56 * "f"}')
             .replace('%ADDRESS%', '255.255.255.255')
             .replace('%NAME%', f'{name}-worker-{index}')
-            for index in range(layout.workers)
+            for index in range(plan.nodes.workers)
         )
         text = '%FILES%'
         for resource in ('controller_files', 'files'):
@@ -242,25 +261,25 @@ class UserDataTest(testtools.TestCase):
         max_workers = next(
             count
             for count in range(100, 400)
-            if heat_environment.controllers_first(self.layout(count + 1))
+            if heat_environment.controllers_first(self.plan(count + 1))
         )
         self.assertGreater(max_workers, 100)
-        self.assertGreater(65536, self.characters(self.layout(max_workers)))
+        self.assertGreater(65536, self.characters(self.plan(max_workers)))
 
     def test_large_clusters(self) -> None:
         """Those of vsphere6's Table 1 with 10 and 20 workers a host."""
         for workers in (318, 636):
-            layout = self.layout(workers)
-            self.assertTrue(heat_environment.controllers_first(layout))
-            self.assertGreater(self.characters(layout, 'hadoop'), 65535)
-            stacks.refuse_user_data(heat_environment.parameters(layout))
+            plan = self.plan(workers)
+            self.assertTrue(heat_environment.controllers_first(plan))
+            self.assertGreater(self.characters(plan, 'hadoop'), 65535)
+            stacks.refuse_user_data(heat_environment.parameters(plan))
 
     def test_too_much_all_the_same(self) -> None:
-        layout = replace(self.layout(2), node_setup=40000 * '#')
+        plan = replace(self.plan(2), node_setup=40000 * '#')
         error = self.assertRaises(
             errors.InputError,
             stacks.refuse_user_data,
-            heat_environment.parameters(layout),
+            heat_environment.parameters(plan),
         )
         self.assertIn('Nova takes 49149: shorten', str(error))
 

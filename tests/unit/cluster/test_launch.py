@@ -12,41 +12,68 @@ import testtools
 import yaml
 
 from hvstack import errors, host_profiles
-from hvstack.cloud.volumes import Volumes
+from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster import bare_metal as bare
-from hvstack.cluster import heat_environment, launch, probe
-from hvstack.hadoop import site_files
-from hvstack.hadoop.sizing import DEFAULT, size_node
+from hvstack.cluster import (
+    heat_environment,
+    node_counts,
+    observation,
+    planner,
+    probe,
+)
+from hvstack.cluster.plan import (
+    ClusterFlavors,
+    ClusterHosts,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+    StackResources,
+)
+from hvstack.hadoop import os_profiles, site_files
+from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
-from hvstack.model.flavor import derive_flavor
+from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile, NumaCell
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 from tests.unit.lab.written import LabProfiles
 
 
+def cloud_options(**options: Any) -> SimpleNamespace:
+    """Return options of group cloud."""
+    defaults = {
+        'controller_profile': None,
+        'image': 'i',
+        'network': 'n',
+        'host_key_source': 'heat',
+    }
+    return SimpleNamespace(**defaults | options)
+
+
+def vsan_plan(spec: ClusterSpec, worker: Flavor | None = None) -> ClusterPlan:
+    """Return the plan of a cluster on hosts of profile vsan."""
+    vsan = host_profiles.load('vsan')
+    worker = worker or derive_flavor(vsan, spec.configuration)
+    return ClusterPlan(
+        spec,
+        NodeCounts(workers=2, workers_per_host=4, replication=2),
+        ClusterFlavors(
+            worker, derive_flavor(vsan, spec.configuration, 'controller')
+        ),
+        size_node(14, 49152, tuning=spec.tuning),
+        StackResources('i', 'n', 'k'),
+        node_counts.plan_disks(
+            spec.configuration, worker, spec.volumes or Volumes()
+        ),
+        ClusterHosts({'one': 'p1'}, 'kvm'),
+        node_setup=os_profiles.fragment(spec.os_profile),
+    )
+
+
 class Parameters(testtools.TestCase):
     def render_parameters(self, **fields: Any) -> dict[str, Any]:
-        vsan, chosen = host_profiles.load('vsan'), parse('i4')
-        plan = launch.Plan(
-            configuration=chosen,
-            worker=derive_flavor(vsan, chosen),
-            controller=derive_flavor(vsan, chosen, 'controller'),
-            providers={'one': 'p1'},
-            workers=2,
-            replication=2,
-            backend='kvm',
-            sizing=size_node(14, 49152, tuning=fields.get('tuning', DEFAULT)),
-            **fields,
-        )
         return heat_environment.parameters(
-            launch.layout(
-                plan,
-                {'worker': 'w', 'controller': 'c'},
-                image='i',
-                network='n',
-                key_name='k',
-            )
+            vsan_plan(ClusterSpec(parse('i4'), **fields))
         )
 
     def test_default_tuning(self) -> None:
@@ -67,35 +94,14 @@ class Parameters(testtools.TestCase):
         self.assertIn('os_profile=amd\n', parameters['node_setup'])
 
     def test_chosen_volumes(self) -> None:
-        vsan, chosen = host_profiles.load('vsan'), parse('i4-ceph')
-        worker = derive_flavor(vsan, chosen)
+        chosen = parse('i4-ceph')
+        worker = derive_flavor(host_profiles.load('vsan'), chosen)
         self.assertEqual((4, 400), (worker.disks, worker.disk_size_gb))
-
-        def render_parameters(**fields: Any) -> dict[str, Any]:
-            plan = launch.Plan(
-                configuration=chosen,
-                worker=worker,
-                controller=derive_flavor(vsan, chosen, 'controller'),
-                providers={'one': 'p1'},
-                workers=2,
-                replication=2,
-                backend='kvm',
-                sizing=size_node(14, 49152),
-                **fields,
-            )
-            return heat_environment.parameters(
-                launch.layout(
-                    plan,
-                    {'worker': 'w', 'controller': 'c'},
-                    image='i',
-                    network='n',
-                    key_name='k',
-                )
-            )
-
         default, other = (
-            render_parameters(),
-            render_parameters(volumes=Volumes('fast', 8)),
+            heat_environment.parameters(
+                vsan_plan(ClusterSpec(chosen, volumes=volumes))
+            )
+            for volumes in (None, Volumes('fast', 8))
         )
         self.assertEqual([['ceph'] * 4], default['volume_types'])
         self.assertEqual(400, default['disk_gb'])
@@ -110,16 +116,16 @@ class PlanTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
-        self.options = SimpleNamespace(
-            host_profile='vsphere6', controller_profile=None, backend='kvm'
-        )
+        self.options = cloud_options(host_profile='vsphere6', backend='kvm')
 
     def hosts(self, count: int, down: int = 0) -> None:
         self.cloud.hosts(count, down)
 
-    def plan(self, label: str, **kwargs: Any) -> launch.Plan:
-        return launch.plan(
-            self.cloud.connect(), parse(label), self.options, **kwargs
+    def plan(self, label: str, **kwargs: Any) -> ClusterPlan:
+        return planner.plan_cluster(
+            self.cloud.connect(),
+            ClusterSpec(parse(label), **kwargs),
+            self.options,
         )
 
     def refused(self, *args: Any, **kwargs: Any) -> str:
@@ -129,44 +135,35 @@ class PlanTest(testtools.TestCase):
         self.assertNotIn('\n', error)
         return error
 
-    def layout(self, plan: launch.Plan) -> heat_environment.Layout:
-        return launch.layout(
-            plan,
-            {'worker': 'w', 'controller': 'c'},
-            image='i',
-            network='n',
-            key_name='k',
-        )
-
     def test_controllers(self) -> None:
         """Eight hosts of four slots, as vsphere6's Table 1 counts them."""
         self.hosts(8)
         combined = self.plan('i4')
-        self.assertEqual(31, combined.workers)
-        self.assertFalse(self.layout(combined).controllers_first)
+        self.assertEqual(31, combined.nodes.workers)
+        self.assertFalse(combined.nodes.controllers_first)
         separate = self.plan('i4', controllers='separate')
-        self.assertEqual(30, separate.workers)
-        layout = self.layout(separate)
-        self.assertEqual('separate', layout.controllers)
+        self.assertEqual(30, separate.nodes.workers)
+
+        self.assertEqual('separate', separate.spec.controllers)
         self.assertTrue(
-            heat_environment.environment(layout)['parameters'][
+            heat_environment.environment(separate)['parameters'][
                 'controllers_first'
             ]
         )
         message = self.refused('i4', controllers='separate', workers=31)
         self.assertIn('take 1 to 30', message)
         # Each has its whole host.
-        self.assertEqual(6, self.plan('i1', controllers='separate').workers)
+        self.assertEqual(
+            6, self.plan('i1', controllers='separate').nodes.workers
+        )
 
     def test_a_controller_of_several_slots_comes_first(self) -> None:
         """It would else find single slots on many hosts (vsphere6, i20)."""
         self.hosts(4)
         for label, workers, first in (('i10', 39, False), ('i20', 78, True)):
             plan = self.plan(label)
-            self.assertEqual(workers, plan.workers)
-            parameters = heat_environment.environment(self.layout(plan))[
-                'parameters'
-            ]
+            self.assertEqual(workers, plan.nodes.workers)
+            parameters = heat_environment.environment(plan)['parameters']
             self.assertEqual('combined', parameters['controllers'])
             self.assertEqual(first, parameters.get('controllers_first', False))
 
@@ -175,8 +172,10 @@ class PlanTest(testtools.TestCase):
         self.small(traits={'worker': 'CUSTOM_WORKER'})
         self.hosts(2)
         plan = self.plan('i2')
-        self.assertEqual((4, 0), (plan.workers, plan.controller_slots))
-        self.assertFalse(heat_environment.controllers_first(self.layout(plan)))
+        self.assertEqual(
+            (4, 0), (plan.nodes.workers, plan.nodes.controller_slots)
+        )
+        self.assertFalse(heat_environment.controllers_first(plan))
 
     def test_controllers_of_large_clusters_come_first(self) -> None:
         """Table 1 of vsphere6: all its places are too much user data."""
@@ -188,10 +187,10 @@ class PlanTest(testtools.TestCase):
             ('i20', 'separate', 636),
         ):
             plan = self.plan(label, controllers=controllers)
-            self.assertEqual(workers, plan.workers)
+            self.assertEqual(workers, plan.nodes.workers)
             self.assertEqual(
                 label != 'i4',
-                heat_environment.controllers_first(self.layout(plan)),
+                heat_environment.controllers_first(plan),
             )
 
     def small(self, **fields: Any) -> None:
@@ -214,8 +213,8 @@ class PlanTest(testtools.TestCase):
         self.small()
         self.hosts(4)
         plan = self.plan('i2', controllers='separate')
-        self.assertEqual((4, 2), (plan.workers, plan.replication))
-        self.assertEqual(3, self.plan('i2').replication)
+        self.assertEqual((4, 2), (plan.nodes.workers, plan.nodes.replication))
+        self.assertEqual(3, self.plan('i2').nodes.replication)
         message = self.refused('i2', controllers='separate', replication=3)
         self.assertIn('take 1 to 2', message)
 
@@ -223,10 +222,9 @@ class PlanTest(testtools.TestCase):
         """A slot of no worker's; the workers have all that are left."""
         self.hosts(8)
         plan = self.plan('i4', gateway=True)
-        self.assertEqual((30, True), (plan.workers, plan.gateway))
-        layout = self.layout(plan)
+        self.assertEqual((30, True), (plan.nodes.workers, plan.nodes.gateway))
         self.assertTrue(
-            heat_environment.environment(layout)['parameters']['gateway']
+            heat_environment.environment(plan)['parameters']['gateway']
         )
         self.assertIn(
             'take 1 to 30', self.refused('i4', gateway=True, workers=31)
@@ -234,7 +232,7 @@ class PlanTest(testtools.TestCase):
         self.assertEqual('controller', self.plan('i4').to_mapping()['gateway'])
         # It takes a whole host, where a worker does.
         plan = self.plan('i1', gateway=True, workers=2)
-        self.assertEqual((2, 2), (plan.workers, plan.replication))
+        self.assertEqual((2, 2), (plan.nodes.workers, plan.nodes.replication))
 
     def test_secondary_namenode(self) -> None:
         """On a worker, but on the lab; never by itself where is measured."""
@@ -247,12 +245,10 @@ class PlanTest(testtools.TestCase):
                 (True, True),
                 (False, False),
             ):
-                layout = self.layout(
-                    self.plan('i1', secondary_namenode=requested)
-                )
+                plan = self.plan('i1', secondary_namenode=requested)
                 self.assertIs(
                     expected,
-                    heat_environment.parameters(layout)['secondary_namenode'],
+                    heat_environment.parameters(plan)['secondary_namenode'],
                 )
             self.assertFalse(self.plan('i1').secondary_namenode)
 
@@ -264,14 +260,15 @@ class PlanTest(testtools.TestCase):
         for workers, gateway in ((None, False), (3, False), (2, True)):
             plan = self.plan('i1', gateway=True, workers=workers)
             self.assertEqual(
-                (workers or 3, gateway), (plan.workers, plan.gateway)
+                (workers or 3, gateway),
+                (plan.nodes.workers, plan.nodes.gateway),
             )
 
     def test_readiness(self) -> None:
         self.hosts(8)
         for requested in (True, False):
             plan = self.plan('i4', readiness=requested)
-            environment = heat_environment.environment(self.layout(plan))
+            environment = heat_environment.environment(plan)
             self.assertIs(requested, environment['parameters']['readiness'])
         for options in ({'controllers': 'separate'}, {'deployment': 3}):
             message = self.refused('i4', readiness=True, **options)
@@ -296,9 +293,7 @@ class PlanTest(testtools.TestCase):
             (4, 'i4', (14, 2), (14, 2)),
         ):
             plan = self.plan(label, deployment=deployment)
-            parameters = heat_environment.environment(self.layout(plan))[
-                'parameters'
-            ]
+            parameters = heat_environment.environment(plan)['parameters']
             self.assertEqual(
                 (*workers, deployment or 2),
                 (
@@ -319,7 +314,9 @@ class PlanTest(testtools.TestCase):
             self.assertEqual(compute[0] > 0, parameters['controllers_first'])
             if compute[0]:
                 self.assertEqual(compute[1], parameters['compute_per_host'])
-                self.assertEqual('w', parameters['compute_flavor'])
+                self.assertEqual(
+                    plan.flavors.worker.name, parameters['compute_flavor']
+                )
                 self.assertEqual('datanode', parameters['worker_roles'])
 
     def test_deployments_that_cannot_be(self) -> None:
@@ -337,7 +334,7 @@ class PlanTest(testtools.TestCase):
         self.hosts(8)
         for count in (None, 1):
             environment = heat_environment.environment(
-                self.layout(self.plan('i4', namenode_handlers=count))
+                self.plan('i4', namenode_handlers=count)
             )
             self.assertEqual(
                 count is not None,
@@ -362,15 +359,15 @@ class OfHosts(testtools.TestCase):
         )
         own = probe.host(bare.lab_machine())
 
-        def plan() -> launch.Plan:
-            options = SimpleNamespace(
-                host_profile=str(directory / 'capped.yaml'),
-                controller_profile=None,
-                backend='qemu',
+        def plan() -> ClusterPlan:
+            options = cloud_options(
+                host_profile=str(directory / 'capped.yaml'), backend='qemu'
             )
-            return launch.plan(cloud.connect(), parse('i1'), options)
+            return planner.plan_cluster(
+                cloud.connect(), ClusterSpec(parse('i1')), options
+            )
 
-        self.assertNotIn('cpu_model', plan().environment)
+        self.assertNotIn('cpu_model', plan().hosts.environment)
         bare.LAB.write_text(
             json.dumps(
                 [
@@ -386,7 +383,7 @@ class OfHosts(testtools.TestCase):
                 ]
             )
         )
-        facts = plan().environment
+        facts = plan().hosts.environment
         self.assertIn('cpu_model', own)
         self.assertEqual(own, {name: facts[name] for name in own})
 
@@ -461,19 +458,13 @@ class Seen(testtools.TestCase):
 
     def observe(self, label: str, **fields: Any) -> tuple[Any, Any]:
         """Return what was seen of a cluster, and what of it is compared."""
-        vsan, chosen = host_profiles.load('vsan'), parse(label)
+        plan = vsan_plan(ClusterSpec(parse(label)), fields.pop('worker', None))
+        vsan = host_profiles.load('vsan')
         host = {'name': 'vsan', 'digest': vsan.digest}
-        plan = launch.Plan(
-            configuration=chosen,
-            worker=fields.pop('worker', derive_flavor(vsan, chosen)),
-            controller=derive_flavor(vsan, chosen, 'controller'),
-            providers={'one': 'p1'},
-            workers=2,
-            replication=1,
-            backend='kvm',
-            sizing=size_node(14, 49152),
-            host_profiles={'worker': host},
-            **fields,
+        plan = replace(
+            plan,
+            hosts=replace(plan.hosts, profiles={'worker': host}),
+            disks=replace(plan.disks, **fields),
         )
         outputs: dict[str, Any] = {
             'controller': {'name': 'c', 'server_id': 'c1'},
@@ -484,8 +475,10 @@ class Seen(testtools.TestCase):
             'resourcemanager': {'name': 'd', 'server_id': 'c1'},
             'compute': [{'name': 'e', 'server_id': 'w1'}],
         }
-        observed = launch.observe_cloud(self.cloud.connect(), plan, outputs)
-        return observed, launch.storage(plan, observed)
+        observed = observation.observe_cloud(
+            self.cloud.connect(), plan, outputs
+        )
+        return observed, observation.storage(plan, observed)
 
     def test_volumes_that_are_disks(self) -> None:
         """Cinder says how they are reached, even on the guest's own host."""
@@ -523,11 +516,7 @@ class Seen(testtools.TestCase):
         host = {'name': 'vsan', 'digest': vsan.digest}
         observed, compared = self.observe(
             'i4-ceph',
-            volume_type={
-                'type': 'ceph',
-                'description': '',
-                'properties': {'hvstack:copies': '2'},
-            },
+            volume_type=VolumeType('ceph', '', {'hvstack:copies': '2'}),
         )
         self.assertEqual({'storage': 'iSCSI'}, compared)
         self.assertEqual(
@@ -594,26 +583,24 @@ class OnCeph(testtools.TestCase):
             f'{fake.CINDER}/types',
             json=lambda *_: {'volume_types': self.types},
         )
-        self.options = SimpleNamespace(
-            host_profile='vsan', controller_profile=None, backend='kvm'
-        )
+        self.options = cloud_options(host_profile='vsan', backend='kvm')
 
     def plan(
         self, label: str, requested: Volumes | None = None
-    ) -> launch.Plan:
-        return launch.plan(
+    ) -> ClusterPlan:
+        return planner.plan_cluster(
             self.cloud.connect(),
-            parse(label),
+            ClusterSpec(parse(label), volumes=requested),
             self.options,
-            requested_volumes=requested,
         )
 
     def test_the_type_is_looked_at(self) -> None:
         plan = self.plan('i4-ceph')
-        self.assertEqual('ceph', plan.volume_type['type'])
-        self.assertEqual({}, self.plan('i4').volume_type)
+        assert plan.disks.volume_type
+        self.assertEqual('ceph', plan.disks.volume_type.type)
+        self.assertIsNone(self.plan('i4').disks.volume_type)
         plan = self.plan('i4-ceph', Volumes('fast', 2, osd_groups=4))
-        self.assertEqual(('fast', 2), (plan.volumes.type, plan.volumes.count))
+        self.assertEqual((('fast', 'fast'),), plan.disks.types)
 
     def test_what_it_lacks_is_refused(self) -> None:
         for requested, word in (

@@ -11,7 +11,8 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cloud import journal
-from hvstack.cluster import ironic
+from hvstack.cluster import ironic, planner
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
@@ -76,8 +77,10 @@ class _Cloud(testtools.TestCase):
         self.options = conf.load(()).cloud
 
     def plan(self, name: str = 'metal', count: int = 2, **kwargs: Any) -> Any:
-        return ironic.plan(
-            self.conn, name, count, options=self.options, **kwargs
+        controller_flavor = kwargs.pop('controller_flavor', None)
+        spec = ClusterSpec(workers=count, **kwargs)
+        return planner.plan_machines(
+            self.conn, spec, name, controller_flavor, self.options
         )
 
 
@@ -90,13 +93,14 @@ class PlanTest(_Cloud):
         return str(error)
 
     def test_a_plan(self) -> None:
-        layout = self.plan(tuning='vsphere6', os_profile='vsan').layout
-        self.assertEqual((2, 2), (layout.workers, layout.replication))
+        plan = self.plan(tuning='vsphere6', os_profile='vsan')
+        self.assertEqual((2, 2), (plan.nodes.workers, plan.nodes.replication))
         self.assertEqual(
-            size_node(16, 65536, tuning='vsphere6', native=True), layout.sizing
+            size_node(16, 65536, tuning='vsphere6', native=True), plan.sizing
         )
-        self.assertIn('os_profile=vsan\n', layout.node_setup)
-        self.assertEqual('id-metal', layout.controller_flavor)
+        self.assertIn('os_profile=vsan\n', plan.node_setup)
+        self.assertEqual('id-metal', plan.flavors.get_reference('controller'))
+        self.assertFalse(plan.secondary_namenode)
 
     def test_what_cannot_be(self) -> None:
         self.assertIn("takes no machine of Ironic's", self.refused('guest'))

@@ -7,7 +7,7 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cloud import host_keys
-from hvstack.cluster.base import ClusterNodes
+from hvstack.cluster.base import ClusterFacts, ClusterNodes
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
@@ -68,7 +68,11 @@ class CommandNodeTest(testtools.TestCase):
     def test_drop_caches_by_a_given_program(self) -> None:
         mark = self.directory / 'dropped'
         cluster = ClusterNodes(
-            'c', self.node, [self.node], 1, {}, ('touch', str(mark))
+            'c',
+            self.node,
+            [self.node],
+            1,
+            ClusterFacts(drop_command=('touch', str(mark))),
         )
         cluster.drop_caches()
         self.assertTrue(mark.exists())

@@ -9,10 +9,15 @@ import testtools
 
 from hvstack import errors, host_profiles
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import heat_environment, validation
+from hvstack.cluster import node_counts, validation
+from hvstack.cluster.plan import ClusterDisks, ClusterFlavors
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import derive_flavor
-from tests.unit.cluster.test_environments import LAYOUT
+from hvstack.model.flavor import Flavor, derive_flavor
+from tests.unit.cluster.test_environments import (
+    PLAN,
+    change_nodes,
+    change_spec,
+)
 
 DEDICATED = {'hw:cpu_policy': 'dedicated'}
 
@@ -40,17 +45,22 @@ class RefusalTest(testtools.TestCase):
 
     def test_more_resources_than_heat_takes(self) -> None:
         """The largest cluster of vsphere6, 636 workers, needs more."""
-        layout = replace(LAYOUT, workers=636, workers_per_host=20)
-        message = self.refused(validation.stack, layout, 1000)
+        plan = change_nodes(PLAN, workers=636, workers_per_host=20)
+        message = self.refused(validation.stack, plan, 1000)
         self.assertIn('max_resources_per_stack in heat.conf to 3857', message)
-        validation.stack(layout, 3857)
-        validation.stack(layout, -1)
+        validation.stack(plan, 3857)
+        validation.stack(plan, -1)
         # Two of a worker's resources are for its host key.
-        validation.stack(replace(LAYOUT, workers=200, host_keys=False), 1000)
-        validation.stack(replace(LAYOUT, workers=159), 1000)
-        self.refused(validation.stack, replace(LAYOUT, workers=160), 1000)
+        without_keys = replace(
+            change_nodes(PLAN, workers=200),
+            stack=replace(PLAN.stack, host_keys=False),
+        )
+        validation.stack(without_keys, 1000)
+        validation.stack(change_nodes(PLAN, workers=159), 1000)
+        self.refused(validation.stack, change_nodes(PLAN, workers=160), 1000)
         with_volumes = replace(
-            LAYOUT, workers=200, disk_types=[['ceph', 'ceph']]
+            change_nodes(PLAN, workers=200),
+            disks=ClusterDisks((('ceph', 'ceph'),)),
         )
         message = self.refused(validation.stack, with_volumes, 1000)
         self.assertIn(' has 2641 resources ', message)
@@ -103,42 +113,59 @@ class RefusalTest(testtools.TestCase):
 
 
 class NeedTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        vsan = host_profiles.load('vsan')
+        self.worker = derive_flavor(vsan, parse('i4'))
+        self.plan = replace(
+            PLAN, flavors=ClusterFlavors(self.worker, self.worker)
+        )
+
     def test_what_a_cluster_takes(self) -> None:
-        vsan, chosen = host_profiles.load('vsan'), parse('i4')
-        worker = derive_flavor(vsan, chosen)
-        need = validation.needs(LAYOUT, worker, worker)
+        need = validation.needs(self.plan)
         self.assertEqual(7, need.instances)
-        self.assertEqual(7 * worker.vcpus, need.cores)
-        self.assertEqual(7 * worker.ram, need.ram)
+        self.assertEqual(7 * self.worker.vcpus, need.cores)
+        self.assertEqual(7 * self.worker.ram, need.ram)
         self.assertEqual((1, 6), self.groups(need))
         self.assertEqual((0, 0), (need.volumes, need.gigabytes))
 
     def test_a_gateway_is_a_worker_in_no_group(self) -> None:
-        worker = derive_flavor(host_profiles.load('vsan'), parse('i4'))
-        need = validation.needs(replace(LAYOUT, gateway=True), worker, worker)
+        need = validation.needs(change_nodes(self.plan, gateway=True))
         self.assertEqual(
-            (8, 8 * worker.vcpus, 8 * worker.ram),
+            (8, 8 * self.worker.vcpus, 8 * self.worker.ram),
             (need.instances, need.cores, need.ram),
         )
         self.assertEqual((1, 6), self.groups(need))
+
+    def test_compute_workers_have_their_own_flavor(self) -> None:
+        small = Flavor('small', 'compute', 1, 1000, 20)
+        for flavor in (None, small):
+            plan = replace(
+                change_nodes(self.plan, compute_workers=10),
+                flavors=ClusterFlavors(self.worker, self.worker, flavor),
+            )
+            need = validation.needs(plan)
+            size = flavor or self.worker
+            self.assertEqual(17, need.instances)
+            self.assertEqual(
+                7 * self.worker.vcpus + 10 * size.vcpus, need.cores
+            )
+            self.assertEqual((2, 10), self.groups(need))
 
     def groups(self, need: validation.Need) -> tuple[int, int]:
         return need.server_groups, need.server_group_members
 
     def test_slots_with_groups_and_volumes_of_their_own(self) -> None:
         chosen = parse('i2-ceph-pinned')
-        worker = derive_flavor(host_profiles.load('vsan'), parse('i2'))
         need = validation.needs(
             replace(
-                LAYOUT,
-                configuration=chosen,
-                controllers='separate',
-                workers=5,
-                disk_types=heat_environment.disk_types(chosen, 3),
-                disk_gb=7,
-            ),
-            worker,
-            worker,
+                change_spec(
+                    change_nodes(self.plan, workers=5),
+                    configuration=chosen,
+                    controllers='separate',
+                ),
+                disks=ClusterDisks(node_counts.get_disk_types(chosen, 3), 7),
+            )
         )
         self.assertEqual(7, need.instances)
         # Two of workers, one of controllers; three workers in the fuller.

@@ -23,6 +23,7 @@ from hvstack.cloud import (
 )
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal
+from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
@@ -139,24 +140,21 @@ class SessionTest(testtools.TestCase):
         )
 
     def test_a_plan_is_asked_for_the_set_up(self) -> None:
-        plan_kwargs: dict[str, Any] = {}
+        specs: list[ClusterSpec] = []
 
-        def plan(*_: object, **kwargs: Any) -> None:
-            plan_kwargs.update(kwargs)
+        def plan(_: object, spec: ClusterSpec, __: object) -> None:
+            specs.append(spec)
             raise errors.InputError('enough')
 
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.launch.plan', plan)
+            fixtures.MonkeyPatch('hvstack.cluster.planner.plan_cluster', plan)
         )
         setup = {'tuning': 'amd', 'os_profile': 'stock', 'disks': 2}
         self.flavors(skip=True, setup=setup).setup()
+        (spec,) = specs
         self.assertEqual(
-            {
-                'tuning': 'amd',
-                'os_profile': 'stock',
-                'requested_volumes': Volumes(count=2),
-            },
-            plan_kwargs,
+            ('amd', 'stock', Volumes(count=2)),
+            (spec.tuning, spec.os_profile, spec.volumes),
         )
 
     def test_bare_metal_is_not_measured_alone(self) -> None:
@@ -344,7 +342,8 @@ class SessionTest(testtools.TestCase):
         )
         self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
         self.state.plan = SimpleNamespace(  # type: ignore[assignment]
-            configuration=parse('i1-dedicated'), providers={'h0': 'p0'}
+            spec=ClusterSpec(parse('i1-dedicated')),
+            hosts=ClusterHosts({'h0': 'p0'}),
         )
         context = contexts.HostModeContext.__new__(contexts.HostModeContext)
         context.config = workload(configuration='i1-dedicated')
@@ -475,11 +474,9 @@ class SessionTest(testtools.TestCase):
     def plan(self, workers: int, backend: str = 'kvm') -> None:
         self.state.plan = SimpleNamespace(  # type: ignore[assignment]
             sizing=SimpleNamespace(containers=4),
-            workers=workers,
-            backend=backend,
-            tuning='hvstack',
-            replication=2,
-            providers={'a': 'uuid-a', 'b': 'uuid-b'},
+            nodes=NodeCounts(workers, 1, replication=2),
+            spec=ClusterSpec(),
+            hosts=ClusterHosts({'a': 'uuid-a', 'b': 'uuid-b'}, backend),
         )
 
     def no_hosts(self) -> None:

@@ -119,7 +119,7 @@ class CheckTest(testtools.TestCase):
                 enter=('sh', '-c', f'cat {REAL / name}.txt'),
             )
 
-        return ClusterNodes('test', node(1), [node(2), node(3)], 1, {}, None)
+        return ClusterNodes('test', node(1), [node(2), node(3)], 1)
 
     def check(self, name: str) -> dict[str, object]:
         return datacheck.check_data(
@@ -155,8 +155,6 @@ class CheckTest(testtools.TestCase):
             CommandNode('n', 'a', 'worker', 'h', ('echo', 'FSCK refused')),
             [],
             1,
-            {},
-            None,
         )
         failure = self.assertRaises(
             errors.RunFailed, datacheck.check_data, cluster, '/in', 1, 1, 1

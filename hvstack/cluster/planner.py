@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning of clusters: the rules between a specification and a plan.
+
+The hosts are known to an operator (:func:`plan_cluster`), described by a user
+without admin rights (:func:`plan_with_flavors`), or whole machines of Ironic
+(:func:`plan_machines`). Nothing is changed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, host_profiles
+from hvstack.cloud import (
+    cluster_flavors,
+    credentials,
+    hypervisors,
+    placement,
+    quotas,
+    servers,
+    stacks,
+    volumes,
+)
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import (
+    bare_metal,
+    heat_environment,
+    node_counts,
+    probe,
+    validation,
+)
+from hvstack.cluster.base import Fact
+from hvstack.cluster.plan import (
+    ClusterDisks,
+    ClusterFlavors,
+    ClusterHosts,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+    ProjectResources,
+    StackResources,
+)
+from hvstack.hadoop import os_profiles
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.compute_backends import unsupported_parameter
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostProfile
+from hvstack.results.comparability import HOST_FACTS
+
+#: Beginning of the resource classes of whole machines: Ironic's, and any of
+#: an operator.
+MACHINE_CLASS = 'CUSTOM_'
+
+
+def plan_cluster(
+    conn: Connection, spec: ClusterSpec, options: Any
+) -> ClusterPlan:
+    """Plan a cluster whose flavors hvstack derives and publishes.
+
+    :param conn: connection of an administrator.
+    :param spec: requested cluster.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: the configuration does not fit the
+        hosts, their compute backend or the deployment, there are more
+        replicas than hosts or more workers than slots, or a profile or the
+        volume type does not exist.
+    :raises hvstack.errors.CloudError: the hosts differ from the host profile.
+    """
+    configuration = spec.configuration
+    os_profiles.settings(spec.os_profile)
+    profile = host_profiles.load(options.host_profile)
+    controller_host_profile = host_profiles.load(
+        get_controller_profile(options)
+    )
+    hosts_up = {
+        host.name: host for host in hypervisors.hypervisors(conn) if host.up
+    }
+    providers = _find_worker_hosts(conn, profile, hosts_up)
+    validation.disks(profile, configuration)
+    if spec.deployment is not None:
+        validation.deployment(spec.deployment, configuration)
+    if spec.controllers == 'separate':
+        able = placement.providers(
+            conn, controller_host_profile.traits.get('controller')
+        )
+        validation.controllers(
+            spec.controllers,
+            len(able.keys() & hosts_up.keys()),
+            controller_host_profile,
+        )
+    worker_hosts = [hosts_up[name] for name in providers]
+    backend = hypervisors.backend(
+        worker_hosts, options.backend or bare_metal.lab_backend(profile)
+    )
+    refused = unsupported_parameter(configuration, backend)
+    if refused:
+        raise errors.InputError(refused)
+    worker, controller = (
+        derive_flavor(
+            host_profile,
+            configuration,
+            role,
+            cpu_shares=host_profile.cpu_cap is not None,
+        )
+        for role, host_profile in (
+            ('worker', profile),
+            ('controller', controller_host_profile),
+        )
+    )
+    nodes = node_counts.count_nodes_on_hosts(spec, profile, len(providers))
+    validation.volumes(configuration, spec.volumes)
+    requested_volumes = spec.volumes or Volumes()
+    validation.readiness(spec.readiness, nodes.controllers_first)
+    return ClusterPlan(
+        spec=spec,
+        nodes=nodes,
+        flavors=ClusterFlavors(worker, controller),
+        sizing=size_node(worker.vcpus, worker.ram, tuning=spec.tuning),
+        stack=_get_stack_resources(options),
+        disks=replace(
+            node_counts.plan_disks(configuration, worker, requested_volumes),
+            volume_type=volumes.check(conn, requested_volumes)
+            if configuration.storage == 'ceph'
+            and not configuration.disk_pinning
+            else None,
+        ),
+        hosts=ClusterHosts(
+            providers,
+            backend,
+            _collect_host_facts(conn, profile, backend, worker_hosts),
+            shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
+            profiles={
+                role: {
+                    'name': host_profile.name,
+                    'digest': host_profile.digest,
+                }
+                for role, host_profile in (
+                    ('worker', profile),
+                    ('controller', controller_host_profile),
+                )
+            },
+        ),
+        node_setup=os_profiles.fragment(spec.os_profile),
+        secondary_namenode=(
+            profile.cpu_cap is None
+            if spec.secondary_namenode is None
+            else spec.secondary_namenode
+        ),
+    )
+
+
+def get_controller_profile(options: Any) -> str:
+    """Return the host profile of the controllers.
+
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    """
+    if options.controller_profile:
+        return str(options.controller_profile)
+    host = str(options.host_profile)
+    return 'lab-controller' if host == 'lab-worker' else host
+
+
+def _get_stack_resources(
+    options: Any, image: str | None = None, network: str | None = None
+) -> StackResources:
+    return StackResources(
+        image=image or options.image,
+        network=network or options.network,
+        host_keys=options.host_key_source == 'heat',
+    )
+
+
+def _find_worker_hosts(
+    conn: Connection,
+    profile: HostProfile,
+    hosts_up: dict[str, hypervisors.Hypervisor],
+) -> dict[str, str]:
+    """Return the resource providers of the workers' hosts, UUIDs by name."""
+    trait = profile.traits.get('worker')
+    providers = {
+        name: uuid
+        for name, uuid in placement.providers(conn, trait).items()
+        if name in hosts_up
+    }
+    if not providers:
+        raise errors.CloudError(
+            f"no host for workers is up (profile '{profile.name}', trait "
+            f"{trait or 'none'}): see 'openstack hypervisor list'"
+        )
+    return providers
+
+
+def _collect_host_facts(
+    conn: Connection,
+    profile: HostProfile,
+    backend: str,
+    worker_hosts: Iterable[hypervisors.Hypervisor],
+) -> dict[str, Fact]:
+    """Return the facts of the hosts that their guests cannot see."""
+    facts: dict[str, Fact] = {
+        'backend': backend,
+        **hypervisors.versions(conn, worker_hosts),
+    }
+    if profile.cpu_cap is not None and bare_metal.LAB.exists():
+        facts |= bare_metal.environment(bare_metal.read(bare_metal.LAB))
+        own = probe.host(bare_metal.lab_machine())
+        # Containers see the hosts' hardware themselves.
+        skip = HOST_FACTS if backend == 'lxc' else ()
+        facts |= {k: own[k] for k in own if k not in skip}
+    return facts
+
+
+def check(tenant: Connection, plan: ClusterPlan, options: Any) -> None:
+    """Check that a project can create the stack of a plan.
+
+    :param tenant: connection of the project.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
+        the user data is too large, the image or a volume type does not exist,
+        or the credential cannot create a stack.
+    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    """
+    credentials.check(tenant, options)
+    _check_template(plan, options)
+    servers.image(tenant, plan.stack.image)
+    _check_project(tenant, plan)
+
+
+def _check_template(plan: ClusterPlan, options: Any) -> None:
+    validation.readiness(
+        plan.spec.readiness, heat_environment.controllers_first(plan)
+    )
+    validation.stack(plan, options.max_resources_per_stack)
+    stacks.refuse_user_data(heat_environment.parameters(plan))
+
+
+def _check_project(conn: Connection, plan: ClusterPlan) -> None:
+    volumes.refuse_unknown(conn, chain(*plan.disks.types))
+    quotas.check(conn, validation.needs(plan))
+
+
+def plan_with_flavors(
+    conn: Connection,
+    spec: ClusterSpec,
+    resources: ProjectResources,
+    nodes: NodeCounts,
+    options: Any,
+) -> ClusterPlan:
+    """Plan a cluster of existing flavors, without admin rights.
+
+    :param conn: connection of the project.
+    :param spec: requested cluster.
+    :param resources: what exists for the project.
+    :param nodes: result of :func:`hvstack.cluster.node_counts.count_nodes`.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: a flavor or a volume type does not
+        exist, a flavor has another CPU policy, or a quota or Heat's limit is
+        too small.
+    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    """
+    worker_name = resources.worker_flavor
+    names = {
+        'worker': worker_name,
+        'controller': resources.controller_flavor or worker_name,
+        'compute': resources.compute_flavor or worker_name,
+    }
+    nova_flavors = {
+        role: cluster_flavors.visible(conn, name)
+        for role, name in names.items()
+    }
+    running = 'compute' if nodes.compute_workers else 'worker'
+    for flavor in {
+        nova_flavors[role].name: nova_flavors[role]
+        for role in ('worker', running)
+    }.values():
+        validation.flavor(flavor.name, flavor.extra_specs, spec.configuration)
+    flavors = {
+        role: cluster_flavors.to_flavor(flavor, role)
+        for role, flavor in nova_flavors.items()
+    }
+    volume = spec.volumes or Volumes(count=1)
+    plan = ClusterPlan(
+        spec=spec,
+        nodes=nodes,
+        flavors=ClusterFlavors(
+            flavors['worker'], flavors['controller'], flavors['compute']
+        ),
+        sizing=size_node(
+            flavors[running].vcpus, flavors[running].ram, tuning=spec.tuning
+        ),
+        stack=replace(
+            _get_stack_resources(options, resources.image, resources.network),
+            key_name=resources.key_name,
+        ),
+        disks=ClusterDisks(
+            node_counts.get_disk_types(
+                spec.configuration, volume.count or 1, volume.type
+            ),
+            resources.disk_gb,
+        ),
+        node_setup=os_profiles.fragment(spec.os_profile),
+        secondary_namenode=True,
+        node_groups=resources.node_groups,
+    )
+    _check_template(plan, options)
+    _check_project(conn, plan)
+    return plan
+
+
+def plan_machines(
+    conn: Connection,
+    spec: ClusterSpec,
+    flavor: str,
+    controller_flavor: str | None,
+    options: Any,
+    image: str | None = None,
+) -> ClusterPlan:
+    """Plan a cluster of whole machines that Ironic provides.
+
+    :param conn: connection of the project that gets the stack.
+    :param spec: requested cluster, with the number of workers.
+    :param flavor: name or ID of the flavor of the workers.
+    :param controller_flavor: None uses the flavor of the workers.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param image: image of the machines; None uses that of the guests.
+    :raises hvstack.errors.InputError: a flavor does not exist or is one of
+        guests, there are more replicas than workers, or a quota is too small.
+    """
+    workers = spec.workers or 0
+    if workers < 1:
+        raise errors.InputError(f'--workers is {workers}: give 1 or more')
+    nova_flavors = {
+        'worker': _find_machine_flavor(conn, flavor),
+        'controller': _find_machine_flavor(conn, controller_flavor or flavor),
+    }
+    replication = (
+        min(3, workers) if spec.replication is None else spec.replication
+    )
+    validation.replication(replication, workers)
+    worker, controller = (
+        cluster_flavors.to_flavor(nova_flavor, role)
+        for role, nova_flavor in nova_flavors.items()
+    )
+    plan = ClusterPlan(
+        spec=spec,
+        nodes=NodeCounts(workers, 1, replication),
+        flavors=ClusterFlavors(
+            worker,
+            controller,
+            ids={role: item.id for role, item in nova_flavors.items()},
+        ),
+        sizing=size_node(
+            worker.vcpus, worker.ram, tuning=spec.tuning, native=True
+        ),
+        stack=_get_stack_resources(options, image),
+        node_setup=os_profiles.fragment(spec.os_profile),
+    )
+    # Machines are in no server group.
+    needed = validation.needs(plan)
+    quotas.check(
+        conn, replace(needed, server_groups=0, server_group_members=0)
+    )
+    return plan
+
+
+def _find_machine_flavor(conn: Connection, name: str) -> Any:
+    """Return a flavor of Nova that uses a whole machine.
+
+    :raises hvstack.errors.InputError: its servers would be guests.
+    """
+    flavor = cluster_flavors.visible(conn, name)
+    specs = flavor.extra_specs or {}
+    if not any(
+        key.startswith(f'resources:{MACHINE_CLASS}') and value == '1'
+        for key, value in specs.items()
+    ):
+        raise errors.InputError(
+            f"flavor '{flavor.name}' takes no machine of Ironic's: its "
+            'servers would be guests; take one with '
+            "'resources:CUSTOM_<resource "
+            'class>=1\' (Ironic, "Create flavors for use with the Bare Metal '
+            'service")'
+        )
+    return flavor
