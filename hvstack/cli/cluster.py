@@ -125,8 +125,9 @@ class Create(_OnCloud):
         parser.add_argument(
             '--secondary-namenode',
             action=argparse.BooleanOptionalAction,
-            help='a SecondaryNameNode on the first worker (default: yes, but '
-            'no on the lab, where memory is short)',
+            help='run a SecondaryNameNode on the first worker (default: '
+            'policy.secondary_namenode of the host profile; the lab has '
+            'none, because memory is short)',
         )
         parser.add_argument(
             '--gateway',

@@ -86,7 +86,6 @@ class Derive(ShowOne):
             profile,
             chosen,
             parsed_args.role,
-            cpu_shares=profile.cpu_cap is not None,
             cpu_quota=parsed_args.cpu_quota,
         )
         remainder = compute_remainder(profile, chosen)

@@ -167,11 +167,11 @@ def lab_backend(profile: HostProfile) -> str | None:
 
     Nova's API does not tell kvm from qemu.
 
-    :param profile: of the workers' hosts; those of the lab have a cap.
+    :param profile: host profile of the workers.
     :returns: None where they are not the lab's, or have several.
     :raises hvstack.errors.InputError: the lab's file is wrong.
     """
-    if profile.cpu_cap is None or not os.path.lexists(LAB):
+    if not profile.policy.lab or not os.path.lexists(LAB):
         return None
     backends = {host.backend for host in read(LAB) if host.role == 'worker'}
     if len(backends) != 1:

@@ -52,8 +52,7 @@ def count_nodes_on_hosts(
             worker_hosts -= spec.controller_count
     compute_workers = compute_per_host * worker_hosts
     gateway = spec.gateway
-    if gateway and profile.cpu_cap is not None:
-        # The lab: workers before clients.
+    if gateway and profile.policy.spare_gateway:
         gateway = spec.workers is not None and spec.workers < slots
     workers, replication = _count_workers(
         spec, slots - gateway, host_count, worker_hosts

@@ -72,9 +72,10 @@ def plan_cluster(
     configuration = spec.configuration
     os_profiles.settings(spec.os_profile)
     profile = host_profiles.load(options.host_profile)
-    controller_host_profile = host_profiles.load(
-        get_controller_profile(options)
-    )
+    profiles = {
+        'worker': profile,
+        'controller': host_profiles.load(get_controller_profile(options)),
+    }
     hosts_up = {
         host.name: host for host in hypervisors.hypervisors(conn) if host.up
     }
@@ -83,14 +84,7 @@ def plan_cluster(
     if spec.deployment is not None:
         validation.deployment(spec.deployment, configuration)
     if spec.controllers == 'separate':
-        able = placement.providers(
-            conn, controller_host_profile.traits.get('controller')
-        )
-        validation.controllers(
-            spec.controllers,
-            len(able.keys() & hosts_up.keys()),
-            controller_host_profile,
-        )
+        _check_controller_hosts(conn, profiles['controller'], hosts_up)
     worker_hosts = [hosts_up[name] for name in providers]
     backend = hypervisors.backend(
         worker_hosts, options.backend or bare_metal.lab_backend(profile)
@@ -99,16 +93,8 @@ def plan_cluster(
     if refused:
         raise errors.InputError(refused)
     worker, controller = (
-        derive_flavor(
-            host_profile,
-            configuration,
-            role,
-            cpu_shares=host_profile.cpu_cap is not None,
-        )
-        for role, host_profile in (
-            ('worker', profile),
-            ('controller', controller_host_profile),
-        )
+        derive_flavor(host_profile, configuration, role)
+        for role, host_profile in profiles.items()
     )
     nodes = node_counts.count_nodes_on_hosts(spec, profile, len(providers))
     validation.volumes(configuration, spec.volumes)
@@ -131,24 +117,32 @@ def plan_cluster(
             providers,
             backend,
             _collect_host_facts(conn, profile, backend, worker_hosts),
-            shared_kernel=backend == 'lxc' and profile.cpu_cap is not None,
+            shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
             profiles={
                 role: {
                     'name': host_profile.name,
                     'digest': host_profile.digest,
                 }
-                for role, host_profile in (
-                    ('worker', profile),
-                    ('controller', controller_host_profile),
-                )
+                for role, host_profile in profiles.items()
             },
         ),
         node_setup=os_profiles.fragment(spec.os_profile),
         secondary_namenode=(
-            profile.cpu_cap is None
+            profile.policy.secondary_namenode
             if spec.secondary_namenode is None
             else spec.secondary_namenode
         ),
+    )
+
+
+def _check_controller_hosts(
+    conn: Connection,
+    profile: HostProfile,
+    hosts_up: dict[str, hypervisors.Hypervisor],
+) -> None:
+    providers = placement.providers(conn, profile.traits.get('controller'))
+    validation.controllers(
+        'separate', len(providers.keys() & hosts_up.keys()), profile
     )
 
 
@@ -204,7 +198,7 @@ def _collect_host_facts(
         'backend': backend,
         **hypervisors.versions(conn, worker_hosts),
     }
-    if profile.cpu_cap is not None and bare_metal.LAB.exists():
+    if profile.policy.lab and bare_metal.LAB.exists():
         facts |= bare_metal.environment(bare_metal.read(bare_metal.LAB))
         own = probe.host(bare_metal.lab_machine())
         # Containers see the hosts' hardware themselves.

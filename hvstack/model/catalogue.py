@@ -271,12 +271,7 @@ def build_catalogue(
                 roles = ['worker', 'controller']
         own = [role for role in roles if role in profile.traits]
         for role in own or roles:
-            flavor = derive_flavor(
-                profile,
-                configuration,
-                role,
-                cpu_shares=profile.cpu_cap is not None,
-            )
+            flavor = derive_flavor(profile, configuration, role)
             flavors.setdefault(
                 flavor.name,
                 {

@@ -154,7 +154,6 @@ def derive_flavor(
     configuration: Configuration,
     role: str = 'worker',
     *,
-    cpu_shares: bool = False,
     cpu_quota: str | None = None,
     disk_gb: int | None = None,
 ) -> Flavor:
@@ -163,8 +162,6 @@ def derive_flavor(
     :param profile: host profile.
     :param configuration: configuration of the worker.
     :param role: one of :data:`ROLES`.
-    :param cpu_shares: set ``quota:cpu_shares``, for guests that share the cap
-        of a host.
     :param cpu_quota: limit CPU time by ``quota:cpu_quota``: ``guest`` if
         libvirt applies it to the whole guest (lxc), ``vcpu`` if it applies it
         to each vCPU (QEMU), which throttles a single thread; None sets no
@@ -192,7 +189,7 @@ def derive_flavor(
     specs |= _dedicated_specs(profile, configuration, share)
     specs |= _required_traits(profile, configuration, role)
     specs |= _pci_specs(profile, configuration, disks)
-    if cpu_shares:
+    if profile.policy.cpu_shares:
         specs |= _shares_specs(share.vcpus)
     if cpu_quota is not None:
         specs |= _quota_specs(profile, configuration, share, cpu_quota)
@@ -610,7 +607,7 @@ def _quota_specs(
         raise errors.InputError(
             f"cpu_quota is '{applied_to}': take guest (lxc) or vcpu (QEMU)"
         )
-    cores = Fraction(str(profile.cpu_cap or profile.cpus))
+    cores = Fraction(str(profile.caps.cpu or profile.cpus))
     quota_share = cores / configuration.instances * _QUOTA_PERIOD
     quota = int(
         quota_share / share.vcpus if applied_to == 'vcpu' else quota_share

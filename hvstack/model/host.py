@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host profiles: the hardware of one kind of compute host."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -50,6 +51,7 @@ _FIELDS = (
     'cpu_cap',
     'memory_cap_mib',
     'large_pages',
+    'policy',
 )
 
 
@@ -97,6 +99,40 @@ class WorkerVolumes:
 
 
 @dataclass(frozen=True)
+class HostCaps:
+    """Limits that all processes of a lab host share.
+
+    :param cpu: number of cores; None for all of them.
+    :param memory_mib: memory in MiB; None for all of it.
+    """
+
+    cpu: float | None = None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True)
+class HostPolicy:
+    """Settings of hvstack for the hosts of a profile.
+
+    :param lab: whether these are lab hosts of this machine, whose files
+        describe them.
+    :param shared_kernel: whether guests without a kernel of their own (lxc)
+        share that of this machine, and its page cache.
+    :param cpu_shares: whether flavors weigh guests by their vCPUs, because
+        they share a cap.
+    :param secondary_namenode: default for a SecondaryNameNode.
+    :param spare_gateway: whether a gateway node uses only a slot that no
+        worker uses.
+    """
+
+    lab: bool = False
+    shared_kernel: bool = False
+    cpu_shares: bool = False
+    secondary_namenode: bool = True
+    spare_gateway: bool = False
+
+
+@dataclass(frozen=True)
 class HostProfile:
     """The hardware of one kind of compute host.
 
@@ -112,11 +148,11 @@ class HostProfile:
     :param controllers_rule: one of :data:`CONTROLLER_RULES`.
     :param traits: the custom trait that a flavor of a role, or of a
         storage, requires.
-    :param cpu_cap: cores that everything on the host shares (lab only);
-        fewer than ``cpus`` make the host a scale model.
-    :param memory_cap_mib: memory that everything on the host shares.
+    :param caps: limits of a lab host; fewer cores than ``cpus`` make the
+        host a scale model.
     :param large_pages: whether the host has some reserved for guests with
         dedicated CPUs; else these have neither large nor locked pages.
+    :param policy: settings of hvstack for these hosts.
     """
 
     name: str
@@ -132,9 +168,9 @@ class HostProfile:
     reserved_memory_mib: int | None = None
     controllers_rule: str = 'combined'
     traits: dict[str, str] = field(default_factory=dict)
-    cpu_cap: float | None = None
-    memory_cap_mib: int | None = None
+    caps: HostCaps = HostCaps()
     large_pages: bool = True
+    policy: HostPolicy = HostPolicy()
 
     @property
     def cpus(self) -> int:
@@ -144,7 +180,7 @@ class HostProfile:
     @property
     def scale_model(self) -> bool:
         """Whether the host reports more CPUs than its cap has cores."""
-        return self.cpu_cap is not None and self.cpu_cap < self.cpus
+        return self.caps.cpu is not None and self.caps.cpu < self.cpus
 
     @property
     def digest(self) -> str:
@@ -171,10 +207,17 @@ class HostProfile:
             'controllers': self.controllers_rule,
             'vm_memory_mib': self.vm_memory_mib,
             'reserved_memory_mib': self.reserved_memory_mib,
-            'cpu_cap': self.cpu_cap,
-            'memory_cap_mib': self.memory_cap_mib,
+            'cpu_cap': self.caps.cpu,
+            'memory_cap_mib': self.caps.memory_mib,
             'traits': dict(self.traits) or None,
             'large_pages': None if self.large_pages else False,
+            # Without defaults, a new field keeps the digests of profiles.
+            'policy': {
+                item.name: getattr(self.policy, item.name)
+                for item in dataclasses.fields(HostPolicy)
+                if getattr(self.policy, item.name) != item.default
+            }
+            or None,
         }
         if self.disks:
             data['disks'] = {
@@ -209,10 +252,10 @@ def from_mapping(data: Any, source: str | SourceLocation) -> HostProfile:
     cores = fields.integer('cores_per_socket', 1, 1024)
     threads = fields.integer('threads_per_core', 1, 8)
     memory = fields.integer('memory_mib', 64, _MAX_MIB)
-    optional = {
-        key: fields.integer(key, 0, memory) if fields.has(key) else None
-        for key in ('vm_memory_mib', 'reserved_memory_mib', 'memory_cap_mib')
-    }
+
+    def get_memory(key: str) -> int | None:
+        return fields.integer(key, 0, memory) if fields.has(key) else None
+
     return HostProfile(
         name=name,
         sockets=sockets,
@@ -223,17 +266,20 @@ def from_mapping(data: Any, source: str | SourceLocation) -> HostProfile:
         disks=_parse_disks(fields, source),
         volumes=_parse_volumes(fields, source),
         root_gb=fields.integer('root_gb', 0, 1_000_000, 40),
+        vm_memory_mib=get_memory('vm_memory_mib'),
+        reserved_memory_mib=get_memory('reserved_memory_mib'),
         controllers_rule=fields.choice(
             'controllers', CONTROLLER_RULES, 'combined'
         ),
         traits=_parse_traits(fields, source),
-        cpu_cap=(
+        caps=HostCaps(
             fields.number('cpu_cap', 0.01, sockets * cores * threads)
             if fields.has('cpu_cap')
-            else None
+            else None,
+            get_memory('memory_cap_mib'),
         ),
         large_pages=fields.flag('large_pages', True),
-        **optional,
+        policy=_parse_policy(fields, source),
     )
 
 
@@ -268,6 +314,16 @@ def _parse_volumes(
     return WorkerVolumes(
         fields.integer('count', 1, 100),
         fields.integer('size_gb', 1, 1_000_000),
+    )
+
+
+def _parse_policy(top: Fields, source: str | SourceLocation) -> HostPolicy:
+    if not top.has('policy'):
+        return HostPolicy()
+    defaults = dataclasses.asdict(HostPolicy())
+    fields = Fields(top.raw('policy'), source, tuple(defaults), 'policy')
+    return HostPolicy(
+        **{name: fields.flag(name, defaults[name]) for name in defaults}
     )
 
 

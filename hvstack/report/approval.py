@@ -14,7 +14,7 @@ from hvstack import errors
 from hvstack.model.catalogue import MAX_PERCENT, Catalogue, CatalogueEntry
 from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
-from hvstack.model.host import HostProfile
+from hvstack.model.host import HostCaps, HostProfile
 from hvstack.model.target import BARE_METAL
 from hvstack.report import sweep_report
 from hvstack.report.sweep_report import Row
@@ -327,8 +327,9 @@ def _check_backend(case: _Case) -> str | None:
             'backend qemu emulates the CPU, so its speed says nothing: '
             'measure it on kvm'
         )
-    lab = (case.profile.cpu_cap, case.profile.memory_cap_mib)
-    if backend == 'lxc' and lab == (None, None):
+    profile = case.profile
+    is_capped_lab = profile.policy.lab and profile.caps != HostCaps()
+    if backend == 'lxc' and not is_capped_lab:
         return (
             'backend lxc measures no hypervisor and approves flavors of a '
             f"lab's capped hosts only, which '{case.profile.name}' is not: "

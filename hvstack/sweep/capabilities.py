@@ -92,7 +92,7 @@ def check_capabilities(
 def get_mode_command(profile: HostProfile, options: Any) -> str | None:
     """Return the command that switches the CPU mode of hosts; None without.
 
-    :param profile: host profile of the workers; hosts of the lab have a cap.
+    :param profile: host profile of the workers.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: the command does not contain the mode.
     """
@@ -104,7 +104,7 @@ def get_mode_command(profile: HostProfile, options: Any) -> str | None:
                 'in it, which becomes shared or dedicated: add it'
             )
         return str(command)
-    if profile.cpu_cap is not None and bare.LAB.exists():
+    if profile.policy.lab and bare.LAB.exists():
         program = extras.program('hvstack')
         return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'
     return None

@@ -51,12 +51,7 @@ def published(
     return {
         role: cluster_flavors.publish(
             admin,
-            derive_flavor(
-                host_profiles.load(profile),
-                configuration,
-                role,
-                cpu_shares=True,
-            ),
+            derive_flavor(host_profiles.load(profile), configuration, role),
             [project],
         ).name
         for role, profile in (

@@ -96,6 +96,7 @@ PROFILE = {
     'controllers': 'combined',
     'traits': {'worker': 'CUSTOM_WORKER'},
     'large_pages': True,
+    'policy': {'cpu_shares': True, 'secondary_namenode': False},
 }
 
 PROFILE_RULES = Rules(
@@ -113,7 +114,7 @@ PROFILE_RULES = Rules(
         'cells.*.cpus',
         'cells.*.memory_mib',
     ),
-    strict=('', 'disks', 'volumes', 'traits', 'cells.*'),
+    strict=('', 'disks', 'volumes', 'traits', 'policy', 'cells.*'),
     bounded=(
         *('sockets', 'cores_per_socket', 'threads_per_core', 'memory_mib'),
         *('disks.count', 'disks.size_gb', 'volumes.count', 'root_gb'),

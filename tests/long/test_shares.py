@@ -28,9 +28,7 @@ class SharesTest(HostsTest):
         """Return guests of a configuration, as many as share a host."""
         configuration = parse(label)
         profile = host_profiles.load('lab-worker')
-        shape = derive_flavor(
-            profile, configuration, 'worker', cpu_shares=True
-        )
+        shape = derive_flavor(profile, configuration, 'worker')
         # Its Placement microversion is the one that ratios ask for.
         admin = connection.connect('hvstack-lab')
         self.addCleanup(undo.undo_own, [admin])
@@ -85,7 +83,7 @@ class SharesTest(HostsTest):
 
     def check_cpu(self, shape: Flavor, guests: list[SSHNode]) -> None:
         """All of them together get the host's cap, each the same share."""
-        cap = host_profiles.load('lab-worker').cpu_cap
+        cap = host_profiles.load('lab-worker').caps.cpu
         assert cap is not None
         shares = probe.cpu_shares(guests, shape.vcpus, seconds=5).values()
         self.assertLess(sum(shares), cap * 1.1)
@@ -105,6 +103,6 @@ class SharesTest(HostsTest):
         shape, guests = self.guests('i2-m1.2')
         self.assertTrue(self.overflows(shape, guests))
         limit = Path(f'/sys/fs/cgroup/memory/{HOST}/memory.limit_in_bytes')
-        cap = host_profiles.load('lab-worker').memory_cap_mib
+        cap = host_profiles.load('lab-worker').caps.memory_mib
         assert cap is not None
         self.assertEqual(cap * 1024**2, int(limit.read_text(encoding='utf-8')))

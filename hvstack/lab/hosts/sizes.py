@@ -16,7 +16,13 @@ from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
-from hvstack.model.host import HostDisks, HostProfile, NumaCell
+from hvstack.model.host import (
+    HostCaps,
+    HostDisks,
+    HostPolicy,
+    HostProfile,
+    NumaCell,
+)
 
 #: Profiles of the two kinds of lab host, as flavors name them.
 PROFILES = settings.LAB / 'hosts.yaml'
@@ -274,8 +280,15 @@ def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
         reserved_memory_mib=size.reserved_mib,
         controllers_rule='host',
         traits={size.role: size.trait},
-        cpu_cap=size.cpu_cap,
-        memory_cap_mib=size.memory_mib,
+        caps=HostCaps(size.cpu_cap, size.memory_mib),
+        policy=HostPolicy(
+            lab=True,
+            shared_kernel=True,
+            cpu_shares=True,
+            # Memory is short: workers come before other nodes.
+            secondary_namenode=False,
+            spare_gateway=True,
+        ),
         # They would be the machine's, outside every cap.
         large_pages=False,
         disks=disks,

@@ -350,8 +350,10 @@ class OfHosts(testtools.TestCase):
         cloud = self.useFixture(fake.FakeCloud())
         cloud.hosts(4)
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        data = host_profiles.load('vsphere6').to_mapping() | {'cpu_cap': 9.5}
-        (directory / 'capped.yaml').write_text(yaml.safe_dump(data))
+        data = host_profiles.load('vsphere6').to_mapping() | {
+            'policy': {'lab': True}
+        }
+        (directory / 'lab.yaml').write_text(yaml.safe_dump(data))
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.cluster.bare_metal.LAB', directory / 'baseline.json'
@@ -361,7 +363,7 @@ class OfHosts(testtools.TestCase):
 
         def plan() -> ClusterPlan:
             options = cloud_options(
-                host_profile=str(directory / 'capped.yaml'), backend='qemu'
+                host_profile=str(directory / 'lab.yaml'), backend='qemu'
             )
             return planner.plan_cluster(
                 cloud.connect(), ClusterSpec(parse('i1')), options

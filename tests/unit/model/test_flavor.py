@@ -167,6 +167,7 @@ class Shared(testtools.TestCase):
 
     def test_shares_and_quota_only_when_asked(self) -> None:
         host = profile(cpu_cap=0.65)
+        shared = profile(policy={'cpu_shares': True})
         two = Configuration(2)
         self.assertFalse(
             [
@@ -175,11 +176,9 @@ class Shared(testtools.TestCase):
                 if 'quota' in key
             ]
         )
-        shares = derive_flavor(host, two, cpu_shares=True).extra_specs
+        shares = derive_flavor(shared, two).extra_specs
         self.assertEqual('8192', shares['quota:cpu_shares'])
-        max_shares = derive_flavor(
-            host, Configuration(1), cpu_shares=True
-        ).extra_specs
+        max_shares = derive_flavor(shared, Configuration(1)).extra_specs
         self.assertEqual('10000', max_shares['quota:cpu_shares'])
         guest = derive_flavor(host, two, cpu_quota='guest').extra_specs
         self.assertEqual('32500', guest['quota:cpu_quota'])

@@ -2,7 +2,7 @@
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.model.host import from_mapping
+from hvstack.model.host import HostPolicy, from_mapping
 
 GOOD = {
     'name': 'small',
@@ -57,10 +57,14 @@ class FromMapping(testtools.TestCase):
                 'traits': {'worker': 'CUSTOM_W'},
                 'cpu_cap': 0.65,
                 'memory_cap_mib': 5000,
+                'policy': {'lab': True, 'secondary_namenode': False},
             },
             'a.yaml',
         )
         self.assertEqual(host, from_mapping(host.to_mapping(), 'again'))
+        self.assertEqual(
+            HostPolicy(lab=True, secondary_namenode=False), host.policy
+        )
         self.assertTrue(host.scale_model)
         self.assertFalse(from_mapping(GOOD, 'a.yaml').scale_model)
 
@@ -89,6 +93,9 @@ class FromMapping(testtools.TestCase):
             ('cpu_cap', 17),
             ('cpu_cap', float('nan')),
             ('colour', 'red'),
+            ('policy', {'lab': 'yes'}),
+            ('policy', {'kind': True}),
+            ('policy', ['lab']),
             ('disks', {'count': 0, 'size_gb': 1}),
             ('disks', {'count': 1}),
             ('disks', {'count': 1, 'size_gb': 1, 'speed': 3}),

@@ -26,6 +26,7 @@ LAB = {
     'controllers': 'host',
     'cpu_cap': 0.65,
     'memory_cap_mib': 4864,
+    'policy': {'lab': True},
 }
 
 
@@ -287,15 +288,12 @@ class Approve(testtools.TestCase):
         self.assertEqual('', sweep.refusal())
 
     def test_lxc_is_for_a_lab(self) -> None:
-        plain = from_mapping(
-            {
-                name: value
-                for name, value in LAB.items()
-                if name not in ('cpu_cap', 'memory_cap_mib')
-            },
-            'lab',
-        )
-        self.assert_refused(Sweep(profile=plain), 'capped hosts only')
+        for missing in ({'cpu_cap', 'memory_cap_mib'}, {'policy'}):
+            plain = from_mapping(
+                {name: LAB[name] for name in LAB if name not in missing},
+                'lab',
+            )
+            self.assert_refused(Sweep(profile=plain), 'capped hosts only')
 
     def test_every_spec_is_honoured(self) -> None:
         sweep = Sweep('i2-dedicated')

@@ -16,7 +16,7 @@ from hvstack import errors
 from hvstack.cli.app import main
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
-from hvstack.model.host import HostProfile, NumaCell
+from hvstack.model.host import HostCaps, HostProfile, NumaCell
 from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
 from hvstack.results import stats
@@ -38,8 +38,7 @@ HOST = HostProfile(
     root_gb=12,
     reserved_memory_mib=768,
     controllers_rule='host',
-    cpu_cap=0.65,
-    memory_cap_mib=5376,
+    caps=HostCaps(0.65, 5376),
 )
 #: A host on which all that is asked for can exist.
 LARGE = HostProfile(
@@ -82,7 +81,7 @@ class SpaceTest(testtools.TestCase):
         small = replace(
             HOST,
             memory_mib=4864,
-            memory_cap_mib=4864,
+            caps=HostCaps(0.65, 4864),
             cells=(NumaCell(0, (0, 1), 4864),),
         )
         explored_space = search_space.explore_space(
