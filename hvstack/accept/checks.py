@@ -14,6 +14,7 @@ from typing import Any
 
 from hvstack.accept.libvirt_domain import Domain
 from hvstack.cloud import catalogue_publisher
+from hvstack.cloud.nova_flavors import PREFIX
 from hvstack.hadoop import fsck
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.flavor import Flavor, compute_guest_memory_mib
@@ -162,7 +163,7 @@ def check_unmanaged_flavors(
         own = {
             key: value
             for key, value in nova_flavor['extra_specs'].items()
-            if key.startswith(catalogue_publisher.PREFIX)
+            if key.startswith(PREFIX)
         }
         retired = any(
             catalogue_publisher.RETIRED in str(value) for value in own.values()

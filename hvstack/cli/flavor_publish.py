@@ -15,7 +15,7 @@ from hvstack import errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import RECORDS, add_unsigned
-from hvstack.cloud import catalogue_publisher, connection
+from hvstack.cloud import catalogue_publisher, connection, nova_flavors
 from hvstack.cloud.catalogue_publisher import FlavorChange, Job
 from hvstack.cloud.connection import refused
 from hvstack.model import lint
@@ -174,7 +174,7 @@ class List(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         labels = ('host', 'role', 'configuration', 'status', 'percent')
         rows = []
-        for name, flavor in sorted(catalogue_publisher.existing(conn).items()):
+        for name, flavor in sorted(nova_flavors.list_flavors(conn).items()):
             if catalogue_publisher.is_managed(flavor):
                 flavor_labels = catalogue_publisher.labelled(flavor)
                 rows.append(
@@ -214,7 +214,7 @@ class Retire(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Retire all of them, or none."""
         conn = connection.connect(parsed_args.os_cloud)
-        flavors_by_name = catalogue_publisher.existing(conn)
+        flavors_by_name = nova_flavors.list_flavors(conn)
         for name in parsed_args.flavors:
             if (
                 name not in flavors_by_name
@@ -253,7 +253,7 @@ class Export(Command):
         conn = connection.connect(parsed_args.os_cloud)
         flavors = [
             catalogue_publisher.exported(flavor)
-            for _, flavor in sorted(catalogue_publisher.existing(conn).items())
+            for _, flavor in sorted(nova_flavors.list_flavors(conn).items())
             if catalogue_publisher.is_managed(flavor)
             and catalogue_publisher.labelled(flavor)['host']
             == parsed_args.host

@@ -9,32 +9,28 @@ cannot change in Nova: another size is another name, and the older flavor is
 retired, kept until no server uses it.
 """
 
-import contextlib
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import openstack.exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud.connection import FAILURES, refused
+from hvstack.cloud import nova_flavors
+from hvstack.cloud.connection import refused
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 
-PREFIX = 'hvstack:'
-FLAVOR = f'{PREFIX}flavor'
-EVIDENCE = f'{PREFIX}evidence'
+FLAVOR = f'{nova_flavors.PREFIX}flavor'
+EVIDENCE = f'{nova_flavors.PREFIX}evidence'
 RETIRED = 'retired'
-#: Nova's last microversion that takes extra specs as they are. To look for a
-#: name space that it does not know costs Nova longer than to make a flavor.
-_UNCHECKED = '2.85'
 #: Requests at a time. More only wait for Nova's few API workers.
 _THREADS = 3
 #: Namespace of the IDs of flavors.
 _NAMESPACE = uuid.UUID('5d0a9a5e-6c0f-4f0e-9d6b-1f3a7c2e8b41')
-_SIZES = ('vcpus', 'ram', 'disk', 'ephemeral')
 
 
 @dataclass(frozen=True)
@@ -150,15 +146,6 @@ def is_managed(flavor: Any) -> bool:
     return host is not None and flavor.id == flavor_id(host, flavor.name)
 
 
-def existing(conn: Connection) -> dict[str, Any]:
-    """Return Nova's flavors by name, private ones included."""
-    with refused('flavors cannot be listed'):
-        return {
-            flavor.name: flavor
-            for flavor in conn.compute.flavors(is_public=None)
-        }
-
-
 def in_use(conn: Connection, flavor: Any) -> bool:
     """Tell whether any server has a flavor."""
     with refused(f"servers of flavor '{flavor.name}' cannot be listed"):
@@ -187,7 +174,7 @@ def exported(flavor: Any) -> dict[str, Any]:
         'extra_specs': {
             key: value
             for key, value in flavor.extra_specs.items()
-            if not key.startswith(PREFIX)
+            if not key.startswith(nova_flavors.PREFIX)
         },
         # Without the evidence that described() put behind it.
         'description': (flavor.description or '').partition('; ')[0],
@@ -207,7 +194,7 @@ def plan(
     :raises hvstack.errors.CloudError: a flavor that is not hvstack's, or is
         public, is in the way.
     """
-    flavors_by_name = existing(conn)
+    flavors_by_name = nova_flavors.list_flavors(conn)
     jobs = [
         _publish(
             conn,
@@ -252,10 +239,14 @@ def retirement(conn: Connection, flavor: Any) -> Job:
             flavor.name, 'retire', 'flavor', after='kept while in use'
         )
     )
-    job.steps.append(lambda: _set(conn, flavor, {FLAVOR: packed}))
+    job.steps.append(
+        lambda: nova_flavors.set_extra_specs(conn, flavor, {FLAVOR: packed})
+    )
     if not flavor.is_public:
-        for project in _access(conn, flavor):
-            job.steps.append(_revoke(conn, flavor, project))
+        for project in nova_flavors.list_access(conn, flavor):
+            job.steps.append(
+                partial(nova_flavors.revoke, conn, flavor, project)
+            )
     return job
 
 
@@ -320,14 +311,12 @@ def _publish(
             f"host profile '{host}'. Rename the flavor in the catalogue, or "
             "delete the other one with 'openstack flavor delete'."
         )
-    for name in _SIZES:
-        size = getattr(published, name) or 0
-        if size != getattr(derived, name):
-            raise errors.CloudError(
-                f"flavor '{derived.name}' is there with {name} {size} instead "
-                f'of {getattr(derived, name)}, and Nova changes no sizes: '
-                'rename it in the catalogue, or delete the other one'
-            )
+    for name, size, expected in nova_flavors.compare_sizes(published, derived):
+        raise errors.CloudError(
+            f"flavor '{derived.name}' is there with {name} {size} instead of "
+            f'{expected}, and Nova changes no sizes: rename it in the '
+            'catalogue, or delete the other one'
+        )
     if bool(published.is_public) != options.public:
         raise errors.CloudError(
             f"flavor '{derived.name}' is "
@@ -337,17 +326,21 @@ def _publish(
         )
     _converge(conn, job, published, specs, described(entry))
     if options.projects is not None and not options.public:
-        project_ids = _access(conn, published)
+        project_ids = nova_flavors.list_access(conn, published)
         for project in sorted(set(options.projects) - project_ids):
             job.changes.append(
                 FlavorChange(derived.name, 'add', 'access', after=project)
             )
-            job.steps.append(_grant(conn, published, project))
+            job.steps.append(
+                partial(nova_flavors.grant, conn, published, project)
+            )
         for project in sorted(project_ids - set(options.projects)):
             job.changes.append(
                 FlavorChange(derived.name, 'remove', 'access', before=project)
             )
-            job.steps.append(_revoke(conn, published, project))
+            job.steps.append(
+                partial(nova_flavors.revoke, conn, published, project)
+            )
     return job
 
 
@@ -360,7 +353,7 @@ def _create(
     host: str,
 ) -> None:
     derived = entry.flavor
-    size = ', '.join(f'{name} {getattr(derived, name)}' for name in _SIZES)
+    size = nova_flavors.format_sizes(derived)
     job.changes.append(
         FlavorChange(derived.name, 'create', 'flavor', after=size)
     )
@@ -376,34 +369,24 @@ def _create(
 
     def create() -> None:
         try:
-            created = conn.compute.create_flavor(
-                id=flavor_id(host, derived.name),
-                name=derived.name,
-                vcpus=derived.vcpus,
-                ram=derived.ram,
-                disk=derived.disk,
-                ephemeral=derived.ephemeral,
-                is_public=options.public,
-                description=described(entry),
+            nova_flavors.create(
+                conn,
+                replace(
+                    derived, extra_specs=specs, description=described(entry)
+                ),
+                flavor_id(host, derived.name),
+                public=options.public,
+                projects=projects,
             )
         except openstack.exceptions.ConflictException:
             # Another process publishes the same catalogue, or created
             # another flavor, which _publish() refuses.
-            flavor = existing(conn).get(derived.name)
+            flavor = nova_flavors.list_flavors(conn).get(derived.name)
             if flavor is None:
                 raise
             late = _publish(conn, host, entry, flavor, options)
             for step in late.steps:
                 step()
-            return
-        try:
-            _set(conn, created, specs)
-            for project in projects:
-                _grant(conn, created, project)()
-        except FAILURES:
-            # A flavor without its specs would be another one.
-            conn.compute.delete_flavor(created, ignore_missing=True)
-            raise
 
     job.steps.append(create)
 
@@ -424,15 +407,12 @@ def _converge(
         if current_specs.get(key) != value
     }
     if new:
-        job.steps.append(lambda: _set(conn, published, new))
+        job.steps.append(
+            lambda: nova_flavors.set_extra_specs(conn, published, new)
+        )
     for key in sorted(set(current_specs) - set(specs)):
         job.steps.append(
-            _step(
-                conn.compute.delete_flavor_extra_specs_property,
-                published,
-                key,
-                unless=openstack.exceptions.NotFoundException,
-            )
+            partial(nova_flavors.delete_extra_spec, conn, published, key)
         )
     if (published.description or '') != description:
         job.changes.append(
@@ -465,58 +445,3 @@ def _differences(
             yield FlavorChange(
                 name, 'change', key, current[key], requested[key]
             )
-
-
-def _set(conn: Connection, flavor: Any, specs: Mapping[str, str]) -> None:
-    """Set extra specs; Nova checks those that are not labels of ours."""
-    own = {k: v for k, v in specs.items() if k.startswith(PREFIX)}
-    standard_specs = {k: v for k, v in specs.items() if k not in own}
-    if standard_specs:
-        conn.compute.create_flavor_extra_specs(flavor, standard_specs)
-    if own:
-        answer = conn.compute.post(
-            f'/flavors/{flavor.id}/os-extra_specs',
-            json={'extra_specs': own},
-            microversion=_UNCHECKED,
-        )
-        openstack.exceptions.raise_from_response(answer)
-
-
-def _step(
-    call: Callable[..., object], *args: object, unless: type[Exception]
-) -> Callable[[], object]:
-    """Return a request whose failure means that somebody was faster."""
-
-    def run() -> None:
-        with contextlib.suppress(unless):
-            call(*args)
-
-    return run
-
-
-def _access(conn: Connection, flavor: Any) -> set[str]:
-    with refused(f"access to flavor '{flavor.name}' cannot be listed"):
-        accesses = conn.compute.get_flavor_access(flavor)
-        return {item['tenant_id'] for item in accesses}
-
-
-def _grant(
-    conn: Connection, flavor: Any, project: str
-) -> Callable[[], object]:
-    return _step(
-        conn.compute.flavor_add_tenant_access,
-        flavor,
-        project,
-        unless=openstack.exceptions.ConflictException,
-    )
-
-
-def _revoke(
-    conn: Connection, flavor: Any, project: str
-) -> Callable[[], object]:
-    return _step(
-        conn.compute.flavor_remove_tenant_access,
-        flavor,
-        project,
-        unless=openstack.exceptions.NotFoundException,
-    )

@@ -15,9 +15,9 @@ from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import (
-    cluster_flavors,
     credentials,
     hypervisors,
+    nova_flavors,
     placement,
     quotas,
     servers,
@@ -261,19 +261,19 @@ def plan_with_flavors(
         'controller': resources.controller_flavor or worker_name,
         'compute': resources.compute_flavor or worker_name,
     }
-    nova_flavors = {
-        role: cluster_flavors.visible(conn, name)
+    flavors_in_nova = {
+        role: nova_flavors.find_visible(conn, name)
         for role, name in names.items()
     }
     running = 'compute' if nodes.compute_workers else 'worker'
     for flavor in {
-        nova_flavors[role].name: nova_flavors[role]
+        flavors_in_nova[role].name: flavors_in_nova[role]
         for role in ('worker', running)
     }.values():
         validation.flavor(flavor.name, flavor.extra_specs, spec.configuration)
     flavors = {
-        role: cluster_flavors.to_flavor(flavor, role)
-        for role, flavor in nova_flavors.items()
+        role: nova_flavors.to_flavor(flavor, role)
+        for role, flavor in flavors_in_nova.items()
     }
     volume = spec.volumes or Volumes(count=1)
     plan = ClusterPlan(
@@ -326,7 +326,7 @@ def plan_machines(
     workers = spec.workers or 0
     if workers < 1:
         raise errors.InputError(f'--workers is {workers}: give 1 or more')
-    nova_flavors = {
+    flavors_in_nova = {
         'worker': _find_machine_flavor(conn, flavor),
         'controller': _find_machine_flavor(conn, controller_flavor or flavor),
     }
@@ -335,8 +335,8 @@ def plan_machines(
     )
     validation.replication(replication, workers)
     worker, controller = (
-        cluster_flavors.to_flavor(nova_flavor, role)
-        for role, nova_flavor in nova_flavors.items()
+        nova_flavors.to_flavor(nova_flavor, role)
+        for role, nova_flavor in flavors_in_nova.items()
     )
     plan = ClusterPlan(
         spec=spec,
@@ -344,7 +344,7 @@ def plan_machines(
         flavors=ClusterFlavors(
             worker,
             controller,
-            ids={role: item.id for role, item in nova_flavors.items()},
+            ids={role: item.id for role, item in flavors_in_nova.items()},
         ),
         sizing=size_node(
             worker.vcpus, worker.ram, tuning=spec.tuning, native=True
@@ -365,7 +365,7 @@ def _find_machine_flavor(conn: Connection, name: str) -> Any:
 
     :raises hvstack.errors.InputError: its servers would be guests.
     """
-    flavor = cluster_flavors.visible(conn, name)
+    flavor = nova_flavors.find_visible(conn, name)
     specs = flavor.extra_specs or {}
     if not any(
         key.startswith(f'resources:{MACHINE_CLASS}') and value == '1'

@@ -19,8 +19,8 @@ from openstack.connection import Connection
 
 from hvstack import errors, processutils
 from hvstack.cloud import (
-    cluster_flavors,
     hypervisors,
+    nova_flavors,
     placement,
     quotas,
     stack_updates,
@@ -233,7 +233,7 @@ def refuse(
         for name, value in stack.parameters.items()
         if name in _SIZES
     }
-    flavor = cluster_flavors.visible(
+    flavor = nova_flavors.find_visible(
         conn, str(stack.parameters['worker_flavor'])
     )
     per_host = sizes['workers_per_host']

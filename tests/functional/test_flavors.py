@@ -10,7 +10,7 @@ import fixtures
 import yaml
 
 from hvstack import errors, processutils
-from hvstack.cloud import catalogue_publisher
+from hvstack.cloud import catalogue_publisher, nova_flavors
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import HostsTest
 
@@ -29,7 +29,7 @@ class PublishTest(HostsTest):
 
     def remove(self) -> None:
         """Leave none of the flavors on the cloud."""
-        for flavor in catalogue_publisher.existing(self.cloud).values():
+        for flavor in nova_flavors.list_flavors(self.cloud).values():
             if catalogue_publisher.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
@@ -81,7 +81,7 @@ class PublishTest(HostsTest):
         )
         self.assertEqual(set(), self.publish('--project', 'tenant'))
 
-        flavor = catalogue_publisher.existing(self.cloud)[name]
+        flavor = nova_flavors.list_flavors(self.cloud)[name]
         self.cloud.compute.create_flavor_extra_specs(
             flavor, {'hw:watchdog_action': 'reset'}
         )
@@ -122,7 +122,7 @@ class PublishTest(HostsTest):
         self.publish()
         data = self.catalogue()
         old = data['flavors'][-1]
-        flavor = catalogue_publisher.existing(self.cloud)[old['name']]
+        flavor = nova_flavors.list_flavors(self.cloud)[old['name']]
         server = self.start(flavor)
         self.active(server)
         data['flavors'][-1] = {
@@ -164,7 +164,7 @@ class PublishTest(HostsTest):
         message = self.refused('--no-lint')
         self.assertIn('hw:cpu_polcy', message)
         self.assertIn('400', message)
-        names = set(catalogue_publisher.existing(self.cloud))
+        names = set(nova_flavors.list_flavors(self.cloud))
         self.assertNotIn(data['flavors'][0]['name'], names)
 
     def test_member_may_not(self) -> None:

@@ -19,7 +19,12 @@ import yaml
 
 from hvstack import processutils
 from hvstack.accept.tempest_conf import Workspace
-from hvstack.cloud import catalogue_publisher, connection, placement
+from hvstack.cloud import (
+    catalogue_publisher,
+    connection,
+    nova_flavors,
+    placement,
+)
 from hvstack.lab import clouds_yaml, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST, HostsTest
@@ -82,7 +87,7 @@ class AcceptTest(HostsTest):
 
     def retire(self) -> None:
         """Leave none of the flavors on the cloud."""
-        for flavor in catalogue_publisher.existing(self.cloud).values():
+        for flavor in nova_flavors.list_flavors(self.cloud).values():
             if catalogue_publisher.is_managed(flavor):
                 self.cloud.compute.delete_flavor(flavor)
 
@@ -186,7 +191,7 @@ class FlavorsTest(AcceptTest):
         super().setUp()
         self.publish()
         name = yaml.safe_load(self.catalogues[-1].read_text())['flavors'][0]
-        self.expected_flavor = catalogue_publisher.existing(self.cloud)[
+        self.expected_flavor = nova_flavors.list_flavors(self.cloud)[
             name['name']
         ]
 

@@ -13,7 +13,7 @@ import yaml
 
 from hvstack import processutils
 from hvstack.accept.tempest_conf import Workspace
-from hvstack.cloud import catalogue_publisher, connection
+from hvstack.cloud import connection, nova_flavors
 from hvstack.lab import clouds_yaml, constants, hosts, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
@@ -72,9 +72,7 @@ class QemuTest(AcceptTest):
 
     def pinned(self) -> Any:
         """Return a running guest of the flavor."""
-        flavor = catalogue_publisher.existing(self.cloud)[
-            'hv-lab-worker-pinned'
-        ]
+        flavor = nova_flavors.list_flavors(self.cloud)['hv-lab-worker-pinned']
         return self.active(self.start(flavor, LAST, self.image))
 
 

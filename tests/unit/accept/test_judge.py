@@ -10,7 +10,7 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.accept import checks, libvirt_domain
 from hvstack.accept.checks import CheckResult
-from hvstack.cloud import catalogue_publisher
+from hvstack.cloud import catalogue_publisher, nova_flavors
 from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
@@ -166,7 +166,7 @@ class FlavorsTest(testtools.TestCase):
         }
         self.assertEqual(['mine'], self.list_unmanaged_flavors())
         for key in self.nova['mine']['extra_specs']:
-            if key.startswith(catalogue_publisher.PREFIX):
+            if key.startswith(nova_flavors.PREFIX):
                 specs = {key: f'status={catalogue_publisher.RETIRED}'}
                 self.nova['mine'] = {
                     'extra_specs': specs,

@@ -10,7 +10,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import catalogue_publisher
+from hvstack.cloud import catalogue_publisher, nova_flavors
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
@@ -305,7 +305,7 @@ class PublishTest(testtools.TestCase):
         flavor_id = self.nova.add(replace(FLAVOR, name='gold'), specs)
         self.publish(entry())
         self.assertIn(flavor_id, self.nova.flavors)
-        copy = catalogue_publisher.existing(self.conn)['gold']
+        copy = nova_flavors.list_flavors(self.conn)['gold']
         self.assertFalse(catalogue_publisher.is_managed(copy))
 
     def test_crash_before_the_extra_specs(self) -> None:
@@ -348,7 +348,7 @@ class PublishTest(testtools.TestCase):
 
     def test_exported_entry_is_what_was_published(self) -> None:
         self.publish(entry(status='approved'))
-        flavor = catalogue_publisher.existing(self.conn)[FLAVOR.name]
+        flavor = nova_flavors.list_flavors(self.conn)[FLAVOR.name]
         exported = catalogue_publisher.exported(flavor)
         self.assertEqual(FLAVOR.extra_specs, exported['extra_specs'])
         self.assertEqual(FLAVOR.description, exported['description'])
